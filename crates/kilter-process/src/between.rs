@@ -1,4 +1,4 @@
-//! The one place that runs code between fork and exec.
+//! Code that runs between fork and exec. No other module runs any there.
 #![expect(
     unsafe_code,
     reason = "session, umask, supplementary groups and descriptor 3 of a child can only be set between fork and exec"
@@ -18,14 +18,15 @@ use rustix::process::{Gid, Uid};
 use crate::channel::{CHANNEL, FileId, Writer};
 use crate::identity::Identity;
 
-/// Added to the errno of a working directory that could not be entered: a child has one number to
-/// say why it did not start, and the program gives the same ones.
+/// Offset added to the errno of a working directory that could not be entered.
+///
+/// A child reports its failure to start as one number, and a failed exec reports the same errno values.
 const NO_ENTRY: i32 = 1 << 16;
 
-/// The errno of a child whose descriptor 3 is not what it was before the fork.
+/// Errno of a child whose descriptor 3 is not the file it was before the fork.
 const CHANNEL_MOVED: i32 = 1 << 17;
 
-/// What a child takes on before it executes its program.
+/// Settings that a child applies to itself before it executes its program.
 #[derive(Default)]
 pub(crate) struct Before<'a> {
     pub(crate) identity: Option<&'a Identity>,
@@ -34,14 +35,12 @@ pub(crate) struct Before<'a> {
     pub(crate) channel: Option<Writer>,
 }
 
-/// Has the child take on all that `before` says.
+/// Makes the child apply the settings in `before`.
 ///
-/// Another user must not share the caller's terminal, where it could type in the caller's name: the
-/// child gets a session of its own, and with it a process group. The directory is entered with the
-/// rights of that user.
+/// A child that runs as another user gets its own session and process group. Without them it could write to the
+/// caller's terminal as if the caller typed. The child enters the working directory with that user's rights.
 ///
-/// Where there is nothing to take on the command stays free of closures, and the standard library's
-/// `posix_spawn` path stays open to it.
+/// If there are no settings, the command gets no closure, so that the standard library can still use `posix_spawn`.
 pub(crate) fn take_on(command: &mut Command, before: Before<'_>) {
     let Before { identity, cwd, umask, channel } = before;
     if identity.is_none() && cwd.is_none() && umask.is_none() && channel.is_none() {
@@ -70,17 +69,16 @@ pub(crate) fn take_on(command: &mut Command, before: Before<'_>) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec in a program with threads only async-signal-safe functions may
-    // run. The closure makes up to nine raw system calls (umask, setsid, geteuid, setgroups,
-    // setresgid, setresuid, chdir, fstat, dup2 or fcntl) on values that were built before the fork. It
-    // takes no lock, allocates nothing (an `io::Error` from an errno is a number) and cannot panic.
+    // SAFETY: between fork and exec in a program with threads only async-signal-safe functions may run. The closure
+    // makes up to nine raw system calls (umask, setsid, geteuid, setgroups, setresgid, setresuid, chdir, fstat, dup2
+    // or fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error` from
+    // an errno is a number) and cannot panic.
     unsafe {
         command.pre_exec(in_child);
     }
 }
 
-/// Why the working directory given to [`take_on`] could not be entered, if that is what an error of
-/// the start says.
+/// Returns why the child could not enter the working directory given to [`take_on`], if `error` is that failure.
 pub(crate) fn no_entry(error: &io::Error) -> Option<io::Error> {
     error
         .raw_os_error()
@@ -88,29 +86,29 @@ pub(crate) fn no_entry(error: &io::Error) -> Option<io::Error> {
         .map(|number| io::Error::from_raw_os_error(number - NO_ENTRY))
 }
 
-/// Whether a child did not start because its descriptor 3 was in use by the start itself.
+/// Returns true if a child did not start because the start itself used descriptor 3.
 pub(crate) fn is_channel_moved(error: &io::Error) -> bool {
     error.raw_os_error() == Some(CHANNEL_MOVED)
 }
 
 impl Writer {
-    /// Makes the pipe descriptor 3 of this process, which is a child just forked.
+    /// Makes the pipe descriptor 3 of this process, a child directly after its fork.
     ///
-    /// The standard library tells the parent through a pipe why a child did not start, and that pipe has some
-    /// number. Were it 3, the child's failure would be lost. Hence nothing is put over what was not there,
-    /// under this number, before the start began.
+    /// The standard library reports a failed start to the parent through a pipe, and that pipe could have number 3.
+    /// Replacing it would lose the report. So this function replaces descriptor 3 only if it is the file it was
+    /// before the start began.
     fn put_in_place(&self) -> io::Result<()> {
         if self.fd.as_raw_fd() == CHANNEL {
             return Ok(rustix::io::fcntl_setfd(&self.fd, FdFlags::empty())?);
         }
-        // SAFETY: the only thread of this process closes nothing while the descriptor is borrowed. If it is
-        // not open, the call says so.
+        // SAFETY: the only thread of this process closes nothing while the descriptor is borrowed. If it is not
+        // open, the call returns an error.
         let present = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(CHANNEL) });
         if !present.is_ok_and(|present| FileId::of(&present) == self.replaces) {
             return Err(io::Error::from_raw_os_error(CHANNEL_MOVED));
         }
-        // SAFETY: what is replaced is a copy of a descriptor of the parent, which nobody uses in this
-        // process. It is not closed here: the program is to have it.
+        // SAFETY: the replaced descriptor is a copy of one of the parent, and no code in this process uses it. It is
+        // not closed here because the program inherits it.
         let mut three = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(CHANNEL as RawFd) });
         Ok(rustix::io::dup2(&self.fd, &mut three)?)
     }
@@ -123,10 +121,12 @@ struct Raw {
 }
 
 impl Raw {
-    /// Groups first: after the change of user they are out of reach. The calls are those of the
-    /// thread, which is the only one of a process just forked.
+    /// Sets groups, group and user of this process.
+    ///
+    /// Groups come first, because the process loses the right to set them when it changes its user. The system calls
+    /// affect the calling thread only. It is the only thread directly after a fork.
     fn assume(&self) -> io::Result<()> {
-        // A caller without privileges may still ask for what it is; setgroups it may not.
+        // A caller without privileges may set its own ids again, but may not call setgroups.
         if rustix::process::geteuid().is_root() {
             rustix::thread::set_thread_groups(&self.groups)?;
         }

@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::Stat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
-/// The number.
+/// Number of the descriptor.
 pub(crate) const CHANNEL: RawFd = 3;
 
-/// A file of this machine.
+/// Identity of a file on this machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -23,17 +23,18 @@ impl FileId {
     }
 }
 
-/// The end that the child gets.
+/// Write end of the pipe, for the child.
 pub(crate) struct Writer {
     pub(crate) fd: OwnedFd,
-    /// What descriptor 3 of this program was just before the start.
+    /// File that was descriptor 3 of this program just before the start.
     pub(crate) replaces: FileId,
-    /// Keeps the number, where it was free, from being taken by the start itself.
+    /// Occupies descriptor 3 if it was free, so that the start itself does not use it.
     _hold: Option<OwnedFd>,
 }
 
 impl Writer {
-    /// Of the written end of a pipe. None if another thread has just given up descriptor 3: to be tried again.
+    /// Duplicates the write end of a pipe. Returns none if another thread has just closed descriptor 3; the caller
+    /// retries.
     pub(crate) fn new(end: &OwnedFd) -> io::Result<Option<Writer>> {
         let fd = end.try_clone()?;
         let hold = fcntl_dupfd_cloexec(end, CHANNEL)?;

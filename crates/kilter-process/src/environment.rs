@@ -1,22 +1,22 @@
-//! The environment of a child: what it gets, from where, and what never.
+//! Environment of a child.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Where programs are found unless something else is asked for.
+/// Default search path for programs.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The locale of children, so that their output can be read on every machine.
+/// Locale of children, so that their output has the same language on every machine.
 pub const LOCALE: &str = "C.UTF-8";
 
-/// What is the same wherever kilter was started from.
+/// Variables with the same value in every child.
 const PINNED: [(&str, &str); 3] = [("PATH", DEFAULT_PATH), ("LANG", LOCALE), ("LC_ALL", LOCALE)];
 
-/// The whole environment of a child: `PATH`, `LANG` and `LC_ALL`, and what is added by name.
+/// Complete environment of a child: `PATH`, `LANG`, `LC_ALL`, and variables added by name.
 ///
-/// Nothing comes from kilter's own environment but what [`allow`](Environment::allow) names. A run from a shell,
-/// from cron and as a service then gives a child the same, and no variable of a login session
-/// (`LD_PRELOAD`, `BASH_ENV`, `PYTHONPATH`, `IFS`) changes what a program does.
+/// A child inherits no variable from kilter except those that [`allow`](Environment::allow) names. So a run from a
+/// shell, from cron or as a service gives the child the same environment. No variable of a login session
+/// (`LD_PRELOAD`, `BASH_ENV`, `PYTHONPATH`, `IFS`) changes the behaviour of a program.
 ///
 /// ```
 /// use kilter_process::{Environment, Invocation};
@@ -30,13 +30,14 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// `PATH` is [`DEFAULT_PATH`], `LANG` and `LC_ALL` are [`LOCALE`]; nothing else.
+    /// Creates an environment with `PATH` = [`DEFAULT_PATH`] and `LANG` = `LC_ALL` = [`LOCALE`] only.
     pub fn new() -> Environment {
         Environment { variables: PINNED.map(|(name, value)| (name.into(), value.into())).into() }
     }
 
-    /// Adds `HOME`, `USER` and `LOGNAME` of the user with this number, as `/etc/passwd` has them; nothing if
-    /// it has none such. The variables of kilter's caller are not asked: they may be another user's.
+    /// Adds `HOME`, `USER` and `LOGNAME` of the user with this number, read from `/etc/passwd`. Adds none of them if
+    /// `/etc/passwd` has no such user. The caller's own variables are not used, because they may belong to another
+    /// user.
     #[must_use]
     pub fn user(self, uid: u32) -> Environment {
         match std::fs::read("/etc/passwd").ok().and_then(|accounts| account(&accounts, uid)) {
@@ -45,8 +46,7 @@ impl Environment {
         }
     }
 
-    /// Passes on those of the named variables that kilter itself has. `PATH`, `LANG` and `LC_ALL` stay as
-    /// they are, whatever is named.
+    /// Passes on the named variables that are set for kilter itself. Never changes `PATH`, `LANG` and `LC_ALL`.
     #[must_use]
     pub fn allow<T: AsRef<OsStr>>(self, names: impl IntoIterator<Item = T>) -> Environment {
         self.allow_from(names, |name| std::env::var_os(name))
@@ -59,7 +59,7 @@ impl Environment {
     ) -> Environment {
         for name in names {
             let name = name.as_ref();
-            // The system panics over names that cannot be asked for.
+            // `std::env::var_os` documents a possible panic for invalid names.
             if !is_name(name) || PINNED.iter().any(|(pinned, _)| name == *pinned) {
                 continue;
             }
@@ -70,7 +70,7 @@ impl Environment {
         self
     }
 
-    /// Sets a variable, whatever it was before. This is how a pinned one is changed.
+    /// Sets a variable, and replaces an earlier value, also of a pinned variable.
     #[must_use]
     pub fn set(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Environment {
         let (name, value) = (name.into(), value.into());
@@ -81,7 +81,7 @@ impl Environment {
         self
     }
 
-    /// All of it, pinned variables first.
+    /// Returns all variables, pinned ones first.
     pub fn variables(&self) -> &[(OsString, OsString)] {
         &self.variables
     }
@@ -93,19 +93,19 @@ impl Default for Environment {
     }
 }
 
-/// Shows the names only: values may be secrets.
+/// Prints the names only, because values may be secrets.
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.variables.iter().map(|(name, _)| name)).finish()
     }
 }
 
-/// Whether a variable can have this name (environ(7)).
+/// Returns true if the name is valid for a variable (environ(7)).
 pub(crate) fn is_name(name: &OsStr) -> bool {
     !name.is_empty() && !name.as_bytes().iter().any(|&b| b == b'=' || b == 0)
 }
 
-/// Name and home directory of a user in the text of passwd(5): `NAME:PASSWORD:UID:GID:GECOS:HOME:SHELL`.
+/// Returns name and home directory of a user from the text of passwd(5): `NAME:PASSWORD:UID:GID:GECOS:HOME:SHELL`.
 fn account(accounts: &[u8], uid: u32) -> Option<(OsString, OsString)> {
     accounts.split(|&b| b == b'\n').find_map(|line| {
         let fields: Vec<&[u8]> = line.split(|&b| b == b':').collect();

@@ -1,64 +1,64 @@
-//! What happens to a child while it runs, as it happens.
+//! Events of a child while it runs.
 
 use crate::confine::Confined;
 use crate::finished::{Ending, Status};
 
-/// What a child writes to.
+/// Output stream of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stream {
-    /// Its output.
+    /// Standard output.
     Stdout,
-    /// Its error output.
+    /// Standard error.
     Stderr,
     /// Descriptor 3.
     Channel,
 }
 
-/// Something happened. What a child did is told in the order in which kilter saw it: between two streams
-/// that is close to the order in which it was done, and no more.
+/// An event of a child. Events arrive in the order in which kilter sees them. Between two streams this order is only
+/// close to the order of the writes.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The child runs. The first event of all.
+    /// The child runs. This is always the first event.
     Spawned {
-        /// Its process.
+        /// Process id of the child.
         pid: u32,
-        /// How it is kept from changing the machine.
+        /// Degree to which the child is confined.
         confined: &'a Confined,
     },
-    /// A part of its input is in the pipe; whether the child reads it nobody knows.
+    /// kilter wrote a part of the input to the pipe. The child may not have read it.
     StdinWritten {
-        /// The part.
+        /// The written part.
         bytes: &'a [u8],
     },
-    /// It wrote something: as much as was there, not more than 64 KiB, lines and characters cut anywhere.
+    /// The child wrote to a stream. An event holds at most 64 KiB and can end inside a line or a character.
     Chunk {
-        /// To what.
+        /// The stream.
         stream: Stream,
-        /// What.
+        /// The bytes.
         bytes: &'a [u8],
     },
-    /// It wrote more, which nobody has seen: told where it is played what a child did that ran before.
+    /// The child wrote more bytes, which are not available. Occurs only when a recorded child is replayed.
     Unseen {
-        /// To what.
+        /// The stream.
         stream: Stream,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// A stream has ended, or is no longer read. Told once for each that there is.
+    /// A stream has ended, or kilter no longer reads it. Occurs once per open stream.
     Closed {
-        /// Which.
+        /// The stream.
         stream: Stream,
     },
-    /// The child has ended. The last event; there is none if it could not be waited for.
+    /// The child has ended. This is the last event. It is missing if kilter could not wait for the child.
     Exited {
-        /// How it ended.
+        /// Exit code or signal.
         status: Status,
-        /// What brought that about.
+        /// Cause of the end.
         ending: Ending,
     },
 }
 
-/// Looks on while a child runs, on the thread that waits for it: as long as it takes, nothing is read
-/// and no deadline is kept.
+/// Callback that receives the events of a child, on the thread that waits for it. While it runs, kilter reads no
+/// stream and enforces no deadline.
 pub type Observer<'a> = &'a mut dyn FnMut(Event<'_>);

@@ -1,4 +1,4 @@
-//! What became of a child, and why there may be none.
+//! Result of a child, and errors of a failed start.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -11,22 +11,22 @@ use std::process::ExitStatus;
 use crate::confine::{Attempts, Confined};
 use crate::trust::Distrust;
 
-/// How a child ended by itself.
+/// Exit code or signal of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It returned this exit code.
+    /// The child returned this exit code.
     Code(i32),
-    /// This signal ended it.
+    /// This signal ended the child.
     Signal(i32),
 }
 
 impl Status {
-    /// Whether it is exit code 0.
+    /// Returns true for exit code 0.
     pub fn is_success(self) -> bool {
         self == Status::Code(0)
     }
 
-    /// The exit code, if it returned one.
+    /// Returns the exit code, if the child returned one.
     pub fn code(self) -> Option<i32> {
         match self {
             Status::Code(code) => Some(code),
@@ -45,7 +45,7 @@ impl From<ExitStatus> for Status {
     }
 }
 
-/// `exit code 3`, `signal 9`.
+/// Prints `exit code 3` or `signal 9`.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -55,68 +55,69 @@ impl fmt::Display for Status {
     }
 }
 
-/// What brought about the end of a child.
+/// Cause of the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// It ended by itself.
+    /// The child ended by itself.
     Exited,
-    /// Its time was up.
+    /// The deadline passed.
     Deadline,
-    /// Somebody cancelled.
+    /// The caller cancelled.
     Cancelled,
-    /// It wrote more than was allowed.
+    /// The child wrote more than [`AtMost`](crate::Capture::AtMost) allows.
     Flooded,
 }
 
-/// What was kept of an output.
+/// Captured part of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The bytes that were kept.
+    /// The captured bytes.
     pub bytes: Vec<u8>,
-    /// How many bytes were dropped beyond the limit.
+    /// Number of bytes dropped beyond the limit.
     pub dropped: u64,
 }
 
 impl Captured {
-    /// Whether bytes were dropped.
+    /// Returns true if bytes were dropped.
     pub fn is_truncated(&self) -> bool {
         self.dropped > 0
     }
 
-    /// The bytes as text; what is not UTF-8 is replaced.
+    /// Returns the bytes as text, with replacement characters for invalid UTF-8.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
 }
 
-/// What became of a child.
+/// Result of a child that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// How it ended.
+    /// Exit code or signal.
     pub status: Status,
-    /// What brought that about.
+    /// Cause of the end.
     pub ending: Ending,
-    /// What was kept of its output.
+    /// Captured standard output.
     pub stdout: Captured,
-    /// What was kept of its error output.
+    /// Captured standard error.
     pub stderr: Captured,
-    /// What was kept of both together.
+    /// Captured standard output and standard error together.
     pub together: Captured,
-    /// What was kept of what it wrote to descriptor 3.
+    /// Captured bytes of descriptor 3.
     pub channel: Captured,
-    /// Whether a descendant outlived it and kept an output open.
+    /// True if a descendant outlived the child and kept an output open.
     pub leaked: bool,
-    /// How it was kept from changing the machine.
+    /// Degree to which the child was confined.
     pub confined: Confined,
-    /// What it and its descendants tried to change, where the kernel tells, whatever they say of it themselves.
+    /// Changes that the child and its descendants tried to make, as far as the kernel reports them.
     pub attempts: Attempts,
-    /// The last line of its error output that reads as if the confinement had refused something: a
-    /// hint for people, no proof. A child may keep a refusal to itself, and may print what it likes.
+    /// The last line on standard error that looks like a refusal by the confinement. It is a hint for people and no
+    /// proof, because a child may hide a refusal and may print any text.
     pub refusal_hint: Option<String>,
 }
 
 impl Finished {
-    /// A child that ended by itself and wrote nothing: where to begin for those who pretend to run one.
+    /// Creates the result of a child that ended by itself and wrote nothing. Code that simulates children starts
+    /// from it.
     pub fn of(status: Status) -> Finished {
         Finished {
             status,
@@ -132,39 +133,39 @@ impl Finished {
         }
     }
 
-    /// Whether it ended by itself with exit code 0.
+    /// Returns true if the child ended by itself with exit code 0.
     pub fn is_success(&self) -> bool {
         self.ending == Ending::Exited && self.status.is_success()
     }
 }
 
-/// Says why there is no [`Finished`].
+/// The reason why there is no [`Finished`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// No directory of the search path holds such a program.
+    /// No directory of the search path contains the program.
     #[error("the program `{}` is not in the path {}", program.display(), path.display())]
     NotFound {
-        /// The name that was looked up.
+        /// Name of the program.
         program: OsString,
-        /// Where.
+        /// Search path.
         path: OsString,
     },
-    /// The working directory cannot be entered.
+    /// The child cannot enter its working directory.
     #[error("cannot enter the working directory {}", cwd.display())]
     Cwd {
         /// The directory.
         cwd: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It was to run as 4294967295, which no user and no group is: to the system it means "as before".
+    /// An id is 4294967295. No user or group has it, and system calls take it for "unchanged".
     #[error("`{}` was not started: {} is no user and no group", program.display(), u32::MAX)]
     NoSuchIdentity {
         /// The program.
         program: OsString,
     },
-    /// A variable of its environment has a name that no variable can have.
+    /// A variable of the environment has an invalid name.
     #[error("`{}` was not started: `{}` cannot be the name of a variable", program.display(), name.display())]
     NoSuchVariable {
         /// The program.
@@ -172,12 +173,12 @@ pub enum SpawnError {
         /// The name.
         name: OsString,
     },
-    /// There is no place for the temporary directory of a confined child.
+    /// No directory is available for the temporary directory of a confined child.
     #[error("`{}` was not started: there is no place for its temporary directory", program.display())]
     Scratch {
         /// The program.
         program: OsString,
-        /// Why not, in the last place that was tried.
+        /// Error in the last directory that was tried.
         source: io::Error,
     },
     /// Another user can change the program.
@@ -185,40 +186,40 @@ pub enum SpawnError {
     Untrusted {
         /// The program.
         program: OsString,
-        /// Who can.
+        /// The user who can change it.
         source: Box<Distrust>,
     },
-    /// The system does not start it.
+    /// The system refuses to start the program.
     #[error("cannot start `{}`", program.display())]
     Start {
-        /// The program, as it was found.
+        /// The program, as found in the search path.
         program: OsString,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It was started, could not be waited for, and has been killed.
+    /// The child started, but kilter could not wait for it and killed it.
     #[error("cannot wait for `{}`", program.display())]
     Wait {
         /// The program.
         program: OsString,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It did not end although it was killed: it is stuck in the kernel, or belongs to another user.
+    /// The child did not end after SIGKILL. It is stuck in the kernel or belongs to another user.
     #[error("`{}` (process {pid}) does not end although it was killed", program.display())]
     Unkillable {
         /// The program.
         program: OsString,
-        /// The process that is left behind.
+        /// Process id of the child that is left behind.
         pid: u32,
     },
-    /// It was not started, as somebody tells who stands in for the system.
+    /// A recording reports that the child was not started.
     #[error("{text}")]
     Told {
-        /// Why not.
+        /// The recorded reason.
         text: String,
     },
-    /// It was not started because somebody had cancelled already.
+    /// The caller had cancelled before the start.
     #[error("`{}` was not started: cancelled", program.display())]
     Cancelled {
         /// The program.
@@ -227,7 +228,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// The error with everything that led to it, on one line.
+    /// Returns the error and all its sources on one line.
     pub fn with_sources(&self) -> String {
         let mut text = self.to_string();
         let mut source = self.source();

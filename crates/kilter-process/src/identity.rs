@@ -1,18 +1,18 @@
-//! Who a child runs as.
+//! User and groups of a child.
 
-/// The user that a child runs as.
+/// User and groups of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user.
+    /// User id.
     pub uid: u32,
-    /// The primary group.
+    /// Id of the primary group.
     pub gid: u32,
-    /// The supplementary groups: exactly these, none of the caller's.
+    /// Ids of the supplementary groups. The child has these only, and none of the caller's.
     pub groups: Vec<u32>,
 }
 
 impl Identity {
-    /// Whether all its numbers name somebody: to the system the largest one means "as before".
+    /// Returns true if all ids are valid. System calls take the largest number for "unchanged".
     pub(crate) fn is_sound(&self) -> bool {
         ![self.uid, self.gid].iter().chain(&self.groups).any(|&id| id == u32::MAX)
     }

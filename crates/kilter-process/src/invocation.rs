@@ -1,4 +1,4 @@
-//! What to start, and under which conditions.
+//! Description of a child to start.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,92 +11,97 @@ use crate::identity::Identity;
 use crate::signal::Signal;
 use crate::trust::TrustPolicy;
 
-/// How much of an output is kept. What is not kept is read and dropped. An observer sees all of it,
-/// but for [`Capture::Nothing`]: who only wants to look on takes `First(0)`.
+/// Amount of an output to keep. kilter reads and drops the rest.
+///
+/// An observer sees the complete output, except with [`Capture::Nothing`]. Use `First(0)` to observe an output
+/// without keeping it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// Nothing, and there is no pipe: an output is `/dev/null`, descriptor 3 is closed.
+    /// Keeps nothing and creates no pipe: an output is `/dev/null`, descriptor 3 is closed.
     Nothing,
-    /// The first so many bytes.
+    /// Keeps the first bytes, up to this number.
     First(usize),
-    /// The last so many bytes; up to twice as many are held meanwhile.
+    /// Keeps the last bytes, up to this number. Up to twice as many are in memory while the child runs.
     Last(usize),
-    /// The first so many bytes; a child that writes more is ended.
+    /// Keeps the first bytes, up to this number. kilter ends a child that writes more.
     AtMost(usize),
 }
 
-/// The process group of a child. With an [`Identity`] it is always its own.
+/// Process group of a child. A child with an [`Identity`] always has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// One of its own: what ends the child ends its group, and what descends from that in other groups.
+    /// A new group. kilter ends the child together with its group and the group's descendants in other groups.
     Own,
-    /// That of the caller: a terminal's Ctrl-C reaches it, and only the child itself is ended.
+    /// The caller's group. Ctrl-C in a terminal reaches the child, and kilter ends only the child itself.
     Inherited,
 }
 
-/// What becomes of the rest of its process group, and what descends from that, when a child has ended by itself. Those of
-/// a child that was cut short (deadline, cancel, flood) are always ended.
+/// Treatment of the process group and its descendants after the child has ended by itself. They always end if the
+/// child was cut short (deadline, cancel, flood).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftovers {
-    /// They are left alone: who starts a daemon may mean it. Their outputs are no longer read.
+    /// They keep running, because a child may start a daemon on purpose. kilter no longer reads their outputs.
     LeftAlone,
-    /// They are ended like a child whose time is up: for calls that leave nothing behind. With
-    /// [`Group::Inherited`] there is nothing to know them by, and they are left alone.
+    /// kilter ends them as at a deadline. With [`Group::Inherited`] kilter cannot identify them, so they keep
+    /// running.
     Ended,
 }
 
-/// A program to start, and under which conditions.
+/// A program to start, with its settings.
 #[derive(Clone)]
 pub struct Invocation {
-    /// The program: a path, or a name that is looked up in the `PATH` of `env`.
+    /// The program: a path, or a name to find in the `PATH` of `env`.
     pub program: OsString,
-    /// Its arguments, without the program.
+    /// Arguments, without the program.
     pub args: Vec<OsString>,
-    /// The whole environment.
+    /// The complete environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The working directory, which the user it runs as must be able to enter; that of the caller if none.
+    /// The working directory; the caller's if none. The user of the child must be able to enter it.
     pub cwd: Option<PathBuf>,
-    /// What the child can read; `/dev/null` if none.
+    /// Standard input of the child; `/dev/null` if none.
     pub stdin: Option<Vec<u8>>,
-    /// The user it runs as, in a session without terminal; the caller's if none.
+    /// User and groups of the child, in a session without a terminal; the caller's if none.
     pub identity: Option<Identity>,
     /// The umask; the caller's if none.
     pub umask: Option<u32>,
-    /// What is kept of its output.
+    /// Amount of standard output to keep.
     pub stdout: Capture,
-    /// What is kept of its error output.
+    /// Amount of standard error to keep.
     pub stderr: Capture,
-    /// What is kept of both together, in the order in which kilter saw it; of one that is [`Capture::Nothing`] there is
-    /// nothing in it. What a child writes is then read as soon as it is there. Where both are [`Capture::Nothing`], the child
-    /// writes both to one pipe, in its own order.
+    /// Amount to keep of standard output and standard error together, in the order in which kilter reads them.
+    ///
+    /// An output with [`Capture::Nothing`] is not part of it. kilter then reads each output as soon as it is
+    /// written. If both outputs are [`Capture::Nothing`], the child writes both to one pipe, in its own order.
     pub together: Capture,
-    /// What is kept of what it writes to descriptor 3, which is closed with [`Capture::Nothing`].
-    /// A pipe there costs the start by `posix_spawn`.
+    /// Amount to keep of descriptor 3. The descriptor is closed with [`Capture::Nothing`]. A pipe there rules out a
+    /// start by `posix_spawn`.
     pub channel: Capture,
-    /// How long it may take; without end if none.
+    /// Maximum duration; unlimited if none.
     pub deadline: Option<Duration>,
-    /// What tells it to end when its time is up, or when somebody cancels.
+    /// Signal that ends the child at the deadline or on cancel.
     pub stop_signal: Signal,
-    /// How long it may take from that signal to SIGKILL.
+    /// Time between that signal and SIGKILL.
     pub grace: Duration,
-    /// Its process group.
+    /// Process group of the child.
     pub group: Group,
-    /// What becomes of descendants that outlive it.
+    /// Treatment of descendants that outlive the child.
     pub leftovers: Leftovers,
-    /// What it is kept from doing.
+    /// Confinement of the child.
     pub confinement: Confinement,
-    /// The rule that the program has to pass directly before it is started; none if whoever asks for it decides.
+    /// Trust rule that the program must pass directly before the start. If none, the caller has decided.
     pub trust: Option<TrustPolicy>,
 }
 
 impl Invocation {
-    /// Whether both outputs are one.
+    /// Returns true if the child writes both outputs to one pipe.
     pub(crate) fn is_one_output(&self) -> bool {
         self.together != Capture::Nothing && [self.stdout, self.stderr] == [Capture::Nothing; 2]
     }
 
-    /// A program without arguments, in the plain [`Environment`]: outputs dropped, descriptor 3 closed, no
-    /// deadline, SIGTERM and two seconds of grace, a process group of its own, not confined.
+    /// Creates an invocation without arguments and with the default [`Environment`].
+    ///
+    /// Outputs are dropped and descriptor 3 is closed. There is no deadline; the stop signal is SIGTERM with a grace
+    /// of two seconds. The child has its own process group and is not confined.
     pub fn new(program: impl Into<OsString>) -> Invocation {
         Invocation {
             program: program.into(),
@@ -145,7 +150,7 @@ impl Invocation {
         self
     }
 
-    /// Gives it this environment and no other.
+    /// Replaces the environment.
     #[must_use]
     pub fn environment(mut self, environment: &Environment) -> Invocation {
         self.env = environment.variables().to_vec();
@@ -159,15 +164,15 @@ impl Invocation {
         self
     }
 
-    /// Gives it something to read.
+    /// Sets the standard input.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Invocation {
         self.stdin = Some(bytes.into());
         self
     }
 
-    /// Keeps the first `limit` bytes of its output and the last `limit` bytes of its error output,
-    /// where the reason of a failure is.
+    /// Keeps the first `limit` bytes of standard output, and the last `limit` bytes of standard error, because the
+    /// reason of a failure comes last.
     #[must_use]
     pub fn captured(mut self, limit: usize) -> Invocation {
         self.stdout = Capture::First(limit);
@@ -175,14 +180,14 @@ impl Invocation {
         self
     }
 
-    /// Gives it a pipe at descriptor 3, and keeps what `capture` says of what it writes there.
+    /// Creates a pipe at descriptor 3, and keeps as much of its bytes as `capture` says.
     #[must_use]
     pub fn channel(mut self, capture: Capture) -> Invocation {
         self.channel = capture;
         self
     }
 
-    /// Keeps it from doing something.
+    /// Sets the confinement.
     #[must_use]
     pub fn confined(mut self, confinement: Confinement) -> Invocation {
         self.confinement = confinement;
@@ -196,32 +201,32 @@ impl Invocation {
         self
     }
 
-    /// Says what becomes of descendants that outlive it.
+    /// Sets the treatment of descendants that outlive the child.
     #[must_use]
     pub fn leftovers(mut self, leftovers: Leftovers) -> Invocation {
         self.leftovers = leftovers;
         self
     }
 
-    /// Limits how long it may take.
+    /// Sets the maximum duration.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Invocation {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The process group that the child really gets.
+    /// Returns the process group that the child actually gets.
     pub(crate) fn group_of_child(&self) -> Group {
         if self.identity.is_some() { Group::Own } else { self.group }
     }
 
-    /// The search path of its environment.
+    /// Returns the search path in the environment.
     pub(crate) fn search_path(&self) -> &OsStr {
         self.env.iter().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path)
     }
 }
 
-/// Shows the program only: arguments, environment and input may hold secrets.
+/// Prints the program only, because arguments, environment and input may contain secrets.
 impl fmt::Debug for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Invocation({} with {} arguments)", self.program.display(), self.args.len())

@@ -1,7 +1,7 @@
-//! Who ends with a child: the members of its process group, and what descends from these in other groups.
+//! Processes that end together with a child: its process group, and the group's descendants in other groups.
 //!
-//! A descendant is found by its parents, as long as these live: the orphan of a parent that has ended belongs to init,
-//! and nothing tells any more where it came from.
+//! kilter finds a descendant through its parents, so it finds only descendants whose parents still run. An orphan
+//! belongs to init, and `/proc` no longer shows its origin.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,23 +10,24 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal, test_kill_process,
 };
 
-/// How often it is looked at most, where each time somebody new is found.
+/// Maximum number of scans if each scan finds a new process.
 const ROUNDS: usize = 50;
 
-/// How long all of them may take to stand once they are told to: what the kernel holds (a read from a lost server) does not.
+/// Maximum time for all processes to stop after SIGSTOP. A process inside the kernel (a read from a lost server)
+/// does not stop.
 const STANDING: Duration = Duration::from_millis(200);
 
-/// How often it is looked whether one of them stands: it takes as long as the next tick of its processor at most.
+/// Interval between checks for a stopped process. A process stops at the next tick of its processor at the latest.
 const GLANCE: Duration = Duration::from_micros(200);
 
-/// Those who end with a child, as of the last look.
+/// Processes that end together with a child, as of the last scan.
 pub(crate) struct Kin {
-    /// The number of the child, and of its group.
+    /// Process id of the child, which is also the id of its group.
     group: Pid,
     members: Vec<Process>,
     /// Descendants in other groups, parents before their children.
     strays: Vec<Process>,
-    /// Whether `/proc` told nothing: then only the group is known.
+    /// True if `/proc` is unusable. Only the group is known then.
     is_dark: bool,
 }
 
@@ -35,9 +36,9 @@ impl Kin {
         Kin { group, members: Vec::new(), strays: Vec::new(), is_dark: false }
     }
 
-    /// Looks who is there. Says whether there is anybody who was not known.
+    /// Scans `/proc` again. Returns true if there is a process that was not known.
     ///
-    /// The group must be the child's still: either the child has not been waited for, or the number names no process.
+    /// The group must still be the child's: either nobody has waited for the child, or no process has its number.
     pub(crate) fn look(&mut self) -> bool {
         let told = living();
         self.is_dark = told.is_none();
@@ -56,9 +57,10 @@ impl Kin {
         }
     }
 
-    /// Stops all of them, and looks until nobody is new: what stands starts nobody. The child has not been waited for.
+    /// Stops all processes, and scans until there is no new one, because a stopped process starts none. The child
+    /// must not have been waited for.
     ///
-    /// Parents stand before their children are stopped: a shell that finds a job stopped goes on with what comes next.
+    /// Parents stop before their children, because a shell that sees a stopped job continues with its next command.
     pub(crate) fn freeze(&mut self) {
         let until = Instant::now() + STANDING;
         for _ in 0..ROUNDS {
@@ -74,7 +76,7 @@ impl Kin {
         }
     }
 
-    /// Has them go on: children before their parents, for the reason that [`Kin::freeze`] tells.
+    /// Continues all processes. Children continue before their parents, for the reason given in [`Kin::freeze`].
     pub(crate) fn thaw(&self) {
         self.strays.iter().rev().for_each(|stray| stray.send(Signal::CONT));
         self.signal_group(Signal::CONT);
@@ -87,7 +89,7 @@ impl Kin {
     }
 
     fn signal_group(&self, signal: Signal) {
-        // They may be gone already, or belong to another user: whether they end is what counts.
+        // The processes may have ended already, or belong to another user. The caller checks later if they run.
         let _ = kill_process_group(self.group, signal);
     }
 
@@ -100,25 +102,25 @@ impl Kin {
             && process.is_child_of(parent)
     }
 
-    /// Whether any of them may run. When `/proc` does not tell: yes.
+    /// Returns true if any of the processes may run. Always true if `/proc` is unusable.
     pub(crate) fn may_run(&self) -> bool {
         self.is_dark || !self.members.is_empty() || !self.strays.is_empty()
     }
 
-    /// Those that can be signalled, which those of another user (`sudo`) cannot.
+    /// Returns the processes that kilter can signal. It cannot signal processes of another user (`sudo`).
     pub(crate) fn reachable(&self) -> impl Iterator<Item = Process> {
         let all = self.members.iter().chain(&self.strays).copied();
         all.filter(|process| process.pid().is_some_and(|pid| test_kill_process(pid).is_ok()))
     }
 }
 
-/// A process, as it was when it was read.
+/// A process at the time of its reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     number: i32,
     parent: i32,
     group: i32,
-    /// In clock ticks since boot: with the number it names one process and no other.
+    /// Start time in clock ticks since boot. Together with the number it identifies one process.
     started: u64,
 }
 
@@ -127,14 +129,14 @@ impl Process {
         Process::parse(number, &std::fs::read(format!("/proc/{number}/stat")).ok()?)
     }
 
-    /// Reads `/proc/PID/stat` (`proc_pid_stat(5)`): `PID (NAME) STATE PPID PGRP …`, the number of threads as the 20th, the
-    /// time of its start as the 22nd. None if it has exited.
+    /// Parses `/proc/PID/stat` (`proc_pid_stat(5)`): `PID (NAME) STATE PPID PGRP …`, number of threads in field 20,
+    /// start time in field 22. Returns none if the process has exited.
     fn parse(number: i32, stat: &[u8]) -> Option<Process> {
         let mut fields = fields_behind_the_name(stat)?;
         let state = fields.next()?;
         let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let (threads, started) = (fields.nth(14)?.parse::<u32>().ok()?, fields.nth(1)?.parse().ok()?);
-        // The state is that of the first thread, and others may outlive that one.
+        // The state is that of the first thread. Other threads may outlive it.
         let has_exited = state == "X" || state == "Z" && threads <= 1;
         (!has_exited).then_some(Process { number, parent, group, started })
     }
@@ -143,7 +145,7 @@ impl Process {
         Pid::from_raw(self.number)
     }
 
-    /// Whether both are the same process, whatever has become of its parent and its group.
+    /// Returns true if both are the same process. Parent and group may differ.
     pub(crate) fn is(&self, other: &Process) -> bool {
         (self.number, self.started) == (other.number, other.started)
     }
@@ -152,17 +154,17 @@ impl Process {
         Process::read(self.number).is_some_and(|now| now.is(self))
     }
 
-    /// Waits until it has stopped, or has ended, no longer than that.
+    /// Waits until the process has stopped or ended, at most until this time.
     fn stands_by(&self, until: Instant) {
         while self.may_go_on() && Instant::now() < until {
             std::thread::sleep(GLANCE);
         }
     }
 
-    /// Whether it is there and has not stopped (yet).
+    /// Returns true if the process exists and has not stopped yet.
     fn may_go_on(&self) -> bool {
         let Ok(stat) = std::fs::read(format!("/proc/{}/stat", self.number)) else { return false };
-        // One of another user (`sudo`) is not told anything.
+        // kilter cannot signal a process of another user (`sudo`), so it does not stop.
         if self.pid().is_none_or(|pid| test_kill_process(pid).is_err()) {
             return false;
         }
@@ -172,15 +174,15 @@ impl Process {
         !has_stopped && Process::parse(self.number, &stat).is_some_and(|now| now.is(self))
     }
 
-    /// Whether it is one now. The parent was read before: if it is there afterwards, its number has named
-    /// nobody else in between.
+    /// Returns true if the process is a child of `parent` now. The caller has read the parent before. If the parent
+    /// still exists afterwards, no other process had its number in between.
     fn is_child_of(&self, parent: &Process) -> bool {
         Process::read(self.number).is_some_and(|now| now.is(self) && now.parent == parent.number) && parent.is_there()
     }
 
-    /// Sends a signal through a descriptor that names it and nobody else.
+    /// Sends a signal through a descriptor that identifies this process only.
     pub(crate) fn send(&self, signal: Signal) {
-        // It may be gone: that is what is wanted.
+        // A process that has already ended needs no signal.
         let Some(Ok(process)) = self.pid().map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
         if self.is_there() {
             let _ = pidfd_send_signal(&process, signal);
@@ -188,13 +190,14 @@ impl Process {
     }
 }
 
-/// The fields of `/proc/PID/stat` from the state on. The name before them is the process's own choice.
+/// Returns the fields of `/proc/PID/stat` from the state on. They follow the name, which the process itself can
+/// choose.
 fn fields_behind_the_name(stat: &[u8]) -> Option<std::str::SplitAsciiWhitespace<'_>> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     Some(std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace())
 }
 
-/// All processes that have not exited; none when `/proc` does not tell.
+/// Returns all processes that have not exited; none if `/proc` is unusable.
 fn living() -> Option<BTreeMap<i32, Process>> {
     let own = std::fs::read("/proc/self/status").ok()?;
     if !is_of_own_namespace(&String::from_utf8_lossy(&own), getpid()) {
@@ -205,8 +208,10 @@ fn living() -> Option<BTreeMap<i32, Process>> {
     Some(numbers.filter_map(|number| Some((number, Process::read(number)?))).collect())
 }
 
-/// Whether the numbers in this `/proc` are those that kilter uses, by its own `/proc/self/status` (`proc_pid_status(5)`) there: seen
-/// from outside its PID namespace it has a number in each namespace down to its own.
+/// Returns true if this `/proc` shows the process numbers of kilter's PID namespace.
+///
+/// `status` is kilter's own `/proc/self/status` (`proc_pid_status(5)`). A `/proc` of an outer namespace shows one
+/// number for each namespace down to kilter's.
 fn is_of_own_namespace(status: &str, own: Pid) -> bool {
     let told = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     let own = own.as_raw_pid().to_string();

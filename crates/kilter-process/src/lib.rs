@@ -1,75 +1,92 @@
-//! One child process, from its start to its end.
+//! Runs one child process from start to end.
 //!
-//! [`Invocation`] says what to start: argv, an exact environment ([`Environment`]), input, identity, how much of the
-//! outputs to keep, a deadline, and whether it may change the machine ([`Confinement`]). [`run`] starts it, feeds and
-//! drains it, ends it when its time is up or somebody cancels, and returns what became of it: [`Finished`].
-//! [`run_observed`] tells what happens while it happens. [`which`] finds programs, [`trust`] tells whether root
-//! may run one. [`world`] makes copies of this machine's files to run programs in. [`give_memory_back`] is about this process.
+//! [`Invocation`] describes the child: argv, exact environment ([`Environment`]), input, identity, amount of output
+//! to keep, deadline, and confinement ([`Confinement`]). [`run`] starts the child, writes its input, reads its
+//! outputs, ends it at the deadline or on cancel, and returns the result ([`Finished`]). [`run_observed`] also
+//! reports events while the child runs.
 //!
-//! The call blocks its thread; nothing here knows of async runtimes, of resources or of the meaning
-//! of exit codes. What to start and what to make of the result is left to others.
+//! [`which`] finds programs. [`trust`] decides which files may control what root does. [`world`] makes copies of
+//! this machine's files to run programs in. [`give_memory_back`] returns unused memory of this process to the
+//! system.
+//!
+//! Calls block their thread. This crate knows no async runtime, no resources and no meaning of exit codes. The
+//! caller decides which program to start and how to interpret the result.
 //!
 //! # What a child can rely on
-//! - *Environment*: `PATH` is [`DEFAULT_PATH`], `LANG` and `LC_ALL` are `C.UTF-8`. Nothing is passed
-//!   on from kilter's own environment but what is allowed by name; `HOME`, `USER` and the like are
-//!   there only if given. `TMPDIR` is set for a confined child.
-//! - *Standard input*: the bytes that were given, then end of file; `/dev/null` if none were.
-//! - *Outputs*: pipes that are always read, beyond the limit too; `/dev/null` if nobody wants them. They belong to
-//!   the user that the child runs as, who can open `/dev/stderr`.
-//! - *Descriptor 3*: a pipe as well, where the caller wants one, otherwise closed. A child that works without it
-//!   works the same with it.
-//! - *Process group*: its own, in the background of any terminal, so that Ctrl-C there reaches kilter only.
-//! - *Another user*: a session of its own, without any terminal: it cannot type into kilter's. The working
-//!   directory is entered with that user's rights.
+//! - *Environment*: `PATH` is [`DEFAULT_PATH`], `LANG` and `LC_ALL` are `C.UTF-8`. The child inherits only variables
+//!   of kilter that are allowed by name. `HOME`, `USER` and similar variables are set only on request. `TMPDIR` is
+//!   set for a confined child.
+//! - *Standard input*: the given bytes, then end of file; `/dev/null` if there are none.
+//! - *Outputs*: pipes that kilter reads continuously, also beyond the limit; `/dev/null` if the caller wants no
+//!   output. They belong to the user of the child, who can open `/dev/stderr`.
+//! - *Descriptor 3*: a pipe on request, otherwise closed. A child that works without it works in the same way with
+//!   it.
+//! - *Process group*: its own, in the background of any terminal, so that Ctrl-C reaches kilter only.
+//! - *Another user*: its own session without a terminal, so that the child cannot type into kilter's terminal. The
+//!   child enters its working directory with that user's rights.
 //!
 //! # What the caller can rely on
-//! - `run` returns when the child has exited, whatever its descendants do: one that keeps the
-//!   pipes open costs a tenth of a second ([`Finished::leaked`]) and is left alone, unless
-//!   [`Leftovers::Ended`] was asked for.
-//! - At the deadline, or when cancelled, the whole process group gets SIGTERM, or another [`Signal`], and SIGKILL when the
-//!   grace is over, and so do the *strays*: descendants of its members in groups of their own (`timeout`, `setsid`, jobs of a
-//!   shell). When `run` returns none of them runs. The same goes for a child that wrote more than it was allowed, whether
-//!   it or a descendant did. Strays cost nothing before: they are looked for, in `/proc`, when a child has to end.
-//! - Out of reach is a descendant in another group whose parent had ended before the child was told to end, as daemons do: it belongs to
-//!   init. Only a control group holds those. A *subreaper* (`PR_SET_CHILD_SUBREAPER`) would have kilter inherit them, but for the
-//!   process as a whole: it would have to wait for everybody's orphans. So is one that a parent starts and leaves behind in
-//!   another group during the grace.
-//! - Nobody else is signalled: a stray is known by its number and the time of its start.
-//! - A child that never reads its input, closes its outputs early or floods them does no harm: memory is bounded
-//!   by the limits of [`Capture`]. One that wrote more than [`Capture::AtMost`] never counts as a success, however it ended.
-//! - Without identity, umask and descriptor 3 nothing runs between fork and exec: the standard library takes
+//! - `run` returns when the child has exited, even if descendants still run. A descendant that keeps the pipes open
+//!   delays the return by 0.1 s ([`Finished::leaked`]). It keeps running unless the caller sets
+//!   [`Leftovers::Ended`].
+//! - At the deadline or on cancel the whole process group gets SIGTERM (or another [`Signal`]), and SIGKILL after
+//!   the grace. The same holds for *strays*: descendants of its members in other groups (`timeout`, `setsid`, jobs
+//!   of a shell). None of them runs when `run` returns. kilter ends a child that exceeds its output limit in the
+//!   same way, also if a descendant wrote the output. kilter searches `/proc` for strays only when a child has to
+//!   end, so they cost nothing before.
+//! - kilter cannot end a descendant in another group whose parent had already ended, as daemons do. It belongs to
+//!   init. The same holds for a process that a parent starts and leaves in another group during the grace. Only a
+//!   control group contains such processes. A *subreaper* (`PR_SET_CHILD_SUBREAPER`) would inherit them, but for the
+//!   whole process: kilter would have to wait for all orphans.
+//! - No other process gets a signal, because process number and start time identify a stray.
+//! - A child that never reads its input, closes its outputs early or floods them does no harm, because [`Capture`]
+//!   limits the memory. A child that exceeds [`Capture::AtMost`] never counts as successful.
+//! - Without identity, umask and descriptor 3, no code runs between fork and exec, so the standard library uses
 //!   `posix_spawn`.
-//! - An event is told before the next thing is read ([`Event`]); [`StreamLines`] makes lines of bounded length of
-//!   chunks.
+//! - kilter reports each [`Event`] before it reads further. [`StreamLines`] splits chunks into lines of bounded
+//!   length.
 //!
 //! # What a confined child cannot do
-//! With [`Confinement::ReadOnly`] neither the child nor any descendant can write, make, remove, move or truncate files,
-//! change their modes, owners, times, flags or extended attributes, control devices, mount, signal or trace processes
-//! outside, or change host name, clock, kernel parameters, modules or the configuration of the network: whatever
-//! user it runs as, root included. What it writes to is its streams, terminals, `/dev/null`, `/dev/zero`, `/dev/full`, and
-//! a directory of its own at `TMPDIR`, which is removed when it has ended. [`Finished::confined`] says how far this
-//! kernel keeps that promise, [`can_confine`] says so beforehand.
+//! With [`Confinement::ReadOnly`] neither the child nor any descendant can change the machine, even as root:
 //!
-//! *Not covered*: what others do in its name. It may connect to Unix sockets and over the network: `systemctl stop`
-//! asks systemd, which is not confined. [`Confinement::ReadOnlyAlone`] is for children that need to ask nobody. Also not covered are
-//! System V shared memory, semaphores and messages, sends to message queues that exist, and advisory locks.
+//! - write, make, remove, move or truncate files,
+//! - change modes, owners, times, flags or extended attributes of files,
+//! - control devices, mount, or signal or trace processes outside,
+//! - change host name, clock, kernel parameters, modules or the configuration of the network.
 //!
-//! *What it cannot read*: `/proc/PID/{environ,exe,cwd,root,fd,maps}` of processes outside (`lsof`, `ss -p`), what the kernel
-//! tells only those who may also change it (rules of the packet filter, LVM), and block devices by ioctl. 32-bit programs
-//! are killed. Times and modes cannot be set in its temporary directory either (`touch` fails there, `>` does not).
+//! The child can write to its streams, terminals, `/dev/null`, `/dev/zero`, `/dev/full`, and its own directory at
+//! `TMPDIR`, which kilter removes afterwards. [`Finished::confined`] reports how far this kernel enforces the
+//! confinement, [`can_confine`] reports it beforehand.
 //!
-//! *What it tried* is told, whatever it says of it itself ([`Finished::attempts`]): the kernel asks kilter before an open that
-//! writes, or another call that changes something, is made, and kilter says that Landlock is to decide, or refuses where the
-//! filter would have. It is a report, and no part of the confinement: a path is that of the moment before, and nobody looks
-//! whether it would have been refused to the user anyway. A call that fails by itself (`mkdir` of what is there) is
-//! no attempt. Not told are refused signals, changes of the network, and calls that programs try to read with (keys,
-//! io_uring, BPF, priorities), nor what is tried where the kernel does not ask: where kilter may not look into the child
-//! (another user's, without `CAP_SYS_PTRACE`; Yama), and where kilter is itself confined. [`Finished::refusal_hint`] is what
-//! the child says of it.
+//! *Not covered*: actions of other processes on its behalf. The child may connect to Unix sockets and over the
+//! network: `systemctl stop` asks systemd, which is not confined. Use [`Confinement::ReadOnlyAlone`] for children
+//! that need no other process. System V shared memory, semaphores and messages, sends to existing message queues,
+//! and advisory locks are not covered either.
 //!
-//! Who waits for such a child has to answer: [`run`] does, until it returns. What the child leaves behind then gets ENOSYS for
-//! all that the kernel would ask about, `/dev/null` opened for writing included. The child cannot listen to
-//! others in this way (`SECCOMP_FILTER_FLAG_NEW_LISTENER`: EBUSY).
+//! *Reads that fail*: `/proc/PID/{environ,exe,cwd,root,fd,maps}` of processes outside (`lsof`, `ss -p`), information
+//! that the kernel gives only to privileged processes (rules of the packet filter, LVM), and block devices by ioctl.
+//! The kernel kills 32-bit programs. The child cannot set times and modes in its temporary directory either (`touch`
+//! fails there, `>` does not).
+//!
+//! *Attempts* are reported independently of the child's own messages ([`Finished::attempts`]). The kernel asks
+//! kilter before an open for writing, or another changing call. kilter lets Landlock decide, or refuses the call if
+//! the filter would have refused it. The report is no part of the confinement. A path in it is that of the moment
+//! before the call, and the user's own permissions are not checked. A call that fails by itself (`mkdir` of an
+//! existing directory) is no attempt.
+//!
+//! kilter does not report:
+//!
+//! - refused signals, changes of the network, and calls that programs also use for reads (keys, io_uring, BPF,
+//!   priorities),
+//! - attempts of a child that kilter may not inspect (another user's, without `CAP_SYS_PTRACE`; Yama),
+//! - attempts while kilter is itself confined.
+//!
+//! [`Finished::refusal_hint`] contains the child's own message about a refusal.
+//!
+//! kilter must answer the kernel's questions while it waits for such a child. [`run`] does so until it returns.
+//! Processes that the child leaves behind then get ENOSYS for all calls that the kernel would ask about, also for
+//! opening `/dev/null` to write. The child itself cannot install such a listener
+//! (`SECCOMP_FILTER_FLAG_NEW_LISTENER`: EBUSY).
 //!
 //! *Start from* [`Invocation`] and [`run`].
 

@@ -1,37 +1,37 @@
-//! Lines out of what comes in parts.
+//! Splits chunks into lines.
 
 use crate::event::{Event, Stream};
 
-/// How a line ended.
+/// End of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineEnd {
-    /// With a line feed.
+    /// The line ended with a line feed.
     Newline,
-    /// It was longer than is allowed: its beginning is given, the rest is dropped.
+    /// The line was too long. Its beginning is passed on and the rest is dropped.
     Cut,
-    /// The stream ended in the middle of it.
+    /// The stream ended inside the line.
     Missing,
 }
 
-/// Puts the chunks of one stream together to lines, none longer than a limit.
+/// Splits the chunks of one stream into lines of limited length.
 ///
-/// It holds at most one line, and copies only those that come in parts.
+/// It buffers at most one line, and copies only lines that span several chunks.
 #[derive(Debug)]
 pub struct Lines {
     limit: usize,
     part: Vec<u8>,
-    /// The rest of the line is too much.
+    /// True while the rest of a line that is too long is dropped.
     is_cut: bool,
 }
 
 impl Lines {
-    /// With lines of at most `limit` bytes.
+    /// Creates a splitter for lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Lines {
         Lines { limit, part: Vec::new(), is_cut: false }
     }
 
-    /// Takes a chunk, and gives each line that has ended, without its line feed. An over-long one is given
-    /// as soon as it is known to be too long.
+    /// Adds a chunk and passes each complete line to `give`, without its line feed. An over-long line is passed on
+    /// as soon as it exceeds the limit.
     pub fn feed(&mut self, mut bytes: &[u8], give: &mut dyn FnMut(&[u8], LineEnd)) {
         while let Some(end) = bytes.iter().position(|&b| b == b'\n') {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -50,7 +50,7 @@ impl Lines {
         self.take(bytes, give);
     }
 
-    /// Gives the half line that is left when the stream has ended.
+    /// Passes on the incomplete last line at the end of the stream.
     pub fn end(&mut self, give: &mut dyn FnMut(&[u8], LineEnd)) {
         if !self.part.is_empty() && !self.is_cut {
             give(&self.part, LineEnd::Missing);
@@ -72,19 +72,19 @@ impl Lines {
     }
 }
 
-/// The lines of all streams of a child, for an observer that passes its events on.
+/// Splits the outputs of a child into lines, for an observer that forwards its events.
 #[derive(Debug)]
 pub struct StreamLines {
     of: [Lines; 3],
 }
 
 impl StreamLines {
-    /// With lines of at most `limit` bytes.
+    /// Creates a splitter for lines of at most `limit` bytes.
     pub fn new(limit: usize) -> StreamLines {
         StreamLines { of: std::array::from_fn(|_| Lines::new(limit)) }
     }
 
-    /// Takes an event, and gives the lines that end with it.
+    /// Adds an event and passes on the lines that it completes.
     pub fn feed(&mut self, event: &Event<'_>, give: &mut dyn FnMut(Stream, &[u8], LineEnd)) {
         match event {
             Event::Chunk { stream, bytes } => {

@@ -1,4 +1,4 @@
-//! The streams of a child, seen from outside.
+//! Streams of a child, as seen from kilter.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,21 +12,21 @@ use crate::invocation::Capture;
 
 const CHUNK: usize = 64 * 1024;
 
-/// Makes reads and writes return instead of waiting. Only kilter's end of the pipe is affected.
+/// Makes a descriptor non-blocking. Affects kilter's end of the pipe only.
 fn unblock(fd: &OwnedFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(fd)?;
     Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// What a look into a pipe brought.
+/// Result of a read from a pipe.
 pub(crate) enum Taken<'a> {
     Nothing,
     Bytes(&'a [u8]),
-    /// The last writer has closed it.
+    /// The last writer has closed the pipe.
     End,
 }
 
-/// Takes an output and keeps the part that is asked for.
+/// Reads an output and keeps the part that the capture asks for.
 pub(crate) struct Sink {
     fd: Option<OwnedFd>,
     capture: Capture,
@@ -34,12 +34,12 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Of an output that nobody wants.
+    /// Creates a sink for an output that the caller does not want.
     pub(crate) fn nothing() -> Sink {
         Sink::of_others(Capture::Nothing)
     }
 
-    /// Of what others read.
+    /// Creates a sink for an output that other code reads.
     pub(crate) fn of_others(capture: Capture) -> Sink {
         Sink { fd: None, capture, captured: Captured::default() }
     }
@@ -51,12 +51,12 @@ impl Sink {
         Ok(Sink { fd, capture, captured: Captured::default() })
     }
 
-    /// The descriptor, until the output has ended.
+    /// Returns the descriptor, until the output has ended.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether more was written than was allowed.
+    /// Returns true if the child wrote more than is allowed.
     pub(crate) fn is_flooded(&self) -> bool {
         matches!(self.capture, Capture::AtMost(_)) && self.captured.dropped > 0
     }
@@ -66,15 +66,15 @@ impl Sink {
         self.captured
     }
 
-    /// Reads what is there, one chunk at most: a flood must not keep others waiting.
+    /// Reads at most one chunk, so that a flood in one output does not delay the others.
     pub(crate) fn take<'a>(&'a mut self, chunk: &'a mut Vec<u8>) -> Taken<'a> {
         let Some(fd) = &self.fd else { return Taken::Nothing };
         let kept = &mut self.captured.bytes;
         let before = kept.len();
-        // What is kept whole is read to where it is kept.
+        // Read directly into the captured bytes if the chunk is kept completely.
         let is_kept = match self.capture {
             Capture::First(limit) | Capture::AtMost(limit) => {
-                // What a full pipe held is often followed by a little more.
+                // A little more data often follows the content of a full pipe.
                 let room = if before == 0 { CHUNK + CHUNK / 2 } else { CHUNK };
                 kept.reserve(room.min(limit.saturating_sub(before)));
                 kept.capacity() > before && kept.capacity() <= limit
@@ -93,7 +93,7 @@ impl Sink {
                 Taken::Bytes(chunk)
             }
             Err(Errno::AGAIN | Errno::INTR) => Taken::Nothing,
-            // A pipe that cannot be read has nothing more to say.
+            // A pipe that cannot be read counts as ended.
             Ok(_) | Err(_) => {
                 self.fd = None;
                 Taken::End
@@ -101,7 +101,7 @@ impl Sink {
         }
     }
 
-    /// Reads no more. Says whether there was something to read from.
+    /// Stops reading. Returns true if the output was still open.
     pub(crate) fn close(&mut self) -> bool {
         self.fd.take().is_some()
     }
@@ -121,7 +121,7 @@ impl Sink {
         }
     }
 
-    /// Drops what lies before the last bytes asked for, once that is worth the move.
+    /// Drops the bytes before the last `limit` bytes if there are more than `slack` of them.
     fn trim(&mut self, slack: usize) {
         let Capture::Last(limit) = self.capture else { return };
         let excess = self.captured.bytes.len().saturating_sub(limit);
@@ -132,14 +132,14 @@ impl Sink {
     }
 }
 
-/// Gives the child its input.
+/// Writes the input of a child.
 pub(crate) struct Feed<'a> {
     fd: Option<OwnedFd>,
     rest: &'a [u8],
 }
 
 impl<'a> Feed<'a> {
-    /// Of a child that gets no input.
+    /// Creates the feed of a child without input.
     pub(crate) fn nothing() -> Feed<'a> {
         Feed { fd: None, rest: &[] }
     }
@@ -151,12 +151,12 @@ impl<'a> Feed<'a> {
         Ok(Feed { fd, rest: bytes })
     }
 
-    /// The descriptor, until all is written or the child has closed its end.
+    /// Returns the descriptor, until all bytes are written or the child has closed its end.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Writes what the pipe takes, and returns it.
+    /// Writes as many bytes as the pipe takes, and returns them.
     pub(crate) fn give(&mut self) -> &'a [u8] {
         let Some(fd) = &self.fd else { return &[] };
         let mut given: &[u8] = &[];
@@ -164,7 +164,7 @@ impl<'a> Feed<'a> {
             match rustix::io::write(fd, self.rest) {
                 Ok(count) => (given, self.rest) = self.rest.split_at(count),
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // The child does not want to read: its right.
+                // A child may leave its input unread.
                 Err(_) => self.rest = &[],
             }
         }

@@ -1,4 +1,4 @@
-//! From start to end.
+//! Runs a child from start to end.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,19 +9,20 @@ use crate::invocation::Invocation;
 use crate::running::Running;
 use crate::start::start;
 
-/// How somebody else ends a child that is running.
+/// Lets another thread end a running child.
 #[derive(Clone, Copy, Debug)]
 pub struct Cancel<'a> {
-    /// Whether to end it.
+    /// Flag that ends the child.
     pub flag: &'a AtomicBool,
-    /// Becomes readable when the flag is set. Without it the flag is looked at 20 times a second.
+    /// Becomes readable when the flag is set. Without it kilter checks the flag 20 times a second.
     pub fd: Option<BorrowedFd<'a>>,
-    /// Whether to kill it at once, without any more grace. It is looked at 20 times a second while there is grace.
+    /// Flag that kills the child at once, without further grace. kilter checks it 20 times a second during the
+    /// grace.
     pub urgent: Option<&'a AtomicBool>,
 }
 
 impl<'a> Cancel<'a> {
-    /// By a flag alone.
+    /// Creates a `Cancel` with a flag only.
     pub fn new(flag: &'a AtomicBool) -> Cancel<'a> {
         Cancel { flag, fd: None, urgent: None }
     }
@@ -38,15 +39,15 @@ impl<'a> Cancel<'a> {
 /// Starts a child and returns when it has ended.
 ///
 /// # Errors
-/// When it could not be started or, once started, not waited for. How it ended is never an error.
+/// If kilter could not start the child, or could not wait for it. The exit code of a child is never an error.
 pub fn run(invocation: &Invocation, cancel: Option<Cancel<'_>>) -> Result<Finished, SpawnError> {
     run_through(invocation, cancel, None)
 }
 
-/// Like [`run`], and tells `observer` what happens while it happens.
+/// Like [`run`], and reports events to `observer` while the child runs.
 ///
 /// # Errors
-/// Those of [`run`].
+/// As [`run`].
 pub fn run_observed<'a>(
     invocation: &'a Invocation,
     cancel: Option<Cancel<'_>>,

@@ -1,4 +1,4 @@
-//! A child that runs: one loop that waits for everything at once.
+//! A running child: a loop that waits for all its streams and for its end at once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,60 +18,60 @@ use crate::pipes::{Feed, Sink, Taken};
 use crate::run::Cancel;
 use crate::start::{Started, is_any_starting};
 
-/// How long the outputs are read on when the child has exited but a descendant keeps them open.
+/// Time to keep reading outputs after the child has exited, if a descendant keeps them open.
 const LEAK: Duration = Duration::from_millis(100);
 
-/// How long such a descendant is given at most that is not a descendant, but another child of kilter's that is just
-/// being started: until it becomes its program it holds what kilter holds.
+/// Maximum extra time if another child of kilter may be keeping the outputs open. While it starts, and until its
+/// exec, it holds all descriptors of kilter.
 const STARTING: Duration = Duration::from_millis(500);
 
-/// Who writes less than this at a time writes line by line.
+/// Reads shorter than this many bytes suggest that the child writes line by line.
 const TRICKLE: usize = 4096;
 
-/// How long a child that writes line by line is left alone: to be woken for each line costs more than to read it.
+/// Pause between reads for a child that writes line by line. A wake-up for each line costs more than the read.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// How often the flag of a [`Cancel`] without a descriptor is looked at.
+/// Interval of checks of the flag of a [`Cancel`] without a descriptor.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A child that has not been waited for. Dropping it kills it.
+/// A child that has not been waited for. Dropping it kills the child.
 pub(crate) struct Running<'a> {
     pub(crate) child: Child,
-    /// Readable when the child has exited; none where waiting for it is all there is to do.
+    /// Readable when the child has exited; none if kilter only waits for the child.
     pidfd: Option<OwnedFd>,
     pub(crate) group: Group,
-    /// Who ends with it; looked for when it has to end.
+    /// Processes that end together with the child. kilter searches for them when the child has to end.
     pub(crate) kin: Kin,
     pub(crate) invocation: &'a Invocation,
     deadline: Option<Instant>,
     stdin: Feed<'a>,
-    /// Its outputs, in the order of [`STREAMS`].
+    /// Outputs, in the order of [`STREAMS`].
     sinks: [Sink; 3],
-    /// Output and error output once more, in the order in which they were read.
+    /// Standard output and standard error together, in the order of the reads.
     together: Sink,
-    /// What is read and not kept as it is.
+    /// Buffer for bytes that are not read directly into a capture.
     chunk: Vec<u8>,
     observer: Option<Observer<'a>>,
     confined: Confined,
     witness: Witness,
-    /// Removed with this.
+    /// Removed when this value is dropped.
     _scratch: Option<Scratch>,
-    /// Whether the last that was read was little.
+    /// True if the last read was short.
     trickles: bool,
-    /// Whether the process is no longer ours to kill.
+    /// True if the process is no longer kilter's to kill.
     pub(crate) over: bool,
 }
 
-/// What a child writes to.
+/// Output streams of a child.
 const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Channel];
 
-/// What a wait was ended by, beside the streams.
+/// Reason of the end of a wait, apart from the streams.
 pub(crate) struct Step {
     /// The child has exited.
     pub(crate) exited: bool,
     /// The descriptor of the cancel is readable.
     woken: bool,
-    /// An output brought something, or its end.
+    /// A stream had data or ended.
     served: bool,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Running<'a> {
             trickles: false,
             over: false,
         };
-        // From here on the child is ended on the way out of an error.
+        // From here on, an error drops `running`, which ends the child.
         let [stdout, stderr, channel] = ends.outputs;
         running.sinks = [
             Sink::new(stdout, invocation.stdout)?,
@@ -112,12 +112,12 @@ impl<'a> Running<'a> {
         if let Some(observer) = &mut running.observer {
             observer(Event::Spawned { pid, confined: &running.confined });
         }
-        // Most inputs fit into the pipe: the child then finds its input and the end of it.
+        // Most inputs fit into the pipe. The child then finds its complete input and the end of file.
         running.give();
         Ok(running)
     }
 
-    /// Waits until the child has exited, its time is up, or somebody cancels.
+    /// Waits until the child has exited, the deadline has passed, or the caller cancels.
     pub(crate) fn until_end(&mut self, cancel: Option<Cancel<'_>>) -> io::Result<Ending> {
         if self.has_nothing_but_to_wait() && self.deadline.is_none() && cancel.is_none() {
             return Ok(Ending::Exited);
@@ -141,7 +141,8 @@ impl<'a> Running<'a> {
                 return Ok(Ending::Cancelled);
             }
             if step.woken {
-                // Woken for nothing: waiting on would be one wake after the other.
+                // The descriptor was readable but the flag is not set. Polling it further would wake this thread all
+                // the time.
                 wake = None;
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -162,7 +163,7 @@ impl<'a> Running<'a> {
         self.sinks.iter().chain([&self.together]).any(Sink::is_flooded)
     }
 
-    /// Leaves the outputs alone for a moment, unless the child ends, wants its input or somebody cancels.
+    /// Leaves the outputs unread for a moment, unless the child ends, reads its input, or the caller cancels.
     fn pause(&mut self, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let until = Instant::now() + PAUSE;
         loop {
@@ -180,7 +181,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Lets time pass, in which nobody waits for an answer for nothing.
+    /// Sleeps for `time`, and keeps answering the calls of a confined child meanwhile.
     pub(crate) fn rest(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while self.witness.fd().is_some() && Instant::now() < until {
@@ -243,7 +244,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Reads no more from anything.
+    /// Closes all outputs.
     fn close(&mut self) {
         for (sink, stream) in self.sinks.iter_mut().zip(STREAMS) {
             if let (true, Some(observer)) = (sink.close(), &mut self.observer) {
@@ -256,14 +257,14 @@ impl<'a> Running<'a> {
         Pid::from_child(&self.child)
     }
 
-    /// Takes what is left in the pipes and waits for the child, which has exited.
+    /// Reads the rest of the pipes and waits for the child, which has exited.
     pub(crate) fn finish(mut self, ending: Ending) -> io::Result<Finished> {
-        // From here on there is only the child's own end to wait for, not what it would read.
+        // From here on kilter waits only for the end of the outputs. The child reads no more input.
         self.stdin = Feed::nothing();
         self.pidfd = None;
         let leaked = self.drain()?;
         self.close();
-        // What came with the end, or after it, counts too.
+        // Output that arrived with the end of the child, or after it, counts too.
         let ending = if ending == Ending::Exited && self.is_flooded() { Ending::Flooded } else { ending };
         let status = Status::from(self.child.wait()?);
         self.over = true;
@@ -283,11 +284,11 @@ impl<'a> Running<'a> {
         Ok(Finished { status, ending, stdout, stderr, together, channel, leaked, confined, attempts, refusal_hint })
     }
 
-    /// Reads the outputs to their end, but for [`LEAK`] at most, and as long as others are being started.
+    /// Reads the outputs to their end, for at most [`LEAK`], or longer while other children start.
     fn drain(&mut self) -> io::Result<bool> {
         let until = Instant::now() + LEAK;
         while self.has_outputs() {
-            // A busy machine may have let this thread wait for longer: what is there by now is taken.
+            // A busy machine may have delayed this thread. Read the data that has arrived meanwhile.
             let is_late = Instant::now() >= until;
             let step = self.step(Some(until), None)?;
             if is_late && (!step.served || Instant::now() >= until + STARTING) {
@@ -297,7 +298,7 @@ impl<'a> Running<'a> {
         Ok(false)
     }
 
-    /// Whether an output is still open when nobody is being started any more.
+    /// Returns true if an output is still open when no other child is starting.
     fn is_held(&mut self) -> io::Result<bool> {
         let until = Instant::now() + STARTING;
         while is_any_starting() && Instant::now() < until {
@@ -313,13 +314,13 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.kill();
-            // Nobody is told: this is the way out of another error. It leaves no zombie behind.
+            // The error that led here is reported already. The wait avoids a zombie.
             let _ = self.child.wait();
         }
     }
 }
 
-/// Waits for some descriptors, and says what each is ready for.
+/// Waits for some descriptors, and returns the ready events of each.
 fn wait_for<const N: usize>(
     fds: [Option<(BorrowedFd<'_>, PollFlags)>; N],
     until: Option<Instant>,
@@ -337,7 +338,7 @@ fn wait_for<const N: usize>(
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    // Rounded up to a microsecond: waking too early would only mean to wait again.
+    // Rounded up to a microsecond, because an early wake-up would only cause another wait.
     let duration = duration + Duration::from_micros(1);
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),

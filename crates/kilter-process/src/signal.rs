@@ -1,12 +1,12 @@
-//! Signals by their names.
+//! Signals by name.
 
 use rustix::process::Signal as Raw;
 
-/// A signal that tells a process to end.
+/// A signal that asks a process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal(Raw);
 
-/// Those of Linux, by the names that signal(7) has for them, in the order of their numbers.
+/// Signals of Linux with their names from signal(7), in the order of their numbers.
 const SIGNALS: [(&str, Raw); 31] = [
     ("SIGHUP", Raw::HUP),
     ("SIGINT", Raw::INT),
@@ -42,15 +42,15 @@ const SIGNALS: [(&str, Raw); 31] = [
 ];
 
 impl Signal {
-    /// The one that is sent where nothing else is said.
+    /// Default signal.
     pub const TERM: Signal = Signal(Raw::TERM);
 
-    /// The one of a name: `SIGINT`.
+    /// Returns the signal with a name such as `SIGINT`.
     pub fn named(name: &str) -> Option<Signal> {
         SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, raw)| Signal(*raw))
     }
 
-    /// The names of all, in the order of their numbers.
+    /// Returns the names of all signals, in the order of their numbers.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SIGNALS.iter().map(|(name, _)| *name)
     }

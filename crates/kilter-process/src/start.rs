@@ -1,4 +1,4 @@
-//! The start of a child.
+//! Start of a child.
 
 use std::ffi::{CString, OsString};
 use std::io::{self, Read};
@@ -21,34 +21,35 @@ use crate::streams::{ChildEnds, OwnEnds, streams};
 use crate::trust::Distrust;
 use crate::which::which;
 
-/// How often a start is tried whose descriptor 3 other threads take and give up meanwhile.
+/// Maximum number of attempts to start a child if other threads open and close descriptor 3 meanwhile.
 const TRIES: u32 = 1000;
 
-/// How much of a first line the system reads.
+/// Number of bytes that the kernel reads of a script's first line.
 const LONGEST_LINE: usize = 256;
 
-/// How often a program is tried again that is open for writing.
+/// Maximum number of retries for a program that is open for writing.
 const BUSY: u32 = 20;
 
-/// How long is waited between two such tries.
+/// Delay between these retries.
 const BRIEFLY: Duration = Duration::from_millis(10);
 
 fn is_busy(source: &io::Error) -> bool {
     source.raw_os_error() == Some(Errno::TXTBSY.raw_os_error())
 }
 
-/// What a thread needs that only starts a child.
+/// Stack size, in bytes, of a thread that only starts a child.
 const STACK: usize = 256 * 1024;
 
-/// How many children are on their way from a copy of kilter to their program.
+/// Number of children between fork and exec.
 static STARTING: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a child is being started that may hold what is another one's: everything, until it becomes its program.
+/// Returns true if a child is between fork and exec. Until its exec it holds all descriptors of kilter, also those
+/// meant for another child.
 pub(crate) fn is_any_starting() -> bool {
     STARTING.load(Ordering::Acquire) > 0
 }
 
-/// Counts a start that is under way.
+/// Counts one start while it lives.
 struct Starting;
 
 impl Starting {
@@ -64,14 +65,15 @@ impl Drop for Starting {
     }
 }
 
-/// A child that runs.
+/// A child that has been started.
 pub(crate) struct Started {
     pub(crate) child: Child,
     pub(crate) ends: OwnEnds,
     pub(crate) confined: Confined,
-    /// Answers what is asked before a confined child changes something: nobody who waits for it may forget that.
+    /// Answers the questions of the kernel before a confined child makes a change. Code that waits for the child
+    /// must serve it.
     pub(crate) witness: Witness,
-    /// Kept until the child has ended.
+    /// Temporary directory of the child. It must exist until the child has ended.
     pub(crate) scratch: Option<Scratch>,
 }
 
@@ -89,7 +91,7 @@ pub(crate) fn start(invocation: &Invocation) -> Result<Started, SpawnError> {
     Ok(Started { child: child?, ends, confined, witness, scratch: Some(scratch) })
 }
 
-/// What is found out before the start.
+/// Settings that are resolved before the start.
 struct Start<'a> {
     invocation: &'a Invocation,
     program: PathBuf,
@@ -109,7 +111,7 @@ impl Start<'_> {
         let path = invocation.search_path();
         let not_found = || SpawnError::NotFound { program: invocation.program.clone(), path: path.to_owned() };
         let program = which(&invocation.program, path).ok_or_else(not_found)?;
-        // What cannot be examined fails to start as well, and the system says why.
+        // If the program cannot be examined, the start fails too, and reports the cause.
         if let Some(Err(source @ Distrust::Changeable { .. })) =
             invocation.trust.as_ref().map(|policy| policy.open(&program))
         {
@@ -118,8 +120,8 @@ impl Start<'_> {
         Ok(Start { invocation, program })
     }
 
-    /// Starts the child from a thread that has confined itself and ends then. Nobody answers that thread: it opens nothing
-    /// for writing.
+    /// Starts the child from a thread that confines itself first and then ends. No thread answers its seccomp
+    /// notifications, so it must not open files for writing.
     fn spawn_confined(&self, ends: &ChildEnds, scratch: &Path) -> Result<SpawnedConfined, SpawnError> {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("confined start".into()).stack_size(STACK);
@@ -132,8 +134,8 @@ impl Start<'_> {
         })
     }
 
-    /// Starts the child. A program that somebody is just writing, or another child of kilter's holds open on its way to its
-    /// own program, is tried again for a moment.
+    /// Starts the child, with some retries on `ETXTBSY`. A writer may have the program open, or another child of
+    /// kilter between fork and exec.
     fn spawn(&self, ends: &ChildEnds, scratch: Option<&Path>) -> Spawned {
         for _ in 0..BUSY {
             match self.spawn_once(ends, scratch) {
@@ -187,7 +189,7 @@ impl Start<'_> {
             }
             (None, _) => {}
         }
-        // The leader of a group cannot begin a session, which brings a group along.
+        // A group leader cannot create a session. The new session comes with a new group.
         if invocation.group == Group::Own && invocation.identity.is_none() {
             command.process_group(0);
         }
@@ -195,7 +197,8 @@ impl Start<'_> {
         Ok(command)
     }
 
-    /// The system has one errno for a missing program and a missing directory; people need two.
+    /// Translates an error of the start. The system uses the same errno for a missing program and a missing
+    /// directory. Users need to know which of both is missing.
     fn not_started(&self, source: io::Error) -> SpawnError {
         if let Some(cwd) = &self.invocation.cwd {
             if let Some(source) = no_entry(&source) {
@@ -221,7 +224,7 @@ impl Start<'_> {
     }
 }
 
-/// Why a script is not started that is there: the system speaks of it as if it were missing.
+/// Explains why an existing script does not start. The system reports it as missing.
 fn interpreter_trouble(program: &Path, source: &io::Error) -> Option<String> {
     let is_missing = source.kind() == io::ErrorKind::NotFound;
     if !is_missing && source.raw_os_error() != Some(Errno::NOEXEC.raw_os_error()) {

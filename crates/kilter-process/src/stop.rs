@@ -1,4 +1,4 @@
-//! The end of a child that has to end.
+//! Ends a child, its group and its descendants.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,24 +11,25 @@ use crate::kin::Process;
 use crate::run::Cancel;
 use crate::running::Running;
 
-/// How long a killed process may take to be gone.
+/// Maximum time for a killed process to end.
 const KILLED: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether there is still any grace.
+/// Interval of checks for the end of the grace.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether the others are gone.
+/// Interval of checks for the end of the other processes.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Running<'_> {
-    /// Ends the child and, where it has a process group of its own, that group and what descends from it: its signal,
-    /// then SIGKILL when its grace is over, or when `cancel` says that there is no more. Returns whether the child has ended.
+    /// Ends the child. If the child has its own process group, ends that group and its descendants too. Returns true
+    /// if the child has ended.
     ///
-    /// The child is not waited for before the last signal is sent: as long as it is a zombie, its
-    /// number, which is that of the group, cannot come to name somebody else.
+    /// First sends the stop signal, then SIGKILL after the grace, or earlier if `cancel` is urgent. The child is not
+    /// waited for before the last signal. While it is a zombie, no other process can get its number, which is also
+    /// the number of the group.
     pub(crate) fn stop(&mut self, cancel: Option<Cancel<'_>>) -> io::Result<bool> {
         self.signal(self.invocation.stop_signal.raw());
-        // What is stopped (by reading from a terminal, say) cannot act on the signal.
+        // A stopped process (stopped by a read from a terminal, for example) cannot handle the signal.
         match self.group {
             Group::Own => self.kin.thaw(),
             Group::Inherited => drop(kill_process(self.pid(), Signal::CONT)),
@@ -38,7 +39,7 @@ impl Running<'_> {
             self.kill();
             let until = Instant::now() + KILLED;
             ended = self.until_exit(until, None)?;
-            // Others may be stuck in the kernel, with the signal waiting for them: nothing is left to do.
+            // Other processes may be stuck in the kernel with the signal pending. kilter can do no more for them.
             while self.group == Group::Own && self.is_any_reachable() && Instant::now() < until {
                 std::thread::sleep(LOOK);
             }
@@ -52,10 +53,10 @@ impl Running<'_> {
         self.kin.reachable().next().is_some()
     }
 
-    /// Ends what is left of the group of a child that has been waited for.
+    /// Ends the remaining members of the group of a child that has been waited for.
     ///
-    /// The number of the group cannot come to name another one while it has a member, but the last member may go
-    /// at any time. Signals are hence sent to members, through descriptors that name them and nobody else.
+    /// While the group has a member, no other group gets its number, but the last member may end at any time. So
+    /// signals go to members, through descriptors that identify exactly these processes.
     pub(crate) fn end_leftovers(&mut self) {
         if self.group != Group::Own || test_kill_process_group(self.pid()) == Err(Errno::SRCH) {
             return;
@@ -67,7 +68,7 @@ impl Running<'_> {
                 for leftover in leftovers {
                     if signal == Signal::KILL || !told.iter().any(|told| told.is(&leftover)) {
                         leftover.send(signal);
-                        // What is stopped cannot act on a signal.
+                        // A stopped process cannot handle a signal.
                         leftover.send(Signal::CONT);
                         told.push(leftover);
                     }
@@ -80,9 +81,9 @@ impl Running<'_> {
         }
     }
 
-    /// Who is left of a child that has been waited for; none if nobody is.
+    /// Returns the processes left over from a child that has been waited for; none if there are none.
     fn leftovers(&mut self) -> Option<Vec<Process>> {
-        // A leader that is there is another one: its group only has the number.
+        // If a process has the number of the child, it is the leader of a new group.
         if test_kill_process(self.pid()) != Err(Errno::SRCH) {
             return None;
         }
@@ -91,7 +92,7 @@ impl Running<'_> {
         (!leftovers.is_empty()).then_some(leftovers)
     }
 
-    /// Kills the child and all that ends with it.
+    /// Kills the child and all processes that end with it.
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
     }
@@ -99,11 +100,11 @@ impl Running<'_> {
     fn signal(&mut self, signal: Signal) {
         match self.group {
             Group::Own => {
-                // What a parent leaves behind when it ends is not known to be its own any more.
+                // Stop all processes first: kilter cannot attribute the orphans of a parent that has ended.
                 self.kin.freeze();
                 self.kin.signal(signal);
             }
-            // It may be gone already, or belong to another user: whether it ends is what counts.
+            // The child may have ended already, or belong to another user. The caller checks later if it has ended.
             Group::Inherited => drop(kill_process(self.pid(), signal)),
         }
     }
@@ -122,7 +123,7 @@ impl Running<'_> {
         }
     }
 
-    /// Waits for the child, then for the others; says whether all are gone in time.
+    /// Waits for the child, then for the others. Returns true if all have ended in time.
     fn until_gone(&mut self, until: Instant, cancel: Option<Cancel<'_>>) -> io::Result<bool> {
         if !self.until_exit(until, cancel)? {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! The pipes between kilter and a child.
+//! Pipes between kilter and a child.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,23 +10,24 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::identity::Identity;
 use crate::invocation::{Capture, Invocation};
 
-/// Kilter's ends.
+/// kilter's ends of the pipes.
 pub(crate) struct OwnEnds {
     pub(crate) stdin: Option<OwnedFd>,
-    /// Output, error output and descriptor 3.
+    /// Standard output, standard error and descriptor 3.
     pub(crate) outputs: [Option<OwnedFd>; 3],
 }
 
-/// The child's ends; `/dev/null` where there is none.
+/// The child's ends of the pipes. `/dev/null` replaces missing ends.
 pub(crate) struct ChildEnds {
-    /// Input, output and error output.
+    /// Standard input, standard output and standard error.
     standard: [Option<OwnedFd>; 3],
-    /// `/dev/null`, if one of them is missing: who starts a confined child cannot open it any more.
+    /// `/dev/null`, if a standard stream needs it. It is opened here because the thread that starts a confined child
+    /// cannot open it.
     null: Option<OwnedFd>,
     pub(crate) channel: Option<OwnedFd>,
 }
 
-/// The pipes that a child is to have.
+/// Creates the pipes for a child.
 pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds)> {
     let identity = invocation.identity.as_ref();
     let output = |capture| match capture {
@@ -52,8 +53,8 @@ pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds
 
 type Ends = (Option<OwnedFd>, Option<OwnedFd>);
 
-/// The end that is read and the end that is written. They belong to the user that the child runs as, who could
-/// not open `/dev/stderr` otherwise.
+/// Creates a pipe: read end and write end. It belongs to the user of the child, who could not open `/dev/stderr`
+/// otherwise.
 fn both(identity: Option<&Identity>) -> io::Result<Ends> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     if let Some(identity) = identity {
@@ -63,7 +64,7 @@ fn both(identity: Option<&Identity>) -> io::Result<Ends> {
 }
 
 impl ChildEnds {
-    /// For one start; there may have to be another.
+    /// Returns copies of the standard streams for one attempt to start. There may be further attempts.
     pub(crate) fn stdio(&self) -> io::Result<[Stdio; 3]> {
         let one = |end: &Option<OwnedFd>| match end.as_ref().or(self.null.as_ref()) {
             Some(end) => end.try_clone().map(Stdio::from),

@@ -1,4 +1,4 @@
-//! Programs by name.
+//! Finds programs by name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType};
 
-/// The path of a program: itself if it holds a slash, otherwise the first executable file of that name
-/// in the directories of `path`.
+/// Returns the path of a program: `program` itself if it contains a slash, otherwise the first executable file of
+/// that name in the directories of `path`.
 ///
-/// Entries of `path` that are not absolute are passed over: what runs must not depend on where
-/// kilter was started. Nothing is remembered: a search is a system call a directory, and a program
-/// that was just installed is found at once.
+/// Skips entries of `path` that are not absolute, because the program must not depend on the directory in which
+/// kilter was started. There is no cache, so a newly installed program is found at once. A search costs a system
+/// call per directory.
 pub fn which(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if program.is_empty() {
         return None;

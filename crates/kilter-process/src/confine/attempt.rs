@@ -1,39 +1,39 @@
-//! What a confined child tried to do.
+//! Attempts of a confined child to make changes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How many different attempts are kept.
+/// Maximum number of different attempts to keep.
 const KEPT: usize = 10;
 
-/// What a confined child tried to change, and could not.
+/// Changes that a confined child tried to make and could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
-    /// The first ten that differ, in the order in which they were made.
+    /// The first ten different attempts, in the order in which they were made.
     pub first: Vec<Attempt>,
-    /// How many more there were; of a thousand the rest is not counted.
+    /// Number of further attempts. Only the first 1,000 attempts are examined.
     pub more: u32,
 }
 
-/// One thing that a confined child tried to do.
+/// An attempt of a confined child to make a change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
-    /// What it would have done.
+    /// Kind of change.
     pub deed: Deed,
-    /// To which file; none where it is not about a file, or nobody can tell.
+    /// The file; none if the change is not about a file, or the file is unknown.
     pub path: Option<PathBuf>,
 }
 
-/// What a call would have done.
+/// Kind of change that a call would have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deed {
-    /// Write to a file, make it by that, or cut it.
+    /// Write to a file, create it for writing, or truncate it.
     Write,
-    /// Make a directory, a link, a device, a pipe or a socket, or give a file a new name.
+    /// Make a directory, link, device, pipe or socket, or give a file a new name.
     Make,
     /// Remove a file or a directory.
     Remove,
-    /// Take the name of a file away, for another one.
+    /// Take a name from a file, in a rename.
     Rename,
     /// Change a mode.
     Mode,
@@ -43,25 +43,25 @@ pub enum Deed {
     Times,
     /// Change extended attributes or flags.
     Attributes,
-    /// Mount, or undo that.
+    /// Mount or unmount.
     Mount,
     /// Change the host name.
     HostName,
     /// Set the clock.
     Clock,
-    /// Load or unload a part of the kernel, or another one.
+    /// Load or unload a kernel module, or start another kernel.
     Kernel,
-    /// Restart the machine, or halt it.
+    /// Restart or halt the machine.
     Power,
 }
 
 impl Attempts {
-    /// Whether there was none.
+    /// Returns true if there was no attempt.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Adds one, unless it is known.
+    /// Adds an attempt, unless it is already in the list.
     pub(super) fn add(&mut self, attempt: Attempt) {
         match self.first.contains(&attempt) {
             true => {}
@@ -71,7 +71,7 @@ impl Attempts {
     }
 }
 
-/// `write /etc/motd, change the mode of /etc/passwd and 3 more`.
+/// Prints `write /etc/motd, change the mode of /etc/passwd and 3 more`.
 impl fmt::Display for Attempts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, attempt) in self.first.iter().enumerate() {
@@ -81,7 +81,7 @@ impl fmt::Display for Attempts {
     }
 }
 
-/// `write /etc/motd`, `set the clock`. What would move a cursor is escaped.
+/// Prints `write /etc/motd` or `set the clock`, with control characters escaped.
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.as_deref();

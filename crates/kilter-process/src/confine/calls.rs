@@ -1,4 +1,5 @@
-//! The system calls that a confined child is refused: what changes the machine and Landlock does not rule.
+//! System calls that a confined child may not make: calls that change the machine and that Landlock does not
+//! control.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ use super::filter::{Refused, When, absence, compile, if_equal, load_argument, ma
 use super::listener::Listener;
 use super::table::{self, Needs};
 
-/// `AUDIT_ARCH_…` of what this is built for, if its calls are known here.
+/// `AUDIT_ARCH_…` of the build target, if its system calls are known here.
 const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
@@ -21,8 +22,8 @@ const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Modes, owners, times, extended attributes and flags of files. Not even where files may be written: the
-/// filter sees numbers, not what they stand for.
+/// Modes, owners, times, extended attributes and flags of files. These calls are refused also for files that the
+/// child may write, because the filter sees numbers and no paths.
 const METADATA: [i64; 19] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -39,23 +40,23 @@ const METADATA: [i64; 19] = [
     libc::SYS_fremovexattr,
     REMOVEXATTRAT,
     FILE_SETATTR,
-    // Names of message queues are files that Landlock does not see.
+    // Names of message queues are files that Landlock does not control.
     libc::SYS_mq_unlink,
-    // Keys are kept by the kernel for a user.
+    // The kernel keeps keys per user.
     libc::SYS_add_key,
     libc::SYS_keyctl,
     libc::SYS_request_key,
 ];
 
-/// The same, older.
+/// Older calls for the same.
 #[cfg(target_arch = "x86_64")]
 const METADATA_OLD: &[i64] =
     &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat];
 #[cfg(not(target_arch = "x86_64"))]
 const METADATA_OLD: &[i64] = &[];
 
-/// The machine as a whole: file systems, names, clock, kernel. Most of it takes capabilities that are
-/// gone; a second bolt costs nothing.
+/// The machine as a whole: file systems, names, clock, kernel. Most of these calls need capabilities that the child
+/// has lost. The filter is a second barrier without cost.
 const MACHINE: [i64; 29] = [
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -83,17 +84,17 @@ const MACHINE: [i64; 29] = [
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_bpf,
-    // A ring does some of all this without a call that could be refused.
+    // An io_uring performs some of these operations without a system call that the filter could refuse.
     IO_URING_SETUP,
     IO_URING_ENTER,
     IO_URING_REGISTER,
 ];
 
-/// Other processes.
+/// Calls that affect other processes.
 const PROCESSES: [i64; 4] = [libc::SYS_ptrace, libc::SYS_process_vm_writev, PIDFD_GETFD, PROCESS_MADVISE];
 
 pub(super) const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
-// Numbers from 424 on are the same on all architectures, and not all are known to every libc.
+// Numbers from 424 on are the same on all architectures. Not every libc defines all of them.
 const PIDFD_GETFD: i64 = 438;
 const IO_URING_SETUP: i64 = 425;
 const IO_URING_ENTER: i64 = 426;
@@ -112,28 +113,29 @@ pub(super) const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 pub(super) const FILE_SETATTR: i64 = 469;
 
-/// Who hears of the calls that change something.
+/// Recipient of notifications about calls that change the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// Whoever listens.
+    /// A listener.
     Asked,
-    /// Nobody.
+    /// No recipient.
     ByNobody,
 }
 
-/// Who keeps a child from cutting a file that it has not opened for writing: `truncate`, and an open that only reads and cuts.
+/// Mechanism that prevents truncation of a file that is not open for writing: `truncate`, and an open with `O_RDONLY
+/// | O_TRUNC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cutting {
     /// Landlock (Linux 6.2), except in the child's own directory.
     Ruled,
-    /// These filters, everywhere: they see no paths.
+    /// The seccomp filters. They refuse it for all files, because they see no paths.
     Refused,
 }
 
-/// The programs, once they are needed.
+/// Compiled filters, created on first use.
 static PROGRAMS: [OnceLock<Option<BpfProgram>>; 8] = [const { OnceLock::new() }; 8];
 
-/// Has this thread, and what it starts, refused the calls of the list with EPERM.
+/// Makes the kernel refuse the listed calls with EPERM, for this thread and all processes that it starts.
 pub(super) fn refuse(confinement: Confinement, cutting: Cutting) -> Result<(), NotRefused> {
     match compiled(confinement, Heard::ByNobody, cutting) {
         _ if confinement == Confinement::None => Ok(()),
@@ -142,9 +144,10 @@ pub(super) fn refuse(confinement: Confinement, cutting: Cutting) -> Result<(), N
     }
 }
 
-/// The same, and of all that would change something the listener is asked first: who holds it has to answer.
+/// Like [`refuse`], and makes the kernel ask the listener before each call that would make a change. The owner of
+/// the listener must answer.
 ///
-/// The kernel may have no listeners, or one already: of a process that started this one.
+/// The kernel may not support listeners. It allows only one, and a process that started this one may have it.
 pub(super) fn refuse_and_listen(confinement: Confinement, cutting: Cutting) -> Result<Listener, NotRefused> {
     let program = compiled(confinement, Heard::Asked, cutting).ok_or(NotRefused)?;
     Listener::install(program, cutting).map_err(|_| NotRefused)
@@ -160,7 +163,7 @@ fn compiled(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<
     PROGRAMS[at].get_or_init(|| program(confinement, heard, cutting)).as_ref()
 }
 
-/// The kernel has no such filters, or the calls of this architecture are not known.
+/// The kernel has no seccomp filters, or the system calls of this architecture are not known.
 pub(super) struct NotRefused;
 
 fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<BpfProgram> {
@@ -168,7 +171,7 @@ fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<B
     let always = always.map(|&call| Refused { call, when: When::Always });
     let mut refused: Vec<Refused> = always.chain(sometimes(heard)).collect();
     if confinement == Confinement::ReadOnlyAlone {
-        // Netlink only asks: what it takes to change something is gone with the capabilities.
+        // Netlink sockets only query the kernel: the capabilities that changes need are dropped.
         let rules = vec![when([arg(0, Dword, Ne, libc::AF_NETLINK as u64)])];
         refused.push(Refused { call: libc::SYS_socket, when: When::Rules(rules) });
     }
@@ -176,7 +179,7 @@ fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<B
         refused.extend(cuts(heard));
     }
     if heard == Heard::Asked {
-        // What is refused with some arguments only says itself who hears of it.
+        // A call that is refused depending on its arguments decides itself when to notify.
         refused.retain(|refused| !matches!(refused.when, When::Always) || table::asked(refused.call).next().is_none());
         let known: BTreeSet<i64> = refused.iter().map(|refused| refused.call).collect();
         let asked: BTreeMap<i64, Needs> = table::all().map(|asked| (asked.call, asked.needs)).collect();
@@ -186,7 +189,7 @@ fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<B
     Some(compile(ARCHITECTURE?, refused))
 }
 
-/// Most opens only read, and nobody is asked.
+/// Returns the condition for a notification. Most opens only read and need none.
 fn asked_when(needs: Needs) -> When {
     let Needs::Flags(index) = needs else { return When::Told };
     let writes = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
@@ -194,12 +197,13 @@ fn asked_when(needs: Needs) -> When {
     When::Asked(vec![load_argument(index), mask(writes.unsigned_abs()), if_equal(0, 1, 0), question(), permission()])
 }
 
-/// Calls that cut a file without having it open for writing.
+/// Returns the calls that truncate a file without having it open for writing.
 fn cuts(heard: Heard) -> Vec<Refused> {
-    // What it does lies in memory, which may be another by the time it is done. Who finds it missing does without.
+    // The flags of `openat2` lie in memory and may change before the kernel reads them. Programs that find the call
+    // missing use `openat`.
     let mut cuts = vec![
         Refused { call: table::OPENAT2, when: When::Asked(vec![absence()]) },
-        // It opens files without a path, for whoever may read all of them.
+        // `open_by_handle_at` opens files without a path, for processes that may read all files.
         Refused { call: libc::SYS_open_by_handle_at, when: When::Always },
     ];
     if heard == Heard::ByNobody {
@@ -225,11 +229,11 @@ fn cuts(heard: Heard) -> Vec<Refused> {
     cuts
 }
 
-/// Access and truncation of an open that cuts what it does not write to: one that reads, and one that does neither, which
-/// Linux takes to control devices.
+/// Access mode and truncation of an open that truncates a file without writing to it. The first opens for reading.
+/// The second (access mode 3) opens only to control a device.
 const CUTTING_FLAGS: [u32; 2] = [libc::O_TRUNC.unsigned_abs(), (libc::O_TRUNC | libc::O_ACCMODE).unsigned_abs()];
 
-/// Whether a call cuts a file without having it open for writing.
+/// Returns true if a call truncates a file without having it open for writing.
 pub(super) fn is_cut(call: i64, arguments: &[u64; 6]) -> bool {
     let both = u64::from((libc::O_ACCMODE | libc::O_TRUNC).unsigned_abs());
     call == libc::SYS_truncate
@@ -239,10 +243,10 @@ pub(super) fn is_cut(call: i64, arguments: &[u64; 6]) -> bool {
         })
 }
 
-/// Calls that are refused with some arguments.
+/// Returns the calls that are refused for some arguments only.
 fn sometimes(heard: Heard) -> impl Iterator<Item = Refused> {
     let of_others = |call| Refused { call, when: When::Rules(vec![when([arg(0, Dword, Ne, 0)])]) };
-    // `which` is a process, and that one is the caller.
+    // `which` is a process (`process`), and its id is 0, the caller.
     let of_other_kinds = |call, process| {
         let rules = vec![when([arg(0, Dword, Ne, process)]), when([arg(1, Dword, Ne, 0)])];
         Refused { call, when: When::Rules(rules) }
@@ -267,23 +271,26 @@ fn sometimes(heard: Heard) -> impl Iterator<Item = Refused> {
     ])
 }
 
-/// Requests of ioctl(2) to files and terminals that are open for reading. A request is made of two bits
-/// of direction, a size, a type and a number; the numbers are the kernel's, on all architectures that are built for.
+/// Filters the requests of ioctl(2) to files and terminals that are open for reading.
 ///
-/// Written by hand: it is asked more often than all others, and as a list of rules would be half of the program.
+/// A request consists of two direction bits, a size, a type and a number. The numbers are the kernel's, on all
+/// supported architectures. The code is written by hand because the kernel runs it more often than the rest. As a
+/// list of rules it would make up half of the program.
 fn controls(heard: Heard) -> BpfProgram {
     const TYPE: u32 = 0xff00;
     const READS: u32 = 0x8000_0000;
     const WRITES: u32 = 0x4000_0000;
-    // Flags and projects of files, freezing, and all else of ext4, XFS, F2FS and bcachefs that does not only read.
+    // Flags and projects of files, freezing, and all other requests of ext4, XFS, F2FS and bcachefs that do not only
+    // read.
     let file_systems = [b'f', b'X', b'v', 0xf5, 0xbc].map(|kind| u32::from(kind) << 8);
     vec![
         load_argument(1),
-        // What types into a terminal as if its user did, and what controls the console.
+        // Requests that simulate input to a terminal or control the console.
         if_equal(0x5412, 11, 0),
         if_equal(0x541c, 10, 0),
         mask(TYPE),
-        // btrfs, with snapshots and subvolumes. It brings `FICLONE` along, without which files are copied.
+        // Requests of btrfs, with snapshots and subvolumes. They include `FICLONE`, and programs copy files without
+        // it.
         if_equal(0x9400, 8, 0),
         if_equal(file_systems[0], 4, 0),
         if_equal(file_systems[1], 3, 0),
@@ -313,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_program_is_small() {
-        // The kernel translates it at each start of a confined child.
+        // The kernel translates the program at each start of a confined child.
         for (heard, most) in [(Heard::ByNobody, 230), (Heard::Asked, 260)] {
             for cutting in [Cutting::Ruled, Cutting::Refused] {
                 for confinement in [Confinement::ReadOnly, Confinement::ReadOnlyAlone] {

@@ -1,10 +1,10 @@
-//! The capabilities that a confined child of root keeps.
+//! Capabilities that a confined child of root keeps.
 
 use std::io;
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// Reading whatever the modes of files say, looking into processes, becoming another user, pinging.
+/// Capabilities to read any file, inspect processes, become another user and send pings.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::SETUID)
@@ -14,8 +14,8 @@ const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::IPC_LOCK);
 
-/// Takes all but [`KEPT`] from this thread. With `no_new_privs` a program that root executes does not get
-/// them back (capabilities(7)), so that the bounding set need not be changed.
+/// Drops all capabilities except [`KEPT`] from this thread. With `no_new_privs` a program that root executes does
+/// not regain them (capabilities(7)), so the bounding set can stay as it is.
 pub(super) fn drop_those_that_change() -> io::Result<()> {
     let present = capabilities(None)?;
     let left = present.permitted & KEPT;

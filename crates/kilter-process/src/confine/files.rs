@@ -1,4 +1,4 @@
-//! Files, devices and signals: Landlock.
+//! Confinement of files, devices and signals with Landlock.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,18 +10,19 @@ use landlock::{
 
 use super::Gap;
 
-/// The newest version that all of this file has been held against. Later ones restrict more: the ninth, for
-/// one, which Unix sockets may be connected to, and a child that reads may well ask a service.
+/// Newest Landlock version that this file has been reviewed for. Later versions restrict more. Version 9 restricts
+/// connections to Unix sockets, for example, which a child that only reads may need.
 pub(super) const KNOWN: ABI = ABI::V7;
 
-/// What may be written to by everybody without changing anything, and terminals.
+/// Devices that every user may write to without a lasting change, and terminals.
 pub(super) const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"];
 
-/// Restricts this thread as a kernel does that knows no more than a version; says what that cannot keep it from, or why it cannot
-/// be restricted at all.
+/// Restricts this thread with the features of one Landlock version.
+///
+/// Returns the changes that this version cannot prevent, or the reason why the thread cannot be restricted.
 pub(super) fn restrict(scratch: Option<&Path>, known: ABI) -> Result<Vec<Gap>, String> {
     let told = |error: RulesetError| format!("Landlock: {}", with_sources(&error));
-    // Asked for first, with no effect: a child that is not confined is not to lose its set-uid programs.
+    // Test for Landlock first, without any effect: a child that stays unconfined keeps the use of set-uid programs.
     let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let absent = |_| "this kernel has no Landlock, or it is switched off".to_owned();
     required.handle_access(AccessFs::WriteFile).map_err(absent)?;
@@ -35,7 +36,8 @@ pub(super) fn restrict(scratch: Option<&Path>, known: ABI) -> Result<Vec<Gap>, S
     }
 }
 
-/// All kinds of writing are ruled, and allowed beneath a few places only. Reading and executing are not ruled.
+/// Returns rules that control all kinds of writes and allow them below a few paths. Reads and executions stay
+/// unrestricted.
 fn rules(scratch: Option<&Path>, known: ABI) -> Result<RulesetCreated, RulesetError> {
     let writing = AccessFs::from_write(known);
     let rules = Ruleset::default().handle_access(writing)?;
@@ -46,7 +48,7 @@ fn rules(scratch: Option<&Path>, known: ABI) -> Result<RulesetCreated, RulesetEr
     for (path, access) in
         DEVICES.iter().map(|path| (Path::new(path), to_use)).chain(scratch.map(|path| (path, writing)))
     {
-        // What is not there cannot be written to.
+        // A missing path needs no rule.
         if let Ok(place) = PathFd::new(path) {
             rules = rules.add_rule(PathBeneath::new(place, access))?;
         }
@@ -54,7 +56,7 @@ fn rules(scratch: Option<&Path>, known: ABI) -> Result<RulesetCreated, RulesetEr
     Ok(rules)
 }
 
-/// What a version leaves open (landlock(7)).
+/// Returns the changes that a version does not prevent (landlock(7)).
 fn gaps(abi: ABI) -> Vec<Gap> {
     let since = [(ABI::V3, Gap::Truncation), (ABI::V5, Gap::Devices), (ABI::V6, Gap::Signals)];
     since.into_iter().filter(|(first, _)| abi < *first).map(|(_, gap)| gap).collect()

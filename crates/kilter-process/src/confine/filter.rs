@@ -1,29 +1,29 @@
-//! From a list of system calls to the program that the kernel runs at each of them (seccomp(2)).
+//! Compiles a list of system calls to the seccomp program that the kernel runs for each call (seccomp(2)).
 //!
-//! The program is a tree: the kernel tries it on every number there is when it is installed, and each
-//! start of a confined child installs it, so that a chain of comparisons would cost more than all else.
+//! The program is a tree, because the kernel runs it for every possible call number when it is installed. Each start
+//! of a confined child installs it. A linear chain of comparisons would dominate the cost of the start.
 
 use seccompiler::{BpfProgram, SeccompRule, sock_filter};
 
-/// A system call that is refused, by number.
+/// A system call to refuse, by number.
 pub(super) struct Refused {
     pub(super) call: i64,
     pub(super) when: When,
 }
 
-/// When a system call is refused.
+/// Condition for a refusal.
 pub(super) enum When {
-    /// Whatever is asked.
+    /// Always.
     Always,
-    /// Whoever listens is asked first, and answers.
+    /// The listener decides.
     Told,
-    /// If one of these fits.
+    /// If one of these rules matches.
     Rules(Vec<SeccompRule>),
-    /// If this says so, which ends with [`refusal`], [`question`] or [`permission`].
+    /// As this block decides. It ends with [`refusal`], [`question`] or [`permission`].
     Asked(BpfProgram),
 }
 
-/// Neighbours that are refused whatever they are asked are looked at as one.
+/// Consecutive call numbers with the same unconditional treatment.
 struct Range {
     first: u32,
     last: u32,
@@ -37,18 +37,21 @@ const GO_ON: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const MASK: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Where `struct seccomp_data` has the number of the call and the architecture.
+/// Offsets of the call number and the architecture in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 
-/// The numbers of the x32 calls of x86-64 begin here: the same calls once more. Other architectures have none so high.
+/// First number of the x32 calls of x86-64, which duplicate the 64-bit calls. No other architecture uses numbers
+/// this high.
 const X32: u32 = 0x4000_0000;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 
-/// The program that refuses some calls with EPERM and allows the others. Calls of another architecture
-/// (32-bit programs) have other numbers: who makes one is killed.
+/// Compiles a program that refuses some calls with EPERM and allows the others.
+///
+/// System calls of another architecture (32-bit programs) have different numbers. The program kills a process that
+/// makes such a call.
 pub(super) fn compile(architecture: u32, mut refused: Vec<Refused>) -> BpfProgram {
     refused.sort_by_key(|refused| refused.call);
     let mut ranges: Vec<Range> = Vec::with_capacity(refused.len());
@@ -71,32 +74,34 @@ pub(super) fn compile(architecture: u32, mut refused: Vec<Refused>) -> BpfProgra
     program
 }
 
-/// How a call ends, in the order of the instructions behind a block.
+/// Results of a call, in the order of their return instructions at the end of a block.
 const ENDS: [u32; 3] = [ALLOW, REFUSE, libc::SECCOMP_RET_USER_NOTIF];
 
-/// Where a comparison leads.
+/// Target of a comparison.
 #[derive(Clone, Copy)]
 enum To {
-    /// To what comes so far behind the next instruction.
+    /// Distance, counted from the next instruction.
     Over(usize),
-    /// To one of the ends of the block.
+    /// A return instruction of the block.
     End(u32),
 }
 
 const NEXT: To = To::Over(0);
 
-/// An instruction of a block, which may lead to its ends.
+/// An instruction of a block. It may jump to the block's return instructions.
 #[derive(Clone)]
 enum Step {
     Itself(sock_filter),
     Compare { code: u16, with: u32, yes: To, no: To },
 }
 
-/// The decision among some calls, in order of their numbers: blocks whose comparisons lead to ends that they share. A
-/// comparison can jump over 255 instructions only, so that a block is no longer.
+/// Compiles the decision among calls that are sorted by number.
+///
+/// The leaves are blocks whose comparisons share return instructions. A comparison can jump over at most 255
+/// instructions, which limits the length of a block.
 fn tree(ranges: &[Range]) -> BpfProgram {
     let steps = steps(ranges);
-    // What is asked of a single call has to fit.
+    // The code for a single call must fit into one block.
     if ranges.len() < 2 || steps.len() + ENDS.len() <= usize::from(u8::MAX) {
         return block(&steps);
     }
@@ -109,7 +114,7 @@ fn tree(ranges: &[Range]) -> BpfProgram {
     program
 }
 
-/// The instructions, and behind them the ends.
+/// Returns the instructions, followed by the return instructions.
 fn block(steps: &[Step]) -> BpfProgram {
     let instructions = steps.iter().enumerate().map(|(at, step)| match step {
         Step::Itself(itself) => itself.clone(),
@@ -169,17 +174,17 @@ fn leaf(range: &Range) -> Vec<Step> {
     }
 }
 
-/// Whether two calls may be looked at as one.
+/// Returns true if both calls can be part of one range.
 fn is_same(one: &When, other: &When) -> bool {
     matches!((one, other), (When::Always, When::Always) | (When::Told, When::Told))
 }
 
-/// What becomes of a call that nothing is looked at of.
+/// Returns the result of a call whose arguments are irrelevant.
 fn end(when: &When) -> To {
     To::End(if let When::Told = when { libc::SECCOMP_RET_USER_NOTIF } else { REFUSE })
 }
 
-/// Asks whoever listens. Where nobody does any more, the answer is ENOSYS.
+/// Asks the listener. The call fails with ENOSYS if the listener is closed.
 pub(super) fn question() -> sock_filter {
     instruction(RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF)
 }
@@ -192,23 +197,24 @@ pub(super) fn permission() -> sock_filter {
     instruction(RETURN, 0, 0, ALLOW)
 }
 
-/// As if the kernel had no such call.
+/// Makes the call fail as if the kernel did not support it.
 pub(super) fn absence() -> sock_filter {
     instruction(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32)
 }
 
 /// Loads the lower half of an argument.
 pub(super) fn load_argument(index: u32) -> sock_filter {
-    // Behind the number, the architecture and the place of the call; the lower half comes first on all that is built for.
+    // The arguments follow the number, the architecture and the instruction pointer. All supported architectures are
+    // little-endian, so the lower half comes first.
     instruction(LOAD, 0, 0, 16 + 8 * index)
 }
 
-/// Keeps these bits of what was loaded.
+/// Clears all bits of the loaded value except these.
 pub(super) fn mask(bits: u32) -> sock_filter {
     instruction(MASK, 0, 0, bits)
 }
 
-/// Goes on behind so many instructions if what was loaded is that, behind so many others if not.
+/// Skips `yes` instructions if the loaded value equals `value`, otherwise `no` instructions.
 pub(super) fn if_equal(value: u32, yes: u8, no: u8) -> sock_filter {
     instruction(IS_EQUAL, yes, no, value)
 }
@@ -227,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// What the program makes of a call: as the kernel runs it, so far as it is made of what is used here.
+    /// Runs the program for one call as the kernel does. Supports only the instructions that this module uses.
     fn outcome(program: &BpfProgram, architecture: u32, call: u32, argument: u64) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {
@@ -241,7 +247,7 @@ mod tests {
                         ARCHITECTURE => architecture,
                         16 => argument as u32,
                         20 => (argument >> 32) as u32,
-                        // All arguments are the same here.
+                        // All arguments have the same value here.
                         24 => argument as u32,
                         _ => panic!("no other fields are loaded: {k}"),
                     }
@@ -277,7 +283,7 @@ mod tests {
     #[test]
     fn a_long_program_has_several_blocks() {
         for count in [1, 60, 100, 126, 127, 128, 200, 500] {
-            // Every third call, some with a neighbour, some for an argument only.
+            // Every third call, some with adjacent numbers, some conditional on an argument.
             let asked = || vec![load_argument(1), mask(0xff), if_equal(7, 0, 1), refusal(), permission()];
             let refused = |at: i64| {
                 let when = |call: i64| match at % 5 {

@@ -1,4 +1,4 @@
-//! The kernel's side of what is asked before it is done: seccomp_unotify(2).
+//! Seccomp notifications: the kernel asks before a call is made (seccomp_unotify(2)).
 #![expect(
     unsafe_code,
     reason = "a filter with a listener, its requests, and the memory that an argument points to have no safe interface"
@@ -15,22 +15,23 @@ use seccompiler::BpfProgram;
 
 use super::calls::Cutting;
 
-/// The requests of a listener (`linux/seccomp.h`).
+/// Requests to a listener (`linux/seccomp.h`).
 const RECEIVE: Opcode = opcode::read_write::<seccomp_notif>(b'!', 0);
 const SEND: Opcode = opcode::read_write::<seccomp_notif_resp>(b'!', 1);
 const IS_PENDING: Opcode = opcode::write::<u64>(b'!', 2);
 const SET_FLAGS: Opcode = opcode::write::<u64>(b'!', 4);
 
-/// Both sides take turns on one processor, since one of them always waits for the other (Linux 6.6).
+/// Flag that makes caller and listener take turns on one processor, because one of them always waits for the other
+/// (Linux 6.6).
 const SYNC_WAKE_UP: usize = 1;
 
-/// The most that a path has, with the zero behind it.
+/// Maximum length of a path in bytes, with the terminating zero.
 const LONGEST: usize = 4096;
 
-/// The smallest page: what lies within one can be read as a whole.
+/// Smallest page size in bytes. Memory within one page can be read at once.
 const PAGE: u64 = 4096;
 
-/// Where the kernel asks about calls.
+/// Descriptor through which the kernel asks about calls.
 #[derive(Debug)]
 pub(crate) struct Listener {
     fd: OwnedFd,
@@ -41,32 +42,32 @@ pub(crate) struct Listener {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     id: u64,
-    /// The thread that makes it; 0 if it cannot be seen from here.
+    /// Id of the calling thread; 0 if it is not visible in this PID namespace.
     pub(super) caller: u32,
     pub(super) number: i64,
     pub(super) arguments: [u64; 6],
 }
 
-/// What becomes of a call.
+/// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The kernel decides, as if nobody had been asked.
+    /// The kernel continues the call as if there were no listener.
     GoOn,
-    /// EPERM.
+    /// The call fails with EPERM.
     Refused,
 }
 
 impl Listener {
-    /// Installs a filter in this thread, which must have `no_new_privs`, and listens to what it asks. The descriptor is
+    /// Installs a filter in this thread, which must have `no_new_privs`, and returns its listener. The descriptor is
     /// closed on exec.
     pub(super) fn install(program: &BpfProgram, cutting: Cutting) -> io::Result<Listener> {
         let listens = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-        // A caller that is asked about is not interrupted (Linux 5.19).
+        // Signals do not interrupt a caller whose call has been received (Linux 5.19).
         let killable = listens | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
         let fd = install(program, killable).or_else(|_| install(program, listens))?;
         // SAFETY: the request takes a number.
         let sync = unsafe { ioctl(&fd, IntegerSetter::<SET_FLAGS>::new_usize(SYNC_WAKE_UP)) };
-        // Without it the same takes a little longer.
+        // An optimisation: without it a notification takes a little longer.
         let _ = sync;
         Ok(Listener { fd, cutting })
     }
@@ -75,24 +76,24 @@ impl Listener {
         self.fd.as_fd()
     }
 
-    /// The call that is asked about. It waits for one, so there has to be one.
+    /// Receives the next call. Blocks until there is one.
     pub(super) fn receive(&self) -> Result<Call, Errno> {
         let data = seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
-        // The kernel takes it only if all of it is zero.
+        // The kernel requires that all bytes are zero.
         let mut asked = seccomp_notif { id: 0, pid: 0, flags: 0, data };
-        // SAFETY: the request takes a pointer to this structure, and writes no more than it.
+        // SAFETY: the request takes a pointer to this structure, and writes only to it.
         unsafe { ioctl(&self.fd, Updater::<RECEIVE, seccomp_notif>::new(&mut asked)) }?;
         let seccomp_notif { id, pid, data, .. } = asked;
         Ok(Call { id, caller: pid, number: data.nr.into(), arguments: data.args })
     }
 
-    /// Whether a call still waits: then its thread is still the one that made it.
+    /// Returns true if a call still waits. Its thread id then still means the thread that made it.
     pub(super) fn is_pending(&self, call: &Call) -> bool {
         // SAFETY: the request reads a number through a pointer.
         unsafe { ioctl(&self.fd, Setter::<IS_PENDING, u64>::new(call.id)) }.is_ok()
     }
 
-    /// Answers a call. One that waits no longer needs no answer.
+    /// Answers a call. A call that no longer waits needs no answer.
     pub(super) fn answer(&self, call: &Call, answer: Answer) -> Result<(), Errno> {
         let (error, flags) = match answer {
             Answer::GoOn => (0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
@@ -109,7 +110,7 @@ impl Listener {
 
 fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<OwnedFd> {
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(Errno::INVAL))?;
-    // Both are `struct sock_filter`.
+    // Both types are `struct sock_filter`.
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast::<libc::sock_filter>() };
     // SAFETY: the kernel reads the program, which outlives the call, and changes nothing.
     let fd: c_long = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &program) };
@@ -121,12 +122,12 @@ fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<OwnedFd> {
 }
 
 impl Call {
-    /// The text that an argument points to, as the caller has it now.
+    /// Returns the text that an argument points to, as the caller's memory holds it now.
     pub(super) fn text(&self, address: u64) -> Option<CString> {
         let mut text: Vec<u8> = Vec::new();
         while text.len() < LONGEST {
             let from = address.checked_add(text.len() as u64)?;
-            // Most are short.
+            // Most texts are short.
             let most = if text.is_empty() { 256 } else { PAGE };
             let room = usize::try_from((PAGE - from % PAGE).min(most)).ok()?;
             let read = self.memory(from, room)?;
@@ -139,14 +140,14 @@ impl Call {
         None
     }
 
-    /// So many bytes of the caller's memory.
+    /// Returns `length` bytes of the caller's memory.
     pub(super) fn memory(&self, address: u64, length: usize) -> Option<Vec<u8>> {
         let caller = i32::try_from(self.caller).ok().filter(|&caller| caller > 0)?;
         let mut bytes = vec![0_u8; length];
         let own = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
         let others = libc::iovec { iov_base: usize::try_from(address).ok()? as *mut libc::c_void, iov_len: length };
-        // SAFETY: the kernel writes to `bytes`, as much as it has; what it reads is another process's, and it looks
-        // itself whether that is there.
+        // SAFETY: the kernel writes at most `length` bytes to `bytes`. It reads another process's memory and checks
+        // itself that this memory is mapped.
         let read = unsafe { libc::process_vm_readv(caller, &own, 1, &others, 1, 0) };
         (usize::try_from(read) == Ok(length)).then_some(bytes)
     }
@@ -154,7 +155,7 @@ impl Call {
 
 #[cfg(test)]
 impl Call {
-    /// A call of this process that nobody waits for.
+    /// Returns a call of this process that does not exist in the kernel.
     pub(super) fn made_up(number: i64, arguments: [u64; 6]) -> Call {
         Call { id: 0, caller: std::process::id(), number, arguments }
     }

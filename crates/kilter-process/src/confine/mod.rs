@@ -1,21 +1,22 @@
-//! Children that cannot change the machine.
+//! Confinement: children that cannot change the machine.
 //!
-//! # How
-//! What confines a child on Linux confines the thread that asks for it and all that it starts. A
-//! confined child is therefore started by a thread of its own, which confines itself first and ends
-//! when the child runs; kilter's other threads stay as they are. Four things work together:
-//! 1. *Landlock* ([`files`]): no file is written, made, moved, removed or truncated outside of the child's temporary
-//!    directory, no device is controlled, no process outside is signalled or traced.
-//! 2. *A filter of system calls* ([`calls`]): what Landlock leaves open, such as modes, owners, times and extended
-//!    attributes of files, mounts, host name, clock, kernel modules, reboot; before Linux 6.2 also truncation.
+//! # Mechanism
+//! On Linux a confinement applies to the calling thread and to all processes that it starts. So a separate thread
+//! starts a confined child. It confines itself first, and ends when the child runs. kilter's other threads are not
+//! affected. Four mechanisms work together:
+//! 1. *Landlock* ([`files`]): prevents writing, making, moving, removing or truncating files outside of the child's
+//!    temporary directory. It also prevents control of devices, and signals to and traces of processes outside.
+//! 2. *A filter of system calls* ([`calls`]): covers the changes that Landlock does not control, such as modes,
+//!    owners, times and extended attributes of files, mounts, host name, clock, kernel modules and reboot. Before
+//!    Linux 6.2 it also covers truncation.
 //! 3. *Capabilities* ([`capabilities`]): a child of root keeps those for reading and for becoming another user.
-//! 4. *no_new_privs*: set-uid programs do not gain what the child has lost.
+//! 4. *no_new_privs*: set-uid programs do not regain the rights that the child has lost.
 //!
-//! It inherits no open file that it could write to but the pipes of its streams.
+//! The only writable files that the child inherits are the pipes of its streams.
 //!
-//! What it tries is told by the filter: it has the kernel ask a [`Listener`] about calls that change something ([`table`]), and
-//! the thread that waits for the child answers and writes down what was asked ([`witness`]). Where there is no listener the
-//! filter refuses by itself what it would refuse, and of the others nobody hears.
+//! The filter also reports attempts. It makes the kernel ask a [`Listener`] about calls that make changes
+//! ([`table`]). The thread that waits for the child answers, and records the attempts ([`witness`]). Without a
+//! listener the filter itself refuses the calls that it would refuse. The other attempts stay unknown.
 
 mod attempt;
 mod calls;
@@ -39,63 +40,63 @@ pub(crate) use listener::Listener;
 pub(crate) use scratch::Scratch;
 pub(crate) use witness::Witness;
 
-/// What a child, with all its descendants, is kept from doing.
+/// Changes that a child and all its descendants are prevented from making.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Confinement {
-    /// Nothing.
+    /// None.
     #[default]
     None,
-    /// Changing the machine. It may read, run programs, and talk to others over the network and Unix sockets;
-    /// what those do in its name is not prevented (`systemctl stop` asks systemd, which does it).
+    /// All changes of the machine. The child may read, run programs, and use the network and Unix sockets. Actions
+    /// of other processes on its behalf are not prevented (`systemctl stop` asks systemd, which stops the unit).
     ReadOnly,
-    /// Changing the machine and talking to anybody: it can make no sockets but pairs, and those by which
-    /// the kernel is asked (netlink).
+    /// All changes of the machine and all communication. The child can create only socket pairs and netlink sockets,
+    /// which query the kernel.
     ReadOnlyAlone,
 }
 
-/// How a child was kept from changing the machine.
+/// Degree to which a child was confined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confined {
-    /// Nobody asked for it.
+    /// The caller did not ask for confinement.
     NotAsked,
-    /// As asked for.
+    /// As requested.
     Fully,
-    /// This kernel does not offer all that it takes.
+    /// This kernel supports only part of the confinement.
     Partly {
-        /// What is possible to the child all the same.
+        /// Changes that the child can still make.
         gaps: Vec<Gap>,
     },
-    /// Not at all, although it was asked for.
+    /// The child was not confined, although the caller asked for it.
     No {
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
 
-/// What a child that is confined in part can do all the same, as far as its user may.
+/// A change that a partly confined child can still make if its user may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Gap {
     /// Truncate files (Linux before 6.2 without a filter of system calls).
     Truncation,
     /// Control devices (Linux before 6.10).
     Devices,
-    /// Signal processes, and talk over abstract Unix sockets (Linux before 6.12).
+    /// Signal processes, and use abstract Unix sockets (Linux before 6.12).
     Signals,
     /// Use root's capabilities: network configuration, clock, host name.
     Capabilities,
-    /// Change modes, owners, times and extended attributes of files, and all else that is kept from it by a
-    /// filter of system calls.
+    /// Change modes, owners, times and extended attributes of files, and make all other changes that the filter of
+    /// system calls prevents.
     Calls,
 }
 
 impl Confined {
-    /// Whether all that was asked for is there.
+    /// Returns true if the confinement is as requested.
     pub fn is_as_asked(&self) -> bool {
         matches!(self, Confined::NotAsked | Confined::Fully)
     }
 }
 
-/// `confined`, `confined in part: it may still …`, `not confined: …`.
+/// Prints `confined`, `confined in part: it may still …` or `not confined: …`.
 impl fmt::Display for Confined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,7 +111,7 @@ impl fmt::Display for Confined {
     }
 }
 
-/// What it lets a child do, as the end of a sentence.
+/// Prints the changes that a child can still make, as the end of a sentence.
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -123,9 +124,9 @@ impl fmt::Display for Gap {
     }
 }
 
-/// What children can be kept from on this machine, as it would be told of one that is started now.
+/// Returns the confinement that a child would get on this machine now.
 ///
-/// It costs a thread; who asks more than once keeps the answer.
+/// The call starts a thread. Callers that need the answer often keep it.
 pub fn can_confine(confinement: Confinement) -> Confined {
     let thread = std::thread::Builder::new().spawn(move || confine_this_thread(confinement, None).0);
     let answer = thread
@@ -134,15 +135,15 @@ pub fn can_confine(confinement: Confinement) -> Confined {
     answer.unwrap_or_else(|why| Confined::No { why })
 }
 
-/// Confines this thread, and with it what it starts from now on. There is no way back.
+/// Confines this thread and all processes that it starts from now on. The confinement is permanent.
 ///
-/// Where there is a directory to write to, and the kernel can, somebody has to answer what is asked before anything is
-/// changed: whoever gets the listener, or nobody, once it is closed.
+/// Returns a listener if `scratch` is given and the kernel supports it. The holder must then answer before each
+/// change. If the listener is closed, the calls fail.
 pub(crate) fn confine_this_thread(confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
     confine_by(files::KNOWN, confinement, scratch)
 }
 
-/// The same as by a kernel that has this version of Landlock, if it has a newer one.
+/// Confines as a kernel with this version of Landlock would, if the actual version is newer.
 fn confine_by(known: ABI, confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
     if confinement == Confinement::None {
         return (Confined::NotAsked, None);
@@ -163,9 +164,9 @@ fn confine_by(known: ABI, confinement: Confinement, scratch: Option<&Path>) -> (
     (if gaps.is_empty() { Confined::Fully } else { Confined::Partly { gaps } }, listener)
 }
 
-/// The last line of an error output that reads as if something had been refused.
+/// Returns the last line on standard error that looks like a refusal.
 pub(crate) fn refusal_hint(stderr: &[u8]) -> Option<String> {
-    // What libc says to EACCES, EPERM, EROFS and EXDEV in the locale that children have.
+    // Messages of libc for EACCES, EPERM, EROFS and EXDEV in the locale of children.
     const REFUSALS: [&str; 4] =
         ["permission denied", "operation not permitted", "read-only file system", "invalid cross-device link"];
     let text = String::from_utf8_lossy(stderr);
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(Confined::No { why: "no Landlock".into() }.to_string(), "not confined: no Landlock");
     }
 
-    /// What comes of cutting a file in four ways, as on a kernel with this version of Landlock.
+    /// Returns the results of four kinds of truncation, on a kernel with this version of Landlock.
     fn cut(known: ABI, is_heard: bool, file: &Path) -> (Confined, Vec<Result<(), Errno>>, Vec<Attempt>) {
         let scratch = file.parent().unwrap().join("scratch");
         std::fs::create_dir_all(&scratch).unwrap();
@@ -230,7 +231,7 @@ mod tests {
         })
     }
 
-    /// By its path, as `truncate(2)`.
+    /// Truncates a file by its path, with `truncate(2)`.
     fn truncate(file: &Path) -> Result<(), Errno> {
         let mut python = std::process::Command::new("python3");
         let python = python.args(["-c", "import os, sys; os.truncate(sys.argv[1], 1)"]).arg(file);

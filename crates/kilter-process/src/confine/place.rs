@@ -1,4 +1,4 @@
-//! Where a path leads that another process names.
+//! Resolves a path that another process uses.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -6,49 +6,49 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// How many links a path may lead through, as in the kernel.
+/// Maximum number of links in a path, as in the kernel.
 const LINKS: usize = 40;
 
-/// Where a path leads.
+/// Target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// To something that is there.
+    /// An existing file.
     There { path: PathBuf, is_directory: bool },
-    /// To a name that is free, in a directory that is there.
+    /// A free name in an existing directory.
     Free { path: PathBuf },
-    /// To a pipe, a socket or a file without a name.
+    /// A pipe, a socket or a file without a name.
     Nameless,
 }
 
-/// What a path begins at.
+/// Start of a relative path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Base {
     WorkingDirectory,
     Descriptor(i32),
 }
 
-/// What becomes of a link at the end of a path.
+/// Treatment of a link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Last {
     Followed,
     Itself,
 }
 
-/// The eyes of a process: its root, its directories, its descriptors.
+/// File system as a process sees it: its root, its directories, its descriptors.
 pub(super) struct View {
     number: u32,
-    /// Its root, as kilter sees it.
+    /// Root of the process, as a path of kilter.
     root: PathBuf,
 }
 
 impl View {
-    /// Of a thread. None if it may not be looked into.
+    /// Returns the view of a thread; none if kilter may not inspect it.
     pub(super) fn of(number: u32) -> Option<View> {
         let root = std::fs::read_link(format!("/proc/{number}/root")).ok()?;
         Some(View { number, root })
     }
 
-    /// Where a path leads, as kilter would name it. None if it leads nowhere, or that cannot be found out.
+    /// Returns the target of a path, as a path of kilter; none if there is no target or it cannot be resolved.
     pub(super) fn lead(&self, base: Base, path: &Path, last: Last) -> Option<Place> {
         let mut at = PathBuf::from("/");
         let mut rest = Vec::new();
@@ -97,7 +97,7 @@ impl View {
         }
     }
 
-    /// What a descriptor, or the working directory, is.
+    /// Returns the file of a descriptor, or the working directory.
     pub(super) fn opened(&self, base: Base) -> Option<Place> {
         let link = match base {
             Base::WorkingDirectory => format!("/proc/{}/cwd", self.number),
@@ -108,7 +108,7 @@ impl View {
         Some(if is_named { Place::There { path, is_directory: false } } else { Place::Nameless })
     }
 
-    /// `self` in `/proc` is the other process.
+    /// Replaces `self` in `/proc` by the other process.
     fn meant(&self, at: &Path, name: &OsStr) -> OsString {
         match (at.as_os_str().as_encoded_bytes(), name.as_encoded_bytes()) {
             (b"/proc", b"self") => self.number.to_string().into(),
@@ -117,7 +117,7 @@ impl View {
         }
     }
 
-    /// What a link of `/proc/PID` says is what kilter would name it; none where it names nothing.
+    /// Translates the target of a link in `/proc/PID`, which is a path of kilter; none if it is no path.
     fn inside(&self, target: PathBuf) -> Option<Option<PathBuf>> {
         if !has_name(&target) {
             return Some(None);
@@ -125,31 +125,31 @@ impl View {
         target.strip_prefix(&self.root).ok().map(|inside| Some(Path::new("/").join(inside)))
     }
 
-    /// The way to a file through the eyes of the process.
+    /// Returns a path of the process as a path that kilter can open, through `/proc/PID/root`.
     fn seen(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.number));
         root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// A path of the process as kilter would name it.
+    /// Returns a path of the process as a path of kilter.
     fn named(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 }
 
-/// Whether a link of a descriptor names a file: not `pipe:[7]`, nor a file in memory.
+/// Returns true if the link of a descriptor is a path, and not `pipe:[7]` or a file in memory.
 fn has_name(path: &Path) -> bool {
     path.is_absolute() && !path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")
 }
 
-/// Whether a path is that of a link that the kernel makes of what a process has open.
+/// Returns true if the path is a link in `/proc/PID` that the kernel resolves to an open file of the process.
 fn is_of_process(path: &Path) -> bool {
     let mut names = path.components().skip(1).map(Component::as_os_str);
     names.next() == Some(OsStr::new("proc"))
         && names.next().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
 }
 
-/// Puts the parts of a path on the stack of those that are still to be walked.
+/// Pushes the components of a path on the stack of components to resolve.
 fn push(rest: &mut Vec<OsString>, path: &Path) {
     let parts = path.components().rev().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

@@ -1,4 +1,4 @@
-//! The temporary directory of a confined child.
+//! Temporary directory of a confined child.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -11,22 +11,22 @@ use rustix::fs::{Gid, Uid};
 
 use crate::identity::Identity;
 
-/// Where it lies in memory, if there is enough: what is made for a moment need not reach a disk.
+/// Preferred parent if it has enough space: short-lived files in memory need not reach a disk.
 const MEMORY: &str = "/dev/shm";
 
-/// How many bytes are enough.
+/// Minimum free space in bytes.
 const ROOM: u64 = 256 << 20;
 
-/// A directory of the child's own, mode 0700, which is removed with all that is in it when this is dropped.
+/// A private directory with mode 0700. Dropping this value removes the directory with its content.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Where kilter was told to have such things, in memory, or where every machine has a place.
+    /// Creates a directory in kilter's `TMPDIR`, in memory, or in a standard directory of the system.
     pub(crate) fn new(identity: Option<&Identity>) -> io::Result<Scratch> {
-        // The directory of kilter's own user need not be open to another one.
+        // Another user may have no access to the `TMPDIR` of kilter's user.
         let own = if identity.is_none() { std::env::var_os("TMPDIR").map(PathBuf::from) } else { None };
         let memory = is_roomy(MEMORY).then(|| PathBuf::from(MEMORY));
         let places = own.into_iter().chain(memory).chain(["/tmp", "/var/tmp", "/run"].map(PathBuf::from));
@@ -41,7 +41,7 @@ impl Scratch {
     }
 
     fn beneath(place: &Path, identity: Option<&Identity>) -> io::Result<Scratch> {
-        // A name that somebody else has taken is passed over; one that is made is kilter's own.
+        // A name that is already in use is skipped, so the directory is always kilter's own.
         for _ in 0..100 {
             let path = place.join(name());
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -67,8 +67,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It holds nothing of value. What cannot be removed (a descendant still writes there) is for whoever
-        // tidies the place up.
+        // The directory contains no important data. If a descendant still writes there, the removal fails and the
+        // system's cleanup of temporary files removes the rest.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The calls that are asked about, and what each would do.
+//! System calls that the kernel asks kilter about, with their effects.
 
 use super::attempt::Deed;
 use super::calls::{
@@ -7,63 +7,63 @@ use super::calls::{
 use super::listener::Answer;
 use super::place::Last;
 
-/// What a call would do to one file, or to the machine.
+/// Effect of a call on one file or on the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) call: i64,
     pub(super) deed: Deed,
     pub(super) at: At,
     pub(super) needs: Needs,
-    /// `GoOn` where Landlock rules.
+    /// `GoOn` if Landlock controls the call.
     pub(super) answer: Answer,
 }
 
-/// Which arguments name the file.
+/// Arguments that name the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum At {
-    /// A path, from the working directory.
+    /// A path, relative to the working directory.
     Path(usize),
-    /// A descriptor, and a path from there. An empty path means the descriptor.
+    /// A descriptor, and a path relative to it. An empty path means the descriptor itself.
     From(usize, usize),
     /// A descriptor.
     Descriptor(usize),
     /// The address of a socket, and its length.
     Socket(usize, usize),
-    /// It is about no file.
+    /// The call is not about a file.
     Nowhere,
 }
 
-/// What has to be so for a call to do anything: otherwise it fails by itself.
+/// Precondition of a call. If it does not hold, the call fails by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Needs {
-    /// The file is there.
+    /// The file exists.
     There(Last),
     /// The name is free.
     Free,
-    /// Another file is there, which is given this name.
+    /// Another file exists, which gets this name. The name may already be in use.
     Given(At),
-    /// Nothing, to make or cut a file.
+    /// No precondition: the call creates or truncates the file.
     Creates,
-    /// The flags of an open say it, in this argument.
+    /// The flags of an open, in this argument, determine the precondition.
     Flags(usize),
-    /// The same, in the memory that this argument points to.
+    /// The flags of an open, in the memory at this argument, determine the precondition.
     FlagsBehind(usize),
-    /// It is about no file.
+    /// The call is not about a file.
     Nothing,
 }
 
 const FOLLOWED: Needs = Needs::There(Last::Followed);
 const ITSELF: Needs = Needs::There(Last::Itself);
 
-/// `openat2`, which has the same number everywhere.
+/// `openat2`, which has the same number on all architectures.
 pub(super) const OPENAT2: i64 = 437;
 
-/// What Landlock rules.
+/// A call that Landlock controls.
 const fn ruled(call: i64, deed: Deed, at: At, needs: Needs) -> Asked {
     Asked { call, deed, at, needs, answer: Answer::GoOn }
 }
 
-/// What is refused here.
+/// A call that the filter refuses.
 const fn refused(call: i64, deed: Deed, at: At, needs: Needs) -> Asked {
     Asked { call, deed, at, needs, answer: Answer::Refused }
 }
@@ -144,12 +144,12 @@ const OLD: &[Asked] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[Asked] = &[];
 
-/// All that is asked about; a call that is about two files comes twice.
+/// Returns all effects. A call that affects two files has two entries.
 pub(super) fn all() -> impl Iterator<Item = &'static Asked> {
     EVERYWHERE.iter().chain(OLD)
 }
 
-/// What a call would do.
+/// Returns the effects of a call.
 pub(super) fn asked(call: i64) -> impl Iterator<Item = &'static Asked> {
     all().filter(move |asked| asked.call == call)
 }

@@ -1,8 +1,8 @@
-//! What is asked before a confined child changes something is answered here, and what it tries is written down.
+//! Answers seccomp notifications of a confined child and records its attempts.
 //!
-//! Nothing is decided. What Landlock rules goes on, and Landlock rules it; what the filter would have refused by itself
-//! is refused, by numbers alone. A path can be another one by the time the kernel reads it: what is told is what
-//! was asked, not what was done.
+//! This module enforces nothing. kilter lets a call continue if Landlock controls it, and Landlock decides. It
+//! refuses the calls that the filter would refuse, by their numbers only. A path in memory can change before the
+//! kernel reads it, so the record shows the request and not the effect.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -22,24 +22,24 @@ use super::listener::{Answer, Call, Listener};
 use super::place::{Base, Last, Place, View};
 use super::table::{self, Asked, At, Needs};
 
-/// After so many attempts nobody looks any more: a flood is not to cost more than it does by itself.
+/// Maximum number of attempts to examine. Beyond it, a flood of attempts costs no additional time.
 const LOOKED_AT: u32 = 1000;
 
-/// What types into a terminal, and what controls the console: refused, but no change of a file.
+/// Requests that simulate input to a terminal or control the console. They are refused but change no file.
 const OF_TERMINALS: [u64; 2] = [0x5412, 0x541c];
 
-/// Answers for as long as a child and its descendants may ask.
+/// Answers the calls of a child and its descendants.
 pub(crate) struct Witness {
     listener: Option<Listener>,
-    /// Where the child may do what it likes.
+    /// Directory in which the child may write.
     scratch: PathBuf,
-    /// The same without links, once somebody has asked.
+    /// `scratch` with its links resolved, on first use.
     resolved: OnceCell<PathBuf>,
     attempts: Attempts,
 }
 
 impl Witness {
-    /// Of a child that nobody listens to.
+    /// Creates the witness of a child without a listener.
     pub(crate) fn absent() -> Witness {
         Witness { listener: None, scratch: PathBuf::new(), resolved: OnceCell::new(), attempts: Attempts::default() }
     }
@@ -48,18 +48,18 @@ impl Witness {
         Witness { listener, scratch: scratch.to_owned(), resolved: OnceCell::new(), attempts: Attempts::default() }
     }
 
-    /// Readable when there is something to answer; none when nobody asks any more.
+    /// Returns a descriptor that is readable when a call waits; none when no process can ask any more.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(Listener::fd)
     }
 
-    /// Answers the call that is asked about, if [`Witness::fd`] is as ready as this says.
+    /// Answers the next call if `ready`, the state of [`Witness::fd`], shows that there is one.
     pub(crate) fn serve(&mut self, ready: PollFlags) {
         if ready.is_empty() {
             return;
         }
         if !ready.contains(PollFlags::IN) {
-            // Nobody is left who could ask.
+            // All processes with the filter have ended.
             self.listener = None;
         }
         let Some(listener) = &self.listener else { return };
@@ -71,12 +71,13 @@ impl Witness {
                 attempts.into_iter().for_each(|attempt| self.attempts.add(attempt));
                 sent
             }
-            // The caller was killed, or interrupted.
+            // The caller was killed or interrupted.
             Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => Ok(()),
             Err(error) => Err(error),
         };
         if served.is_err() {
-            // Without anybody who listens the kernel refuses what it would ask: nobody waits for an answer.
+            // Closing the listener makes the kernel fail the calls with ENOSYS, so that no process waits for an
+            // answer.
             self.listener = None;
         }
     }
@@ -89,10 +90,10 @@ impl Witness {
         self.attempts.more < LOOKED_AT
     }
 
-    /// What a call would do that it may not.
+    /// Returns the forbidden changes that a call would make.
     fn seen(&self, listener: &Listener, call: &Call) -> Vec<Attempt> {
         let attempts: Vec<Attempt> = table::asked(call.number).filter_map(|asked| self.attempt(call, asked)).collect();
-        // What was read may have been somebody else's, if the caller is gone.
+        // If the caller has ended, the memory may have been that of another process.
         if attempts.is_empty() || listener.is_pending(call) { attempts } else { Vec::new() }
     }
 
@@ -107,10 +108,11 @@ impl Witness {
             return None;
         }
         let Some(named) = Named::by(call, asked.at) else {
-            // What nobody can tell from a harmless call is not told; the others are refused in any case.
+            // An attempt without a known path is reported only if the call is refused in any case. Otherwise it may
+            // be harmless.
             return (asked.answer == Answer::Refused).then_some(Attempt { deed, path: None });
         };
-        // The most frequent of all are decided at once: every bash looks for a terminal.
+        // Shortcut for the most frequent case: every bash opens a terminal.
         if deed == Deed::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
             return None;
         }
@@ -123,7 +125,7 @@ impl Witness {
         (!self.is_free(call, deed, &path)).then_some(Attempt { deed, path: Some(path) })
     }
 
-    /// Whether it changes nothing but what is the child's own.
+    /// Returns true if the call changes only files that belong to the child.
     fn is_free(&self, call: &Call, deed: Deed, path: &Path) -> bool {
         let resolve = || std::fs::canonicalize(&self.scratch).unwrap_or_else(|_| self.scratch.clone());
         path.starts_with(self.resolved.get_or_init(resolve))
@@ -132,7 +134,7 @@ impl Witness {
     }
 }
 
-/// What a call comes to, whoever makes it.
+/// Returns the answer to a call, for any caller.
 fn answer(call: &Call, cutting: Cutting) -> Answer {
     if cutting == Cutting::Refused && is_cut(call.number, &call.arguments) {
         return Answer::Refused;
@@ -143,10 +145,10 @@ fn answer(call: &Call, cutting: Cutting) -> Answer {
     }
 }
 
-/// How a call names a file.
+/// Argument of a call that names a file.
 struct Named {
     base: Base,
-    /// Empty where the descriptor is meant.
+    /// Empty if the descriptor itself is meant.
     path: PathBuf,
 }
 
@@ -183,7 +185,7 @@ impl Named {
     }
 }
 
-/// The path of the address of a Unix socket (unix(7)).
+/// Returns the path in the address of a Unix socket (unix(7)).
 fn socket(call: &Call, address: usize, length: usize) -> Option<PathBuf> {
     const PATH: usize = offset_of!(libc::sockaddr_un, sun_path);
     let length = usize::try_from(call.arguments[length]).ok()?.min(size_of::<libc::sockaddr_un>());
@@ -193,7 +195,7 @@ fn socket(call: &Call, address: usize, length: usize) -> Option<PathBuf> {
     (i32::from(family) == libc::AF_UNIX && !path.is_empty()).then(|| OsStr::from_bytes(path).into())
 }
 
-/// What has to be there for a call to do something.
+/// State of the file that a call needs to succeed.
 struct Needed {
     last: Last,
     is_there: bool,
@@ -201,7 +203,7 @@ struct Needed {
     is_directory: bool,
 }
 
-/// Of a call that is not an open.
+/// Returns the precondition of a call other than an open.
 fn needed(last: Last, is_there: bool, is_free: bool) -> Needed {
     Needed { last, is_there, is_free, is_directory: true }
 }
@@ -222,14 +224,14 @@ impl Needed {
         }
     }
 
-    /// An open without any flag that writes needs nothing, as it does nothing.
+    /// Returns the precondition of an open; none if its flags do not change the file.
     fn of_open(flags: u64) -> Option<Needed> {
         let has = |flag: i32| flags & u64::from(flag.unsigned_abs()) == u64::from(flag.unsigned_abs());
         if has(O_PATH) {
             return None;
         }
         let writes = flags & u64::from(O_ACCMODE.unsigned_abs()) != u64::from(O_RDONLY.unsigned_abs());
-        // A file without a name, in this directory.
+        // `O_TMPFILE` creates a file without a name in this directory.
         if has(O_TMPFILE) {
             return writes.then_some(Needed {
                 last: Last::Followed,
@@ -244,7 +246,7 @@ impl Needed {
         (is_there || creates).then_some(Needed { last, is_there, is_free: creates, is_directory: false })
     }
 
-    /// The path, if what is there is what it takes.
+    /// Returns the path if the file meets the precondition.
     fn met(&self, place: Place) -> Option<PathBuf> {
         match place {
             Place::There { path, is_directory } => {

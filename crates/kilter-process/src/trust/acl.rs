@@ -14,23 +14,23 @@ const USER: u16 = 0x02;
 const GROUP_OBJ: u16 = 0x04;
 const GROUP: u16 = 0x08;
 
-/// The largest list that is read, in bytes.
+/// Maximum size of a list in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
 /// An access control list.
 pub(super) struct List(Vec<u8>);
 
-/// Who can write, other than trusted users and groups.
+/// Users and groups with write access, apart from trusted ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writers {
     None,
     /// The file's group.
     OwningGroup,
-    /// A user or a group that the list names.
+    /// A user or a group in the list.
     Named,
 }
 
-/// Reads the list of an open file; none if it has none.
+/// Reads the access control list of an open file, if it has one.
 pub(super) fn of(file: &OwnedFd) -> Result<Option<List>, Errno> {
     // A descriptor with O_PATH has no extended attributes of its own.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -46,7 +46,8 @@ pub(super) fn of(file: &OwnedFd) -> Result<Option<List>, Errno> {
 }
 
 impl List {
-    /// Finds the writers; the mask is known to let writes through. A list that cannot be parsed may name anybody.
+    /// Finds the users and groups with write access. The caller has checked that the mask allows writes. A list that
+    /// cannot be parsed may name any user.
     pub(super) fn writers(&self, trusts_user: impl Fn(u32) -> bool, trusts_group: impl Fn(u32) -> bool) -> Writers {
         let Some((version, entries)) = self.0.split_at_checked(HEADER) else { return Writers::Named };
         if version != 2u32.to_le_bytes() || !entries.len().is_multiple_of(ENTRY) {

@@ -1,27 +1,29 @@
-//! The trust rule: which files may decide what kilter does.
+//! The trust rule: files that may decide what kilter does.
 //!
-//! A manifest, a plan, a script or a fact that another user can change gives that user kilter's rights. [`TrustPolicy`] is the
-//! one place that decides which of them kilter uses. [`TrustPolicy::open`] walks a path component by component, holds each
-//! directory open, checks it, and returns the descriptor of what it checked, [`TrustedFile`].
+//! A manifest, a plan, a script or a fact that another user can change gives that user kilter's rights.
+//! [`TrustPolicy`] alone decides which of them kilter uses. [`TrustPolicy::open`] walks a path component by
+//! component, holds each directory open, checks it, and returns the descriptor of the checked file, [`TrustedFile`].
 //!
 //! # The rule for root
-//! - Each directory on the way, each symbolic link and the file itself belong to a *trusted user*: root, or a user added by
-//!   [`TrustPolicy::with_user`].
-//! - No other user can write to them: not by the bits of the mode, and not by an access control list. Group 0 counts as root.
-//! - A directory that others can write to is accepted on the way if it is sticky (`/tmp`) and the entry in it belongs to a
-//!   trusted user: the kernel lets no other user rename or remove that entry. A file there must have no second hard link,
-//!   because other users can link files of root under names of their choice. A directory that kilter lists is never accepted
-//!   if others can write to it.
-//! - What lies at or below a path added by [`TrustPolicy::with_path`] is accepted, whoever owns it.
+//! - Each directory on the way, each symbolic link and the file itself belong to a *trusted user*: root, or a user
+//!   added by [`TrustPolicy::with_user`].
+//! - No other user can write to them: not by the bits of the mode, and not by an access control list. Group 0 counts
+//!   as root.
+//! - A directory that others can write to is accepted on the way if it is sticky (`/tmp`) and the entry in it
+//!   belongs to a trusted user. The kernel lets no other user rename or remove that entry. A file there must have no
+//!   second hard link, because other users can link files of root under names of their choice. A directory that
+//!   kilter lists is never accepted if others can write to it.
+//! - Every file at or below a path added by [`TrustPolicy::with_path`] is accepted, whatever its owner.
 //!
 //! # The rule for other users
-//! A user who names a file decides for herself, so group-writable checkouts and files of colleagues work. kilter refuses only
-//! an entry of a third user in a directory that everybody can write to, as the kernel's `protected_symlinks` does.
+//! A user who names a file decides for herself, so group-writable checkouts and files of colleagues work. kilter
+//! refuses only an entry of a third user in a directory that everybody can write to, as the kernel's
+//! `protected_symlinks` does.
 //!
 //! # Paths and descriptors
-//! Text is read from the checked descriptor. A program is started by the path that was checked directly before
-//! ([`crate::Invocation::trust`]): a script learns from its path where its other files are, and only trusted users can change
-//! where a checked path leads.
+//! kilter reads text from the checked descriptor. It starts a program by the path that it checked directly before
+//! ([`crate::Invocation::trust`]), because a script finds its other files relative to its path. Only trusted users
+//! can change the target of a checked path.
 
 mod acl;
 mod walk;
@@ -53,7 +55,7 @@ pub struct TrustPolicy(Arc<Rule>);
 
 #[derive(Clone, Debug)]
 struct Rule {
-    /// Whose rule applies.
+    /// User whose rule applies.
     level: Level,
     /// Users whose files are accepted.
     users: Vec<u32>,
@@ -61,7 +63,7 @@ struct Rule {
     paths: Vec<(u64, u64)>,
 }
 
-/// Whose rule applies.
+/// User whose rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Root,
@@ -78,7 +80,7 @@ impl TrustPolicy {
         TrustPolicy(Arc::new(Rule { level, users, paths: Vec::new() }))
     }
 
-    /// Accepts every file: for callers whose user named the one file that is used.
+    /// Creates a policy that accepts every file, for callers whose user named the file.
     pub fn any() -> TrustPolicy {
         TrustPolicy(Arc::new(Rule { level: Level::Any, users: Vec::new(), paths: Vec::new() }))
     }
@@ -100,17 +102,17 @@ impl TrustPolicy {
         self
     }
 
-    /// Accepts what lies at or below a path, whoever owns it.
+    /// Accepts all files at or below a path, whatever their owner.
     ///
     /// # Errors
-    /// If there is nothing at the path.
+    /// If the path does not exist.
     pub fn with_path(mut self, path: &Path) -> io::Result<TrustPolicy> {
         let found = std::fs::metadata(path)?;
         Arc::make_mut(&mut self.0).paths.push((found.dev(), found.ino()));
         Ok(self)
     }
 
-    /// Opens what a path leads to, if no other user can change it or where the path leads.
+    /// Opens a path, if no other user can change its target or the way to it.
     ///
     /// A directory itself is checked as a directory on the way: see [`TrustPolicy::directory`].
     ///
@@ -145,7 +147,7 @@ pub struct TrustedFile {
     parent: Arc<OwnedFd>,
     name: Vec<u8>,
     metadata: Metadata,
-    /// It is a descriptor of this process below `/proc/self/fd`.
+    /// True if it is a descriptor of this process below `/proc/self/fd`.
     is_inherited: bool,
 }
 
@@ -208,7 +210,7 @@ pub enum Changer {
     Group(u32, u32),
     /// Users or groups that its access control list names.
     Listed,
-    /// Whoever made one of several hard links, in a directory that others can write to.
+    /// The creator of one of several hard links, in a directory that others can write to.
     Linked(u64),
     /// The user who mounted a file system there.
     Mounted,
@@ -216,7 +218,7 @@ pub enum Changer {
     Intruder(u32),
 }
 
-/// A predicate for the file's name, or for *it*.
+/// Prints a predicate for the file's name, or for *it*.
 impl fmt::Display for Changer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -236,16 +238,16 @@ impl fmt::Display for Changer {
 /// The reason not to use a file.
 #[derive(Debug)]
 pub enum Distrust {
-    /// It, or a directory on the way, cannot be examined or read.
+    /// The file, or a directory on the way, cannot be examined or read.
     Io {
-        /// The path as it was given.
+        /// The path as given.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Another user can change it, or where its path leads.
+    /// Another user can change the file, or the target of its path.
     Changeable {
-        /// The path as it was given.
+        /// The path as given.
         path: PathBuf,
         /// The component that another user can change.
         component: PathBuf,
@@ -255,13 +257,13 @@ pub enum Distrust {
 }
 
 impl Distrust {
-    /// Returns true if there is nothing at the path.
+    /// Returns true if the path does not exist.
     pub fn is_missing(&self) -> bool {
         let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
         matches!(self, Distrust::Io { source, .. } if kinds.contains(&source.kind()))
     }
 
-    /// The command that makes the component one of root, if there is one.
+    /// Returns the command that makes the component root's, if there is one.
     fn remedy(component: &Path, by: Changer) -> Option<String> {
         let component = component.display();
         Some(match by {
@@ -275,7 +277,7 @@ impl Distrust {
     }
 }
 
-/// One line: who can change which component, and what an administrator can do about it.
+/// Prints one line: the user who can change a component, and the repair by an administrator.
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, component, by) = match self {
@@ -313,7 +315,7 @@ impl Rule {
         self.users.contains(&uid) || is_outside(uid, "/proc/self/uid_map")
     }
 
-    /// The other users who can write to an open file or directory, if there are any.
+    /// Returns the other users who can write to an open file or directory, if there are any.
     fn writers(&self, file: &OwnedFd, found: &Metadata) -> Option<Changer> {
         let mode = found.mode() & 0o7777;
         if !self.trusts(found.uid()) {
@@ -322,7 +324,8 @@ impl Rule {
         if mode & OTHER_WRITE != 0 {
             return Some(Changer::Everybody(mode));
         }
-        // The bits of the group are the mask of an access control list: without them the list lets nobody write.
+        // The group bits of the mode are the mask of an access control list. Without them the list grants no write
+        // access.
         if mode & GROUP_WRITE == 0 {
             return None;
         }
@@ -334,7 +337,7 @@ impl Rule {
                 acl::Writers::OwningGroup => Some(Changer::Group(found.gid(), mode)),
                 acl::Writers::Named => Some(Changer::Listed),
             },
-            // A list that cannot be read may name anybody.
+            // A list that cannot be read may name any user.
             Err(_) => Some(Changer::Listed),
         }
     }
@@ -344,8 +347,8 @@ impl Rule {
     }
 }
 
-/// Returns true if the number stands for all users, or groups, outside this user namespace, whose map is `map`. No user of the
-/// namespace can act as one of them.
+/// Returns true if the number stands for all users, or groups, outside this user namespace, whose map is `map`. No
+/// user of the namespace can act as one of them.
 fn is_outside(id: u32, map: &str) -> bool {
     id == OVERFLOW && std::fs::read_to_string(map).is_ok_and(|map| !maps(&map, id))
 }
@@ -358,7 +361,7 @@ fn maps(map: &str, id: u32) -> bool {
     })
 }
 
-/// Returns true if other users' writes change what a reader of the file reads: not those to `/dev/null`.
+/// Returns true if writes to the file change its content for a reader. False for `/dev/null`.
 fn has_content(found: &Metadata) -> bool {
     !found.file_type().is_char_device()
 }
@@ -367,7 +370,7 @@ fn is_sticky(found: &Metadata) -> bool {
     found.mode() & STICKY != 0
 }
 
-/// The bytes of a path.
+/// Returns the bytes of a path.
 fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }

@@ -25,16 +25,16 @@ const FUSE: u32 = 0x6573_5546;
 /// State of a walk.
 pub(super) struct Walk<'a> {
     rule: &'a Rule,
-    /// The entries of the last directory are used.
+    /// True if kilter uses the entries of the last directory.
     is_listed: bool,
     links: u32,
     /// Number of components below an accepted path; none outside.
     accepted: Option<u32>,
-    /// The first component that another user can change. It does not count below an accepted path.
+    /// The first component that another user can change. Ignored below an accepted path.
     distrust: Option<(PathBuf, Changer)>,
 }
 
-/// An open directory on the way, or what is in it.
+/// An open directory on the way, or an entry of it.
 struct Entry {
     fd: Arc<OwnedFd>,
     metadata: Metadata,
@@ -62,7 +62,7 @@ impl Entry {
     }
 }
 
-/// Why a walk ended early.
+/// Reason why a walk ended early.
 enum Stop {
     Errno(Errno),
     Distrust,
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         Walk { rule, is_listed: false, links: 0, accepted: None, distrust: None }
     }
 
-    /// The path leads to a directory whose entries are used.
+    /// Marks the last directory as one whose entries kilter uses.
     pub(super) fn listed(self) -> Walk<'a> {
         Walk { is_listed: true, ..self }
     }
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
         match (walked, self.distrust.filter(|_| self.accepted.is_none())) {
             (Err(Stop::Errno(errno)), _) => Err(failed(errno.into())),
             (_, Some((component, by))) => {
-                // The given path names itself, however it is written.
+                // The message shows the path as given if the path itself is the component.
                 let component = if component == absolute { path.to_owned() } else { component };
                 Err(Distrust::Changeable { path: path.to_owned(), component, by })
             }
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
     fn walk(&mut self, path: &[u8]) -> Result<TrustedFile, Stop> {
         let mut at = Entry::root()?;
         self.accepted = self.rule.accepts(&at.metadata).then_some(0);
-        // The components that are left, the next one last.
+        // Remaining components, the next one last.
         let mut todo = components(path);
         while let Some(name) = todo.pop() {
             if name == b".." {
@@ -127,7 +127,8 @@ impl<'a> Walk<'a> {
                 let target = readlinkat(&*entry.fd, c"", Vec::new())?.into_bytes();
                 if target.starts_with(b"/") {
                     if self.accepted.is_some() {
-                        // Whoever accepted the link accepted that it leads elsewhere; the way there is checked from the root.
+                        // Accepting the link includes accepting its target. The walk to the target is checked from
+                        // the root.
                         self.distrust = None;
                     }
                     at = Entry::root()?;
@@ -180,7 +181,7 @@ impl<'a> Walk<'a> {
     fn found(&mut self, changer: Option<(PathBuf, Changer)>) -> Result<(), Stop> {
         let Some(changer) = changer else { return Ok(()) };
         self.distrust.get_or_insert(changer);
-        // Only an accepted path further on can change the answer.
+        // Only an accepted path further on can change the result.
         if self.rule.paths.is_empty() { Err(Stop::Distrust) } else { Ok(()) }
     }
 }
@@ -190,7 +191,7 @@ impl Rule {
         self.paths.contains(&(found.dev(), found.ino()))
     }
 
-    /// Who else than trusted users can put another entry under the name of an entry, or change a link.
+    /// Returns an untrusted user who can replace an entry or change a link, if there is one.
     fn changer_of_entry(&self, directory: &Entry, entry: &Entry) -> Option<(PathBuf, Changer)> {
         let (found, is_link) = (&entry.metadata, entry.metadata.is_symlink());
         let owner = || Changer::Owner(found.uid(), found.mode() & 0o7777);
@@ -209,7 +210,7 @@ impl Rule {
         (is_link && !self.trusts(found.uid())).then(|| (entry.path.clone(), owner()))
     }
 
-    /// A third user who owns an entry of a directory that everybody can write to.
+    /// Returns a third user who owns an entry of a directory that everybody can write to.
     fn intruder(&self, directory: &Entry, entry: &Entry) -> Option<(PathBuf, Changer)> {
         let (found, uid) = (&directory.metadata, entry.metadata.uid());
         let is_intruder = found.mode() & OTHER_WRITE != 0 && uid != found.uid() && !self.trusts(uid);
@@ -217,14 +218,14 @@ impl Rule {
     }
 }
 
-/// A descriptor of this process: whoever started kilter opened it.
+/// Returns a descriptor of this process, which the caller of kilter opened.
 fn inherited(directory: &Entry, name: Vec<u8>) -> Result<TrustedFile, Stop> {
     let flags = LOOK.difference(OFlags::NOFOLLOW);
     let entry = Entry::open(Some(directory), &name, directory.path.clone(), flags)?;
     Ok(TrustedFile { parent: Arc::clone(&directory.fd), name, metadata: entry.metadata, is_inherited: true })
 }
 
-/// The components of a path, the first one last.
+/// Returns the components of a path, the first one last.
 fn components(path: &[u8]) -> Vec<Vec<u8>> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let mut parts: Vec<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();

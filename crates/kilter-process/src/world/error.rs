@@ -1,55 +1,55 @@
-//! Why there is no world.
+//! Errors of the creation of a world.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no world.
+/// The reason why a world could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorldError {
-    /// The kernel gives a user who is not root no namespace.
+    /// The kernel gives users other than root no namespace.
     #[error("a user who is not root gets no namespace here")]
     NoUserNamespace {
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
     /// The list of mounts cannot be read.
     #[error("cannot read /proc/thread-self/mountinfo")]
     Mounts {
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// There is no directory to put worlds together in.
+    /// No directory to build worlds in is available.
     #[error("there is no place for a directory to put worlds together in")]
     Stage {
-        /// Why not, in the last place that was tried.
+        /// Error in the last directory that was tried.
         source: io::Error,
     },
     /// A mount was refused.
     #[error("cannot mount {what} at {}", at.display())]
     Mount {
-        /// What was to be mounted.
+        /// Subject of the mount.
         what: String,
-        /// Where.
+        /// Mount point.
         at: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Something else was refused.
+    /// Another operation was refused.
     #[error("cannot {what}")]
     Refused {
-        /// What was attempted.
+        /// The operation.
         what: &'static str,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The thread that made it ended.
+    /// The thread that made the world ended.
     #[error("the thread that was making it has ended")]
     Lost,
 }
 
 impl WorldError {
-    /// An error of the system, at an attempt.
+    /// Converts an error of the system during an operation.
     pub(super) fn of<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> WorldError {
         move |error| WorldError::Refused { what, source: error.into() }
     }

@@ -1,4 +1,4 @@
-//! Layers above the file systems of this machine.
+//! Overlay layers above the file systems of this machine.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
@@ -18,7 +18,7 @@ use super::skeleton::{self, Bone};
 use super::windows::{self, KERNELS, SHARED};
 use super::{Top, WorldError, open, paths};
 
-/// The directory that worlds are put together in: each mounts over it, and only in its own namespace.
+/// Directory in which worlds are built. Each world mounts over it, in its own namespace only.
 pub(super) struct Stage {
     path: PathBuf,
 }
@@ -41,31 +41,31 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // It is empty for everybody outside of a world.
+        // The directory is empty outside of worlds.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// What worlds are made of.
+/// Structure of all worlds.
 pub(super) struct Plan {
-    /// What is there without a layer: the directories between them.
+    /// Parts without a layer: the directories between layers.
     bones: Vec<Bone>,
-    /// What is beneath layers.
+    /// File systems and directories below layers.
     pub(super) bottoms: Vec<Bottom>,
 }
 
-/// A file system, or a directory, that is beneath a layer.
+/// A file system or a directory below a layer.
 pub(super) struct Bottom {
     pub(super) at: PathBuf,
     is: Is,
 }
 
 enum Is {
-    /// Its root, and what may not be done there.
+    /// Root of the file system, and its mount restrictions.
     Directory(OwnedFd, MountFlags),
-    /// Something is mounted on a file.
+    /// A mount on a file.
     File(MountedFile),
-    /// Nothing that can be shown.
+    /// Not available in worlds.
     LeftOut,
 }
 
@@ -84,11 +84,12 @@ impl Bottom {
     }
 }
 
-/// Finds out what worlds are made of here.
+/// Determines the structure of worlds on this machine.
 pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
     let found = mounts::here()?;
     let (bones, mut bottoms) = if by_user {
-        // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
+        // Users other than root may not see the directories below mounts. So layers lie above directories without
+        // mounts.
         let places: Vec<PathBuf> = found.iter().map(|mount| mount.at.clone()).collect();
         let (bones, directories) = skeleton::of(&places);
         (bones, directories.into_iter().map(Bottom::directory).collect())
@@ -103,10 +104,10 @@ pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
     Ok(Plan { bones, bottoms })
 }
 
-/// The file systems with files, those that are mounted below others behind them.
+/// Returns the file systems with files. Nested mounts follow their parents.
 fn bottoms(found: &[Mount]) -> Vec<Bottom> {
     let is_meant = |mount: &&Mount| mount.has_files() && !KERNELS.iter().any(|kernels| mount.at.starts_with(kernels));
-    // What is covered, or out of reach, is not there.
+    // Covered or inaccessible mounts are left out.
     let seen = found.iter().filter(is_meant).filter_map(|mount| Some((mount.at.clone(), mount.seen()?)));
     let bottom = |(at, place): (PathBuf, OwnedFd)| match fs::metadata(paths::path_of(&place)) {
         Ok(kind) if kind.is_dir() => Bottom::directory(at),
@@ -118,7 +119,7 @@ fn bottoms(found: &[Mount]) -> Vec<Bottom> {
     seen.map(bottom).collect()
 }
 
-/// Mounts layers over everything, in the namespace of this thread, and makes the outcome its root.
+/// Mounts layers over all file systems in the namespace of this thread, and makes the result its root.
 pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>, WorldError> {
     let stage = stage.path.as_path();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -135,11 +136,11 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
     for (number, bottom) in plan.bottoms.iter().enumerate() {
         tops.extend(cover(stage, &root, number, bottom, by_user)?);
         if number == 0 && plan.bones.is_empty() {
-            // The first is the root. What is mounted below these windows lies above them.
+            // The first layer is the root. The mounts below `/proc`, `/sys` and `/dev` lie above it.
             windows::show(&root)?;
         }
     }
-    // Not before: what is read only can have no files put into it.
+    // The restrictions come last, because no files can be created in a read-only mount.
     limit(&root, &plan.bottoms, &tops)?;
     std::env::set_current_dir(&root).map_err(WorldError::of("enter the root of a world"))?;
     rustix::process::pivot_root(".", ".").map_err(WorldError::of("make a root"))?;
@@ -148,7 +149,7 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
     Ok(tops)
 }
 
-/// Lays one layer, if there can be one.
+/// Mounts one layer, if possible.
 fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: bool) -> Result<Option<Top>, WorldError> {
     let lower = match &bottom.is {
         Is::Directory(lower, _) => lower,
@@ -159,7 +160,7 @@ fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: boo
         Is::LeftOut => return Ok(None),
     };
     let upper = match layer(stage, number, &bottom.at, &beneath(root, &bottom.at), by_user) {
-        // Of many directories side by side one may be gone meanwhile.
+        // One of many adjacent directories may have been removed meanwhile.
         Err(_) if by_user && !bottom.at.exists() => return Ok(None),
         laid => laid?,
     };
@@ -167,7 +168,7 @@ fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: boo
     Ok(Some(Top { at: bottom.at.clone(), upper, lower, by_user }))
 }
 
-/// Lets nothing be done in a layer that may not be done beneath it.
+/// Applies the mount restrictions of the file systems to their layers.
 fn limit(root: &Path, bottoms: &[Bottom], tops: &[Top]) -> Result<(), WorldError> {
     for bottom in bottoms {
         let limits = match &bottom.is {
@@ -188,33 +189,33 @@ pub(super) fn beneath(root: &Path, at: &Path) -> PathBuf {
     root.join(at.strip_prefix("/").unwrap_or(at))
 }
 
-/// One layer, which is returned as a directory.
+/// Mounts one layer, and returns its upper directory.
 fn layer(stage: &Path, number: usize, lower: &Path, over: &Path, by_user: bool) -> Result<OwnedFd, WorldError> {
     let (upper, work) = (stage.join(format!("upper{number}")), stage.join(format!("work{number}")));
     make(&upper)?;
     make(&work)?;
-    // What the root of the layer is, is what is seen of the directory.
+    // The root of the layer determines owner and mode of the visible directory.
     alike(lower, &upper).map_err(WorldError::of("make a layer like what is beneath it"))?;
     let mut options = b"lowerdir=".to_vec();
     options.extend(escaped(lower));
     options.extend(format!(",upperdir={},workdir={}", upper.display(), work.display()).into_bytes());
-    // A directory that is renamed would have to be copied otherwise, which rename(2) does not do.
+    // Without redirects a renamed directory would have to be copied, and rename(2) does not copy.
     options.extend_from_slice(if by_user { b",userxattr" } else { b",redirect_dir=on,index=off,metacopy=off" });
     let options = CString::new(options).map_err(|error| refused("a layer", over, error.into()))?;
     mount("overlay", &options, &format!("a layer above {}", lower.display()), over)?;
     open(&upper, OFlags::RDONLY | OFlags::DIRECTORY).map_err(WorldError::of("open a layer"))
 }
 
-/// Gives a directory the mode and the owner of another.
+/// Copies mode and owner from one directory to another.
 fn alike(of: &Path, directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let found = fs::metadata(of)?;
-    // In a user namespace not everybody can be given a file.
+    // In a user namespace some owners have no mapping.
     let _ = std::os::unix::fs::chown(directory, Some(found.uid()), Some(found.gid()));
     fs::set_permissions(directory, fs::Permissions::from_mode(found.permissions().mode()))
 }
 
-/// A path as overlayfs takes it in its options.
+/// Escapes a path for the mount options of overlayfs.
 fn escaped(path: &Path) -> Vec<u8> {
     let escape = |byte: &u8| if matches!(byte, b':' | b',' | b'\\') { vec![b'\\', *byte] } else { vec![*byte] };
     path.as_os_str().as_bytes().iter().flat_map(escape).collect()

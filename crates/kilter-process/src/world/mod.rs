@@ -1,12 +1,13 @@
-//! Worlds: what a program sees of this machine, in which what it writes stays.
+//! Worlds: copies of this machine's files that programs can change without effect on the machine.
 //!
-//! A world is a namespace of mounts of its own (mount_namespaces(7)). Its file systems are the machine's, each with an empty
-//! layer in memory above it (overlayfs): all can be read, and whatever is written, made or removed lands in the layer. A thread
-//! [enters](World::enter) a world; what it opens from then on, and what it starts, is there.
-//! [`World::traces`] tells what has become of the layers: how the world differs from the machine.
+//! A world is a mount namespace (mount_namespaces(7)). It contains the machine's file systems, each with an empty
+//! overlayfs layer in memory above it. All files can be read. Every write, creation or removal affects the layer
+//! only. A thread [enters](World::enter) a world. From then on, the files that it opens and the programs that it
+//! starts are in that world. [`World::traces`] lists the changes in the layers: the difference between the world and
+//! the machine.
 //!
-//! What is no file is shared: the network, processes, the kernel. `/sys`, `/dev` and what sets the kernel in `/proc` can be read
-//! only; devices are the machine's.
+//! Worlds share everything except files: the network, processes, the kernel. `/sys`, `/dev` and the kernel settings
+//! in `/proc` are read-only. Devices are the machine's.
 
 mod error;
 mod layers;
@@ -30,47 +31,47 @@ pub use error::WorldError;
 
 use layers::{Plan, Stage};
 
-/// Makes worlds, all from the machine as it is.
+/// Makes worlds, all from the current state of the machine.
 pub struct Worlds {
-    /// The namespace that is copied for each.
+    /// Namespace that is copied for each world.
     base: OwnedFd,
-    /// Where each is put together.
+    /// Directory in which worlds are built.
     stage: Stage,
-    /// What they are made of.
+    /// Structure of the worlds.
     plan: Plan,
-    /// Whether they are made in a user namespace, by a user who is not root.
+    /// True if a user other than root makes worlds, in a user namespace.
     by_user: bool,
 }
 
-/// A copy of this machine's files, which lasts until it is dropped and nobody is in it any more.
+/// A copy of this machine's files. It exists until it is dropped and no process uses it any more.
 pub struct World {
     number: u64,
     space: OwnedFd,
     tops: Vec<Top>,
 }
 
-/// The layer above one file system.
+/// Layer above one file system.
 struct Top {
-    /// Where the file system is mounted.
+    /// Mount point of the file system.
     at: PathBuf,
-    /// What was written.
+    /// Upper directory: all changes.
     upper: OwnedFd,
-    /// What is beneath.
+    /// Lower directory: the original.
     lower: OwnedFd,
     by_user: bool,
 }
 
 thread_local! {
-    /// The world that this thread is in; 0 is the machine.
+    /// World of this thread; 0 is the machine.
     static INSIDE: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Worlds {
-    /// Finds out what worlds are made of here. Whoever is not root is put into a user namespace first, as the user who he is:
-    /// only a process with a single thread can do that.
+    /// Determines the structure of worlds on this machine. If the user is not root, first moves the process into a
+    /// user namespace with the same user id. Only a process with a single thread can do that.
     ///
     /// # Errors
-    /// When this kernel, or who runs this, does not allow it.
+    /// If the kernel, or the caller's environment, does not allow it.
     pub fn prepare() -> Result<Worlds, WorldError> {
         let by_user = !rustix::process::geteuid().is_root();
         if by_user {
@@ -80,7 +81,7 @@ impl Worlds {
             open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(WorldError::of("open the mount namespace"))?;
         let stage = Stage::new()?;
         let worlds = Worlds { base, stage, plan: layers::plan(by_user)?, by_user };
-        // Better now than in the midst of the work.
+        // Test now instead of failing during the work.
         worlds.make()?;
         Ok(worlds)
     }
@@ -88,11 +89,11 @@ impl Worlds {
     /// Makes a world.
     ///
     /// # Errors
-    /// When the system does not let it.
+    /// If the system does not allow it.
     pub fn make(&self) -> Result<World, WorldError> {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        // A thread of its own: there is no way back into the namespace that one came from.
+        // A separate thread, because a thread cannot return to its earlier namespace.
         let made = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, || self.put_together(number));
             thread.map(|thread| thread.join().unwrap_or(Err(WorldError::Lost)))
@@ -101,7 +102,7 @@ impl Worlds {
     }
 
     fn put_together(&self, number: u64) -> Result<World, WorldError> {
-        // Whoever asks for a world may be in another one.
+        // The caller may be in another world.
         move_into(&self.base).map_err(WorldError::of("enter the mount namespace that worlds are made from"))?;
         unshare(UnshareFlags::NEWNS).map_err(WorldError::of("make a mount namespace"))?;
         let tops = layers::lay(&self.stage, &self.plan, self.by_user)?;
@@ -109,17 +110,18 @@ impl Worlds {
         Ok(World { number, space, tops })
     }
 
-    /// What is not in worlds, since no layer can be laid above it.
+    /// Returns the mount points that are missing in worlds, because no layer can be mounted above them.
     pub fn left_out(&self) -> impl Iterator<Item = &std::path::Path> {
         self.plan.bottoms.iter().filter(|bottom| bottom.is_left_out()).map(|bottom| bottom.at.as_path())
     }
 }
 
 impl World {
-    /// Takes this thread, and what it starts from now on, into the world. It does nothing if the thread is there.
+    /// Moves this thread, and all programs that it starts from now on, into the world. Has no effect if the thread
+    /// is already there.
     ///
     /// # Errors
-    /// When the system does not let it. The thread is where it was then.
+    /// If the system does not allow it. The thread then stays where it was.
     pub fn enter(&self) -> std::io::Result<()> {
         if INSIDE.get() != self.number {
             move_into(&self.space)?;
@@ -128,12 +130,14 @@ impl World {
         Ok(())
     }
 
-    /// How the world differs from the machine: a line for each file that is there or gone, or is another one, in the order of their
-    /// paths. It tells kind, mode, owner, size and a sum of the content; never a time. What `is_noise` is left out, with all
-    /// that is below it.
+    /// Returns the difference between the world and the machine: a line for each file that was created, removed or
+    /// changed, in the order of the paths.
+    ///
+    /// A line contains kind, mode, owner, size and a checksum of the content, but no time. Paths for which
+    /// `is_noise` returns true are left out, with all files below them.
     ///
     /// # Errors
-    /// When a layer cannot be read.
+    /// If a layer cannot be read.
     pub fn traces(&self, is_noise: &dyn Fn(&str) -> bool) -> std::io::Result<String> {
         let mut lines = Vec::new();
         for top in &self.tops {
@@ -144,9 +148,9 @@ impl World {
     }
 }
 
-/// Moves this thread into a namespace of mounts.
+/// Moves this thread into a mount namespace.
 fn move_into(space: &OwnedFd) -> std::io::Result<()> {
-    // The working directory and the root are shared by threads, unless they are asked not to.
+    // Threads share the working directory and the root by default.
     unshare(UnshareFlags::FS)?;
     Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Mount))?)
 }

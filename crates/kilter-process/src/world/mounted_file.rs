@@ -1,4 +1,4 @@
-//! Files that something is mounted on: no layer lies above a file, so that a world has a copy.
+//! Files with another file mounted on them. A layer cannot lie above a single file, so a world gets a copy.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -11,19 +11,19 @@ use rustix::io::Errno;
 
 use super::paths;
 
-/// The largest that is copied: each world has its own, in memory.
+/// Maximum size in bytes of a copied file, because each world has its own copy in memory.
 const LARGEST: u64 = 1 << 24;
 
-/// What overlayfs calls itself.
+/// `OVERLAYFS_SUPER_MAGIC` of `linux/magic.h`.
 const OVERLAY: u32 = 0x794c_7630;
 
-/// A file that is mounted on another.
+/// A file that is mounted on another file.
 pub(super) struct MountedFile(File);
 
-/// Opens what is at a place, if worlds can have a copy: neither a pipe, a socket or a device, nor too large.
+/// Opens a mounted file if worlds can have a copy: a regular file that is not too large.
 pub(super) fn open(place: &OwnedFd) -> Option<MountedFile> {
     let is_meant = |file: &File| file.metadata().is_ok_and(|kind| kind.is_file() && kind.len() <= LARGEST);
-    // To open something else can wait forever, or do something.
+    // Opening another kind of file can block, or have side effects.
     let place = File::from(place.try_clone().ok()?);
     if !is_meant(&place) {
         return None;
@@ -33,15 +33,15 @@ pub(super) fn open(place: &OwnedFd) -> Option<MountedFile> {
 }
 
 impl MountedFile {
-    /// Puts a copy into a world, in the place of what the file is mounted on. It makes a new file, and that in a layer alone: whatever
-    /// the path leads to, nothing that was there is written to.
+    /// Puts a copy into a world, in place of the mount point. Creates a new file, in an overlay layer only, so it
+    /// never writes to an existing file, wherever the path leads.
     ///
     /// # Errors
-    /// When it can be put there, but not written.
+    /// If the file can be created but not written.
     pub(super) fn copy(&self, root: &Path, at: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return Ok(()) };
         let directory = paths::place(root).and_then(|root| paths::beneath(root.as_fd(), parent));
-        // The directory may be in something that is left out.
+        // The directory may belong to a mount that is left out.
         let Ok(directory) = directory else { return Ok(()) };
         if u32::try_from(rustix::fs::fstatfs(&directory)?.f_type) != Ok(OVERLAY) {
             return Ok(());
@@ -56,7 +56,7 @@ impl MountedFile {
 
     fn write(&self, copy: File) -> io::Result<()> {
         let (mut buffer, mut done) = ([0; 1 << 14], 0);
-        // It may grow meanwhile.
+        // The file may grow meanwhile.
         while done < LARGEST {
             let read = match self.0.read_at(&mut buffer, done)? {
                 0 => break,

@@ -1,4 +1,4 @@
-//! Which file systems are mounted where (proc_pid_mountinfo(5)).
+//! Mounted file systems and their mount points (proc_pid_mountinfo(5)).
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::{WorldError, paths};
 
-/// File systems without files of anybody's: windows to the kernel.
+/// Types of file systems that are interfaces to the kernel and contain no user's files.
 const OF_THE_KERNEL: [&str; 21] = [
     "proc",
     "sysfs",
@@ -33,7 +33,7 @@ const OF_THE_KERNEL: [&str; 21] = [
     "selinuxfs",
 ];
 
-/// What is mounted in the namespace of this thread, in the order of places: what is mounted below another is behind it.
+/// Returns the mounts in the namespace of this thread, sorted by mount point. Nested mounts follow their parents.
 pub(super) fn here() -> Result<Vec<Mount>, WorldError> {
     let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| WorldError::Mounts { source })?;
     Ok(read(&text))
@@ -46,28 +46,28 @@ fn read(mountinfo: &[u8]) -> Vec<Mount> {
     mounts
 }
 
-/// A file system that is mounted.
+/// A mounted file system.
 #[derive(Debug, PartialEq)]
 pub(super) struct Mount {
     number: u64,
-    /// Where it is, or would be if nothing covered it.
+    /// Mount point. Another mount may cover it.
     pub(super) at: PathBuf,
     kind: String,
 }
 
 impl Mount {
-    /// Whether there are files in it that somebody may change.
+    /// Returns true if it contains files that users may change.
     pub(super) fn has_files(&self) -> bool {
         !OF_THE_KERNEL.contains(&self.kind.as_str())
     }
 
-    /// Whether it is where terminals are.
+    /// Returns true if it contains terminals.
     pub(super) fn has_terminals(&self) -> bool {
         self.kind == "devpts"
     }
 
-    /// Its root, if that is what is seen at its place: another mount may cover it, or a directory above it, and then anything may be
-    /// at the end of its path.
+    /// Returns its root, if it is visible at its mount point. Another mount may cover it, or a directory above it,
+    /// so that its path leads elsewhere.
     pub(super) fn seen(&self) -> Option<OwnedFd> {
         let place = paths::place(&self.at).ok()?;
         (paths::mount_of(&place) == Some(self.number)).then_some(place)
@@ -83,7 +83,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     Some(Mount { number, at: PathBuf::from(OsString::from_vec(plain(at))), kind })
 }
 
-/// A path as it is: blanks, line breaks and backslashes are written as octal numbers.
+/// Decodes a path: blanks, line breaks and backslashes are written as octal numbers.
 fn plain(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut at = 0;

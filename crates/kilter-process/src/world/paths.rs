@@ -1,4 +1,4 @@
-//! Paths that lead where they say: without links.
+//! Path resolution without symbolic links.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,15 +11,16 @@ use rustix::mount::MountFlags;
 
 use super::open;
 
-/// A place, which is not opened: what is done with it is done with nothing else.
+/// Returns a descriptor of a path, without opening the file. Later operations through the descriptor affect exactly
+/// this file.
 ///
 /// # Errors
-/// When a link, or nothing, is on the way or at its end.
+/// If the path contains a link, or does not exist.
 pub(super) fn place(path: &Path) -> rustix::io::Result<OwnedFd> {
     beneath(open("/", OFlags::PATH | OFlags::DIRECTORY)?.as_fd(), path)
 }
 
-/// A place below a directory; a root in `path` is that directory.
+/// Returns a descriptor of a path below a directory. A root in `path` means that directory.
 pub(super) fn beneath(directory: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut names: Vec<&OsStr> = Vec::new();
     for component in path.components() {
@@ -41,18 +42,18 @@ pub(super) fn beneath(directory: BorrowedFd<'_>, path: &Path) -> rustix::io::Res
     }
 }
 
-/// The number of the mount that a place is in.
+/// Returns the number of the mount that contains a file.
 pub(super) fn mount_of(place: &OwnedFd) -> Option<u64> {
     let told = fs::read_to_string(format!("/proc/thread-self/fdinfo/{}", place.as_raw_fd())).ok()?;
     told.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// A path to exactly this place, for calls that take only paths.
+/// Returns a path to exactly this file, for calls that take only paths.
 pub(super) fn path_of(place: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/thread-self/fd/{}", place.as_raw_fd()))
 }
 
-/// What may not be done on the mount that a place is in. Whoever is not root may not take any of that away.
+/// Returns the restrictions of the mount that contains a file. Users other than root may not remove any of them.
 pub(super) fn limits_of(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
     use rustix::fs::StatVfsMountFlags as Found;
     let found = rustix::fs::fstatvfs(place)?.f_flag;
@@ -65,7 +66,7 @@ pub(super) fn limits_of(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
     Ok(known.into_iter().filter(|(one, _)| found.contains(*one)).map(|(_, flag)| flag).collect())
 }
 
-/// Adds to what may not be done on the mount that begins at a place.
+/// Adds restrictions to the mount that begins at a directory.
 pub(super) fn limit(place: &OwnedFd, limits: MountFlags) -> rustix::io::Result<()> {
     let limits = MountFlags::BIND | limits | limits_of(place)?;
     rustix::mount::mount_remount(path_of(place), limits, c"")

@@ -1,4 +1,4 @@
-//! The directories between the layers, where a layer cannot lie above all.
+//! Directories between the layers, if a single layer above the root is not possible.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,15 +11,15 @@ use super::layers::beneath;
 use super::paths;
 use super::windows::KERNELS;
 
-/// What is there without a layer.
+/// A part of a world without a layer.
 pub(super) enum Bone {
     Directory(PathBuf),
     Link(PathBuf, PathBuf),
-    /// Shown as it is, to be read.
+    /// A file of the machine, read-only.
     File(PathBuf),
 }
 
-/// What there has to be, and the directories above which layers lie: those in which nothing is mounted.
+/// Returns the parts without a layer, and the directories to cover with layers: those without mounts below them.
 pub(super) fn of(mounts: &[PathBuf]) -> (Vec<Bone>, Vec<PathBuf>) {
     let (mut bones, mut bottoms) = (Vec::new(), Vec::new());
     grow(Path::new("/"), mounts, &mut bones, &mut bottoms);
@@ -37,7 +37,7 @@ fn grow(directory: &Path, mounts: &[PathBuf], bones: &mut Vec<Bone>, bottoms: &m
     if !mounts.iter().any(|at| at != directory && at.starts_with(directory)) {
         return bottoms.push(directory.to_owned());
     }
-    // What cannot be listed is left out.
+    // Directories that cannot be listed are left out.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         match entry.file_type() {
@@ -49,7 +49,7 @@ fn grow(directory: &Path, mounts: &[PathBuf], bones: &mut Vec<Bone>, bottoms: &m
     }
 }
 
-/// Makes the directories below `root`. Nobody writes there.
+/// Creates the directories below `root`. Programs cannot write there.
 pub(super) fn lay(bones: &[Bone], root: &Path) -> io::Result<()> {
     for bone in bones {
         match bone {
@@ -58,7 +58,7 @@ pub(super) fn lay(bones: &[Bone], root: &Path) -> io::Result<()> {
             Bone::File(path) => {
                 let at = beneath(root, path);
                 fs::write(&at, b"")?;
-                // One that cannot be shown is empty; one that could be written to would be the machine's own.
+                // A file that cannot be mounted stays empty. A writable mount would be the machine's own file.
                 if rustix::mount::mount_bind(path, &at).is_ok() {
                     paths::limit(&paths::place(&at)?, MountFlags::RDONLY)?;
                 }

@@ -1,4 +1,4 @@
-//! What was written in a world.
+//! Changes that were made in a world.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -11,10 +11,10 @@ use rustix::io::Errno;
 
 use super::Top;
 
-/// The longest text that an attribute of overlayfs has: a path.
+/// Maximum length in bytes of an overlayfs attribute, which holds a path.
 const LONGEST: usize = 4096;
 
-/// Adds a line for everything in a layer that is not as it is beneath.
+/// Adds a line for each file of a layer that differs from the file below it.
 pub(super) fn of(top: &Top, is_noise: &dyn Fn(&str) -> bool, lines: &mut Vec<String>) -> io::Result<()> {
     let at = top.at.to_string_lossy();
     let prefix = if at == "/" { String::new() } else { at.into_owned() };
@@ -25,7 +25,7 @@ pub(super) fn of(top: &Top, is_noise: &dyn Fn(&str) -> bool, lines: &mut Vec<Str
 
 struct Walk<'a> {
     bottom: BorrowedFd<'a>,
-    /// Where overlayfs keeps its attributes.
+    /// Namespace of the overlayfs attributes.
     namespace: &'static str,
     is_noise: &'a dyn Fn(&str) -> bool,
     lines: &'a mut Vec<String>,
@@ -47,7 +47,7 @@ impl Entry<'_> {
         self.kind() == FileType::Directory
     }
 
-    /// What stands in the place of something that was removed.
+    /// Returns true for the marker that overlayfs puts in place of a removed file.
     fn is_whiteout(&self) -> bool {
         self.kind() == FileType::CharacterDevice && self.stat.st_rdev == 0
     }
@@ -57,7 +57,7 @@ impl Entry<'_> {
         Ok(openat(self.parent, self.name, flags, Mode::empty())?)
     }
 
-    /// Kind, mode, owner and content.
+    /// Returns kind, mode, owner and content.
     fn told(&self) -> io::Result<String> {
         let Stat { st_mode, st_uid, st_gid, .. } = self.stat;
         let what = match self.kind() {
@@ -80,7 +80,7 @@ fn entry<'a>(parent: BorrowedFd<'a>, name: &'a CStr) -> io::Result<Option<Entry<
     }
 }
 
-/// A sum of a content: the same for the same bytes, whenever it is made.
+/// Returns a checksum of the content. It is the same for the same bytes at any time.
 fn sum(file: OwnedFd) -> io::Result<u64> {
     let (mut file, mut buffer) = (File::from(file), [0; 1 << 16]);
     let mut hasher = std::hash::DefaultHasher::new();
@@ -101,7 +101,7 @@ fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
 }
 
 impl Walk<'_> {
-    /// A layer's root: whoever changes that changes a directory like any other.
+    /// Compares the root of a layer. A change of it is a change of a directory like any other.
     fn root(&mut self, upper: &OwnedFd, prefix: &str) -> io::Result<()> {
         let (here, there) = (entry(upper.as_fd(), c".")?, entry(self.bottom, c".")?);
         if let (Some(here), Some(there)) = (here, there) {
@@ -115,7 +115,7 @@ impl Walk<'_> {
     }
 
     fn line(&mut self, sign: char, path: &str, what: &str) {
-        // One line for each, whatever a name is made of.
+        // One line per file, also if a name contains line breaks.
         let line = format!("{sign} {} {}", path.escape_debug(), what.escape_debug());
         self.lines.push(format!("{}\n", line.trim_end()));
     }
@@ -159,7 +159,8 @@ impl Walk<'_> {
         if here.is_dir() { self.below(&here, there, lower, path) } else { Ok(()) }
     }
 
-    /// What is in a directory: beneath it is the one of its name, the one that it was when it was moved, or none.
+    /// Compares the content of a directory. The directory below is that of the same name, the one it was moved from,
+    /// or none.
     fn below(
         &mut self,
         here: &Entry<'_>,

@@ -1,4 +1,4 @@
-//! Worlds of a user who is not root.
+//! Worlds of users other than root.
 
 use std::fs;
 use std::io;
@@ -8,13 +8,13 @@ use rustix::thread::UnshareFlags;
 
 use super::WorldError;
 
-/// Puts this process into a user namespace (user_namespaces(7)) in which it may mount, and into a namespace of mounts of
-/// that. Programs that it starts are the user's own, with no more rights than before.
+/// Moves this process into a user namespace (user_namespaces(7)) in which it may mount, with a mount namespace.
+/// Programs that it starts belong to the same user and get no additional rights.
 pub(super) fn enter() -> Result<(), WorldError> {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     let refused = |source| WorldError::NoUserNamespace { source };
     super::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(|error| refused(io::Error::from(error)))?;
-    // Groups are given up for good before a group may be mapped.
+    // setgroups must be denied permanently before a group may be mapped.
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{uid} {uid} 1")),

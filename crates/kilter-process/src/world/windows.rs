@@ -1,4 +1,4 @@
-//! The windows to the kernel in a world: what is set through them is set for the whole machine.
+//! Interfaces to the kernel in a world: a setting changed there applies to the whole machine.
 
 use std::fs;
 use std::path::Path;
@@ -8,16 +8,16 @@ use rustix::mount::MountFlags;
 use super::layers::{beneath, refused};
 use super::{WorldError, mounts, paths};
 
-/// Below these nobody's files are.
+/// Directories with no user's files below them.
 pub(super) const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Memory that programs share by files: no window, though it is in one.
+/// Memory that programs share through files. It is no kernel interface, although it lies below `/dev`.
 pub(super) const SHARED: &str = "/dev/shm";
 
-/// What of them can be read only. Devices can be written to all the same: that is no writing to their directory.
+/// Read-only parts. Programs can still write to devices, because that does not write to their directory.
 const ONLY_READ: [&str; 7] = ["/sys", "/dev", "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
 
-/// Shows the windows below `root`, as far as they are there.
+/// Mounts the kernel interfaces that exist on this machine below `root`.
 pub(super) fn show(root: &Path) -> Result<(), WorldError> {
     for kernels in KERNELS.map(Path::new).into_iter().filter(|path| path.is_dir()) {
         bind(kernels, &beneath(root, kernels))?;
@@ -46,10 +46,10 @@ fn bind(what: &Path, at: &Path) -> Result<(), WorldError> {
         .map_err(|error| refused(&what.display().to_string(), at, error.into()))
 }
 
-/// Makes everything read only that is mounted at a path or below it: a mount takes nothing over from the one it is mounted on.
+/// Makes all mounts at or below a path read-only. A mount does not inherit this from the mount below it.
 fn protect(path: &Path) -> Result<(), WorldError> {
     for mount in mounts::here()?.iter().filter(|mount| mount.at.starts_with(path)) {
-        // A terminal's owner and mode are set by whoever opens it.
+        // Opening a terminal sets its owner and mode.
         let Some(place) = mount.seen().filter(|_| !mount.has_terminals()) else { continue };
         paths::limit(&place, MountFlags::RDONLY)
             .map_err(|error| refused("itself, to be read only", &mount.at, error.into()))?;

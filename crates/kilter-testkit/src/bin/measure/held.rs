@@ -91,7 +91,7 @@ fn edited(directory: &Path, running: &Running, table: &mut Table) {
     let what = "the same, ten declared otherwise, read to held, median";
     table.limit(what, took[EDITS / 2], "ms", 100.0);
     // Each is looked at once more where its own change is told.
-    table.limit("the same, looks for that at most", most as f64, "looks", 2.0 * EDITED as f64);
+    table.limit("the same, maximum checks for an edit", most as f64, "checks", 2.0 * EDITED as f64);
     // Who follows has one, and whoever has just asked had one for a moment.
     let descriptors = |_| {
         std::thread::sleep(Duration::from_millis(20));
@@ -99,7 +99,7 @@ fn edited(directory: &Path, running: &Running, table: &mut Table) {
     };
     let behind = (0..50).map(descriptors).min().unwrap_or_default();
     let more = behind as f64 - before.descriptors as f64 - 1.0;
-    table.limit("the same, more descriptors behind all edits", more, "descriptors", 0.0);
+    table.limit("the same, more descriptors after all edits", more, "descriptors", 0.0);
 }
 
 /// When an event was told, if it is one of these.
@@ -119,7 +119,7 @@ fn counted(running: &Running) -> [u64; 2] {
 /// Waits until nothing has happened for half a second, as the run says itself.
 fn rested(running: &Running) {
     let rests = || running.status("notable").is_some_and(|status| status["quiet_for_ms"].as_u64() > Some(500));
-    wait("rest behind an edit", Duration::from_secs(60), rests);
+    wait("rest after an edit", Duration::from_secs(60), rests);
 }
 
 /// What a file costs that is held and to which nothing happens: twice as many less as many, so that nothing counts that a run
@@ -148,7 +148,7 @@ pub(crate) fn idle(bench: &Bench, table: &mut Table) {
 /// A file that somebody else changes, of 10,000: from behind the write to its content being back.
 pub(crate) fn mended(bench: &Bench, table: &mut Table) {
     let count = 10_000;
-    let directory = place(bench, "mended");
+    let directory = place(bench, "repair");
     let running = begin(bench, &manifest(&directory, count, 0));
     running.wait_until_quiet();
     let kilter = latencies(&directory, count);
@@ -164,7 +164,7 @@ pub(crate) fn mended(bench: &Bench, table: &mut Table) {
         floor
     });
     for (word, at) in [("median", CHANGES / 2), ("99 of 100", CHANGES * 99 / 100)] {
-        let what = format!("10,000 files held, a write mended, {word}");
+        let what = format!("10,000 files held, repair after a write, {word}");
         table.ratio(&what, kilter[at], floor[at], "ms", "a bare loop", 3.0);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn million(bench: &Bench, table: &mut Table) {
     let longest = weathered.longest.as_secs_f64();
     table.limit("the same, from the end of a burst to 860 struck files in their state", longest, "s", 5.0);
     let [changed, looked, allowed] = weathered.limited.map(|count| count as f64);
-    table.limit("the same, looks at a resource with a limit and a burst", changed.max(looked), "looks", allowed);
+    table.limit("the same, checks of a resource with a limit and a burst", changed.max(looked), "checks", allowed);
 }
 
 /// A thousand edits of what is held.
@@ -34,7 +34,7 @@ pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
     let Lasted { before, behind, each, looks } = lasted;
     let more = |before: usize, behind: usize| behind as f64 - before as f64;
     table.limit(
-        "1,000 edits, more memory than behind 50",
+        "1,000 edits, more memory than after 50",
         (behind.memory as f64 - before.memory as f64) / 1024.0,
         "MB",
         1.0,
@@ -48,6 +48,6 @@ pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
         table.limit(&format!("the same, more {what}"), count, what, 0.0);
     }
     // Eighteen are declared in another way, and the own changes of twelve are seen; one of them may be seen in two parts.
-    table.limit("the same, looks for an edit", looks as f64, "looks", 32.0);
+    table.limit("the same, checks for an edit", looks as f64, "checks", 32.0);
     table.limit("the same, an edit, written to held", each.as_secs_f64() * 1e3, "ms", 500.0);
 }

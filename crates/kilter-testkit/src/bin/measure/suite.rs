@@ -25,7 +25,7 @@ pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("scripts", false, scripts::scripts),
     ("held", false, held::held),
     ("idle", false, held::idle),
-    ("mended", false, held::mended),
+    ("repair", false, held::mended),
     ("storm", false, outside::million),
     ("edits", false, outside::thousand),
     ("calls", true, system_calls),

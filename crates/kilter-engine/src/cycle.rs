@@ -12,11 +12,11 @@ pub struct Cycle {
     pub edges: Vec<Edge>,
 }
 
-/// Maximum number of edges visited while searching one component for a *shortest* cycle. After that, the search
+/// Maximum number of edges visited while searching a component for a *shortest* cycle. After that, the search
 /// returns the shortest cycle found so far.
 const PATIENCE: usize = 20_000_000;
 
-/// Returns one shortest cycle for each strongly connected component that has a cycle.
+/// Returns a shortest cycle for each strongly connected component that has a cycle.
 pub(crate) fn cycles(graph: &Graph) -> Vec<Cycle> {
     knots(graph).iter().map(|knot| shortest(graph, knot)).collect()
 }
@@ -27,7 +27,7 @@ pub(crate) fn knots(graph: &Graph) -> Vec<Vec<VertexId>> {
     if left.is_empty() { Vec::new() } else { components(graph, &left) }
 }
 
-/// Returns the vertices that a topological sort cannot reach: those on a cycle and their descendants.
+/// Returns the vertices that a topological sort cannot reach: the vertices on a cycle, and their descendants.
 fn unordered(graph: &Graph) -> Vec<VertexId> {
     let mut waiting: Vec<u32> = graph.vertices().map(|v| graph.parent_count(v)).collect();
     let mut ready: Vec<VertexId> = graph.vertices().filter(|v| waiting[v.at()] == 0).collect();

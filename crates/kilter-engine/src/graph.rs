@@ -35,9 +35,9 @@ pub enum Reason {
     /// The second refers to the first by a number that is also valid without it. Example: a file and the uid of
     /// its owner. This edge is weak: the graph drops it if it would close a cycle.
     Number,
-    /// The first owns the path of the second, or a path that the second uses. Example: a package. Ownership is
-    /// found on the machine and not in the manifest, so this edge is weak: the graph drops it if it would close
-    /// a cycle.
+    /// The first owns the path of the second, or a path that the second uses. Example: a package. Ownership
+    /// comes from the machine and not from the manifest. So this edge is weak: the graph drops it if it would
+    /// close a cycle.
     Owner,
     /// The provider of the second is not suitable yet, and the first is a package that may install what it
     /// requires. This edge is weak: the graph drops it if it would close a cycle.
@@ -64,7 +64,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the sort rank of an origin. Of two origins of one edge, the graph keeps the one with the lower
+    /// Returns the sort rank of an origin. Of two origins of an edge, the graph keeps the one with the lower
     /// rank.
     fn rank(self) -> u8 {
         match self {
@@ -93,7 +93,7 @@ pub struct Edge {
 #[derive(Clone, Debug)]
 pub struct Graph {
     count: u32,
-    /// Sorted by `(first, second)`, one per pair.
+    /// Sorted by `(first, second)`, unique per pair.
     edges: Vec<Edge>,
     /// `edges[out[v]..out[v + 1]]` leave `v`.
     out: Vec<u32>,
@@ -105,11 +105,11 @@ pub struct Graph {
 impl Graph {
     /// Returns a graph of `count` vertices.
     ///
-    /// Several edges between the same two vertices become one. The merged edge notifies if any of them
-    /// notifies. A written origin wins over the others, and among written origins one that notifies wins. An
+    /// The graph merges several edges between the same two vertices. The merged edge notifies if any of them
+    /// notifies. A written origin wins over the others. Among written origins, a notifying relation wins. An
     /// automatic edge is dropped if a written edge connects the same pair in the other direction. A weak edge,
-    /// such as one by a [number](Reason::Number) or of an [owner](Reason::Owner), is dropped if it would close
-    /// a cycle.
+    /// such as by a [number](Reason::Number) or of an [owner](Reason::Owner), is dropped if it would close a
+    /// cycle.
     ///
     /// # Errors
     /// One shortest cycle for each strongly connected component that has a cycle.
@@ -222,7 +222,7 @@ fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
     sorted
 }
 
-/// Merges sorted edges: returns one edge per pair of vertices.
+/// Merges sorted edges, so that each pair of vertices has a single edge.
 fn merged(mut edges: Vec<Edge>) -> Vec<Edge> {
     edges.dedup_by(|later, kept| {
         let same = (later.first, later.second) == (kept.first, kept.second);

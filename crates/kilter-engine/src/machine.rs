@@ -1,4 +1,4 @@
-//! The reconcile state machine: takes one input and returns the commands that follow from it.
+//! The reconcile state machine: takes an input and returns the commands that follow from it.
 
 mod contest;
 mod debts;
@@ -159,7 +159,7 @@ impl Machine {
         self.interrupted
     }
 
-    /// Processes one input. [`Machine::commands`] returns the resulting commands. A driver can pass several
+    /// Processes an input. [`Machine::commands`] returns the resulting commands. A driver can pass several
     /// inputs first, so that the machine answers them together.
     pub fn input(&mut self, now: Timestamp, input: Input) {
         self.now = now;
@@ -189,8 +189,8 @@ impl Machine {
         commands
     }
 
-    /// Appends the next commands for the driver to `commands`, in order. A driver that reuses one vector saves
-    /// an allocation for each vertex of a chain.
+    /// Appends the next commands for the driver to `commands`, in order. A driver that reuses a vector saves an
+    /// allocation for each vertex of a chain.
     pub fn commands_into(&mut self, commands: &mut Vec<Command>) {
         if !self.is_paused() || self.interrupted {
             let ready = self.sift_ready();
@@ -320,8 +320,8 @@ impl Machine {
         }
     }
 
-    /// Restarts a settled vertex. Its dependents wait for it, and those in flight are checked again. Settled
-    /// dependents stay settled, except the blocked ones.
+    /// Restarts a settled vertex. Its dependents wait for it, and dependents in flight are checked again.
+    /// Settled dependents stay settled, except the blocked ones.
     fn take_up(&mut self, vertex: VertexId) {
         let mut taken = vec![vertex];
         while let Some(vertex) = taken.pop() {

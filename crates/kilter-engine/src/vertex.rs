@@ -1,11 +1,11 @@
-//! State of one vertex in the machine.
+//! State of a vertex in the machine.
 
 use crate::graph::VertexId;
 
 /// Properties of a vertex, set by the driver before the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vertex {
-    /// Group of the vertex. Vertices of one group share a batch.
+    /// Group of the vertex. Vertices of a group share a batch.
     pub group: u16,
     /// True if each vertex of the group gets a batch of its own.
     pub single: bool,
@@ -19,7 +19,7 @@ pub struct Vertex {
     pub delay: u64,
 }
 
-/// Result of a vertex in one pass.
+/// Result of a vertex in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// The vertex was in sync.
@@ -97,7 +97,7 @@ pub(crate) struct Progress {
     pub(crate) changed: bool,
     /// True if the vertex was refreshed in this pass.
     pub(crate) refreshed: bool,
-    /// True if a refresh that is still pending has failed, in this run or possibly in an earlier one.
+    /// True if a refresh that is still pending has failed, in this run or possibly in an earlier run.
     pub(crate) refresh_failed: bool,
     /// True if an event arrived since the check started.
     pub(crate) stale: bool,

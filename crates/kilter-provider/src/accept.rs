@@ -12,10 +12,9 @@ use crate::seal::Seal;
 
 /// Reads the resources of a query. Each returned state is valid by the schema.
 ///
-/// # Errors
-/// If the provider cannot read, or returns values that its schema does not allow (Puppet Resource API: "It is
-/// an error to return values not matching the type"). The reading stops at the first resource that cannot be
-/// read.
+/// # Errors If the provider cannot read, or returns values that its schema does not allow. See the Puppet
+/// Resource API: "It is an error to return values not matching the type". The reading stops at the first
+/// resource that cannot be read.
 pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
     let mut states = match query {
         Query::Named(wanted) if provider.reads_singly() => {
@@ -83,8 +82,8 @@ pub(crate) fn accepted_for(
     Ok(state)
 }
 
-/// Returns a validated state: secrets are sealed according to the schema, values are valid and canonical, and
-/// the title matches the namevars.
+/// Returns a validated state: secrets are sensitive according to the schema, values are valid and canonical,
+/// and the title matches the namevars.
 ///
 /// # Errors
 /// If the state could not be read or is invalid. Non-canonical values and wrong titles are errors only if the

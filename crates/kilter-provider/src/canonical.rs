@@ -21,7 +21,7 @@ pub fn canonicalize(provider: &dyn Provider, name: &mut EcoString, should: &mut 
     let lent = lend(provider, name, should);
     let has_secrets = should.iter().any(|(_, value)| value.holds_sensitive());
     provider.canonicalize(name, should)?;
-    // Values that the provider rebuilt have lost their seals.
+    // Values that the provider rebuilt are no longer sensitive.
     for (name, value) in should.iter_mut().filter(|_| has_secrets) {
         if let Some(attribute) = schema.known(name.as_str()) {
             *value = attribute.data_type.sealed(std::mem::take(value));

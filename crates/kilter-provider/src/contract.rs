@@ -91,7 +91,7 @@ impl Suitability {
 /// Thread on which a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// On the thread of the engine, for calls that take microseconds and never wait.
+    /// On the thread of the runtime, for calls that take microseconds and never wait.
     Inline,
     /// On a worker thread, for calls that may take long.
     Worker,
@@ -430,8 +430,9 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Returns true if the names of resources are paths. The [owner](Provider::owner) of a path comes before
-    /// the resource, and before resources with an automatic edge to it, declared or not.
+    /// Returns true if the names of resources are paths. The [owner](Provider::owner) of such a path comes
+    /// before the resource. It also comes before resources that require the path, even if the path itself is
+    /// not declared.
     fn names_paths(&self) -> bool {
         false
     }

@@ -115,7 +115,7 @@ impl Seal {
         Problem { message: self.hide(problem.message), hint, ..problem }
     }
 
-    /// Redacts the secrets in the messages of `outcome`. Outputs are values and carry their own seals.
+    /// Redacts the secrets in the messages of `outcome`. Outputs are values and can themselves be sensitive.
     pub fn outcome(&self, outcome: Outcome) -> Outcome {
         Outcome {
             failure: outcome.failure.map(|failure| self.hide(failure)),

@@ -62,10 +62,10 @@ pub trait World: Send + Sync {
     /// Returns a path that changes whenever a key or a key below it changes.
     fn watched(&self, key: &[&str]) -> PathBuf;
 
-    /// Starts to update the [watched paths](World::watched), if the store does not do this by itself.
+    /// Starts updating the [watched paths](World::watched), if the store does not do this by itself.
     fn follow(&self) {}
 
-    /// Stops to follow the store and removes all temporary data.
+    /// Stops following the store and removes all temporary data.
     fn leave(&self) {}
 }
 

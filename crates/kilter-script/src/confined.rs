@@ -18,7 +18,7 @@ const LONGEST: usize = 200;
 pub(crate) enum Lifted {
     /// `confine: false` in the metadata.
     ByMetadata,
-    /// None, for previews and `describe`.
+    /// None: the call previews a change, or describes the script.
     Never,
 }
 

@@ -54,7 +54,7 @@ impl Machine {
             for edge in self.graph.leaving(vertex) {
                 let receiver = self.graph.edge(edge).second;
                 let owes = self.graph.edge(edge).notify && self.vertices[receiver.at()].refreshable;
-                // A refresh in progress belongs to an earlier change, so this change needs another one.
+                // A refresh in progress belongs to an earlier change, so this change needs another refresh.
                 if owes && std::mem::replace(&mut self.owed[edge.at()], Debt::Owed) == Debt::Nothing {
                     tokens.push(self.token(edge));
                 }

@@ -210,7 +210,7 @@ impl Machine {
         self.hold.as_mut().is_some_and(|hold| hold.held_back.remove(&vertex))
     }
 
-    /// Sets the timer of a vertex, and replaces an earlier one.
+    /// Sets the timer of a vertex, and replaces an earlier timer.
     pub(super) fn wake(&mut self, vertex: VertexId, at: Timestamp) {
         if let Some(hold) = &mut self.hold {
             hold.due.insert(vertex, at);

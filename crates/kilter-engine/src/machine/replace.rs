@@ -5,7 +5,7 @@ use super::{Holding, Machine, Semaphores, Timestamp, Token};
 use crate::graph::{EdgeId, Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
-/// The graph that replaces the running one.
+/// The graph that replaces the running graph.
 pub struct Replacement<'a> {
     /// The new graph.
     pub graph: Graph,
@@ -108,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Returns true if the call in flight covers all orphaned refreshes of a vertex: the earlier ones, and
-    /// those from vertices that are no longer its parents. A notifier may have changed again during the call.
+    /// Returns true if the call in flight covers all orphaned refreshes of a vertex: the earlier refreshes, and
+    /// the refreshes from former parents. A notifier may have changed again during the call.
     fn is_all_served(&self, new: VertexId, old: &Machine, vertex: VertexId, new_of: &[Option<VertexId>]) -> bool {
         let is_left = |edge: &&EdgeId| {
             let first = new_of[old.graph.edge(**edge).first.at()];

@@ -44,7 +44,7 @@ impl Machine {
                 None => vertices.push(vertex),
             }
         }
-        // A vertex may be queued more than once, and a settlement above may have restarted one of its parents.
+        // A vertex may be queued more than once, and a settlement above may have restarted a parent.
         vertices.sort_unstable();
         vertices.dedup();
         vertices.retain(|vertex| self.progress[vertex.at()].phase == Phase::Ready);
@@ -56,14 +56,14 @@ impl Machine {
         self.start(vertices, Phase::Checking, Command::Check);
     }
 
-    /// Starts calls for vertices. The vertices of one group share a batch.
+    /// Starts calls for vertices. The vertices of a group share a batch.
     fn start(&mut self, vertices: Vec<VertexId>, phase: Phase, command: fn(Batch) -> Command) {
         if vertices.is_empty() {
             return;
         }
         self.in_flight += vertices.len();
         if let [only] = *vertices {
-            // Fast path for chains: each step has one vertex.
+            // Fast path for chains: each step has a single vertex.
             self.progress[only.at()].phase = phase;
             let group = self.vertices[only.at()].group;
             return self.commands.push(command(Batch { group, vertices }));
@@ -77,7 +77,7 @@ impl Machine {
                 singles.push(Batch { group, vertices: vec![vertex] });
                 continue;
             }
-            // There are few groups, and neighbours usually share one.
+            // There are few groups, and neighbours are usually in the same group.
             match batches.iter_mut().rev().find(|batch| batch.group == group) {
                 Some(batch) => batch.vertices.push(vertex),
                 None => batches.push(Batch { group, vertices: vec![vertex] }),

@@ -13,7 +13,7 @@ impl DataType {
     /// Checks that `value` is of this type.
     ///
     /// Ignores sensitivity: a type that accepts the content also accepts the secret, and a `Sensitive` type
-    /// accepts its plain content, which is sealed later.
+    /// accepts its plain content, which then becomes sensitive.
     ///
     /// # Errors
     /// Reports the parts that do not match and the types expected there.
@@ -362,7 +362,7 @@ mod tests {
             let mismatches = [data_type.check(&value), data_type.check_sealed(&value)].map(Result::unwrap_err);
             let [loose, exact] = mismatches.map(|mismatch| mismatch.of("t.x").to_string());
             assert!(!(loose.contains("hunter2") || loose.contains("4711")), "{loose}");
-            // A part that is not sealed may appear in the message if sensitivity is checked exactly.
+            // A part that is not sensitive may appear in the message if sensitivity is checked exactly.
             let told = exact.contains("hunter2") || exact.contains("4711");
             assert!(!value.holds_sensitive() || !told, "{exact}");
         }

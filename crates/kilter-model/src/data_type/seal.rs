@@ -3,16 +3,16 @@
 use crate::data_type::DataType;
 use crate::value::Value;
 
-/// Maximum number of visited parts. The remaining parts are sealed as a whole, because a type with two
+/// Maximum number of visited parts. The remaining parts become sensitive as a whole, because a type with two
 /// recursive branches takes exponential time.
 const STEPS: u32 = 200_000;
 
 impl DataType {
-    /// Returns the value with all secret parts sealed: the elements of an `Array[Sensitive[String]]`, or one
-    /// entry of a `Struct[{user => String, pin => Sensitive[String]}]`.
+    /// Returns the value with all secret parts made sensitive: the elements of an `Array[Sensitive[String]]`,
+    /// or one entry of a `Struct[{user => String, pin => Sensitive[String]}]`.
     ///
-    /// Each type of a variant seals its secrets. Keys cannot be sealed, so a hash with secret keys is sealed as
-    /// a whole. Parts that do not match the type stay as they are, as far as this is known.
+    /// Each type of a variant marks its secrets. Keys cannot be sensitive, so a hash with secret keys becomes
+    /// sensitive as a whole. Parts that do not match the type stay as they are, as far as this is known.
     pub fn sealed(&self, value: Value) -> Value {
         Sealing { left: STEPS }.seal(self, value)
     }
@@ -82,7 +82,7 @@ mod tests {
     use crate::json::{from_json, to_json};
     use crate::value::REDACTED;
 
-    /// Returns the sealed value as shown, with `#` for secrets.
+    /// Returns the value as shown, with `#` for secrets.
     fn shown(data_type: &DataType, json: &str) -> String {
         let value = from_json(&serde_json::from_str(json).unwrap());
         let sealed = data_type.sealed(value.clone());

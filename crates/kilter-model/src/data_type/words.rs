@@ -6,7 +6,7 @@
 //! - lists are written with commas
 //! - hashes are written as JSON
 //! - times and versions are written as texts
-//! - a `Sensitive` type seals its word
+//! - a `Sensitive` type makes its word sensitive
 
 use super::DataType;
 use super::mismatch::Mismatch;

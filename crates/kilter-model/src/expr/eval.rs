@@ -250,7 +250,7 @@ fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dy
         (Operator::In, _, Value::Hash(_)) | (Operator::Add, Value::Array(_), Value::Array(_))
     );
     if inside {
-        // Keys are not secret, and the elements of a longer list keep their own seals.
+        // Keys are not secret, and the elements of a longer list stay sensitive individually.
         let sealed = is_sealed(&left) || is_sealed(&right);
         let result = apply(operator, left.unwrap_sensitive(), right.unwrap_sensitive());
         return Ok(seal_if(sealed, result.map_err(|trouble| failed(trouble, node.at))?));

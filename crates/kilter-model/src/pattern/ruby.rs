@@ -1,8 +1,8 @@
 //! Translates Ruby's dialect of regular expressions to that of the library.
 
 /// A grapheme cluster: a letter with its marks, a flag, an emoji sequence. Follows Unicode Standard Annex 29,
-/// without the rules for Indic conjuncts and Hangul, whose syllables are mostly one code point. The group is
-/// atomic: a cluster never matches in part.
+/// without the rules for Indic conjuncts and Hangul, whose syllables are mostly a single code point. The group
+/// is atomic: a cluster never matches in part.
 const GRAPHEME_CLUSTER: &str = concat!(
     r"(?>\r\n|\p{Regional_Indicator}{2}|(?s:.)",
     r"(?:[\p{M}\p{Emoji_Modifier}\x{200c}]|\x{200d}\p{Extended_Pictographic}?)*)"

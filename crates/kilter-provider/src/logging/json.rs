@@ -8,10 +8,10 @@ use crate::contract::Mode;
 impl ProviderEvent<'_> {
     /// Converts the event to JSON. Secrets are redacted, and keys without a value are omitted.
     ///
-    /// These keys are always present: `event`, `level`, `severity` (RFC 5424), `type`, `provider`, `titles`,
-    /// `noop` and `text`. These keys depend on the event: `action` and `label` of the block; `attribute`, `is`
-    /// and `should`; `status`; `duration_us` in microseconds; `message`; `fatal`; `method` and `title` of a
-    /// provider error.
+    /// Keys that are always present: `event`, `level`, `severity` (RFC 5424), `type`, `provider`, `titles`,
+    /// `noop` and `text`. Optional keys: `action` and `label` of the block, `attribute`, `is`, `should`,
+    /// `status`, `message`, `fatal`. `duration_us` is in microseconds. A provider error has `method` and
+    /// `title`.
     pub fn to_json(&self) -> Json {
         let mut keys = Map::new();
         keys.insert("event".into(), self.what.word().into());

@@ -55,7 +55,8 @@ fn is_absent(attributes: Option<&Attributes>) -> bool {
     attributes.is_none_or(|attributes| attributes.is_empty() || attributes.text("ensure") == Some("absent"))
 }
 
-/// Seals the values of a difference if any of them is secret. Removes a message that contains a sealed value.
+/// Makes the values of a difference sensitive if any of them is secret. Removes a message that contains a
+/// secret.
 pub(super) fn sealed(schema: &TypeSchema, mut difference: Difference) -> Difference {
     let by_type = schema.find(difference.attribute.as_str()).is_some_and(|found| found.data_type.may_hold_secrets());
     if !by_type && !difference.is.holds_sensitive() && !difference.should.holds_sensitive() {

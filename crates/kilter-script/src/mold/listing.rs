@@ -29,7 +29,7 @@ impl MoldProvider {
 
     fn listed(&self, cx: &Context<'_>) -> Result<Vec<State>, MoldError> {
         let kind = self.known().schema.name.as_str();
-        // Scripts read a document before they look at the action.
+        // Scripts read a document before they evaluate the action.
         let input = Value::hash([("kind", Value::from(kind))]);
         let nobody = EcoString::new();
         let call = self.call("list", &nobody, &input);

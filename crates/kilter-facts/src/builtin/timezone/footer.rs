@@ -1,5 +1,5 @@
-//! The rule at the end of a time zone file: a POSIX `TZ` string with the wider range of hours of RFC 9636, such
-//! as `CET-1CEST,M3.5.0,M10.5.0/3`.
+//! The rule at the end of a time zone file, such as `CET-1CEST,M3.5.0,M10.5.0/3`. It is a POSIX `TZ` string
+//! with the wider range of hours of RFC 9636.
 
 /// Returns the abbreviation at `now`. None if the rule is missing or invalid.
 pub(super) fn abbreviation(rule: &str, now: i64) -> Option<String> {

@@ -157,12 +157,12 @@ impl Graph {
         self.count == 0
     }
 
-    /// All vertices in manifest order.
+    /// Returns all vertices in manifest order.
     pub fn vertices(&self) -> impl Iterator<Item = VertexId> + use<> {
         (0..self.count).map(VertexId)
     }
 
-    /// All edges, sorted by `first` and `second`.
+    /// Returns all edges, sorted by `first` and `second`.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
@@ -180,17 +180,17 @@ impl Graph {
         Some(EdgeId(start + at as u32))
     }
 
-    /// The edges that leave a vertex.
+    /// Returns the edges that leave a vertex.
     pub fn leaving(&self, vertex: VertexId) -> impl Iterator<Item = EdgeId> + use<> {
         (self.out[vertex.at()]..self.out[vertex.at() + 1]).map(EdgeId)
     }
 
-    /// The edges that enter a vertex.
+    /// Returns the edges that enter a vertex.
     pub fn entering(&self, vertex: VertexId) -> &[EdgeId] {
         &self.incoming[self.into[vertex.at()] as usize..self.into[vertex.at() + 1] as usize]
     }
 
-    /// The direct successors of a vertex.
+    /// Returns the direct successors of a vertex.
     pub fn children(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
         self.leaving(vertex).map(|id| self.edge(id).second)
     }

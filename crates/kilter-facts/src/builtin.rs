@@ -57,7 +57,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
     TABLE.binary_search_by(|builtin| builtin.name.cmp(name)).ok().map(|at| &TABLE[at])
 }
 
-/// Names of all built-in facts.
+/// Returns the names of all built-in facts.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|builtin| builtin.name)
 }

@@ -284,12 +284,12 @@ impl Resource {
         Resource { reference, name: name.into(), attributes: Attributes::default(), particulars: None, span }
     }
 
-    /// Values that become known after other resources have run.
+    /// Returns the values that become known after other resources have run.
     pub fn deferred(&self) -> &[Deferred] {
         self.particulars.as_deref().map_or(&[], |particulars| &particulars.deferred)
     }
 
-    /// Metaparameters of the resource.
+    /// Returns the metaparameters of the resource.
     pub fn meta(&self) -> Option<&Meta> {
         self.particulars.as_deref()?.meta.as_ref()
     }
@@ -299,7 +299,7 @@ impl Resource {
         self.meta().is_some_and(|meta| meta.hidden)
     }
 
-    /// Declared provider of the resource.
+    /// Returns the declared provider of the resource.
     pub fn provider(&self) -> Option<&EcoString> {
         self.particulars.as_deref()?.provider.as_ref()
     }
@@ -309,7 +309,7 @@ impl Resource {
         self.particulars.as_ref().is_some_and(|particulars| particulars.is_reversal)
     }
 
-    /// Attributes without a value because of errors.
+    /// Returns the attributes without a value because of errors.
     pub fn broken(&self) -> &[EcoString] {
         self.particulars.as_deref().map_or(&[], |particulars| &particulars.broken)
     }

@@ -345,9 +345,9 @@ pub trait Provider: Send + Sync {
     /// entries of a table. Each has a type and a name on the system. With several namevars, the name is a title
     /// that contains all of them, or their key. Called only if the schema has the feature `custom_generate`.
     ///
-    /// The undeclared ones among them must be removed. They become differences of this resource, with the
-    /// reference as [entry](kilter_model::Difference::entry), and `set` removes them. Return an empty list if
-    /// undeclared resources may stay.
+    /// The run must remove the undeclared resources among them. They become differences of this resource, with
+    /// the reference as [entry](kilter_model::Difference::entry), and `set` removes them. Return an empty list
+    /// if undeclared resources may stay.
     ///
     /// # Errors
     /// If the resources cannot be read.
@@ -472,7 +472,7 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Attributes that do not influence the outputs: changing them keeps stored outputs valid.
+    /// Returns the attributes that do not influence the outputs. Changing them keeps stored outputs valid.
     fn apart_from_outputs(&self) -> &'static [&'static str] {
         &[]
     }
@@ -500,10 +500,10 @@ pub trait Provider: Send + Sync {
     /// of its own and is restarted after a delay when it returns. Runs once for all resources with
     /// [`Watch::Told`], and once for each resource with [`Watch::ToldAlone`], which is then `alone`.
     ///
-    /// The provider first reports that it is [watching](Tell::watching). The run checks for changes before
-    /// that. Later changes must be reported; an event too many is harmless. Events may be about undeclared
-    /// resources. A common watch continues when the declarations change. The watch of a single resource
-    /// continues until its declaration changes.
+    /// The provider first reports that it is [watching](Tell::watching). The run finds earlier changes with a
+    /// check. The provider must report all later changes; an event too many is harmless. Events may be about
+    /// undeclared resources. A common watch continues when the declarations change. The watch of a single
+    /// resource continues until its declaration changes.
     ///
     /// # Errors
     /// If the provider cannot watch, or cannot continue.

@@ -235,12 +235,12 @@ impl Registry {
         Some(self.providers[self.index(type_name).unwrap_or(of.providers[0])].schema())
     }
 
-    /// All providers.
+    /// Returns all providers.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
         self.providers.iter()
     }
 
-    /// The first provider of each type.
+    /// Returns the first provider of each type.
     pub fn types(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
         self.types.iter().map(|of| &self.providers[of.providers[0]])
     }

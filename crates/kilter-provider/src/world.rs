@@ -8,10 +8,10 @@ use ecow::EcoString;
 ///
 /// A key is a list of non-empty parts. Different lists are different keys, with any content of the parts.
 pub trait World: Send + Sync {
-    /// Name of this machine in the store.
+    /// Returns the name of this machine in the store.
     fn host(&self) -> &str;
 
-    /// Identifies the store, independent of the way it is reached: `/srv/world`.
+    /// Returns the identity of the store, independent of the way it is reached: `/srv/world`.
     fn id(&self) -> String;
 
     /// Returns true if other machines may use the store.

@@ -267,7 +267,7 @@ impl World for Etcd {
         &self.host
     }
 
-    /// The servers are not part of the id, because the members of a cluster change.
+    /// Returns the identity without the servers, because the members of a cluster change.
     fn id(&self) -> String {
         format!("etcd {}", self.shared.prefix)
     }

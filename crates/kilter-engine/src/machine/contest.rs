@@ -35,7 +35,7 @@ impl Contest {
         self.next = later(now, self.interval);
     }
 
-    /// Time at which the contest ends if the vertex stays in its state.
+    /// Returns the time at which the contest ends if the vertex stays in its state.
     fn end(&self) -> Timestamp {
         later(self.next, self.interval)
     }

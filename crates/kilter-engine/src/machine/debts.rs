@@ -5,7 +5,7 @@ use crate::graph::{EdgeId, VertexId};
 use crate::vertex::Debt;
 
 impl Machine {
-    /// The pending refreshes.
+    /// Returns the pending refreshes.
     pub fn owed(&self) -> Vec<Token> {
         let edges = (0..self.owed.len() as u32).map(EdgeId);
         let along = edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge));
@@ -24,7 +24,7 @@ impl Machine {
             || self.graph.entering(vertex).iter().any(|edge| self.is_owed(*edge))
     }
 
-    /// The pending refreshes of a vertex.
+    /// Returns the pending refreshes of a vertex.
     pub fn owed_to(&self, vertex: VertexId) -> Vec<Token> {
         let along =
             self.graph.entering(vertex).iter().filter(|edge| self.is_owed(**edge)).map(|edge| self.token(*edge));

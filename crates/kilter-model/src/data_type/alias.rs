@@ -104,7 +104,7 @@ fn bare_names<'a>(data_type: &'a DataType, names: &mut Vec<&'a EcoString>) {
 }
 
 impl Alias {
-    /// Name of the type.
+    /// Returns the name of the type.
     pub fn name(&self) -> &EcoString {
         &self.name
     }

@@ -101,7 +101,7 @@ impl Mismatch {
         Mismatch::new(vec![Fault { path: Vec::new(), problem: Problem::Endless(data_type.clone()) }])
     }
 
-    /// The mismatching parts, at least one.
+    /// Returns the mismatching parts, at least one.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }

@@ -31,7 +31,7 @@ impl DataTypeError {
         DataTypeError { text: shown, why: why.into(), at: text[..at.min(text.len())].chars().count() + 1 }
     }
 
-    /// Position of the invalid character, counted from 1.
+    /// Returns the position of the invalid character, counted from 1.
     pub fn at(&self) -> usize {
         self.at
     }

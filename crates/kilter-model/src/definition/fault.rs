@@ -19,7 +19,7 @@ pub enum Step {
 }
 
 impl Path {
-    /// Path of the definition itself.
+    /// Returns the path of the definition itself.
     pub fn root() -> Path {
         Path::default()
     }
@@ -40,7 +40,7 @@ impl Path {
         Path(self.0.iter().cloned().chain([step]).collect())
     }
 
-    /// The steps, in order.
+    /// Returns the steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.0
     }

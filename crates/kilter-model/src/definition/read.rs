@@ -271,7 +271,7 @@ fn features(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader)
     }
 }
 
-/// `part_of: { type: file, by: path, into: parts }`.
+/// Reads `part_of: { type: file, by: path, into: parts }`.
 fn part_of(entries: &Entries<'_>, schema: &TypeSchema, reader: &mut Reader) -> Option<PartOf> {
     let (value, path) = entries.get("part_of")?;
     let Some(table) = value.as_hash() else {

@@ -98,7 +98,7 @@ impl Operator {
         }
     }
 
-    /// Precedence of the operator. Higher binds more tightly.
+    /// Returns the precedence of the operator. Higher binds more tightly.
     pub(super) fn strength(self) -> u8 {
         match self {
             Operator::Or => 1,

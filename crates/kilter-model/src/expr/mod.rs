@@ -50,11 +50,11 @@ pub trait Scope {
     fn fact(&self, name: &str) -> Lookup;
     /// Looks up an output of a resource.
     fn output(&self, reference: &ResourceRef, name: &str) -> Lookup;
-    /// Names of all variables, for "did you mean".
+    /// Returns the names of all variables, for "did you mean".
     fn var_names(&self) -> Vec<EcoString> {
         Vec::new()
     }
-    /// Names of all facts, for "did you mean".
+    /// Returns the names of all facts, for "did you mean".
     fn fact_names(&self) -> Vec<EcoString> {
         Vec::new()
     }

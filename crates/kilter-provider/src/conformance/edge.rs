@@ -36,7 +36,7 @@ const LONG: [usize; 2] = [300, 5000];
 /// Maximum generated size for an array or a text with a bound.
 const LARGEST: u64 = 10_000;
 
-/// Unusual texts for any type.
+/// Returns unusual texts for any type.
 pub(super) fn texts() -> impl Iterator<Item = EcoString> {
     let long = LONG.into_iter().map(|length| EcoString::from("x".repeat(length)));
     TEXTS.into_iter().map(EcoString::from).chain(long)

@@ -92,17 +92,17 @@ impl<'a> ChangeLog<'a> {
         ChangeLog { clock: Some(clock), ..self }
     }
 
-    /// Context of the provider call.
+    /// Returns the context of the provider call.
     pub fn context(&self) -> &Context<'a> {
         &self.cx
     }
 
-    /// Schema of the type.
+    /// Returns the schema of the type.
     pub fn schema(&self) -> &'a TypeSchema {
         self.provider.schema()
     }
 
-    /// Mode of the `set`: apply or preview.
+    /// Returns the mode of the `set`: apply or preview.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -113,7 +113,7 @@ impl<'a> ChangeLog<'a> {
         self.fatal.is_some()
     }
 
-    /// Errors of the provider so far.
+    /// Returns the errors of the provider so far.
     pub fn misuses(&self) -> &[Misuse] {
         &self.misuses
     }

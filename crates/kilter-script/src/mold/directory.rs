@@ -74,7 +74,7 @@ impl Mold {
         }
     }
 
-    /// Providers of the resource scripts, sorted by name.
+    /// Returns the providers of the resource scripts, sorted by name.
     pub fn providers(&self) -> &[Arc<MoldProvider>] {
         &self.providers
     }
@@ -84,7 +84,7 @@ impl Mold {
         self.providers.iter().find(|provider| provider.schema().name == *kind)
     }
 
-    /// Unused files, with the reasons.
+    /// Returns the unused files, with the reasons.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
@@ -142,7 +142,7 @@ impl Mold {
         }
     }
 
-    /// Types that its actors may refer to.
+    /// Returns the types that its actors may refer to.
     pub(super) fn schemas(&self) -> Vec<&TypeSchema> {
         self.providers.iter().map(|provider| provider.schema()).collect()
     }

@@ -90,8 +90,9 @@ impl ScriptProvider {
         Ok(by_name(self.records(cx, &Request::FindAs(&names, &declared))?).collect())
     }
 
-    /// Finds a few resources with a call for each. For more, lists all first, then finds the missing ones by
-    /// name, because scripts find more than they list.
+    /// Without a `find` action, lists all. Otherwise, finds a few resources with a call for each. For more
+    /// resources, lists all first, then finds the missing resources by name, because scripts find more than
+    /// they list.
     fn one_by_one(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
         let actions = self.metadata.actions;
         let mut found = Found::default();

@@ -1,4 +1,4 @@
-//! What one resource is to be: its attributes, held against the schema of its type.
+//! Compiles the attributes of a resource and checks them against the schema of its type.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Name, Scope, Template};
@@ -19,19 +19,19 @@ use crate::tree::{Kind, View};
 use crate::types::Type;
 use crate::value::{Built, Values};
 
-/// How to mend what cannot wait for other resources.
+/// Hint for values that must be known before the run.
 pub(crate) const KNOWN_BEFORE: &str = "give it without outputs of other resources: by a variable or a fact";
 
-/// Compiles the bodies of resources, one after the other.
+/// Compiles the bodies of resources in sequence.
 pub(crate) struct Body<'e, 't> {
     environment: &'e Environment<'t>,
     index: &'e Index<'t>,
     defaults: &'e Defaults<'t>,
-    /// Which attributes of the type the resource at hand has.
+    /// For each attribute of the type, true if the current resource has it.
     given: Vec<bool>,
-    /// Where the next key is found in most schemas: behind the last one.
+    /// Expected schema position of the next key: in most manifests the order of keys is that of the schema.
     guess: usize,
-    /// Whether not all resources are known yet: relations are left for later.
+    /// True while not all resources are known. Relations are compiled later.
     is_early: bool,
 }
 
@@ -44,13 +44,12 @@ impl<'e, 't> Body<'e, 't> {
         Body { environment, index, defaults, given: Vec::new(), guess: 0, is_early: false }
     }
 
-    /// Compiles what composite resources say, before it is known what others there are.
+    /// Creates a compiler for composite resources, before all resources are known.
     pub(crate) fn early(environment: &'e Environment<'t>, index: &'e Index<'t>, defaults: &'e Defaults<'t>) -> Self {
         Body { is_early: true, ..Body::new(environment, index, defaults) }
     }
 
-    /// Compiles the resource at `number` of the index. Of a resource that is left out, nothing is
-    /// evaluated.
+    /// Compiles the resource at `number` of the index. Does not evaluate a resource that is left out.
     pub(crate) fn compile(
         &mut self,
         number: u32,
@@ -104,13 +103,13 @@ impl<'e, 't> Body<'e, 't> {
                 self.complete(type_, entry, &mut resource);
             }
         }
-        // One more comes when the type makes it canonical.
+        // Making the value canonical adds another attribute.
         resource.attributes.shrink(1);
         resource
     }
 
-    /// The metaparameters that a resource begins with: those of its type, and over them those of what it is a member of and of the
-    /// type of that, the nearest last.
+    /// Returns the initial metaparameters of a resource: those of its type, overridden by those of its composite
+    /// owners and of their types. The innermost owner has the highest priority.
     fn begun(&self, type_: &Type<'t>) -> Option<Meta> {
         let mut begun = self.defaults.of(type_.name.as_str()).cloned();
         let asker = self.environment.asker();
@@ -134,7 +133,7 @@ impl<'e, 't> Body<'e, 't> {
         begun
     }
 
-    /// Whether an export only tells an attribute: what can only be read, and what it keeps to itself.
+    /// Returns true if an exported attribute is only informative: a read-only attribute, or a redacted value.
     fn is_left_out(&self, type_: &Type<'t>, key: View<'t>, value: View<'t>) -> bool {
         let attribute = type_.attributes().iter().find(|attribute| attribute.name == key.text());
         attribute.is_some_and(|attribute| {
@@ -155,7 +154,8 @@ impl<'e, 't> Body<'e, 't> {
         catalog: &mut Catalog,
     ) {
         let name = key.text();
-        // The names of relations are reserved: no attribute has one, and the attributes are many.
+        // The names of relations are reserved words, so this test can precede the search in the long list of
+        // attributes.
         if let Some(kind) = RelationKind::of_word(name) {
             if self.is_early {
                 return;
@@ -169,7 +169,7 @@ impl<'e, 't> Body<'e, 't> {
             return;
         }
         match name {
-            // What decides over all the rest was looked at before.
+            // These keys are processed before all others.
             "when" | "provider" => {}
             "meta" => {
                 let begun = resource.meta().cloned();
@@ -191,7 +191,7 @@ impl<'e, 't> Body<'e, 't> {
         }
     }
 
-    /// The provider that is named for the resource.
+    /// Returns the provider that the manifest names for the resource.
     fn provider(&self, type_: &Type<'t>, entry: &Entry<'t>) -> Option<EcoString> {
         let value = entry.body().get("provider").filter(|value| !value.is_null())?;
         if type_.attributes().iter().any(|attribute| attribute.name == *"provider") {
@@ -227,7 +227,7 @@ impl<'e, 't> Body<'e, 't> {
         self.environment.report(Diagnostic::new(message).at(key.span()).hint(hint));
     }
 
-    /// Compiles one attribute; whether it was given.
+    /// Compiles an attribute. Returns true if it was given.
     fn attribute(
         &self,
         attribute: &AttributeSchema,
@@ -269,9 +269,9 @@ impl<'e, 't> Body<'e, 't> {
         }
     }
 
-    /// Reports a value that is not of the type of its attribute. Returns true if it is.
+    /// Reports a value that does not match the type of its attribute. Returns true if it matches.
     fn check(&self, of: &ResourceRef, attribute: &AttributeSchema, value: &Value, view: View<'t>) -> bool {
-        // Nearly every value is a text where any text will do.
+        // Nearly all values are texts, for attributes that accept any text.
         if matches!((&attribute.data_type, value), (DataType::String(None, None), Value::String(_))) {
             return true;
         }
@@ -287,7 +287,7 @@ impl<'e, 't> Body<'e, 't> {
         false
     }
 
-    /// Puts the variables and facts of a template into the catalog, for the run.
+    /// Copies the variables and facts of a template to the catalog, for the run.
     fn keep_names(&self, template: &Template, catalog: &mut Catalog) {
         template.names(&mut |name, _| match name {
             Name::Var(name) => {
@@ -304,8 +304,8 @@ impl<'e, 't> Body<'e, 't> {
         });
     }
 
-    /// Names the resource. The first namevar is kept among the attributes only if it was given and
-    /// differs from the title.
+    /// Sets the name of the resource. Keeps the first namevar among the attributes only if it was given and differs
+    /// from the title.
     fn name(&self, type_: &Type<'t>, entry: &Entry<'t>, resource: &mut Resource) {
         let title = resource.reference.title.clone();
         let Some(namevar) = type_.namevar.map(|at| &type_.attributes()[at]) else {
@@ -331,7 +331,7 @@ impl<'e, 't> Body<'e, 't> {
                 let mut value = Value::String(title.text().clone());
                 let typed = crate::scalar::typed(&title.to_string()).unwrap_or(Value::Undef);
                 let fits = namevar.data_type.check(&value).is_ok() || namevar.data_type.check(&typed).is_ok();
-                // A number that is too large is still no text.
+                // A number that is too large is not a text either.
                 if !typed.is_undef() && !namevar.data_type.may_accept(&DataType::text()) {
                     value = typed;
                 }
@@ -352,8 +352,8 @@ impl<'e, 't> Body<'e, 't> {
         self.environment.report(Diagnostic::new(message).at(span).hint(KNOWN_BEFORE));
     }
 
-    /// Takes the namevars that are not given from the title, by the patterns of the type (Puppet Resource
-    /// API, "Composite Namevars"). Whether the title could be taken apart.
+    /// Derives the namevars that are not given from the title, with the patterns of the type (Puppet Resource API,
+    /// "Composite Namevars"). Returns true if a pattern matched the title.
     fn take_apart(&mut self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) -> bool {
         let namevars = match schema.parse_title(resource.reference.title.as_str()) {
             Ok(namevars) => namevars,
@@ -385,7 +385,7 @@ impl<'e, 't> Body<'e, 't> {
         }
         match schema.key(&resource.attributes) {
             Some(key) => resource.name = key,
-            // Its name is missing because of a problem that has been reported.
+            // The name is missing because of a problem that has been reported.
             None if schema.namevars().any(|namevar| resource.broken().iter().any(|name| namevar.name == **name)) => {
                 resource.name = resource.reference.title.text().clone();
             }
@@ -399,7 +399,7 @@ impl<'e, 't> Body<'e, 't> {
         }
     }
 
-    /// Adds defaults and tells what is missing.
+    /// Adds defaults and reports missing attributes.
     fn complete(&self, type_: &Type<'t>, entry: &Entry<'t>, resource: &mut Resource) {
         let attributes = type_.attributes();
         for &at in &type_.defaults {
@@ -409,7 +409,8 @@ impl<'e, 't> Body<'e, 't> {
                 resource.attributes.push(attributes[at].name.clone(), value);
             }
         }
-        // A resource that is to be absent needs its parameters, and no properties (Puppet Resource API, implementation).
+        // A resource with `ensure: absent` needs its parameters but no properties (Puppet Resource API,
+        // implementation).
         let is_absent = type_.composite.is_none() && resource.attributes.text("ensure") == Some("absent");
         for &at in &type_.required {
             let is_needed = !is_absent || attributes[at].behaviour == Behaviour::Parameter;
@@ -430,7 +431,7 @@ impl<'e, 't> Body<'e, 't> {
     }
 }
 
-/// The problem of a value that is not of the type of its attribute; says nothing of secrets.
+/// Creates the problem of a value that does not match the type of its attribute. It contains no secret.
 pub(crate) fn mismatched(
     name: &str,
     wanted: &DataType,
@@ -445,7 +446,7 @@ pub(crate) fn mismatched(
     problem.hint_if(advice(wanted, value, view))
 }
 
-/// How a value may have been meant.
+/// Suggests a correction of a value.
 fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<EcoString> {
     let wanted = &*wanted.open();
     let quoted = view.is_some_and(|view| view.kind() != Kind::Plain);
@@ -478,7 +479,7 @@ fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<Ec
     }
 }
 
-/// Whether a secret was left out of a value.
+/// Returns true if a part of a value has been redacted.
 fn tells_redacted(value: View<'_>, depth: u32) -> bool {
     if value.is_scalar() {
         return value.text() == REDACTED;

@@ -1,35 +1,34 @@
-//! The plain core of YAML to a tree, several times faster than the full parser.
+//! Fast parser for a simple subset of YAML, several times faster than the full parser.
 //!
-//! Nearly all manifests are block mappings and sequences of scalars that end on their line,
-//! literal blocks, and small flow collections. This reader takes just that. Whatever it does not
-//! know for sure (anchors, tags, tabs, several documents, texts over several lines, any mistake),
-//! it leaves to the parser: it then returns none, and never an error. Tests hold its trees against
-//! those of the parser.
+//! Nearly all manifests consist of block mappings and sequences, single-line scalars, literal blocks, and small flow
+//! collections. This module parses exactly these. For all other input (anchors, tags, tabs, several documents,
+//! multi-line scalars, any error) it returns none, and the caller uses the full parser. It never reports errors.
+//! Tests compare its trees with those of the full parser.
 
 use memchr::{memchr, memchr2, memchr2_iter};
 
 use crate::tree::{Builder, Kind};
 
-/// How deep collections may be nested before the parser takes over.
+/// Maximum nesting of collections. The full parser handles deeper ones.
 const MAX_DEPTH: u32 = 40;
 
-/// How long a key may be; the parser has its own limit.
+/// Maximum length of a key in bytes. The full parser has its own limit.
 const MAX_KEY: usize = 500;
 
-/// None: left to the parser.
+/// None means that the full parser must read the text.
 type Step<T = ()> = Option<T>;
 
 struct Reader<'t, 'b> {
     text: &'t str,
-    /// Where the line at hand starts.
+    /// Start of the current line.
     at: usize,
-    /// The line at hand, once it was looked at.
+    /// The current line, if it has been read.
     line: Option<Line>,
     builder: &'b mut Builder,
     scratch: String,
 }
 
-/// A line that is neither blank nor a comment.
+/// A line with content.
 #[derive(Clone, Copy)]
 struct Line {
     indent: usize,
@@ -37,7 +36,7 @@ struct Line {
     end: usize,
 }
 
-/// Reads a text, or leaves it to the parser. The builder is then of no more use.
+/// Parses a text; returns none if the full parser must read it. The builder is unusable then.
 pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
     if !is_simple(text) {
         return None;
@@ -48,7 +47,7 @@ pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
     reader.line().is_none().then_some(())
 }
 
-/// Whether the text has one document, in characters that mean the same everywhere.
+/// Returns true if the text is a single document without characters that YAML versions treat differently.
 fn is_simple(text: &str) -> bool {
     text.ends_with('\n')
         && text.as_bytes().chunks(4096).all(is_plain)
@@ -56,25 +55,25 @@ fn is_simple(text: &str) -> bool {
         && !text.starts_with('\u{feff}')
 }
 
-/// Whether there are no control characters but line breaks. Goes to the end in any case, so that many
-/// bytes are looked at together.
+/// Returns true if there are no control characters except line breaks. Has no early exit, so that the compiler can
+/// vectorise the loop.
 fn is_plain(bytes: &[u8]) -> bool {
     let odd = |byte: u8| (u8::from(byte < b' ') & u8::from(byte != b'\n')) | u8::from(byte == 0x7f);
     bytes.iter().fold(0, |found, byte| found | odd(*byte)) == 0
 }
 
-/// Whether a line that is not indented begins or ends a document.
+/// Returns true if an unindented line marks the start or the end of a document.
 fn is_mark(content: &str) -> bool {
     matches!(content.as_bytes(), [b'-', b'-', b'-', ..] | [b'.', b'.', b'.', ..] | [b'%', ..])
 }
 
-/// Whether a line is an entry of a block sequence.
+/// Returns true if a line is an entry of a block sequence.
 fn is_entry(content: &str) -> bool {
     content == "-" || content.starts_with("- ")
 }
 
 impl Reader<'_, '_> {
-    /// The next line with content, which stays the line at hand.
+    /// Returns the next line with content without consuming it.
     fn line(&mut self) -> Option<Line> {
         if let Some(line) = self.line.filter(|line| line.start >= self.at) {
             return Some(line);
@@ -133,7 +132,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Reads a key and its colon; returns where that ends.
+    /// Reads a key and its colon. Returns the position after the colon.
     fn key(&mut self, line: Line) -> Step<usize> {
         let bytes = self.text.as_bytes();
         if matches!(bytes[line.start], b'"' | b'\'') {
@@ -161,7 +160,7 @@ impl Reader<'_, '_> {
         Some(colon + 1)
     }
 
-    /// Reads what comes after the `:` or `-` that ends at `from`.
+    /// Reads the value after the `:` or `-` that ends at `from`.
     fn value(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> Step {
         let bytes = self.text.as_bytes();
         let start = from + spaces(&bytes[from..line.end]);
@@ -180,14 +179,14 @@ impl Reader<'_, '_> {
             first if is_indicator(first) && !(first == b'-' && bytes[start + 1] > b' ') => return None,
             _ => self.plain(start, line)?,
         }
-        // A line that is indented further would go on with the scalar.
+        // A line with deeper indentation would continue the scalar.
         match self.line() {
             Some(next) if next.indent > line.indent => None,
             _ => Some(()),
         }
     }
 
-    /// Reads the collection on the lines below, or nothing.
+    /// Reads the collection on the following lines, or null.
     fn below(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> Step {
         match self.line() {
             Some(next) if next.indent > line.indent => self.block(next, depth + 1),
@@ -201,7 +200,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Goes on only if nothing but a comment follows.
+    /// Continues only if the rest of the line is blank or a comment.
     fn blank(&self, from: usize, end: usize) -> Step {
         let rest = &self.text[from..end];
         let trimmed = rest.trim_start_matches(' ');
@@ -226,7 +225,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Reads a quoted scalar that ends before `limit`; returns where.
+    /// Reads a quoted scalar that ends before `limit`. Returns the position after it.
     fn quoted(&mut self, start: usize, limit: usize) -> Step<usize> {
         let bytes = self.text.as_bytes();
         let quote = bytes[start];
@@ -299,7 +298,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Reads a flow collection that ends before `limit`; returns where.
+    /// Reads a flow collection that ends before `limit`. Returns the position after it.
     fn flow(&mut self, start: usize, limit: usize, depth: u32) -> Step<usize> {
         if depth > MAX_DEPTH {
             return None;
@@ -326,7 +325,7 @@ impl Reader<'_, '_> {
                 byte if byte == close => break,
                 _ => return None,
             }
-            // A comma before the end is left to the parser.
+            // The full parser handles a trailing comma.
             if self.text.as_bytes()[at] == close {
                 return None;
             }
@@ -339,7 +338,7 @@ impl Reader<'_, '_> {
         from + spaces(&self.text.as_bytes()[from..])
     }
 
-    /// Reads a quoted scalar or one simple word.
+    /// Reads a quoted scalar or a simple word.
     fn flow_scalar(&mut self, start: usize, limit: usize) -> Step<usize> {
         let bytes = self.text.as_bytes();
         match bytes[start] {
@@ -355,12 +354,12 @@ impl Reader<'_, '_> {
     }
 }
 
-/// How many spaces there are at the start.
+/// Returns the number of leading spaces.
 fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// Whether a plain scalar that starts so has a meaning of its own.
+/// Returns true if a plain scalar cannot start with this byte.
 fn is_indicator(byte: u8) -> bool {
     matches!(
         byte,

@@ -1,4 +1,4 @@
-//! What a manifest takes from other machines: the entries of `collect`.
+//! Resources from other machines: the entries of `collect`.
 
 use std::fmt;
 
@@ -11,35 +11,36 @@ use crate::diagnostic::{Diagnostic, choose};
 use crate::scalar::typed;
 use crate::tree::{Kind, View};
 
-/// What an entry of `collect` says.
+/// Keys of an entry of `collect`.
 const KEYS: [&str; 5] = ["type", "from", "title", "of", "set"];
 
-/// What may be said of any resource, beside its attributes: how it is treated here, which is not for another machine to say.
+/// Keys of a resource that are not attributes. They control its local treatment, so another machine may not set
+/// them.
 pub const RESERVED: [&str; 7] = ["meta", "provider", "when", "require", "before", "notify", "subscribe"];
 
-/// So many nodes an entry may have, aliases followed.
+/// Maximum number of nodes of an entry, with aliases expanded.
 const MOST_NODES: usize = 10_000;
 
-/// Resources that other machines export for this one.
+/// Selects resources that other machines export for this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collect {
-    /// Their type.
+    /// Type of the resources.
     pub type_name: EcoString,
-    /// Patterns of the machines that export them, in which `*` stands for anything; none for all.
+    /// Patterns for the exporting machines, in which `*` matches any text; empty for all machines.
     pub from: Vec<EcoString>,
-    /// Patterns of their titles, and of their names where these are others.
+    /// Patterns for the titles, and for names that differ from the titles.
     pub titles: Vec<EcoString>,
-    /// Patterns of what they are parts of.
+    /// Patterns for the owners of parts.
     pub of: Vec<EcoString>,
-    /// The attributes that name them.
+    /// Namevars of the type.
     pub namevars: Vec<EcoString>,
-    /// The attribute that says what they are a part of.
+    /// Attribute that names the owner of a part.
     pub by: Option<EcoString>,
-    /// What is said of each over what its machine says: attributes, relations, `meta`.
+    /// Local settings for each resource, which override the exported ones: attributes, relations, `meta`.
     pub set: Map<String, Json>,
 }
 
-/// The entry in one line, the same for the same: `collect file from web*`.
+/// Prints the entry on one line, such as `collect file from web*`. Equal entries print the same text.
 impl fmt::Display for Collect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "collect {}", self.type_name)?;
@@ -56,17 +57,18 @@ impl fmt::Display for Collect {
 }
 
 impl Collect {
-    /// Whether a resource of its type is meant, by where it comes from and what it is called.
+    /// Returns true if a resource with this origin and title is selected.
     pub fn is_meant(&self, from: &str, title: &str) -> bool {
         self.is_from(from) && is_one(&self.titles, title)
     }
 
-    /// Whether anything of a machine is meant.
+    /// Returns true if resources of a machine can be selected.
     pub fn is_from(&self, from: &str) -> bool {
         is_one(&self.from, from)
     }
 
-    /// Whether a resource is meant by what is said of it: a title that is meant says nothing where a resource has another name.
+    /// Returns true if the attributes match the patterns. The check covers resources whose name differs from their
+    /// title.
     pub fn allows(&self, attributes: &Map<String, Json>) -> bool {
         let text = |name: &EcoString| {
             attributes
@@ -81,12 +83,12 @@ impl Collect {
     }
 }
 
-/// Whether a text is like one of some patterns, if there are any.
+/// Returns true if there are no patterns, or a text matches one of them.
 fn is_one(patterns: &[EcoString], text: &str) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, text))
 }
 
-/// Whether a text is like a pattern in which `*` stands for any text.
+/// Returns true if a text matches a pattern in which `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut left) = text.strip_prefix(first) else { return false };
@@ -166,10 +168,10 @@ fn entry_of(entry: View<'_>, schemas: &dyn Schemas, report: &mut dyn FnMut(Diagn
     })
 }
 
-/// What `set` says, and where.
+/// Value of `set`, and its position.
 type Said<'t> = (View<'t>, Map<String, Json>);
 
-/// Whether an entry and a type go together.
+/// Checks an entry against the schema of its type.
 fn fit(schema: &TypeSchema, entry: View<'_>, of: bool, set: Option<&Said<'_>>, problems: &mut Vec<Diagnostic>) {
     for name in set.iter().flat_map(|(_, set)| set.keys()) {
         let is_known = schema.known(name).is_some() || RESERVED.contains(&name.as_str());
@@ -194,7 +196,7 @@ fn fit(schema: &TypeSchema, entry: View<'_>, of: bool, set: Option<&Said<'_>>, p
     }
 }
 
-/// A pattern or a list of them.
+/// Reads a pattern or a list of patterns.
 fn patterns(name: &str, value: View<'_>, problems: &mut Vec<Diagnostic>) -> Vec<EcoString> {
     let one = (value.is_scalar() && !value.is_null()).then_some(value);
     let mut patterns = Vec::new();
@@ -212,7 +214,7 @@ fn patterns(name: &str, value: View<'_>, problems: &mut Vec<Diagnostic>) -> Vec<
     patterns
 }
 
-/// What is said of each, which is plain.
+/// Reads `set`, which contains plain values only.
 fn said(value: View<'_>, problems: &mut Vec<Diagnostic>) -> Map<String, Json> {
     if !value.is_mapping() {
         let problem = Diagnostic::new("`set` is a mapping").at(value.span());

@@ -1,4 +1,4 @@
-//! The way from sources to a catalog.
+//! Compiles sources to a catalog.
 
 use ecow::EcoString;
 use kilter_model::expr::Lookup;
@@ -14,31 +14,31 @@ use crate::resources::Resources;
 use crate::secrets::{SecretSource, find_secrets};
 use crate::source::{Source, Sources};
 
-/// The types that resources may have.
+/// The known resource types.
 pub trait Schemas {
-    /// The schema of a type.
+    /// Returns the schema of a type.
     fn schema(&self, type_name: &str) -> Option<&TypeSchema>;
-    /// The names of all types.
+    /// Returns the names of all types.
     fn names(&self) -> Vec<&str>;
 
-    /// The type as the provider of a name has it, if there is one of that name. Providers of one type may take different
-    /// attributes.
+    /// Returns the schema of a type for the named provider, if there is such a provider. Providers of a type may
+    /// accept different attributes.
     fn schema_of(&self, type_name: &str, provider: &str) -> Option<&TypeSchema> {
         let _ = provider;
         self.schema(type_name)
     }
 
-    /// The type as each of its providers has it, that of [`schema`](Schemas::schema) first.
+    /// Returns the schema of a type for each of its providers. The first is that of [`schema`](Schemas::schema).
     fn variants(&self, type_name: &str) -> Vec<&TypeSchema> {
         self.schema(type_name).into_iter().collect()
     }
 }
 
-/// What the machine says of itself.
+/// The facts of the machine.
 pub trait Facts {
-    /// The top-level fact of a name. Asked only for facts that the manifest names, each once.
+    /// Returns a top-level fact. Called only for facts that the manifest names, once for each.
     fn fact(&self, name: &str) -> Lookup;
-    /// The names of all top-level facts, for "did you mean".
+    /// Returns the names of all top-level facts, for "did you mean".
     fn names(&self) -> Vec<EcoString>;
 
     /// Returns true if the values of the fact at `path`, such as `os.name`, are always in lower case.
@@ -48,20 +48,22 @@ pub trait Facts {
     }
 }
 
-/// Reads what a manifest includes.
+/// Loads the includes of a manifest.
 pub trait Loader {
-    /// The text at `path`, which was written in the source named `from`. The name of the result
-    /// tells one file from another, whichever way it is reached.
+    /// Loads the text at `path`, an include of the source named `from`. The name of the result identifies the file,
+    /// independently of the path that led to it.
     ///
     /// # Errors
-    /// Says why it cannot be read.
+    /// The reason why the text cannot be read.
     fn load(&self, from: &str, path: &str) -> Result<Source, String>;
 
-    /// The resources that other machines export and the source named `from` wants, as a list of them in JSON:
-    /// `[{"resource": "type[title]", "attributes": {…}}]`; an empty text for none.
+    /// Loads the exported resources of other machines that the source named `from` collects.
+    ///
+    /// The text is a JSON list: `[{"resource": "type[title]", "attributes": {…}}]`. It is empty if there are no
+    /// resources.
     ///
     /// # Errors
-    /// Says why they cannot be read.
+    /// The reason why they cannot be read.
     fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
         let _ = (from, wanted);
         Err("nothing is shared with other machines here".to_owned())
@@ -70,46 +72,46 @@ pub trait Loader {
 
 /// Fetches sensitive values.
 pub trait Secrets {
-    /// The content of a file, the value of an environment variable, or the output of a command.
+    /// Returns the content of a file, the value of an environment variable, or the output of a command.
     ///
     /// # Errors
-    /// Says why there is none.
+    /// The reason why there is no value.
     fn resolve(&self, source: &SecretSource) -> Result<Value, String>;
 }
 
-/// What a compilation may ask for.
+/// Inputs of a compilation.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
-    /// The types.
+    /// The resource types.
     pub schemas: &'a dyn Schemas,
     /// The facts.
     pub facts: &'a dyn Facts,
-    /// Sensitive values.
+    /// The sensitive values.
     pub secrets: &'a dyn Secrets,
-    /// Included files.
+    /// The included files.
     pub loader: &'a dyn Loader,
-    /// Variables given from outside; they win over those of the manifest.
+    /// Variables given from outside. They override those of the manifest.
     pub overrides: &'a [(EcoString, Value)],
 }
 
-/// What a manifest amounts to.
+/// Result of a compilation.
 #[derive(Debug)]
 pub struct Compiled {
     /// The resources and their relations.
     pub catalog: Catalog,
-    /// Where attributes are written; costs nothing until it is asked.
+    /// Positions of attributes, computed on demand.
     pub places: Places,
-    /// What is accepted and hardly meant.
+    /// Warnings about valid input that is probably a mistake.
     pub warnings: Vec<Diagnostic>,
 }
 
 /// Compiles manifests to a catalog.
 ///
-/// The sources are merged in their order: of a variable, the last one counts; resources are
-/// united. Included texts are added to `sources`, so that problems in them can be shown.
+/// The sources are merged in their order. The last value of a variable wins; the resources are combined. Included
+/// texts are added to `sources`, so that problems in them can be shown.
 ///
 /// # Errors
-/// All problems, in the order of their places.
+/// All problems, in the order of their positions.
 pub fn compile(sources: &mut Sources, inputs: &Inputs<'_>) -> Result<Compiled, Vec<Diagnostic>> {
     match compile_partly(sources, inputs) {
         (compiled, problems) if problems.is_empty() => Ok(compiled),
@@ -117,11 +119,10 @@ pub fn compile(sources: &mut Sources, inputs: &Inputs<'_>) -> Result<Compiled, V
     }
 }
 
-/// Compiles manifests to a catalog as far as they can be, and tells all problems, in the order of
-/// their places.
+/// Compiles manifests to a catalog as far as possible, and returns all problems in the order of their positions.
 ///
-/// With problems, the catalog is only good for finding more of them: resources of unknown types and
-/// attributes at fault are missing from it.
+/// If there are problems, the catalog only helps to find more of them. It lacks resources of unknown types and
+/// invalid attributes.
 pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, Vec<Diagnostic>) {
     let mut loaded = load(sources, inputs);
     let (mut problems, mut warnings) = (std::mem::take(&mut loaded.problems), std::mem::take(&mut loaded.warnings));
@@ -137,7 +138,7 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
         sources.secrets = secrets;
         return (compiled, problems);
     }
-    // Only now are all secrets searched for, those too that no problem let us get to.
+    // The search for secrets comes last, so that it also covers the parts that a problem kept from compilation.
     sources.secrets = find_secrets(&loaded, sources, inputs.schemas, &composites);
     (compiled, sorted(problems))
 }

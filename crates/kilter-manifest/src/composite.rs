@@ -1,4 +1,4 @@
-//! Composite types: those that a manifest makes of others, below `types`.
+//! Composite types, which a manifest defines below `types` in terms of other types.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::definition;
@@ -11,31 +11,31 @@ use crate::diagnostic::{Diagnostic, choose};
 use crate::load::Loaded;
 use crate::tree::{View, twice};
 
-/// The keys that a composite type may have.
+/// Keys of a composite type.
 const KEYS: [&str; 3] = ["desc", "attributes", "resources"];
 
-/// The attribute that is the title of a resource of a composite type.
+/// Attribute that holds the title of a composite resource.
 pub(crate) const NAME: &str = "name";
 
-/// A type whose resources stand for others.
+/// A type whose resources expand to other resources.
 pub(crate) struct Composite<'t> {
     pub(crate) schema: TypeSchema,
-    /// What a resource of it stands for.
+    /// Resources that a resource of this type expands to.
     pub(crate) members: Option<View<'t>>,
-    /// How many nodes that is.
+    /// Number of nodes in `members`.
     pub(crate) weight: usize,
-    /// Where its name is written.
+    /// Position of its name.
     span: Span,
 }
 
-/// The composite types of a manifest by their names.
+/// Composite types of a manifest, by name.
 #[derive(Default)]
 pub(crate) struct Composites<'t> {
     by_name: FxHashMap<EcoString, Composite<'t>>,
 }
 
 impl<'t> Composites<'t> {
-    /// Reads them; what is wrong with them is added to the problems.
+    /// Reads the composite types. Adds errors to `problems`.
     pub(crate) fn read(
         loaded: &'t Loaded,
         schemas: &dyn Schemas,
@@ -44,7 +44,7 @@ impl<'t> Composites<'t> {
     ) -> Composites<'t> {
         let mut composites = Composites::default();
         for (key, body) in loaded.sections("types").flat_map(View::entries) {
-            // Keys that are no texts have been reported by the tree.
+            // The tree has already reported keys that are not texts.
             if !key.is_scalar() || key.is_null() {
                 continue;
             }
@@ -58,7 +58,7 @@ impl<'t> Composites<'t> {
         composites
     }
 
-    /// Why there cannot be such a type.
+    /// Returns the reason why the type is invalid, if it is.
     fn refusal(&self, key: View<'t>, body: View<'t>, schemas: &dyn Schemas) -> Option<Diagnostic> {
         let name = key.text();
         if let Some(first) = self.by_name.get(name) {
@@ -75,17 +75,17 @@ impl<'t> Composites<'t> {
         None
     }
 
-    /// The composite type of a name.
+    /// Returns the composite type with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Composite<'t>> {
         self.by_name.get(name)
     }
 
-    /// Their names.
+    /// Returns the names of the types.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(EcoString::as_str)
     }
 
-    /// Their schemas.
+    /// Returns the schemas of the types.
     pub(crate) fn schemas(&self) -> impl Iterator<Item = &TypeSchema> {
         self.by_name.values().map(|composite| &composite.schema)
     }
@@ -137,14 +137,14 @@ fn read<'t>(
     warnings.extend(reading.warnings.into_iter().filter_map(|odd| told(&odd.path, &odd.place, &odd.message, odd.hint)));
     let mut schema = reading.schema;
     for attribute in schema.attributes.iter_mut().filter(|attribute| attribute.name != *NAME) {
-        // What `self.NAME` stands for is there, unless the type says that it may be missing.
+        // The value of `self.NAME` is always present, unless the type allows that it is missing.
         attribute.required |= attribute.default.is_none() && attribute.data_type.check(&Value::Undef).is_err();
     }
     let members = members.filter(|members| members.is_mapping());
     Composite { schema, members, weight: members.map_or(0, |members| weigh(members, 0)), span: key.span() }
 }
 
-/// What an attribute says that it cannot.
+/// Reports unsupported settings of an attribute.
 fn check_attribute(name: View<'_>, attribute: View<'_>, problems: &mut Vec<Diagnostic>) {
     if ["when", "meta", "provider"].contains(&name.text()) {
         let message = eco_format!("`{}` cannot be the name of an attribute", name.text());
@@ -167,7 +167,8 @@ fn check_attribute(name: View<'_>, attribute: View<'_>, problems: &mut Vec<Diagn
     }
 }
 
-/// How many nodes there are, as far as anybody would write them: what aliases add up to is no reason to take more.
+/// Returns the number of nodes, up to a maximum. Aliases can multiply nodes, and the granted budget must not grow
+/// with them.
 fn weigh(view: View<'_>, depth: u32) -> usize {
     const MOST: usize = 10_000;
     if depth > 16 {
@@ -183,7 +184,7 @@ fn weigh(view: View<'_>, depth: u32) -> usize {
     weight
 }
 
-/// The attributes as they are written, and the title as one of them.
+/// Returns the attributes as written, with the title as an additional attribute.
 fn with_name(attributes: Option<View<'_>>, problems: &mut Vec<Diagnostic>) -> Value {
     let written = match attributes.map(value_of) {
         None => Value::hash(Vec::<(EcoString, Value)>::new()),

@@ -1,5 +1,5 @@
-//! Type definitions in YAML and JSON: the same faults as [`kilter_model::definition`] finds, each at
-//! its place in the text.
+//! Type definitions in YAML and JSON. Reports the faults that [`kilter_model::definition`] finds, each at its
+//! position in the text.
 
 use std::cell::Cell;
 
@@ -14,27 +14,27 @@ use crate::source::Sources;
 use crate::tree::{Kind, View};
 use crate::yaml::{Parsed, parse_text};
 
-/// How deep values may be nested, aliases followed.
+/// Maximum nesting of values, with aliases expanded.
 const MAX_DEPTH: u32 = 100;
 
-/// How many values a definition may have, aliases followed.
+/// Maximum number of values in a definition, with aliases expanded.
 const MAX_VALUES: u32 = 100_000;
 
-/// A type as a text defines it.
+/// A type definition that was read from a text.
 #[derive(Clone, Debug)]
 pub struct Defined {
     /// The type.
     pub schema: TypeSchema,
-    /// What is allowed, but hardly meant.
+    /// Warnings about valid input that is probably a mistake.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads the definition of one type.
+/// Reads the definition of a type.
 ///
-/// Defaults of sensitive attributes are masked when the text is shown from then on.
+/// Afterwards, the defaults of sensitive attributes are masked when the text is shown.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the places.
+/// All faults, in the order of their positions.
 pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagnostic>> {
     let Parsed { tree, mut problems, complete, .. } = parse_text(id, sources);
     let mut roots = tree.roots();
@@ -68,10 +68,10 @@ pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagno
     Ok(Defined { schema: reading.schema, warnings: sorted(warnings) })
 }
 
-/// What is written there as a value, as it is: nothing is evaluated.
+/// Converts a node to a value without evaluating expressions.
 ///
 /// # Errors
-/// When it is too much.
+/// If it exceeds the limits.
 pub(crate) fn value_of(root: View<'_>) -> Result<Value, Diagnostic> {
     let values = Values { left: Cell::new(MAX_VALUES), problem: Cell::new(None) };
     let value = values.of(root, 0);
@@ -85,7 +85,7 @@ pub(crate) fn value_of(root: View<'_>) -> Result<Value, Diagnostic> {
     Err(Diagnostic::new(message).at(span))
 }
 
-/// Puts a place on something that is said of a part of the definition.
+/// Creates a diagnostic at the position of a part of the definition.
 pub(crate) fn shown(
     root: View<'_>,
     path: &Path,
@@ -96,7 +96,7 @@ pub(crate) fn shown(
     Diagnostic::new(eco_format!("{path}: {message}")).at(locate(root, path, place)).hint_if(hint)
 }
 
-/// Where a part of the definition is written; of one that is not there, what it is missing from.
+/// Returns the position of a part of the definition, or of the nearest enclosing part if it is missing.
 fn locate(root: View<'_>, path: &Path, part: &Place) -> Span {
     let (mut key, mut value) = (None, root);
     for step in path.steps() {
@@ -113,21 +113,21 @@ fn locate(root: View<'_>, path: &Path, part: &Place) -> Span {
         Place::Key => key.unwrap_or(value).span(),
         Place::Value => value.span(),
         Place::Within(range) => {
-            // One title may be a list of one.
+            // A single title may be a list with one element.
             let value = value.elements().next().unwrap_or(value);
             place(value, range.start, range.end)
         }
     }
 }
 
-/// The entry of a key as it is written, as a symbol, or in capitals.
+/// Returns the entry of a key, which may be written as a symbol or in upper case.
 fn entry<'t>(view: View<'t>, name: &str) -> Option<(View<'t>, View<'t>)> {
     let plain = |text: &str| text.strip_prefix(':').unwrap_or(text).to_lowercase();
     let exact = view.entries().find(|(key, _)| key.text() == name);
     exact.or_else(|| view.entries().find(|(key, _)| plain(key.text()) == plain(name)))
 }
 
-/// The places of defaults that are secrets.
+/// Returns the positions of defaults that are secrets.
 fn secrets(root: View<'_>) -> Vec<Span> {
     let attributes = entry(root, "attributes").into_iter().flat_map(|(_, attributes)| attributes.entries());
     let secret = |(_, attribute): (View<'_>, View<'_>)| {
@@ -138,10 +138,10 @@ fn secrets(root: View<'_>) -> Vec<Span> {
     attributes.filter_map(secret).collect()
 }
 
-/// Makes values of nodes as they are written: nothing is evaluated.
+/// Converts nodes to values without evaluating expressions.
 struct Values {
     left: Cell<u32>,
-    /// Where there was too much.
+    /// Position of the first node beyond the limits.
     problem: Cell<Option<Span>>,
 }
 

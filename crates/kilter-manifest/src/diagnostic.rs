@@ -1,49 +1,49 @@
-//! What is wrong with a manifest.
+//! Problems in a manifest.
 
 use ecow::EcoString;
 use kilter_model::Span;
 
-/// A problem: what is wrong, where, and how to mend it.
+/// A problem with its position and hints for its repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong, in one line. Never holds a secret.
+    /// The problem in one line. Never contains a secret.
     pub message: EcoString,
-    /// Where; none when no text is to blame.
+    /// Position in a source; none if the problem belongs to no text.
     pub span: Option<Span>,
-    /// Other places that matter, and what each is.
+    /// Other relevant positions, each with a label.
     pub labels: Vec<(Span, EcoString)>,
-    /// How to mend it.
+    /// Hints for the repair.
     pub hints: Vec<EcoString>,
 }
 
 impl Diagnostic {
-    /// A problem that is nowhere yet.
+    /// Creates a problem without a position.
     pub fn new(message: impl Into<EcoString>) -> Diagnostic {
         Diagnostic { message: message.into(), span: None, labels: Vec::new(), hints: Vec::new() }
     }
 
-    /// Says where it is.
+    /// Sets the position.
     #[must_use]
     pub fn at(mut self, span: Span) -> Diagnostic {
         self.span = Some(span);
         self
     }
 
-    /// Points to another place.
+    /// Adds another position with its label.
     #[must_use]
     pub fn also(mut self, span: Span, label: impl Into<EcoString>) -> Diagnostic {
         self.labels.push((span, label.into()));
         self
     }
 
-    /// Says how to mend it.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<EcoString>) -> Diagnostic {
         self.hints.push(hint.into());
         self
     }
 
-    /// Says how to mend it, if that is known.
+    /// Adds a hint, if there is one.
     #[must_use]
     pub fn hint_if(self, hint: Option<impl Into<EcoString>>) -> Diagnostic {
         match hint {
@@ -53,7 +53,7 @@ impl Diagnostic {
     }
 }
 
-/// Brings problems into the order of their places and drops what is said twice.
+/// Sorts problems by position and removes duplicates.
 pub(crate) fn sorted(mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
     problems.sort_by_key(|problem| problem.span.map_or((0, 0, 0), |span| (1, span.source.0, span.start)));
     let mut kept: Vec<Diagnostic> = Vec::with_capacity(problems.len());
@@ -68,7 +68,7 @@ pub(crate) fn sorted(mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
     kept
 }
 
-/// "did you mean" with the nearest of the known words, or else what there is to choose from.
+/// Returns "did you mean" with the nearest known word, or a list of the known words.
 pub(crate) fn choose(word: &str, known: &[&str], what: &str) -> EcoString {
     if let Some(near) = kilter_model::suggest::nearest(word, known.iter().copied()) {
         return ecow::eco_format!("did you mean `{near}`?");
@@ -76,7 +76,7 @@ pub(crate) fn choose(word: &str, known: &[&str], what: &str) -> EcoString {
     list(known, what)
 }
 
-/// "known attributes: a, b, c", cut where nobody reads on.
+/// Returns "known attributes: a, b, c", limited to a readable length.
 pub(crate) fn list(known: &[&str], what: &str) -> EcoString {
     const SHOWN: usize = 40;
     let shown = known.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Variables and facts, each worked out when something first asks for it.
+//! Variables and facts, evaluated on first use.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -19,38 +19,39 @@ use crate::own::{Binding, Bound, Own};
 use crate::tree::View;
 use crate::value::{Built, Values};
 
-/// The reason that stands for "a problem was reported already": what follows from it is not told.
+/// Marks a value as unknown because of a problem that has been reported. Problems that follow from it are not
+/// reported.
 const REPORTED: &str = "\u{0}reported";
 
-/// How deep variables may refer to each other.
+/// Maximum depth of references between variables.
 const MAX_DEPTH: usize = 64;
 
-/// How many nodes the value of a variable may have.
+/// Maximum number of nodes in the value of a variable.
 const MAX_WEIGHT: usize = 100_000;
 
 pub(crate) struct Environment<'t> {
     pub(crate) inputs: Inputs<'t>,
-    /// What graphs call things.
+    /// Terms of mgmt graphs.
     pub(crate) terms: &'t Terms,
     vars: FxHashMap<EcoString, Slot<'t>>,
-    /// The names of the variables in the order in which they were first set.
+    /// Names of the variables in the order of their first definition.
     names: Vec<EcoString>,
     facts: RefCell<FxHashMap<EcoString, Lookup>>,
     busy: RefCell<Vec<EcoString>>,
     problems: RefCell<Vec<Diagnostic>>,
-    /// Whether something was left out because of a problem: then there is one.
+    /// True if a part was left out because of a problem. There is then at least one problem.
     is_broken: Cell<bool>,
     warnings: RefCell<Vec<Diagnostic>>,
     secrets: RefCell<Vec<Span>>,
-    /// How many nodes may still become values.
+    /// Number of nodes that may still be converted to values.
     budget: Cell<usize>,
-    /// Whether secrets are fetched.
+    /// True if secrets are fetched.
     fetches: Cell<bool>,
-    /// The composite resource that what is compiled just now is a member of.
+    /// Composite owner of the current resource.
     own: RefCell<Option<Rc<Own<'t>>>>,
-    /// What composite resources say of themselves, by the variables that stand for it.
+    /// Attributes of composite resources, by the variables that represent them.
     owned: RefCell<FxHashMap<EcoString, Lookup>>,
-    /// Whether all of the manifest could be read.
+    /// True if the complete manifest was read.
     pub(crate) complete: bool,
 }
 
@@ -102,8 +103,8 @@ impl<'t> Environment<'t> {
         }
     }
 
-    /// Works out the variables that nothing has asked for, so that mistakes in them are told too.
-    /// Their secrets are not fetched: no command is run for nothing.
+    /// Evaluates the variables that are never used, so that errors in them are reported. Does not fetch their
+    /// secrets, to avoid running commands without need.
     pub(crate) fn evaluate_rest(&self) {
         self.fetches.set(false);
         for name in &self.names {
@@ -111,38 +112,38 @@ impl<'t> Environment<'t> {
         }
     }
 
-    /// Compiles for a member of a composite resource from now on, or for none; returns whose it was before.
+    /// Sets the composite owner of the next resources, if any, and returns the previous owner.
     pub(crate) fn within(&self, own: Option<Rc<Own<'t>>>) -> Option<Rc<Own<'t>>> {
         self.own.replace(own)
     }
 
-    /// The composite resource that what is compiled just now is a member of.
+    /// Returns the composite owner of the current resource.
     pub(crate) fn asker(&self) -> Option<Rc<Own<'t>>> {
         self.own.borrow().clone()
     }
 
-    /// Keeps what a composite resource says of an attribute of its own.
+    /// Stores an attribute of a composite resource.
     pub(crate) fn own(&self, variable: EcoString, value: Value) {
         self.owned.borrow_mut().insert(variable, Lookup::Found(value));
     }
 
-    /// Keeps that it says nothing that can be used, which has been told.
+    /// Marks an attribute of a composite resource as invalid. The problem has been reported.
     pub(crate) fn own_broken(&self, variable: EcoString) {
         self.is_broken.set(true);
         self.own_later(variable);
     }
 
-    /// Keeps that an output stands in the place of a value.
+    /// Marks an attribute of a composite resource as an output, known only during the run.
     pub(crate) fn own_later(&self, variable: EcoString) {
         self.owned.borrow_mut().insert(variable, Lookup::Unknown(REPORTED.into()));
     }
 
-    /// How many problems have been told.
+    /// Returns the number of reported problems.
     pub(crate) fn problem_count(&self) -> usize {
         self.problems.borrow().len()
     }
 
-    /// The template that is written there, with what `self` stands for in its place.
+    /// Parses a template and replaces `self` in it.
     pub(crate) fn template(&self, view: View<'_>) -> Option<Read<Template>> {
         let text = view.text();
         let template = Template::parse(text);
@@ -153,7 +154,7 @@ impl<'t> Environment<'t> {
         self.read(template, bound, view, Template::parse)
     }
 
-    /// The same for an expression that stands alone.
+    /// Parses an expression and replaces `self` in it.
     fn expression(&self, view: View<'_>) -> Option<Read<Expr>> {
         let text = view.text();
         let expr = match Expr::parse(text) {
@@ -174,7 +175,7 @@ impl<'t> Environment<'t> {
         self.read(expr, bound, view, Expr::parse)
     }
 
-    /// Reports every syntax error of a template, of which `error` is the first.
+    /// Reports all syntax errors of a template, of which `error` is the first.
     fn report_all_syntax(&self, text: &str, error: ExprError, view: View<'_>) {
         let mut errors = Template::syntax_errors(text);
         if errors.is_empty() {
@@ -206,7 +207,7 @@ impl<'t> Environment<'t> {
         }
     }
 
-    /// The title of a resource whose output is asked for, in which `${…}` may stand.
+    /// Returns the title of a resource whose output is used. The title may contain `${…}`.
     fn title(&self, title: &str, view: View<'_>) -> Option<EcoString> {
         let own = self.asker();
         let template = Template::parse(title).ok()?;
@@ -223,12 +224,12 @@ impl<'t> Environment<'t> {
         self.render(&template, view).and_then(|value| value.to_text())
     }
 
-    /// Whether a secret that is come by is to be fetched.
+    /// Returns true if secrets are to be fetched.
     pub(crate) fn fetches(&self) -> bool {
         self.fetches.get()
     }
 
-    /// The variables that are known and sensitive.
+    /// Returns the sensitive values of all evaluated variables.
     pub(crate) fn sensitive_vars(&self) -> Vec<Value> {
         let known = |slot: &Slot<'_>| match &*slot.state.borrow() {
             State::Known(value) if value.holds_sensitive() => Some(value.clone()),
@@ -237,12 +238,12 @@ impl<'t> Environment<'t> {
         self.vars.values().filter_map(known).collect()
     }
 
-    /// Warnings about what was compiled so far.
+    /// Returns the warnings so far.
     pub(crate) fn take_warnings(&self) -> Vec<Diagnostic> {
         self.warnings.take()
     }
 
-    /// Warns about a comparison of a fact with a text that the fact never equals because of its case.
+    /// Warns about a comparison of a fact with a text that never matches because of its case.
     pub(crate) fn check_comparison<P>(&self, read: &Read<P>, compared: &FactComparison<'_>, view: View<'_>) {
         let FactComparison { path, text, at } = compared;
         let lower = text.to_lowercase();
@@ -262,7 +263,7 @@ impl<'t> Environment<'t> {
         self.warnings.borrow_mut().push(warning.hint(eco_format!("write \"{right}\"")));
     }
 
-    /// The value at a path of facts, if something has asked for the fact already.
+    /// Returns the value at a path of facts, if the fact has been read already.
     fn known_fact(&self, path: &str) -> Option<Value> {
         let mut names = path.split('.');
         let facts = self.facts.borrow();
@@ -288,19 +289,20 @@ impl<'t> Environment<'t> {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Remembers that a secret is written there.
+    /// Records the position of a secret.
     pub(crate) fn hide(&self, span: Span) {
         self.secrets.borrow_mut().push(span);
     }
 
-    /// Allows for so many more nodes: they stand for as many resources as there are of a composite type.
+    /// Adds nodes to the budget, for the members of a composite resource.
     pub(crate) fn grant(&self, nodes: usize) {
         if self.budget.get() > 0 {
             self.budget.set(self.budget.get().saturating_add(nodes));
         }
     }
 
-    /// Whether one more node may become a value: aliases can stand for more than fits.
+    /// Takes a node from the budget. Returns false if the budget is used up: aliases can stand for an unlimited
+    /// number of nodes.
     pub(crate) fn spend(&self, view: View<'_>) -> bool {
         let left = self.budget.get();
         if left == 1 || view.tree().is_exhausted() && left > 0 {
@@ -312,13 +314,13 @@ impl<'t> Environment<'t> {
         left > 0
     }
 
-    /// Reports that a text with expressions is not one.
+    /// Reports a syntax error in a text with expressions.
     pub(crate) fn report_syntax(&self, error: ExprError, view: View<'_>) {
         let span = place(view, error.at.start, error.at.end);
         self.report(Diagnostic::new(error.message).at(span).hint_if(error.hint));
     }
 
-    /// Reports that an expression has no value.
+    /// Reports a failed evaluation.
     pub(crate) fn report_eval(&self, error: EvalError, view: View<'_>) {
         match error {
             EvalError::Unknown(reason) if reason == REPORTED => {}
@@ -332,18 +334,18 @@ impl<'t> Environment<'t> {
         }
     }
 
-    /// Reports the errors of what was read.
+    /// Reports all errors of a parsed text.
     pub(crate) fn report_all<P>(&self, read: &Read<P>, errors: Vec<EvalError>, view: View<'_>) {
         errors.into_iter().for_each(|error| self.report_eval(read.at(error), view));
     }
 
-    /// The value of a template that may not ask for outputs; none when it has none.
+    /// Returns the value of a template without outputs; none if the evaluation failed.
     pub(crate) fn render(&self, template: &Template, view: View<'_>) -> Option<Value> {
         let report = |_| template.errors(self).into_iter().for_each(|error| self.report_eval(error, view));
         template.render(self).map_err(report).ok()
     }
 
-    /// The text of a scalar in which `${…}` may stand; borrowed where none does.
+    /// Returns the text of a scalar that may contain `${…}`. Borrows it if there is no expression.
     pub(crate) fn text<'v>(&self, view: View<'v>) -> Option<Cow<'v, str>> {
         if kilter_model::expr::is_plain(view.text()) {
             return Some(Cow::Borrowed(view.text()));
@@ -366,7 +368,7 @@ impl<'t> Environment<'t> {
         }
     }
 
-    /// The truth of a condition over vars and facts.
+    /// Evaluates a condition over variables and facts.
     pub(crate) fn condition(&self, view: View<'_>) -> Option<bool> {
         let expr = self.expression(view)?;
         let value = expr.parsed.eval(self);
@@ -390,12 +392,12 @@ impl<'t> Environment<'t> {
         }
         *slot.state.borrow_mut() = State::Busy;
         self.busy.borrow_mut().push(name.clone());
-        // A variable is the same whoever asks for it.
+        // The value of a variable does not depend on the resource that uses it.
         let asker = self.within(None);
         let built = Values::new(self).build(view, &DataType::Any);
         self.within(asker);
         self.busy.borrow_mut().pop();
-        // A cycle has been reported and marked on the way.
+        // A cycle has been reported and marked meanwhile.
         let broken = matches!(*slot.state.borrow(), State::Broken);
         let state = match built {
             Built::Value(value) if !broken && self.check_weight(&value, view) => State::Known(value),
@@ -433,24 +435,24 @@ impl<'t> Environment<'t> {
     }
 }
 
-/// What was parsed, with what `self` stands for in its place.
+/// A parsed text, with `self` replaced.
 pub(crate) struct Read<P> {
     pub(crate) parsed: P,
     bound: Option<Bound>,
 }
 
 impl<P> Read<P> {
-    /// Whether something sensitive was put in that waits for outputs.
+    /// Returns true if a sensitive value that depends on outputs was inserted.
     pub(crate) fn is_sealed(&self) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.is_sealed)
     }
 
-    /// Where a place in what was parsed is in the text as it is written.
+    /// Maps a range of the parsed text to the text as written.
     pub(crate) fn before(&self, at: Range<u32>) -> Range<u32> {
         self.bound.as_ref().map_or(at.clone(), |bound| bound.before(&at))
     }
 
-    /// An error, at the place in the text as it is written.
+    /// Moves an error to its position in the text as written.
     pub(crate) fn at(&self, error: EvalError) -> EvalError {
         match error {
             EvalError::Failed { message, at, hint } => EvalError::Failed { message, at: self.before(at), hint },
@@ -468,7 +470,7 @@ impl State {
     }
 }
 
-/// Counts the nodes of a value; whether they are no more than `left`.
+/// Counts the nodes of a value. Returns true if there are at most `left`.
 fn weigh(value: &Value, left: &mut usize) -> bool {
     if *left == 0 {
         return false;
@@ -484,12 +486,12 @@ fn weigh(value: &Value, left: &mut usize) -> bool {
 
 impl Scope for Environment<'_> {
     fn var(&self, name: &str) -> Lookup {
-        // What a composite resource says of itself nobody else can set.
+        // Variables of composite resources are reserved.
         if let Some(own) = self.owned.borrow().get(name) {
             return own.clone();
         }
         let Some((name, slot)) = self.vars.get_key_value(name) else {
-            // What could not be read may have set it.
+            // An unreadable part of the manifest may define the variable.
             return if self.complete { Lookup::Missing } else { Lookup::Unknown(REPORTED.into()) };
         };
         let state = slot.state.borrow();

@@ -1,4 +1,4 @@
-//! What is declared for other machines: of each resource with `export` another one, which shares it.
+//! Exports: adds a resource that shares the original with other machines, for each resource with `export`.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use kilter_model::{
 use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
 
-/// The type of what is shared.
+/// Type of the added resources.
 const TYPE: &str = "exported";
 
-/// Adds what is exported to a catalog, each behind the resource that it is.
+/// Adds the exports to a catalog, each after its original.
 pub(crate) fn add(catalog: &mut Catalog, is_declared: &dyn Fn(&str, &str) -> bool, environment: &Environment<'_>) {
     let mut added = Vec::new();
     for (at, resource) in (0..).zip(&catalog.resources) {
@@ -48,7 +48,8 @@ fn holds_secret(resource: &Resource) -> bool {
     resource.attributes.iter().any(|(_, value)| value.holds_sensitive()) || resource.deferred().iter().any(is_sealed)
 }
 
-/// The resource that shares another one. It goes when that is declared no longer, as if it had been there never (`reverse`).
+/// Creates the resource that shares another resource. Its `reverse` removes the export when the original is no
+/// longer declared.
 fn exported(resource: &Resource, meta: &Meta, title: EcoString) -> Resource {
     let known: Hash = resource.attributes.iter().map(|(name, value)| (name.text().clone(), value.clone())).collect();
     let mut exported = Resource {

@@ -1,25 +1,23 @@
-//! Manifests: texts and facts to a catalog.
+//! Compiles manifests and facts to a catalog.
 //!
-//! [`compile`] takes [`Sources`] (YAML or JSON) and what it may ask for ([`Inputs`]: schemas, facts,
-//! secrets, includes, variables), and returns either a [`Catalog`](kilter_model::Catalog) or every
-//! problem there is, each with its place and a hint. [`render`] shows problems to people,
-//! [`to_json`] to programs; [`Places`] puts a place on a problem that is found later, by a
-//! provider. [`json_schema`] describes manifests to editors. [`define`] reads the definition of a type
-//! instead of a manifest.
+//! [`compile`] takes [`Sources`] (YAML or JSON) and [`Inputs`] (schemas, facts, secrets, includes, variables). It
+//! returns a [`Catalog`](kilter_model::Catalog) or all problems, each with its position and a hint. [`render`]
+//! prints problems for people, [`to_json`] for programs. [`Places`] finds the position for a problem that a provider
+//! reports later. [`json_schema`] describes manifests for editors. [`define`] reads the definition of a type instead
+//! of a manifest.
 //!
-//! Nothing here reads a file, the environment or a clock: whatever comes from outside is asked for
-//! through the traits in [`Inputs`]. Cycles among resources, and what a provider has against a
-//! value, are left to others.
+//! This crate reads no file, no environment variable and no clock. It gets all external data through the traits in
+//! [`Inputs`]. It does not detect cycles among resources or values that a provider refuses.
 //!
-//! Where things are:
-//! - text to tree: `yaml`, `block` and `json` (fast ways for the common forms), `tree`, `scalar`;
-//! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
-//!   values), `resources`, `attributes`, `relations`, `meta`;
-//! - what others send, held against what is wanted of it: `sent`;
-//! - what is declared for other machines, and by them: `export`, `collect`;
+//! Modules:
+//! - text to tree: `yaml`, `block` and `json` (fast parsers for common forms), `tree`, `scalar`;
+//! - tree to catalog: `load` (files and includes), `environment` (variables and facts), `value` (nodes to values),
+//!   `resources`, `attributes`, `relations`, `meta`;
+//! - type check of outputs against the attributes that use them: `sent`;
+//! - exports to and from other machines: `export`, `collect`;
 //! - resources that are entries of others: `parts`;
-//! - types that stand for others: `composite` (their definitions), `own` (`self` in what they stand for);
-//! - graphs of mgmt to such a tree: `mgmt`;
+//! - composite types: `composite` (definitions), `own` (`self` in their members);
+//! - mgmt graphs to a tree: `mgmt`;
 //! - tree to type: `definition`;
 //! - problems: [`Diagnostic`], `render`, `offsets`.
 //!

@@ -1,4 +1,4 @@
-//! Files, what they include, and the sections at their top.
+//! Loads sources with their includes, and checks their top-level sections.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
@@ -12,41 +12,40 @@ use crate::source::{Source, Sources};
 use crate::tree::{Tree, View};
 use crate::yaml::{Parsed, parse};
 
-/// How deep includes may be nested.
+/// Maximum nesting of includes.
 const MAX_DEPTH: usize = 32;
 
-/// How many texts a compilation may have.
+/// Maximum number of texts in a compilation.
 const MAX_SOURCES: usize = 10_000;
 
 const SECTIONS: [&str; 6] = ["vars", "types", "defaults", "resources", "include", "collect"];
 
-/// All texts as trees, in the order in which they count.
+/// All texts as trees, in order of increasing priority.
 pub(crate) struct Loaded {
     pub(crate) trees: Vec<Tree>,
     pub(crate) problems: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
-    /// Whether all of the manifest is here: only then can anything be said to be missing.
+    /// True if the complete manifest was read. Missing names are reported only then.
     pub(crate) complete: bool,
-    /// What graphs call things.
+    /// Terms of mgmt graphs.
     pub(crate) terms: Terms,
-    /// The texts that could not be read to their end.
+    /// Texts that could not be read completely.
     pub(crate) broken: Vec<SourceId>,
 }
 
 impl Loaded {
-    /// The values of a section in all documents, in order.
+    /// Returns the values of a section in all documents, in order.
     pub(crate) fn sections(&self, name: &'static str) -> impl Iterator<Item = View<'_>> {
         self.trees.iter().flat_map(Tree::roots).filter_map(move |root| root.get(name)).filter(|view| view.is_mapping())
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(crate) fn size(&self) -> usize {
         self.trees.iter().map(Tree::len).sum()
     }
 }
 
-/// Parses the sources and what they include. An included text counts before the one that includes
-/// it.
+/// Parses the sources and their includes. An included text has lower priority than the text that includes it.
 pub(crate) fn load(sources: &mut Sources, inputs: &Inputs<'_>) -> Loaded {
     let ids: Vec<SourceId> = sources.ids().collect();
     let loaded = Loaded {
@@ -68,13 +67,13 @@ struct Walk<'a> {
     sources: &'a mut Sources,
     inputs: &'a Inputs<'a>,
     loaded: Loaded,
-    /// The names of the texts that are being read.
+    /// Names of the texts that are being read.
     stack: Vec<EcoString>,
-    /// The names of those that were.
+    /// Names of the texts that have been read.
     done: Vec<EcoString>,
 }
 
-/// Whether it is a resource as `kilter get --format json` prints one.
+/// Returns true for a resource in the format of `kilter get --format json`.
 fn is_exported(view: View<'_>) -> bool {
     view.get("resource").is_some_and(View::is_scalar) && view.get("attributes").is_some_and(View::is_mapping)
 }
@@ -195,7 +194,7 @@ impl Walk<'_> {
         self.add(source, span);
     }
 
-    /// Takes what other machines export as if it was included.
+    /// Adds resources that other machines export, in the same way as an include.
     fn collect(&mut self, from: SourceId, wanted: &Collect, span: Span) {
         let from = self.sources.get(from).name.clone();
         match self.inputs.loader.collect(&from, wanted) {

@@ -1,4 +1,4 @@
-//! The engine's metaparameters: those of a resource, and those that types and all resources begin with.
+//! Metaparameters for the engine: those of a resource, and defaults for types and for all resources.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Behaviour, Contested, DataType, EventLimit, Meta, Policy, Poll, Semaphore, TypeSchema, Value};
@@ -12,7 +12,7 @@ use crate::load::Loaded;
 use crate::tree::View;
 use crate::value::{Built, Values};
 
-/// Metaparameters that are known, with their data types and what they mean.
+/// Known metaparameters, with their data types and descriptions.
 pub(crate) const META: [(&str, &str, &str); 20] = [
     ("noop", "Boolean", "Whether the resource is only looked at, never changed."),
     (
@@ -68,23 +68,23 @@ pub(crate) const META: [(&str, &str, &str); 20] = [
     ),
 ];
 
-/// The names of those that are known.
+/// Returns the names of the known metaparameters.
 pub(crate) fn names() -> [&'static str; META.len()] {
     META.map(|(name, ..)| name)
 }
 
-/// What types, and all resources, begin with.
+/// Default metaparameters per type, and for all resources.
 #[derive(Default)]
 pub(crate) struct Defaults<'t> {
     all: Option<Meta>,
-    /// None where a type says nothing in the end, whatever is said of all.
+    /// None if a type resets all defaults.
     of_type: FxHashMap<EcoString, Option<Meta>>,
-    /// What is said of types that are made of others, of which parts begin with it over what is said of their own types.
+    /// Defaults for composite types. They apply to members and override the defaults of the members' own types.
     of_composite: FxHashMap<EcoString, Vec<View<'t>>>,
 }
 
 impl<'t> Defaults<'t> {
-    /// Those of a manifest: `defaults: { "*": { meta: … }, file: { meta: … } }`.
+    /// Compiles the defaults of a manifest: `defaults: { "*": { meta: … }, file: { meta: … } }`.
     pub(crate) fn compile(
         environment: &Environment<'t>,
         loaded: &'t Loaded,
@@ -92,7 +92,7 @@ impl<'t> Defaults<'t> {
     ) -> Defaults<'t> {
         let mut defaults = Defaults::default();
         let sections: Vec<(View<'t>, View<'t>)> = loaded.sections("defaults").flat_map(View::entries).collect();
-        // What is said of all comes first, wherever it stands.
+        // Defaults for all types come first, wherever they are written.
         for (_, body) in sections.iter().filter(|(key, _)| key.text() == EVERY) {
             defaults.all = of_body(environment, *body, defaults.all.take(), None);
             if let Some(all) = &mut defaults.all {
@@ -105,7 +105,7 @@ impl<'t> Defaults<'t> {
                 if let Some(composite) = composites.get(name) {
                     let told = environment.problem_count();
                     of_body(environment, *body, None, Some(&composite.schema));
-                    // What is wrong is told once, not for each part.
+                    // An error is reported once, and not for each member.
                     let meta = body.get("meta").filter(|_| environment.problem_count() == told);
                     defaults.of_composite.entry(name.into()).or_default().extend(meta);
                     continue;
@@ -123,12 +123,12 @@ impl<'t> Defaults<'t> {
         defaults
     }
 
-    /// What is said of a type that is made of others, one manifest after the other.
+    /// Returns the defaults for members of a composite type, one per manifest.
     pub(crate) fn of_composite(&self, type_name: &str) -> impl Iterator<Item = View<'t>> {
         self.of_composite.get(type_name).into_iter().flatten().copied()
     }
 
-    /// What a resource of a type begins with.
+    /// Returns the defaults for resources of a type.
     pub(crate) fn of(&self, type_name: &str) -> Option<&Meta> {
         if self.of_type.is_empty() {
             return self.all.as_ref();
@@ -137,10 +137,11 @@ impl<'t> Defaults<'t> {
     }
 }
 
-/// Stands for all types.
+/// Key that stands for all types.
 pub(crate) const EVERY: &str = "*";
 
-/// What is said to begin with, over what was said before; `composite` is the type that it is said of, if a manifest makes that.
+/// Compiles the defaults in a body, on top of earlier ones. `composite` is the schema of the type if it is a
+/// composite type.
 fn of_body<'t>(
     environment: &Environment<'t>,
     body: View<'t>,
@@ -171,7 +172,7 @@ fn of_body<'t>(
     begun
 }
 
-/// What `meta` says, over what was said before; none if that is nothing.
+/// Compiles `meta` on top of earlier metaparameters. Returns none if all have their default values.
 pub(crate) fn compile<'t>(
     environment: &Environment<'t>,
     value: View<'t>,
@@ -206,7 +207,7 @@ pub(crate) fn compile<'t>(
             _ => set(&mut meta, name, &found),
         }
     }
-    // Of two that go together, one that cannot be used has been told.
+    // The value of an invalid metaparameter of a pair is missing, but the problem has been reported.
     if !is_odd && (limit.is_some() || burst.is_some()) {
         meta.limit = throttle(environment, limit, burst, meta.limit);
     }
@@ -280,7 +281,7 @@ fn set(meta: &mut Meta, name: &str, value: &Value) {
         "reverse" => (meta.reverse, meta.reverse_of_all) = (truth, false),
         "realize" => meta.realize = truth,
         "reset" => meta.reset = truth,
-        // Names begin as they like.
+        // Names may begin with any character.
         _ => {}
     }
 }
@@ -292,7 +293,7 @@ fn number(value: &Value) -> f64 {
     }
 }
 
-/// A limit and its burst, of which each may have been said before.
+/// Combines a limit and its burst, which may each come from earlier defaults.
 fn throttle(
     environment: &Environment<'_>,
     limit: Option<(f64, View<'_>)>,
@@ -302,7 +303,7 @@ fn throttle(
     let per_second = limit.map(|(number, _)| number).or(begun.map(|begun| begun.per_second));
     let tokens = burst.map(|(tokens, _)| tokens.unsigned_abs() as u32).or(begun.map(|begun| begun.burst));
     let problem = match (per_second, tokens) {
-        // Whatever was said before.
+        // Zero removes an earlier limit.
         (Some(0.0), _) => return None,
         (Some(per_second), Some(burst)) => return Some(EventLimit { per_second, burst }),
         (Some(_), None) => Diagnostic::new("`limit` needs a `burst`: without, nothing is ever heeded")
@@ -317,7 +318,7 @@ fn throttle(
     None
 }
 
-/// Names of machines, each once.
+/// Returns the names of machines without duplicates.
 fn machines(environment: &Environment<'_>, value: &Value, view: View<'_>) -> Vec<EcoString> {
     let mut machines: Vec<EcoString> = Vec::new();
     for name in value.as_array().unwrap_or_default().iter().filter_map(Value::as_str) {

@@ -1,10 +1,10 @@
-//! From an offset in the value of a scalar to the place where that is written.
+//! Maps an offset in the value of a scalar to its position in the source.
 
 use kilter_model::Span;
 
 use crate::tree::{Kind, View};
 
-/// The place of a range of bytes of a scalar's text.
+/// Returns the position of a range of bytes of a scalar's text.
 pub(crate) fn place(scalar: View<'_>, from: u32, to: u32) -> Span {
     let written = scalar.written();
     let span = scalar.span();
@@ -14,7 +14,7 @@ pub(crate) fn place(scalar: View<'_>, from: u32, to: u32) -> Span {
     span.part(clip(start), clip(end))
 }
 
-/// Walks along the text and what is written side by side up to `target` bytes of the text.
+/// Walks along the text and its written form in parallel, up to `target` bytes of the text.
 fn offset(kind: Kind, written: &str, text: &str, target: usize) -> usize {
     let quoted = matches!(kind, Kind::Single | Kind::Double);
     let mut rest = if quoted { written.get(1..).unwrap_or_default() } else { written };
@@ -23,7 +23,7 @@ fn offset(kind: Kind, written: &str, text: &str, target: usize) -> usize {
         if at >= target {
             break;
         }
-        // An escaped line break stands for nothing, and takes the indentation of the next line with it.
+        // An escaped line break has no value. It also removes the indentation of the next line.
         while let Some(after) = rest.strip_prefix("\\\n").filter(|_| kind == Kind::Double) {
             rest = after.trim_start_matches([' ', '\t']);
         }
@@ -32,7 +32,7 @@ fn offset(kind: Kind, written: &str, text: &str, target: usize) -> usize {
             (Kind::Double, '\\') => escape_length(rest),
             (Kind::Single, '\'') if rest.starts_with("''") => 2,
             _ if next == c => next.len_utf8(),
-            // Line breaks are folded and indentation is left out.
+            // Line breaks are folded, and indentation is removed.
             _ if c.is_whitespace() && next.is_whitespace() => rest.len() - rest.trim_start().len(),
             _ if next.is_whitespace() => {
                 let indent = rest.len() - rest.trim_start().len();
@@ -42,7 +42,7 @@ fn offset(kind: Kind, written: &str, text: &str, target: usize) -> usize {
         };
         rest = rest.get(step..).unwrap_or_default();
     }
-    // What comes next may stand behind the indentation of a new line.
+    // The next character may follow the indentation of a new line.
     let wanted = text.get(target..).and_then(|rest| rest.chars().next());
     if rest.starts_with(char::is_whitespace) && wanted.is_some_and(|c| !c.is_whitespace()) {
         rest = rest.trim_start();

@@ -1,4 +1,4 @@
-//! Where the names of an attribute lead to.
+//! Resolves the names in the expressions of an attribute.
 
 use ecow::EcoString;
 use kilter_model::ResourceRef;
@@ -7,8 +7,8 @@ use kilter_model::expr::{Lookup, Scope};
 use crate::environment::Environment;
 use crate::resources::Index;
 
-/// The environment together with the outputs of resources: those that are left out have none,
-/// those of all others are not known yet.
+/// The environment together with the outputs of resources. Outputs of resources that are left out are missing; all
+/// other outputs are still unknown.
 pub(crate) struct Outputs<'e, 't> {
     pub(crate) environment: &'e Environment<'t>,
     pub(crate) index: Option<&'e Index<'t>>,

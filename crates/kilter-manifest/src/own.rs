@@ -1,8 +1,8 @@
-//! `self`: what a member of a composite resource says of that.
+//! `self`: references of a member to its composite resource.
 //!
-//! A text with `self.port` in it is evaluated, kept and compared as one with a variable in that place, which
-//! has a name that no manifest gives: `vars["site[blog].port"]`. So whatever is known of variables holds of it, in
-//! a run and in a plan too. What waits for outputs is put in its place as it was written.
+//! A text with `self.port` is treated as a text with a variable in that position. The variable has a name that no
+//! manifest can define: `vars["site[blog].port"]`. So all rules for variables apply, in a run and in a plan. A value
+//! that waits for outputs is inserted as written.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Expr, ExprError, Name, Template, is_plain, quoted};
@@ -15,38 +15,38 @@ use crate::diagnostic::choose;
 use crate::source::small;
 use crate::tree::View;
 
-/// A resource of a composite type, for those that it stands for.
+/// A composite resource, as its members see it.
 pub(crate) struct Own<'t> {
     pub(crate) reference: ResourceRef,
     pub(crate) schema: &'t TypeSchema,
-    /// Where it is declared.
+    /// Position of its declaration.
     pub(crate) span: Span,
-    /// What it says about how the engine treats its members.
+    /// Metaparameters for its members.
     pub(crate) meta: Option<View<'t>>,
-    /// The composite resource that it is itself a member of.
+    /// Composite resource that contains this one.
     pub(crate) owner: Option<Rc<Own<'t>>>,
-    /// The attributes that wait for outputs, as expressions, and whether they are sensitive.
+    /// Attributes that wait for outputs, as expressions. The flag is true for sensitive ones.
     pub(crate) deferred: FxHashMap<EcoString, (EcoString, bool)>,
 }
 
 impl Own<'_> {
-    /// The name of the variable that stands for an attribute.
+    /// Returns the name of the variable that represents an attribute.
     pub(crate) fn variable(&self, attribute: &str) -> EcoString {
         eco_format!("{}.{attribute}", self.reference)
     }
 }
 
-/// A text in which nothing is left of `self`.
+/// A text in which `self` has been replaced.
 pub(crate) struct Bound {
     pub(crate) text: EcoString,
-    /// Whether something sensitive was put in that waits for outputs.
+    /// True if a sensitive value that depends on outputs was inserted.
     pub(crate) is_sealed: bool,
-    /// What was put in: where it stood, and where it stands now.
+    /// Replaced ranges: in the old text, and in the new text.
     replaced: Vec<(Range<u32>, Range<u32>)>,
 }
 
 impl Bound {
-    /// Where a place in the new text was in the old one.
+    /// Maps a range of the new text to the old text.
     pub(crate) fn before(&self, at: &Range<u32>) -> Range<u32> {
         self.offset(at.start, false)..self.offset(at.end, true)
     }
@@ -67,10 +67,10 @@ impl Bound {
     }
 }
 
-/// The parts of a text that are to be replaced.
+/// Collects the replacements in a text.
 pub(crate) struct Binding<'a, 't> {
     own: Option<&'a Own<'t>>,
-    /// The value of a title in which there is `${…}`.
+    /// Evaluates a title with `${…}`.
     title: &'a dyn Fn(&str) -> Option<EcoString>,
     replacements: Vec<(Range<u32>, EcoString)>,
     is_sealed: bool,
@@ -82,19 +82,19 @@ impl<'a, 't> Binding<'a, 't> {
         Binding { own, title, replacements: Vec::new(), is_sealed: false, errors: Vec::new() }
     }
 
-    /// The text of a template as it is to be read; none if that is as it is written.
+    /// Replaces `self` in a template; returns none if there is no change.
     ///
     /// # Errors
-    /// When it names what there is not.
+    /// If it names an unknown attribute or resource.
     pub(crate) fn template(mut self, template: &Template, text: &str) -> Result<Option<Bound>, Vec<ExprError>> {
         template.names(&mut |name, at| self.see(name, at));
         self.bound(text)
     }
 
-    /// The same for an expression.
+    /// Replaces `self` in an expression; returns none if there is no change.
     ///
     /// # Errors
-    /// When it names what there is not.
+    /// If it names an unknown attribute or resource.
     pub(crate) fn expression(mut self, expr: &Expr, text: &str) -> Result<Option<Bound>, Vec<ExprError>> {
         expr.names(&mut |name, at| self.see(name, at));
         self.bound(text)
@@ -114,7 +114,7 @@ impl<'a, 't> Binding<'a, 't> {
                 let text = match own.deferred.get(name) {
                     Some((expression, sealed)) => {
                         self.is_sealed |= sealed;
-                        // `has()` takes names, and members of what there is.
+                        // `has()` accepts only names and members.
                         eco_format!("{{\"given\": ({expression})}}.given")
                     }
                     None => eco_format!("vars[{}]", quoted(&own.variable(name))),
@@ -158,7 +158,7 @@ impl<'a, 't> Binding<'a, 't> {
     }
 }
 
-/// Whether a title in brackets ends where the last of them closes: else it would be read as something else.
+/// Returns true if the brackets in a title are balanced, so that the reference ends at the right bracket.
 fn is_balanced(title: &str) -> bool {
     let mut depth = 0_i32;
     let ends_early = title.chars().any(|c| {

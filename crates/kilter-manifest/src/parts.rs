@@ -1,5 +1,4 @@
-//! Resources that are parts of others: each becomes an entry of an attribute of its owner, and what is related to it is related to
-//! that.
+//! Parts: resources that become entries in an attribute of their owner. Relations of a part move to the owner.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +14,21 @@ use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
 use crate::source::small;
 
-/// Whether a resource is a part of another one.
+/// Returns true if a resource is a part of another resource.
 fn is_part(resource: &Resource, schemas: &dyn Schemas) -> bool {
     part_of(resource, schemas).is_some()
 }
 
-/// What a resource is a part of. One that is hidden is so nowhere.
+/// Returns the owner relation of a resource's type. A hidden resource has none.
 fn part_of<'s>(resource: &Resource, schemas: &'s dyn Schemas) -> Option<&'s PartOf> {
     let part_of = schemas.schema(resource.reference.type_name.as_str())?.part_of.as_ref()?;
     (!resource.is_hidden()).then_some(part_of)
 }
 
-/// Makes entries of those parts that are meant. `is_declared` tells of a type and a title whether there is one, be it that its `when` is false: then
-/// its parts are left out as well.
+/// Converts the selected parts to entries of their owners.
+///
+/// `is_declared` returns true if a resource with this type and title exists, even if its `when` is false. The parts
+/// of such an owner are left out as well.
 pub(crate) fn fold(
     catalog: &mut Catalog,
     is_meant: &dyn Fn(&Resource) -> bool,
@@ -38,7 +39,7 @@ pub(crate) fn fold(
     if !catalog.resources.iter().any(|resource| is_part(resource, schemas) && is_meant(resource)) {
         return;
     }
-    // A hidden one gives way to one of its name that is not.
+    // A visible resource takes precedence over a hidden one with the same name.
     let (hidden, held): (Vec<_>, Vec<_>) = (0..).zip(&catalog.resources).partition(|(_, one)| one.is_hidden());
     let named: FxHashMap<(EcoString, EcoString), usize> = (hidden.into_iter().chain(held))
         .map(|(at, one)| ((one.reference.type_name.text().clone(), one.name.clone()), at))
@@ -69,7 +70,7 @@ pub(crate) fn fold(
             continue;
         }
         let Some(owner) = resource.get(by.as_str()).and_then(Value::to_text) else {
-            // That it is missing has been told.
+            // The missing attribute has been reported.
             if resource.deferred().iter().any(|deferred| deferred.attribute == *by) {
                 let message = eco_format!("`{by}` says what it is a part of, and must be known before the run");
                 report(message, KNOWN_BEFORE.into());
@@ -97,14 +98,14 @@ pub(crate) fn fold(
     leave(catalog, &owners, &gone);
 }
 
-/// A resource as an entry of another one.
+/// A resource as an entry of its owner.
 struct Part {
     title: EcoString,
     entry: Template,
     span: Span,
 }
 
-/// What is said of a part, but for its name and its owner.
+/// Returns the attributes of a part except its name and its owner.
 fn entry(resource: &Resource, by: &str, schemas: &dyn Schemas) -> Template {
     let schema = schemas.schema(resource.reference.type_name.as_str());
     let is_said =
@@ -122,7 +123,7 @@ fn entry(resource: &Resource, by: &str, schemas: &dyn Schemas) -> Template {
     Template::hash(known.chain(sent).collect())
 }
 
-/// Adds entries to an attribute of an owner, which has some, or none yet.
+/// Adds entries to an attribute of an owner, which may already have entries.
 fn add(owner: &mut Resource, into: &str, parts: Vec<Part>, environment: &Environment<'_>) {
     let reference = owner.reference.clone();
     let report = |message: EcoString, span: Span| environment.report(Diagnostic::new(message).at(span));
@@ -160,7 +161,7 @@ fn add(owner: &mut Resource, into: &str, parts: Vec<Part>, environment: &Environ
     deferred.push(Deferred { attribute: into.into(), template, sensitive: false, span });
 }
 
-/// Tells composite resources which others have entries that were parts of them.
+/// Records in composite resources the owners whose entries were their members.
 fn add_entries(catalog: &mut Catalog, owners: &[Option<usize>]) {
     if catalog.composites.is_empty() {
         return;
@@ -178,11 +179,11 @@ fn add_entries(catalog: &mut Catalog, owners: &[Option<usize>]) {
     }
 }
 
-/// Takes what is gone out of a catalog. What was related to it is related to its owner.
+/// Removes the folded parts from a catalog. Their relations move to their owners.
 fn leave(catalog: &mut Catalog, owners: &[Option<usize>], gone: &[bool]) {
     let mut next = 0;
     let mut places: Vec<Option<u32>> = Vec::with_capacity(gone.len());
-    // How many are left of those before each, and before the end.
+    // For each position, and for the end: number of remaining resources before it.
     let mut left: Vec<u32> = Vec::with_capacity(gone.len() + 1);
     for is_gone in gone {
         left.push(next);

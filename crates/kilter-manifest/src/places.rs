@@ -1,4 +1,4 @@
-//! Places of attributes, found again when a problem needs one.
+//! Positions of attributes, found on demand.
 
 use kilter_model::{Resource, SourceId, Span};
 use rustc_hash::FxHashMap;
@@ -7,16 +7,16 @@ use crate::source::Sources;
 use crate::tree::{Tree, View};
 use crate::yaml::parse;
 
-/// Finds where an attribute of a resource is written.
+/// Finds the position of an attribute of a resource.
 ///
-/// A catalog keeps one place for each resource and none for its attributes: few are ever asked
-/// for, and then their text is read once more.
+/// A catalog stores a position for each resource but none for attributes, because few are ever needed. Their text is
+/// parsed again on demand.
 #[derive(Default)]
 pub struct Places {
     trees: FxHashMap<SourceId, Indexed>,
 }
 
-/// A text as a tree, and its resources by where their keys start.
+/// A parsed text.
 struct Indexed {
     tree: Tree,
 }
@@ -28,15 +28,15 @@ impl std::fmt::Debug for Places {
 }
 
 impl Places {
-    /// No text has been read yet.
+    /// Creates an index without texts.
     pub fn new() -> Places {
         Places::default()
     }
 
-    /// The place of the value of an attribute; of the resource's key if none is named, or if it is
-    /// not written there (a default).
+    /// Returns the position of an attribute's value. Returns the position of the resource's key if no attribute is
+    /// named or the manifest does not contain it (a default).
     ///
-    /// `sources` are those that the resource was compiled from.
+    /// `sources` must be those that the resource was compiled from.
     pub fn of(&mut self, sources: &Sources, resource: &Resource, attribute: Option<&str>) -> Span {
         let Some(name) = attribute else { return resource.span };
         let source = resource.span.source;

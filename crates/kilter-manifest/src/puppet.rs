@@ -1,8 +1,8 @@
-//! Resources as `puppet resource TYPE --to_yaml` prints them, below `resources` of a manifest.
+//! Resources in the format of `puppet resource TYPE --to_yaml`, below `resources` of a manifest.
 //!
-//! Puppet's shape is `TYPE: {TITLE: {ATTRIBUTE: VALUE}}`. A key below `resources` has this shape if it is a name without
-//! brackets and all its values are mappings. The tree of such a manifest is copied; these resources become
-//! `TYPE[TITLE]: {…}`, with the attributes that kilter has for them, each at its place in the text.
+//! Puppet's format is `TYPE: {TITLE: {ATTRIBUTE: VALUE}}`. A key below `resources` has this format if it is a name
+//! without brackets and all its values are mappings. The tree of such a manifest is copied. These resources become
+//! `TYPE[TITLE]: {…}`, with kilter's attributes, each at its position in the text.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub(crate) struct Lowered {
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// The types that Puppet and kilter share, with the attributes that only say how Puppet does something, or what nobody can
-/// declare.
+/// Types that Puppet and kilter share. The listed attributes only select Puppet's implementation, or cannot be
+/// declared.
 const SHARED: [(&str, &[&str]); 10] = [
     ("cron", &["provider"]),
     ("exec", &["provider"]),
@@ -35,7 +35,7 @@ const SHARED: [(&str, &[&str]); 10] = [
     ("user", &["provider"]),
 ];
 
-/// Providers of packages, each with what it is here; the last ones are those of the system.
+/// Package providers with their names in kilter. Those without a name belong to the system.
 const PACKAGES: [(&str, Option<&str>); 7] = [
     ("pip", Some("pip")),
     ("pip2", Some("pip")),
@@ -57,7 +57,7 @@ pub(crate) fn is_type(key: View<'_>, titles: View<'_>) -> bool {
     let is_body = |(_, body): (View<'_>, View<'_>)| body.is_mapping() || body.is_null();
     match titles.is_mapping() && titles.count() > 0 {
         true => titles.entries().all(is_body),
-        // Puppet prints a type without resources like this.
+        // Puppet prints a type without resources in this form.
         false => (titles.is_null() || titles.is_mapping()) && SHARED.iter().any(|(shared, _)| *shared == name),
     }
 }
@@ -101,9 +101,9 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Lowered {
 
 struct Writer {
     builder: Builder,
-    /// Number of nodes that may still be written: aliases can add up to more than anybody writes.
+    /// Number of nodes that may still be written. Aliases can multiply nodes without limit.
     left: usize,
-    /// Warnings with their first place and their number.
+    /// Warnings with their first position and their number.
     warnings: BTreeMap<EcoString, (Span, u32)>,
 }
 
@@ -112,7 +112,7 @@ impl Writer {
         self.builder.start(kind, range(at), 0);
     }
 
-    /// Writes a text that no expression is in.
+    /// Writes a text without expressions.
     fn text(&mut self, text: &str, at: Span) {
         self.builder.owned(Kind::Double, range(at), &text.replace("${", "$${"), 0);
     }
@@ -121,7 +121,7 @@ impl Writer {
         self.builder.owned(Kind::Plain, range(at), text, 0);
     }
 
-    /// Copies a value. In Puppet's resources nothing is an expression.
+    /// Copies a value. Values in Puppet's resources contain no expressions.
     fn copy(&mut self, view: View<'_>, is_puppets: bool) {
         let at = view.span();
         let Some(left) = self.left.checked_sub(1) else {
@@ -198,7 +198,7 @@ impl Writer {
                 }
                 continue;
             }
-            // All links have the same mode, which Puppet prints and nobody can set.
+            // All links have the same mode, which Puppet prints and which cannot be set.
             if !is_link || name.text() != "mode" {
                 self.attribute(type_name, name, value);
             }
@@ -210,7 +210,7 @@ impl Writer {
         self.builder.end();
     }
 
-    /// Writes what an attribute of Puppet's is here.
+    /// Writes the equivalent of a Puppet attribute.
     fn attribute(&mut self, type_name: &str, name: View<'_>, value: View<'_>) {
         let at = value.span();
         let one = value.elements().next().filter(|_| value.count() == 1).unwrap_or(value);
@@ -253,7 +253,7 @@ impl Writer {
         self.copy(value, true);
     }
 
-    /// Whether a package is there, and in which version: one attribute of Puppet's, up to three here.
+    /// Translates the `ensure` of a package, which corresponds to up to three attributes in kilter.
     fn package(&mut self, name: Span, value: View<'_>) {
         let at = value.span();
         let (ensure, more) = match value.text() {
@@ -276,8 +276,8 @@ impl Writer {
     }
 }
 
-/// Returns true if a target is where kilter keeps the resource anyway: the table of its user, or `~/.ssh/authorized_keys`.
-/// Where a home is, is not known here.
+/// Returns true if a target is kilter's default location: the table of the resource's user, or
+/// `~/.ssh/authorized_keys`. The home directory is not known here.
 fn is_default_target(type_name: &str, target: &str, user: Option<&str>) -> bool {
     match (type_name, target) {
         (_, "absent" | "") => true,
@@ -287,14 +287,14 @@ fn is_default_target(type_name: &str, target: &str, user: Option<&str>) -> bool 
     }
 }
 
-/// Returns true if a content is only the checksum of one, such as `{sha256}54bc…`.
+/// Returns true if a content is only a checksum, such as `{sha256}54bc…`.
 fn is_checksum(content: &str) -> bool {
     let Some((kind, digest)) = content.strip_prefix('{').and_then(|rest| rest.split_once('}')) else { return false };
     let is_kind = ["md5", "md5lite", "sha224", "sha256", "sha256lite", "sha384", "sha512", "mtime", "ctime"];
     is_kind.contains(&kind) && !digest.contains(char::is_whitespace)
 }
 
-/// The kind of a key, for which Puppet has short words too.
+/// Returns the full name of a key type that Puppet may abbreviate.
 fn key_type(name: &str) -> &str {
     match name {
         "rsa" => "ssh-rsa",

@@ -1,4 +1,4 @@
-//! Written relations: `require`, `before`, `notify`, `subscribe`.
+//! Explicit relations: `require`, `before`, `notify`, `subscribe`.
 
 use ecow::eco_format;
 use kilter_model::{Relation, RelationKind, ResourceRef};
@@ -11,10 +11,10 @@ use crate::tree::View;
 pub(crate) const RELATIONS: [RelationKind; 4] =
     [RelationKind::Require, RelationKind::Before, RelationKind::Notify, RelationKind::Subscribe];
 
-/// How many relations there may be where composite resources are related: each is one with every part.
+/// Maximum number of relations. A relation of a composite resource counts once per member.
 const MOST_RELATIONS: usize = 1_000_000;
 
-/// Adds the relations that a value names: a reference or a list of them.
+/// Adds the relations in a value: a reference or a list of references.
 pub(crate) fn compile<'t>(
     environment: &Environment<'t>,
     index: &Index<'t>,
@@ -61,7 +61,7 @@ fn wrong(environment: &Environment<'_>, kind: RelationKind, view: View<'_>) {
     environment.report(Diagnostic::new(message).at(view.span()).hint("such as service[nginx]"));
 }
 
-/// The number of the resource that a reference names.
+/// Returns the number of the referenced resource.
 fn resolve<'t>(environment: &Environment<'t>, index: &Index<'t>, number: u32, view: View<'t>) -> Option<u32> {
     let text = environment.text(view)?;
     let report = |problem: Diagnostic| environment.report(problem.at(view.span()));

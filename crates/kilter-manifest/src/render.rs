@@ -1,4 +1,4 @@
-//! Problems as people and programs read them.
+//! Prints problems for people and for programs.
 
 use annotate_snippets::{AnnotationKind, Element, Group, Level, Message, Renderer, Snippet, renderer::DecorStyle};
 use ecow::EcoString;
@@ -8,18 +8,18 @@ use serde_json::json;
 use crate::diagnostic::Diagnostic;
 use crate::source::{Sources, floor, line_of};
 
-/// How many problems are shown before "and N more".
+/// Maximum number of problems before "and N more".
 pub const SHOWN: usize = 50;
 
-/// Within how many lines two places are shown in one snippet.
+/// Maximum distance in lines of two positions in the same snippet.
 const NEAR: usize = 12;
 
-/// Shows problems with the lines that they are about, file:line:column and hints.
+/// Prints problems with their source lines, file:line:column and hints.
 pub fn render(problems: &[Diagnostic], sources: &Sources, color: bool) -> String {
     render_as(Level::ERROR, problems, sources, color)
 }
 
-/// Shows what is allowed but hardly meant, as [`render`] shows problems.
+/// Prints warnings in the same way as [`render`].
 pub fn render_warnings(warnings: &[Diagnostic], sources: &Sources, color: bool) -> String {
     render_as(Level::WARNING, warnings, sources, color)
 }
@@ -40,8 +40,8 @@ fn render_as(level: Level<'static>, problems: &[Diagnostic], sources: &Sources, 
     text
 }
 
-/// The problems for programs: an array of `{file, line, column, message, hint, related}`, as many
-/// as are [shown](SHOWN) to people.
+/// Returns the problems for programs: an array of `{file, line, column, message, hint, related}` with at most
+/// [`SHOWN`] elements.
 pub fn to_json(problems: &[Diagnostic], sources: &Sources) -> serde_json::Value {
     let place = |span: Span| {
         let found = sources.locate(span);
@@ -84,7 +84,7 @@ fn group<'a>(level: Level<'a>, problem: &'a Diagnostic, sources: &'a Sources) ->
     group.elements(hints)
 }
 
-/// Some lines of one text and the places in them to be marked; the first is the problem's own.
+/// Some lines of a text and the ranges to mark in them. The first mark is the problem's own position.
 struct Window<'a> {
     source: SourceId,
     lines: (usize, usize),
@@ -135,7 +135,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The part of a span that is on its first line.
+/// Returns the part of a span on its first line.
 fn clip(text: &str, span: Span) -> (usize, usize) {
     let start = floor(text, span.start as usize);
     let end = floor(text, (span.end as usize).max(start));
@@ -143,7 +143,7 @@ fn clip(text: &str, span: Span) -> (usize, usize) {
     (start, end.min(line_end))
 }
 
-/// A part of a text in which every secret is stars.
+/// Returns a part of a text with secrets replaced by asterisks.
 fn masked(sources: &Sources, id: SourceId, from: usize, to: usize) -> String {
     let text = &sources.get(id).text;
     let mut shown = text[from..to].as_bytes().to_vec();

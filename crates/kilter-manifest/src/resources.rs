@@ -1,4 +1,4 @@
-//! All resources: first who there is, then what each is to be.
+//! Compiles all resources: first registers their references, then compiles their bodies.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -24,26 +24,26 @@ use crate::source::small;
 use crate::tree::{Tree, View, twice};
 use crate::types::Types;
 
-/// How many references are compared in search of those that were meant, in all.
+/// Maximum number of comparisons for "did you mean" hints, in total.
 const MOST_COMPARISONS: usize = 40_000;
 
-/// How many composite resources there may be, those that are parts of others included.
+/// Maximum number of composite resources, with nested ones.
 const MOST_COMPOSITE: usize = 100_000;
 
-/// How many resources there may be once composite ones stand for others, if there are any.
+/// Maximum number of resources after expansion, if there are composite resources.
 const MOST_RESOURCES: usize = 1_000_000;
 
-/// How deep they may be nested.
+/// Maximum nesting of composite resources.
 const MAX_DEPTH: usize = 16;
 
-/// The type and the title of a resource.
+/// Type and title of a resource.
 #[derive(PartialEq, Eq)]
 struct Key {
     type_id: u32,
     title: EcoString,
 }
 
-/// A [`Key`] to look for.
+/// A borrowed [`Key`] for lookups.
 struct Wanted<'a>(u32, &'a str);
 
 impl Hash for Key {
@@ -65,52 +65,52 @@ impl Equivalent<Key> for Wanted<'_> {
     }
 }
 
-/// A resource as it was found in a manifest.
+/// A resource in a manifest.
 ///
-/// There is one for each for as long as manifests are compiled, when most memory is in use.
+/// Entries stay in memory during the whole compilation, when memory use is highest, so they are small.
 pub(crate) struct Entry<'t> {
     pub(crate) key: View<'t>,
-    /// Which node of the key's tree its body is.
+    /// Index of its body in the tree of the key.
     body: u32,
-    /// Its place in the catalog, or [`LEFT_OUT`].
+    /// Position in the catalog, or [`LEFT_OUT`].
     at: u32,
 }
 
-/// The place in the catalog of what has none.
+/// Marks a resource without a position in the catalog.
 const LEFT_OUT: u32 = u32::MAX;
 
 impl<'t> Entry<'t> {
-    /// An entry with its place in the catalog; none if its `when` is false or wrong. The body is of
-    /// the tree of the key.
+    /// Creates an entry with its position in the catalog; none if its `when` is false or invalid. The body must
+    /// belong to the tree of the key.
     fn new(key: View<'t>, body: View<'t>, at: Option<u32>) -> Entry<'t> {
         Entry { key, body: body.index(), at: at.unwrap_or(LEFT_OUT) }
     }
 
-    /// What is said of the resource.
+    /// Returns the body of the resource.
     pub(crate) fn body(&self) -> View<'t> {
         self.key.of_same_tree(self.body)
     }
 
-    /// Its place in the catalog.
+    /// Returns the position in the catalog.
     pub(crate) fn at(&self) -> Option<u32> {
         (self.at != LEFT_OUT).then_some(self.at)
     }
 }
 
-/// All resources of the manifest, those included that are left out.
+/// All resources of the manifest, also those that are left out.
 pub(crate) struct Index<'t> {
     pub(crate) types: Types<'t>,
     entries: IndexMap<Key, Entry<'t>, FxBuildHasher>,
-    /// The numbers of those that a composite resource stands for, by its own.
+    /// Member numbers of each composite resource.
     groups: FxHashMap<u32, Range<u32>>,
-    /// The composite resources that others are members of, by the numbers of these.
+    /// Composite owner of each member.
     owners: FxHashMap<u32, Rc<Own<'t>>>,
-    /// How many more references are compared in search of the one that was meant.
+    /// Remaining number of comparisons for "did you mean" hints.
     comparisons: Cell<usize>,
 }
 
 impl<'t> Index<'t> {
-    /// The number of a resource among all, and the schema of its type if there is one.
+    /// Returns the number of a resource, and the schema of its type if the type is known.
     pub(crate) fn find(&self, type_name: &str, title: &str) -> Option<(u32, Option<&'t TypeSchema>)> {
         let type_id = self.types.known(type_name)?;
         let (at, _, entry) = self.entries.get_full(&Wanted(type_id, title))?;
@@ -120,7 +120,7 @@ impl<'t> Index<'t> {
         Some((small(at), named.map_or(type_.schema, |named| named.schema)))
     }
 
-    /// The number of a resource, looked for first where relations mostly point: at the one before.
+    /// Returns the number of a resource. Tries the preceding resource first, because most relations refer to it.
     pub(crate) fn find_from(&self, number: u32, type_name: &str, title: &str) -> Option<u32> {
         let before = number.wrapping_sub(1);
         let type_id = self.types.known(type_name)?;
@@ -130,18 +130,18 @@ impl<'t> Index<'t> {
         }
     }
 
-    /// The numbers of those that a resource stands for, if it is composite.
+    /// Returns the member numbers of a composite resource.
     pub(crate) fn group(&self, at: u32) -> Option<&Range<u32>> {
         self.groups.get(&at)
     }
 
-    /// The places in the catalog of a resource, or of all that it stands for.
+    /// Returns the catalog positions of a resource, or of all its members.
     pub(crate) fn positions(&self, at: u32) -> impl Iterator<Item = u32> {
         let numbers = self.group(at).cloned().unwrap_or(at..at + 1);
         numbers.filter_map(|number| self.position(number))
     }
 
-    /// The place of a resource in the catalog.
+    /// Returns the catalog position of a resource.
     pub(crate) fn position(&self, at: u32) -> Option<u32> {
         self.entries.get_index(at as usize).and_then(|(_, entry)| entry.at())
     }
@@ -151,7 +151,7 @@ impl<'t> Index<'t> {
             .is_some_and(|(at, _)| self.position(at).is_none())
     }
 
-    /// The problem of a reference to a resource that there is not.
+    /// Creates the problem of a reference to a missing resource.
     pub(crate) fn dangling(&self, reference: &str) -> Diagnostic {
         let problem = Diagnostic::new(eco_format!("there is no resource `{reference}`"));
         let type_name = reference.split('[').next().unwrap_or_default();
@@ -170,8 +170,8 @@ impl<'t> Index<'t> {
         }
     }
 
-    /// The resource of the type whose reference looks most like this one, as long as few enough were
-    /// looked at: comparing all with all would take for ever.
+    /// Returns the most similar reference of the same type. The number of comparisons is limited, because comparing
+    /// all pairs would take too long.
     fn nearest(&self, type_name: &str, reference: &str) -> Option<String> {
         let same_type = self.types.known(type_name);
         let titles = self.entries.keys().filter(|key| Some(key.type_id) == same_type);
@@ -187,11 +187,11 @@ pub(crate) struct Resources<'e, 't> {
     pub(crate) index: Index<'t>,
     loaded: &'t Loaded,
     defaults: Defaults<'t>,
-    /// The types of the composite resources whose members are being registered.
+    /// Types of the composite resources whose members are being registered.
     nested: Vec<u32>,
-    /// The composite resources for the catalog.
+    /// Composite resources for the catalog.
     composites: Vec<kilter_model::Composite>,
-    /// The one of them whose members are being registered.
+    /// Composite resource whose members are being registered.
     owner: Option<u32>,
     /// Number of resources whose `when` is false.
     left_out: usize,
@@ -224,7 +224,7 @@ impl<'e, 't> Resources<'e, 't> {
         }
     }
 
-    /// The catalog; of use only if there were no problems.
+    /// Compiles the catalog. It is complete only if there were no problems.
     pub(crate) fn compile(mut self) -> Catalog {
         let mut kept = 0;
         let loaded = self.loaded;
@@ -259,7 +259,7 @@ impl<'e, 't> Resources<'e, 't> {
         self.environment.within(None);
         self.check_names(&explicit, &catalog);
         let is_declared = |type_name: &str, title: &str| self.index.find(type_name, title).is_some();
-        // A part that is exported is so by itself, and not again with what it is a part of.
+        // An exported part is exported by itself, and not again with its owner.
         let is_exported = |resource: &Resource| resource.meta().is_some_and(|meta| !meta.export.is_empty());
         parts::fold(&mut catalog, &|resource| !is_exported(resource), &is_declared, self.environment);
         export::add(&mut catalog, &is_declared, self.environment);
@@ -267,7 +267,7 @@ impl<'e, 't> Resources<'e, 't> {
         catalog
     }
 
-    /// Takes a resource into the index.
+    /// Registers a resource in the index.
     fn register(&mut self, key: View<'t>, body: View<'t>, kept: &mut u32) {
         let Some(reference) = self.reference(key) else { return };
         let (type_name, title) = match ResourceRef::split(&reference) {
@@ -292,7 +292,7 @@ impl<'e, 't> Resources<'e, 't> {
                 .then_some("each resource of the type has one: put `${self.name}` into the title");
             return self.environment.report(problem.hint_if(hint));
         }
-        // What has no known type, or stands for others, has no place in the catalog.
+        // Composite resources and resources of unknown types have no catalog position.
         let type_ = self.index.types.get(type_id);
         let (is_known, composite) = (type_.schema.is_some(), type_.composite);
         let is_wanted = self.is_wanted(body);
@@ -320,7 +320,7 @@ impl<'e, 't> Resources<'e, 't> {
         self.index.groups.insert(number, number + 1..small(self.index.entries.len()));
     }
 
-    /// The problem of a resource of a type that there is not.
+    /// Creates the problem of a resource with an unknown type.
     fn unknown(&self, type_name: &str, at: Span) -> Diagnostic {
         match self.environment.terms.kind(type_name, at) {
             Some((at, kind)) => {
@@ -337,7 +337,7 @@ impl<'e, 't> Resources<'e, 't> {
         }
     }
 
-    /// Takes what a composite resource stands for into the index.
+    /// Registers the members of a composite resource.
     fn expand(&mut self, number: u32, type_id: u32, title: &EcoString, composite: &'t Composite<'t>, kept: &mut u32) {
         let Some((_, entry)) = self.index.entries.get_index(number as usize) else { return };
         let span = entry.key.span();
@@ -357,7 +357,7 @@ impl<'e, 't> Resources<'e, 't> {
             );
             return self.environment.report(Diagnostic::new(message).at(span));
         }
-        // The nodes count twice: in the resources as they are compiled, and in the search for outputs.
+        // The nodes count twice: once in the compilation of the members, and once in the search for outputs.
         self.environment.grant(2 * composite.weight);
         if let Some(provider) = entry.body().get("provider").filter(|provider| !provider.is_null()) {
             let problem = Diagnostic::new("a resource of a composite type has no provider").at(provider.span());
@@ -379,7 +379,7 @@ impl<'e, 't> Resources<'e, 't> {
         for attribute in &composite.schema.attributes {
             let (name, variable) = (attribute.name.as_str(), own.variable(attribute.name.as_str()));
             let is_given = || entry.body().get(name).is_some_and(|given| !given.is_null());
-            // What has no value though it is given has been told to be wrong, or its value is null.
+            // A given attribute without a value was reported as invalid, or is null.
             let is_told = || self.environment.problem_count() > 0;
             match said.attributes.get(name) {
                 Some(value) if attribute.data_type.check(value).is_err() => self.environment.own_broken(variable),
@@ -417,14 +417,14 @@ impl<'e, 't> Resources<'e, 't> {
     }
 
     fn reference(&self, key: View<'t>) -> Option<Cow<'t, str>> {
-        // Keys that are no texts have been reported by the tree.
+        // The tree has already reported keys that are not texts.
         if !key.is_scalar() || key.is_null() {
             return None;
         }
         if key.tree().is_literal() { Some(key.text().into()) } else { self.environment.text(key) }
     }
 
-    /// What `when` says.
+    /// Evaluates `when`.
     fn is_wanted(&self, body: View<'t>) -> bool {
         let Some(when) = body.get("when").filter(|_| !body.tree().is_literal()) else { return true };
         if !when.is_scalar() || when.is_null() {
@@ -435,7 +435,8 @@ impl<'e, 't> Resources<'e, 't> {
         self.environment.condition(when).unwrap_or(false)
     }
 
-    /// Holds names that were given against all others of their type. What is hidden claims none.
+    /// Reports explicit names that are already used by another resource of the same type. Hidden resources do not
+    /// count.
     fn check_names(&self, explicit: &[(u32, EcoString, u32)], catalog: &Catalog) {
         if explicit.is_empty() {
             return;
@@ -477,8 +478,8 @@ fn reference_hint(text: &str) -> Option<EcoString> {
     (lower != type_name).then(|| eco_format!("type names are in lower case: `{lower}[{rest}`"))
 }
 
-/// The name of a resource on the system: the namevar that was given, or else the title.
+/// Returns the name of a resource on the system: the given namevar, or the title.
 pub(crate) fn name_of(given: Option<&Value>, title: &Title) -> EcoString {
-    // A number names a resource as well as a text does.
+    // A number is a valid name, like a text.
     given.filter(|value| !value.holds_sensitive()).and_then(Value::to_text).unwrap_or_else(|| title.text().clone())
 }

@@ -1,11 +1,11 @@
-//! What a plain scalar stands for: the core schema of YAML 1.2.
+//! Values of plain scalars in the core schema of YAML 1.2.
 //!
-//! One difference: a whole number with a leading zero (`0644`) is a text. As a number it would be
-//! 644, and nobody who writes it means that.
+//! Exception: a whole number with a leading zero (`0644`) is a text. As a number it would be 644, which is never
+//! intended.
 
 use kilter_model::Value;
 
-/// The value of a plain scalar; none when it is a text.
+/// Returns the value of a plain scalar; none for a text.
 #[inline]
 pub(crate) fn typed(text: &str) -> Option<Value> {
     match text.as_bytes().first() {
@@ -49,12 +49,12 @@ fn number(text: &str) -> Option<Value> {
     is_float(unsigned).then(|| text.parse().ok().map(Value::Float)).flatten()
 }
 
-/// Whether a text is a whole number with a needless zero in front, such as an octal mode.
+/// Returns true if a text is a whole number with a leading zero, such as an octal mode.
 pub(crate) fn has_leading_zero(text: &str) -> bool {
     text.len() > 1 && text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `[0-9]+ ( \. [0-9]* )? ( [eE] [-+]? [0-9]+ )?`, or `\.[0-9]+` in the place of the first part.
+/// Returns true for `[0-9]+ ( \. [0-9]* )? ( [eE] [-+]? [0-9]+ )?`, or `\.[0-9]+` in place of the first part.
 fn is_float(text: &str) -> bool {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))),
@@ -68,7 +68,7 @@ fn is_float(text: &str) -> bool {
         && exponent.is_none_or(|exponent| !exponent.is_empty() && digits(exponent))
 }
 
-/// Whether a word is a number by the grammar of JSON.
+/// Returns true if a word is a number in the grammar of JSON.
 pub(crate) fn is_json_number(word: &str) -> bool {
     let unsigned = word.strip_prefix('-').unwrap_or(word);
     let starts_well = unsigned.starts_with(|c: char| c.is_ascii_digit());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::compile::Schemas;
 use crate::meta::{EVERY, META};
 
-/// The JSON Schema (draft 2020-12) of manifests with these types.
+/// Returns the JSON Schema (draft 2020-12) of manifests with these types.
 pub fn json_schema(schemas: &dyn Schemas) -> Json {
     let mut names = schemas.names();
     names.sort_unstable();
@@ -57,7 +57,7 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
             "resources": { "description": "Resources by reference: `type[title]`." },
         },
         "additionalProperties": false,
-        // Types may be made here, or in what is included.
+        // The manifest, or an include, may define composite types.
         "if": { "anyOf": [{ "required": ["types"] }, { "required": ["include"] }] },
         "then": { "properties": {
             "defaults": { "$ref": "#/$defs/defaults.composite" },
@@ -71,7 +71,7 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
     })
 }
 
-/// What resources begin with, by type.
+/// Schema of `defaults`, by type.
 fn defaults(types: &[&TypeSchema], others: Json) -> Json {
     let names = types.iter().map(|schema| schema.name.as_str()).chain([EVERY]);
     let known: Map<String, Json> = names.map(|name| (name.to_owned(), begun())).collect();
@@ -84,7 +84,7 @@ fn defaults(types: &[&TypeSchema], others: Json) -> Json {
     })
 }
 
-/// What resources of a type begin with.
+/// Schema of the defaults of a type.
 fn begun() -> Json {
     json!({
         "type": ["object", "null"],
@@ -93,7 +93,7 @@ fn begun() -> Json {
     })
 }
 
-/// An entry of `collect`.
+/// Schema of an entry of `collect`.
 fn collect(types: &[&TypeSchema]) -> Json {
     let names: Vec<&str> = types.iter().map(|schema| schema.name.as_str()).collect();
     let patterns = |desc: &str| {
@@ -117,7 +117,7 @@ fn collect(types: &[&TypeSchema]) -> Json {
     })
 }
 
-/// Resources by reference.
+/// Schema of resources by reference.
 fn resources(patterns: Map<String, Json>) -> Json {
     json!({
         "description": "Resources by reference: `type[title]`.",
@@ -127,7 +127,8 @@ fn resources(patterns: Map<String, Json>) -> Json {
     })
 }
 
-/// Those too whose types the manifest itself makes, which may say anything: a schema cannot look it up.
+/// Adds resources of composite types. Their attributes are unrestricted, because a schema cannot refer to the
+/// manifest's own definitions.
 fn with_others(types: &[&TypeSchema], mut patterns: Map<String, Json>) -> Map<String, Json> {
     let known: Vec<&str> = types.iter().map(|schema| schema.name.as_str()).collect();
     let others = format!("^(?!({})\\[)[a-z][a-z0-9_:]*\\[[\\s\\S]+\\]$", known.join("|"));
@@ -136,10 +137,10 @@ fn with_others(types: &[&TypeSchema], mut patterns: Map<String, Json>) -> Map<St
     patterns
 }
 
-/// What the names of types look like.
+/// Pattern for type names.
 const TYPE_NAME: &str = "^[a-z][a-z0-9_]*(::[a-z][a-z0-9_]*)*$";
 
-/// A type whose resources stand for others.
+/// Schema of a composite type.
 fn composite() -> Json {
     let attribute = json!({
         "type": "object",
@@ -170,7 +171,7 @@ fn definition(schema: &TypeSchema) -> String {
     format!("type.{}", schema.name.as_str().replace("::", "."))
 }
 
-/// What every type shares.
+/// Definitions that all types share.
 fn common() -> Map<String, Json> {
     let expression = json!({
         "description": "A text with `${…}` in it.",
@@ -244,7 +245,7 @@ fn or_expression(schema: Json, desc: &str) -> Json {
     json!({ "description": desc, "anyOf": [schema, { "$ref": "#/$defs/expression" }, { "type": "null" }] })
 }
 
-/// A resource of a type, as any of its providers has it: which one it names may stand in a variable.
+/// Schema of a resource with the attributes of all its providers, because a variable may select the provider.
 fn resource(variants: &[&TypeSchema]) -> Json {
     let mut properties = Map::new();
     let attributes = variants.iter().flat_map(|schema| &schema.attributes);
@@ -287,20 +288,20 @@ fn resource(variants: &[&TypeSchema]) -> Json {
         "additionalProperties": variants.iter().any(|schema| schema.others.is_some()),
     });
     if let (Some(object), false) = (object.as_object_mut(), required.is_empty()) {
-        // Merge keys may bring required attributes in; they are resolved before validation.
+        // Merge keys may contain required attributes. Editors resolve them before the validation.
         object.insert("required".to_owned(), json!(required));
     }
     object
 }
 
-/// The attributes that have to be given.
+/// Returns the required attributes.
 fn required(schema: &TypeSchema) -> impl Iterator<Item = &str> {
     let namevar = schema.namevars().next().map(|a| &a.name);
     let required = schema.attributes.iter().filter(|a| a.required && a.default.is_none());
     required.filter(move |a| Some(&a.name) != namevar).map(|a| a.name.as_str())
 }
 
-/// Adds the values that another provider takes to those that are known.
+/// Adds the values that another provider accepts.
 fn either(known: &mut Json, other: Json) {
     let alternatives = known.get_mut("anyOf").and_then(Json::as_array_mut);
     let Some((known, Json::Object(mut other))) = alternatives.zip(Some(other)) else { return };
@@ -330,7 +331,7 @@ fn attribute_schema(attribute: &AttributeSchema) -> Json {
     Json::Object(schema)
 }
 
-/// The schema of a data type; what JSON Schema cannot say is left open.
+/// Returns the schema of a data type. Constraints without an equivalent in JSON Schema are left out.
 fn of_type(data_type: &DataType, depth: u32) -> Json {
     let nested = |inner: &DataType| match depth {
         0..16 => json!({ "anyOf": [
@@ -358,7 +359,7 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
             json!({ "enum": words })
         }
         DataType::Binary => json!({ "anyOf": [scalar(), { "$ref": "#/$defs/bytes" }] }),
-        // Ruby's dialect of regular expressions is not that of JSON Schema.
+        // Ruby's regular expressions differ from those of JSON Schema.
         DataType::Pattern(_) | DataType::Scalar | DataType::ScalarData | DataType::EnumAnyCase(_) => scalar(),
         DataType::Timestamp(..)
         | DataType::Timespan(..)
@@ -406,7 +407,7 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
     }
 }
 
-/// A text; a plain scalar keeps its text where one is wanted: `mode: 644`, `command: true`.
+/// Schema of a text. A plain scalar keeps its text if the attribute expects a text: `mode: 644`, `command: true`.
 fn scalar() -> Json {
     json!({ "type": ["string", "number", "boolean"] })
 }

@@ -1,4 +1,4 @@
-//! Sensitive values: where they come from, and where they are written.
+//! Sensitive values: their sources, and their positions in manifests.
 
 use ecow::EcoString;
 use kilter_model::{SourceId, Span};
@@ -10,19 +10,19 @@ use crate::load::Loaded;
 use crate::source::{Sources, small};
 use crate::tree::View;
 
-/// Where a sensitive value comes from, when it is not written down.
+/// External source of a sensitive value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
-    /// The content of a file, without the line break at its end.
+    /// Content of a file, without the final line break.
     File(EcoString),
-    /// The value of an environment variable.
+    /// Value of an environment variable.
     Env(EcoString),
-    /// The output of a command, without the line break at its end.
+    /// Output of a command, without the final line break.
     Command(Vec<EcoString>),
 }
 
-/// The places of all literal secrets: below `sensitive`, and the values of attributes that some
-/// type has as sensitive. Rather too many than too few.
+/// Returns the positions of all literal secrets: below `sensitive`, and in attributes that any type declares as
+/// sensitive. Includes doubtful cases.
 pub(crate) fn find_secrets(
     loaded: &Loaded,
     sources: &Sources,
@@ -41,7 +41,7 @@ pub(crate) fn find_secrets(
             }
         });
     }
-    // How an attribute is described is no secret, whatever it is called.
+    // The definition of an attribute is no secret, whatever its name.
     let types = loaded.sections("types").flat_map(View::entries);
     let attributes = types.filter_map(|(_, body)| body.get("attributes")).flat_map(View::entries);
     let described: FxHashSet<(SourceId, u32)> = attributes
@@ -59,7 +59,7 @@ fn sensitive_names(schemas: &dyn Schemas, composites: &Composites<'_>) -> FxHash
     sealed.map(|attribute| attribute.name.text().clone()).chain(["sensitive".into()]).collect()
 }
 
-/// The places of all scalars in a value, but for names of files and variables.
+/// Adds the positions of all scalars in a value, except the names of files and variables.
 fn scalars(value: View<'_>, spans: &mut Vec<Span>, depth: u32) {
     if value.is_scalar() {
         spans.push(value.span());
@@ -70,8 +70,8 @@ fn scalars(value: View<'_>, spans: &mut Vec<Span>, depth: u32) {
     }
 }
 
-/// Finds secrets in a text that is no tree: whatever follows such a key on its line, and the lines
-/// below that are indented further.
+/// Finds secrets in a text that could not be parsed: the rest of the line after a sensitive key, and all following
+/// lines with deeper indentation.
 fn find_in_text(source: SourceId, text: &str, names: &FxHashSet<EcoString>, spans: &mut Vec<Span>) {
     let mut at = 0;
     let mut within = None;
@@ -93,7 +93,7 @@ fn find_in_text(source: SourceId, text: &str, names: &FxHashSet<EcoString>, span
     }
 }
 
-/// Where the first of the keys in a line ends, its colon included.
+/// Returns the end of the first such key in a line, including its colon.
 fn key_end(line: &str, names: &FxHashSet<EcoString>) -> Option<usize> {
     let ends = line.match_indices(':').map(|(at, _)| at);
     let named = |at: &usize| {

@@ -1,4 +1,4 @@
-//! Whether what others send can be a value of an attribute.
+//! Checks that an output can be a value of the attribute that uses it.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::DataType;
@@ -6,7 +6,7 @@ use kilter_model::expr::{Name, Template};
 
 use crate::diagnostic::Diagnostic;
 
-/// What an attribute takes, as far as that is told beforehand.
+/// An attribute and its declared type.
 #[derive(Clone, Copy)]
 pub(crate) struct Receiver<'a> {
     pub(crate) attribute: &'a str,
@@ -14,7 +14,7 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
-    /// What is wrong with a text that waits for outputs, if no value of the type `found`, which it has, is taken.
+    /// Returns a problem if no value of `found`, the type of a template with outputs, is valid for the attribute.
     pub(crate) fn refuses(self, template: &Template, found: &DataType) -> Option<Diagnostic> {
         let Receiver { attribute, wanted } = self;
         if wanted.may_accept(found) {
@@ -32,7 +32,8 @@ impl Receiver<'_> {
     }
 }
 
-/// The output that a text consists of. Anything else is not shown: a secret may be written in it.
+/// Returns the output if the template consists of a single output. Other templates are not shown, because they may
+/// contain a secret.
 fn alone(template: &Template) -> Option<EcoString> {
     let mut outputs = Vec::new();
     template.names(&mut |name, _| {
@@ -44,7 +45,7 @@ fn alone(template: &Template) -> Option<EcoString> {
     outputs.into_iter().find(|output| output == written)
 }
 
-/// An expression that makes what is wanted of what is found.
+/// Returns an expression that converts a value of the type `found` to the type `wanted`.
 fn conversion(wanted: &DataType, found: &DataType, x: &str) -> Option<EcoString> {
     let text = || DataType::text();
     let (is_text, is_number) = (found.may_accept(&text()), found.may_accept(&DataType::Numeric));

@@ -1,23 +1,23 @@
-//! The texts of a compilation, and places in them.
+//! Source texts of a compilation, and positions in them.
 
 use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{SourceId, Span};
 
-/// A text and what it is called in messages.
+/// A source text and its name in messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The path shown, as the user wrote it.
+    /// Path as the user wrote it.
     pub name: EcoString,
     /// The text, in YAML or JSON.
     pub text: Arc<String>,
-    /// Whether what has no meaning any more is accepted in it, with a warning.
+    /// True if obsolete keys are accepted with a warning.
     lenient: bool,
 }
 
 impl Source {
-    /// A text and what it is called; a byte order mark is dropped.
+    /// Creates a source. Drops a byte order mark.
     pub fn new(name: impl Into<EcoString>, text: impl Into<String>) -> Source {
         let mut text = text.into();
         if text.starts_with('\u{feff}') {
@@ -26,31 +26,31 @@ impl Source {
         Source { name: name.into(), text: Arc::new(text), lenient: false }
     }
 
-    /// The same text, in which what has no meaning any more is accepted if `lenient` says so, with a warning.
+    /// Sets the treatment of obsolete keys: if `lenient`, they only cause warnings.
     #[must_use]
     pub fn leniently(self, lenient: bool) -> Source {
         Source { lenient, ..self }
     }
 
-    /// Whether what has no meaning any more is accepted in it.
+    /// Returns true if obsolete keys only cause warnings.
     pub fn is_lenient(&self) -> bool {
         self.lenient
     }
 
-    /// Whether the name says that the text is JSON.
+    /// Returns true if the name ends in `.json`.
     pub(crate) fn is_json(&self) -> bool {
         self.name.ends_with(".json")
     }
 }
 
-/// A place as people and editors count it.
+/// A position in the form that people and editors use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The name of the text.
+    /// Name of the source.
     pub file: EcoString,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: u32,
 }
 
@@ -60,47 +60,47 @@ impl std::fmt::Display for Location {
     }
 }
 
-/// The texts of one compilation: those that were given and those that they include.
+/// Source texts of a compilation: the given ones and their includes.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     sources: Vec<Source>,
-    /// Where literal secrets stand; never shown.
+    /// Positions of literal secrets, which are never shown.
     pub(crate) secrets: Vec<Span>,
-    /// True if a text that belongs to the compilation could not be read.
+    /// True if a text of the compilation could not be read.
     pub(crate) is_incomplete: bool,
 }
 
 impl Sources {
-    /// No texts.
+    /// Creates an empty collection.
     pub fn new() -> Sources {
         Sources::default()
     }
 
-    /// Adds a text.
+    /// Adds a source.
     ///
     /// # Panics
-    /// When there are more than 65,535.
+    /// If there are more than 65,535 sources.
     pub fn add(&mut self, source: Source) -> SourceId {
         let id = u16::try_from(self.sources.len()).expect("a compilation has at most 65,535 sources");
         self.sources.push(source);
         SourceId(id)
     }
 
-    /// Notes that a text could not be read, so that names which it may declare are not reported as missing.
+    /// Records that a text could not be read. Names that it may declare are then not reported as missing.
     pub fn mark_incomplete(&mut self) {
         self.is_incomplete = true;
     }
 
-    /// The text of an id.
+    /// Returns the source with this id.
     ///
     /// # Panics
-    /// When the id belongs to another compilation.
+    /// If the id belongs to another compilation.
     pub fn get(&self, id: SourceId) -> &Source {
         &self.sources[usize::from(id.0)]
     }
 
-    /// The texts of the scalars in which secrets are written, as they are written. After a compilation
-    /// without problems those that it came upon, and otherwise rather too many than too few.
+    /// Returns the literal secrets as written. After a successful compilation these are the secrets that it
+    /// evaluated, otherwise all possible ones.
     pub fn secret_texts(&self) -> Vec<&str> {
         let text = |span: &Span| {
             let text = &self.sources.get(usize::from(span.source.0))?.text;
@@ -109,22 +109,22 @@ impl Sources {
         self.secrets.iter().filter_map(text).collect()
     }
 
-    /// How many there are.
+    /// Returns the number of sources.
     pub fn len(&self) -> usize {
         self.sources.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no sources.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// The ids of all texts, in order.
+    /// Returns the ids of all sources, in order.
     pub fn ids(&self) -> impl Iterator<Item = SourceId> + use<> {
         (0..u16::try_from(self.sources.len()).unwrap_or(u16::MAX)).map(SourceId)
     }
 
-    /// Where a span starts.
+    /// Returns the start of a span.
     pub fn locate(&self, span: Span) -> Location {
         let source = self.get(span.source);
         let (line_start, line) = line_of(&source.text, span.start as usize);
@@ -134,12 +134,12 @@ impl Sources {
     }
 }
 
-/// A number of bytes or resources as it is kept: texts have less than 4 GiB.
+/// Converts a number of bytes or resources. Texts are smaller than 4 GiB.
 pub(crate) fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// The largest boundary of characters that is not beyond `at`.
+/// Returns the largest character boundary that is not beyond `at`.
 pub(crate) fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -148,7 +148,7 @@ pub(crate) fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// Where the line of an offset starts, and its number from 1.
+/// Returns the start of the line at an offset, and its number from 1.
 pub(crate) fn line_of(text: &str, at: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..at.min(text.len())];
     let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |n| n + 1);

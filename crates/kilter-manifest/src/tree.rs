@@ -1,7 +1,7 @@
-//! A document as a flat tree of small nodes, each with its place.
+//! A document as a flat tree of small nodes, each with its position.
 //!
-//! Nodes are in the order of the text. A scalar whose text stands in the source as it is borrows
-//! it; others are texts of their own, which values made of them share. A node takes 20 bytes.
+//! Nodes have the order of the text. A scalar borrows its text from the source if possible. Otherwise it owns a text
+//! that values share. A node takes 20 bytes.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use rustc_hash::FxHashMap;
 use crate::diagnostic::Diagnostic;
 use crate::source::{Sources, small};
 
-/// How many levels aliases and merge keys may be nested.
+/// Maximum nesting of aliases and merge keys.
 const MAX_MERGES: u32 = 32;
 
-/// How many entries merge keys may add up to.
+/// Maximum number of entries from merge keys.
 const MAX_MERGED: u32 = 100_000;
 
-/// What a node is. Scalars are told apart by how they are written.
+/// Kind of a node. Scalars differ by their style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
@@ -32,24 +32,25 @@ pub(crate) enum Kind {
     Alias,
 }
 
-/// A part of a text, in 16 bytes: a manifest has seven or so for each resource.
+/// A part of a text. A manifest has about seven nodes for each resource.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: Kind,
-    /// Scalar: whether its text is one of its own. Mapping: whether it has a merge key.
+    /// Scalar: true if it owns its text. Mapping: true if it has a merge key.
     flag: bool,
-    /// How far it reaches beyond its text, or, where that is not in the source, its start.
+    /// Scalar: bytes after its text (a closing quote, for example). Collection: length of its opening token.
     more: u8,
     start: u32,
-    /// Scalar: where its text starts, or which of its own texts it is. Collection: how many children. Alias: what it stands for.
+    /// Scalar: start of its text, or index of its owned text. Collection: number of children. Alias: index of its
+    /// target.
     a: u32,
-    /// Scalar: where its text ends; one with a text of its own, and alias: where it ends. Collection: one past its last
+    /// Scalar: end of its text. Scalar with an owned text, and alias: its end. Collection: index after its last
     /// descendant; 0 while open.
     b: u32,
 }
 
 impl Node {
-    /// Where it ends in the source; of a collection, where what begins it ends.
+    /// Returns its end in the source; for a collection, the end of its opening token.
     fn end(&self) -> u32 {
         match self.kind {
             Kind::Sequence | Kind::Mapping => self.start + u32::from(self.more),
@@ -58,7 +59,7 @@ impl Node {
     }
 }
 
-/// All documents of one text.
+/// All documents of a text.
 pub(crate) struct Tree {
     pub(crate) source: SourceId,
     text: Arc<String>,
@@ -66,11 +67,11 @@ pub(crate) struct Tree {
     nodes: Vec<Node>,
     roots: Vec<u32>,
     merged: Cell<u32>,
-    /// Whether it was made of something else than a manifest.
+    /// True if the tree was converted from another format.
     is_literal: bool,
 }
 
-/// A node and the tree it is in. Never an alias: those are followed.
+/// A node with its tree. It is never an alias, because aliases are resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'t> {
     tree: &'t Tree,
@@ -91,7 +92,7 @@ impl Tree {
         View { tree: self, index: if node.kind == Kind::Alias { node.a } else { index } }
     }
 
-    /// The node after `index` and all below it.
+    /// Returns the next node after `index` and its descendants.
     fn next(&self, index: u32) -> u32 {
         let node = &self.nodes[index as usize];
         match node.kind {
@@ -100,13 +101,13 @@ impl Tree {
         }
     }
 
-    /// Whether its values are what they are, nothing in them an expression: it is a list of resources as
-    /// `kilter get --format json` prints it, or was made of something else than a manifest.
+    /// Returns true if the values contain no expressions: a list in the format of `kilter get --format json`, or a
+    /// tree converted from another format.
     pub(crate) fn is_literal(&self) -> bool {
         self.is_literal || self.roots().next().is_some_and(|root| root.kind() == Kind::Sequence)
     }
 
-    /// Resources with what is said of each: the entries below `resources`, or the elements of an export.
+    /// Returns resources with their bodies: the entries below `resources`, or the elements of an export.
     pub(crate) fn resources(&self) -> impl Iterator<Item = (View<'_>, View<'_>)> {
         let sections = self.roots().filter_map(|root| root.get("resources")).filter(|view| view.is_mapping());
         let exported = self.roots().flat_map(View::elements);
@@ -114,12 +115,12 @@ impl Tree {
         sections.flat_map(View::entries).chain(exported)
     }
 
-    /// Whether merge keys added up to more than anybody writes.
+    /// Returns true if merge keys exceeded the limit.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.merged.get() >= MAX_MERGED
     }
 
-    /// Calls `see` with every pair of a mapping in the text.
+    /// Calls `see` with each key-value pair in the text.
     pub(crate) fn pairs<'t>(&'t self, see: &mut dyn FnMut(View<'t>, View<'t>)) {
         for index in 0..self.nodes.len() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
@@ -133,12 +134,12 @@ impl Tree {
 }
 
 impl<'t> View<'t> {
-    /// Which node of its tree it is.
+    /// Returns its index in the tree.
     pub(crate) fn index(self) -> u32 {
         self.index
     }
 
-    /// Another node of the same tree.
+    /// Returns another node of the same tree.
     pub(crate) fn of_same_tree(self, index: u32) -> View<'t> {
         View { tree: self.tree, index }
     }
@@ -159,15 +160,15 @@ impl<'t> View<'t> {
         self.kind() == Kind::Mapping
     }
 
-    /// Whether nothing was written, or `null`.
+    /// Returns true if the value is missing or `null`.
     pub(crate) fn is_null(self) -> bool {
         let node = self.node();
-        // Most are longer than any of these.
+        // Most scalars are longer than these words.
         let is_short = node.flag || node.b - node.a <= 4;
         node.kind == Kind::Plain && is_short && matches!(self.text(), "~" | "null" | "Null" | "NULL" | "")
     }
 
-    /// The text of a scalar, empty for collections.
+    /// Returns the text of a scalar; empty for collections.
     #[inline]
     pub(crate) fn text(self) -> &'t str {
         let node = self.node();
@@ -178,7 +179,7 @@ impl<'t> View<'t> {
         }
     }
 
-    /// The text of a scalar as a value: one of its own is shared, not copied.
+    /// Returns the text of a scalar as a value. An owned text is shared, not copied.
     #[inline]
     pub(crate) fn text_value(self) -> Value {
         let node = self.node();
@@ -189,7 +190,7 @@ impl<'t> View<'t> {
         }
     }
 
-    /// The text of a scalar as it is written, quotes included.
+    /// Returns the text of a scalar as written, with quotes.
     pub(crate) fn written(self) -> &'t str {
         let node = self.node();
         &self.tree.text[node.start as usize..node.end() as usize]
@@ -200,7 +201,7 @@ impl<'t> View<'t> {
         Span::new(self.tree.source, node.start, node.end())
     }
 
-    /// How many elements or entries there are, merged ones not counted.
+    /// Returns the number of elements or entries, without merged ones.
     pub(crate) fn count(self) -> usize {
         match self.kind() {
             Kind::Sequence | Kind::Mapping => self.node().a as usize,
@@ -212,7 +213,7 @@ impl<'t> View<'t> {
         self.tree
     }
 
-    /// The elements of a sequence; none of anything else.
+    /// Returns the elements of a sequence; none for other nodes.
     pub(crate) fn elements(self) -> impl Iterator<Item = View<'t>> {
         let end = if self.kind() == Kind::Sequence { self.node().b } else { 0 };
         let mut at = self.index + 1;
@@ -225,7 +226,7 @@ impl<'t> View<'t> {
         })
     }
 
-    /// The entries of a mapping as written, merge keys included; none of anything else.
+    /// Returns the entries of a mapping as written, with merge keys; none for other nodes.
     fn own_entries(self) -> impl Iterator<Item = (View<'t>, View<'t>)> {
         let end = if self.is_mapping() { self.node().b } else { 0 };
         let mut at = self.index + 1;
@@ -239,7 +240,7 @@ impl<'t> View<'t> {
         })
     }
 
-    /// The entries of a mapping, what merge keys bring in last; none of anything else.
+    /// Returns the entries of a mapping, those from merge keys last; none for other nodes.
     pub(crate) fn entries(self) -> impl Iterator<Item = (View<'t>, View<'t>)> {
         let merges = self.is_mapping() && self.node().flag;
         let merged = if merges { self.merged() } else { Vec::new() };
@@ -247,7 +248,7 @@ impl<'t> View<'t> {
         own.into_iter().flatten().chain(merged)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(self, key: &str) -> Option<View<'t>> {
         self.entries().find(|(name, _)| name.text() == key).map(|(_, value)| value)
     }
@@ -299,7 +300,7 @@ impl<'t> View<'t> {
     }
 }
 
-/// Builds a tree from the events of a parser.
+/// Builds a tree from parser events.
 pub(crate) struct Builder {
     tree: Tree,
     open: Vec<u32>,
@@ -310,7 +311,7 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new(source: SourceId, sources: &Sources) -> Builder {
         let text = Arc::clone(&sources.get(source).text);
-        // A manifest has a node for every 16 bytes or so; what is not needed is never touched.
+        // A manifest has about one node per 16 bytes. Unused capacity is never touched.
         let nodes = Vec::with_capacity(text.len() / 16 + 8);
         let tree =
             Tree { source, text, texts: Vec::new(), nodes, roots: Vec::new(), merged: Cell::new(0), is_literal: false };
@@ -325,7 +326,7 @@ impl Builder {
         self.problems.push(problem);
     }
 
-    /// Forgets what belongs to one document only.
+    /// Resets the state of a document.
     pub(crate) fn start_document(&mut self) {
         self.anchors.clear();
     }
@@ -340,7 +341,7 @@ impl Builder {
         self.push(Node { kind, flag: false, more, start: small(at.0), a, b }, anchor);
     }
 
-    /// Adds a scalar whose text is not in the source as it is.
+    /// Adds a scalar that owns its text.
     pub(crate) fn owned(&mut self, kind: Kind, at: (usize, usize), text: &str, anchor: usize) {
         let a = small(self.tree.texts.len());
         self.tree.texts.push(text.into());
@@ -360,7 +361,7 @@ impl Builder {
         self.push(node, 0);
     }
 
-    /// Adds nothing, in the place of something that is wrong.
+    /// Adds a null value in place of an invalid one.
     pub(crate) fn null(&mut self, at: (usize, usize)) {
         self.borrowed(Kind::Plain, at, (at.0, at.0), 0);
     }
@@ -397,7 +398,7 @@ impl Builder {
         }
     }
 
-    /// Holds the keys of a mapping against each other; marks it if it has a merge key.
+    /// Reports duplicate keys in a mapping, and marks the mapping if it has a merge key.
     fn check_keys(&mut self, index: u32) {
         let mapping = View { tree: &self.tree, index };
         let mut problems = Vec::new();
@@ -423,15 +424,15 @@ impl Builder {
         }
         self.tree.nodes[index as usize].flag = merges;
         for problem in problems {
-            // `{{ x }}` is a mapping as a key of a mapping as a key: one mistake.
+            // `{{ x }}` is a mapping that is a key of a mapping that is a key. Report it once.
             let within = |inner: &Diagnostic| inner.message == problem.message && inner.span >= problem.span;
             self.problems.pop_if(|inner| within(inner));
             self.problems.push(problem);
         }
     }
 
-    /// The tree; empty if the text could not be read to its end, since half of a manifest would
-    /// seem to lack what comes later.
+    /// Returns the tree. It is empty if the text could not be read completely, because a partial manifest would
+    /// cause reports of missing names.
     pub(crate) fn finish(mut self, complete: bool) -> (Tree, Vec<Diagnostic>) {
         if !complete {
             self.tree.nodes.clear();
@@ -442,19 +443,19 @@ impl Builder {
 }
 
 impl Builder {
-    /// The tree of what is no manifest: its values are what they are.
+    /// Returns the tree of a converted text, whose values contain no expressions.
     pub(crate) fn finish_literal(mut self) -> (Tree, Vec<Diagnostic>) {
         self.tree.is_literal = true;
         self.finish(true)
     }
 }
 
-/// The problem of a key that is there already.
+/// Creates the problem of a duplicate key.
 pub(crate) fn twice(key: &str, at: Span, first: Span) -> Diagnostic {
     Diagnostic::new(ecow::eco_format!("`{key}` is written twice")).at(at).also(first, "first written here")
 }
 
-/// Keys that were seen: few are compared one by one, many are hashed.
+/// Keys seen so far: a list if there are few, a hash map if there are many.
 enum Keys<'t> {
     Few(Vec<View<'t>>),
     Many(FxHashMap<&'t str, View<'t>>),
@@ -468,7 +469,7 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// The first of the same text, if there is one.
+    /// Adds a key. Returns the first key with the same text, if there is one.
     fn insert(&mut self, key: View<'t>) -> Option<View<'t>> {
         match self {
             Keys::Few(keys) => {

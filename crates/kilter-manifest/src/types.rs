@@ -1,4 +1,4 @@
-//! The types that a manifest names, each looked up once.
+//! Types that a manifest names, each looked up once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,22 +10,22 @@ use rustc_hash::FxHashMap;
 use crate::compile::Schemas;
 use crate::composite::{Composite, Composites};
 
-/// A type that the manifest names, with what is asked of its schema for each resource.
+/// A type that the manifest names, with precomputed parts of its schema.
 pub(crate) struct Type<'t> {
     pub(crate) name: TypeName,
-    /// None for a type that there is not.
+    /// None for an unknown type.
     pub(crate) schema: Option<&'t TypeSchema>,
-    /// What its resources stand for, when that is others.
+    /// Definition of a composite type.
     pub(crate) composite: Option<&'t Composite<'t>>,
-    /// The attribute that names a resource.
+    /// Index of the attribute that names a resource.
     pub(crate) namevar: Option<usize>,
-    /// Attributes that are set when nothing is said of them.
+    /// Indexes of the attributes with a default.
     pub(crate) defaults: Vec<usize>,
-    /// Attributes that must be given.
+    /// Indexes of the required attributes.
     pub(crate) required: Vec<usize>,
 }
 
-/// Types by name and provider; none where there is no such provider.
+/// Types by name and provider; none for an unknown provider.
 type Named<'t> = FxHashMap<(EcoString, EcoString), Option<Rc<Type<'t>>>>;
 
 pub(crate) struct Types<'t> {
@@ -34,7 +34,7 @@ pub(crate) struct Types<'t> {
     types: Vec<Type<'t>>,
     ids: FxHashMap<EcoString, u32>,
     last: u32,
-    /// Types as those providers have them that resources name.
+    /// Types as defined by the providers that resources name.
     named: RefCell<Named<'t>>,
 }
 
@@ -47,9 +47,9 @@ impl<'t> Types<'t> {
         &self.types[id as usize]
     }
 
-    /// The id of a type, whether there is such a type or not.
+    /// Returns the id of a type, known or unknown.
     pub(crate) fn id(&mut self, name: &str) -> u32 {
-        // Resources of one type mostly stand together.
+        // Resources of the same type are mostly adjacent.
         if self.types.get(self.last as usize).is_some_and(|last| last.name == *name) {
             return self.last;
         }
@@ -68,7 +68,7 @@ impl<'t> Types<'t> {
         id
     }
 
-    /// The id of a type that was named before.
+    /// Returns the id of a type that has already been named.
     pub(crate) fn known(&self, name: &str) -> Option<u32> {
         if self.types.get(self.last as usize).is_some_and(|last| last.name == *name) {
             return Some(self.last);
@@ -76,7 +76,7 @@ impl<'t> Types<'t> {
         self.ids.get(name).copied()
     }
 
-    /// A type as a provider has it that a resource names, if there is one.
+    /// Returns a type as defined by the provider that a resource names, if there is one.
     pub(crate) fn of_provider(&self, type_: &Type<'t>, provider: &str) -> Option<Rc<Type<'t>>> {
         if type_.composite.is_some() {
             return None;
@@ -95,7 +95,7 @@ impl<'t> Types<'t> {
         names
     }
 
-    /// Whether there is a type of this name, named before or not.
+    /// Returns true if a type has this name.
     pub(crate) fn exists(&self, name: &str) -> bool {
         self.composites.get(name).is_some() || self.schemas.schema(name).is_some()
     }

@@ -1,4 +1,4 @@
-//! From nodes to values, guided by the data type that is wanted.
+//! Converts nodes to values of the expected data type.
 
 mod names;
 
@@ -17,43 +17,43 @@ use crate::scalar;
 use crate::secrets::SecretSource;
 use crate::tree::{Kind, View};
 
-/// How deep values may be nested, aliases followed.
+/// Maximum nesting of values, with aliases expanded.
 const MAX_DEPTH: u32 = 100;
 
 static ANY: DataType = DataType::Any;
 
-/// What a node became.
+/// Result of a conversion.
 pub(crate) enum Built {
     Value(Value),
-    /// Its value is known when other resources have run.
+    /// The value is known only after other resources have run.
     Deferred(Template),
-    /// It has not been looked into, since its resource is left out.
+    /// Not evaluated, because the resource is left out.
     Skipped,
-    /// It is wrong, which has been reported.
+    /// Invalid. The problem has been reported.
     Broken,
 }
 
-/// Makes values of nodes.
+/// Converts nodes to values.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'e, 't> {
     environment: &'e Environment<'t>,
-    /// The resources whose outputs may be asked for; none where none may.
+    /// Resources whose outputs may be used; none if outputs are not allowed.
     index: Option<&'e Index<'t>>,
-    /// The resource that asks.
+    /// Number of the resource that contains the value.
     asker: u32,
-    /// Whether expressions are evaluated and secrets fetched.
+    /// True if expressions are evaluated and secrets fetched.
     evaluate: bool,
-    /// Whether not all resources are known yet: outputs are not held against them.
+    /// True while not all resources are known. References to outputs are checked later.
     is_early: bool,
-    /// The attribute that the values are of; none where they are of none, and no outputs are taken.
+    /// Attribute that contains the values; none outside of attributes, where outputs are not allowed.
     attribute: Option<&'e str>,
-    /// Whether the type that is wanted here is one of several that may be.
+    /// True if the expected type is one of several alternatives.
     is_guess: bool,
     depth: u32,
 }
 
 impl<'e, 't> Values<'e, 't> {
-    /// Makes values that hold no outputs of resources.
+    /// Creates a converter for values without outputs.
     pub(crate) fn new(environment: &'e Environment<'t>) -> Values<'e, 't> {
         Values {
             environment,
@@ -67,7 +67,7 @@ impl<'e, 't> Values<'e, 't> {
         }
     }
 
-    /// Makes values of the attributes of one resource.
+    /// Creates a converter for the attributes of a resource.
     pub(crate) fn of_resource(
         environment: &'e Environment<'t>,
         index: &'e Index<'t>,
@@ -77,12 +77,12 @@ impl<'e, 't> Values<'e, 't> {
         Values { index: Some(index), asker, evaluate, ..Values::new(environment) }
     }
 
-    /// Makes values of the attributes of a composite resource, before it is known what others there are.
+    /// Creates a converter for the attributes of a composite resource, before all resources are known.
     pub(crate) fn early(environment: &'e Environment<'t>, index: &'e Index<'t>) -> Values<'e, 't> {
         Values { index: Some(index), is_early: true, ..Values::new(environment) }
     }
 
-    /// The same for one attribute.
+    /// Returns a converter for a single attribute.
     pub(crate) fn of_attribute<'a>(&self, attribute: &'a str) -> Values<'a, 't>
     where
         'e: 'a,
@@ -105,7 +105,8 @@ impl<'e, 't> Values<'e, 't> {
                 self.scalar(view, wanted)
             }
         };
-        // What is sent may be any value of the type: which parts of it are secrets is not known before it is there.
+        // An output may be any value of the type, and its secret parts are unknown before the run. So the complete
+        // value counts as sensitive.
         let is_open = matches!(built, Built::Deferred(_)) && wanted.may_hold_secrets();
         if sealed || is_open { built.sealed() } else { built }
     }
@@ -229,7 +230,7 @@ impl<'e, 't> Values<'e, 't> {
         }
     }
 
-    /// The bytes below `base64`.
+    /// Decodes the bytes below `base64`.
     fn bytes(&self, view: View<'t>, wanted: &DataType) -> Built {
         if !self.evaluate {
             return Built::Skipped;
@@ -240,12 +241,12 @@ impl<'e, 't> Values<'e, 't> {
             self.environment.report(Diagnostic::new("the text below `base64` is none").at(view.span()).hint(hint));
             return Built::Broken;
         };
-        // Bytes that are text are a text wherever one is taken.
+        // Bytes that are valid text become a text if the type accepts texts.
         let value = Value::from_bytes(&bytes);
         Built::Value(if accepts(wanted, &value) { value } else { Value::Binary(bytes.into()) })
     }
 
-    /// The value below `sensitive`.
+    /// Converts the value below `sensitive`.
     fn sensitive(&self, view: View<'t>, wanted: &DataType) -> Built {
         if view.is_scalar() && !view.is_null() {
             self.environment.hide(view.span());
@@ -316,7 +317,7 @@ impl<'e, 't> Values<'e, 't> {
     }
 }
 
-/// Files and the output of commands mostly end in a line break that is not meant.
+/// Removes the final line break of a file or of the output of a command.
 fn trimmed(value: Value, source: &SecretSource) -> Value {
     match (value.unwrap_sensitive(), source) {
         (Value::String(text), SecretSource::File(_) | SecretSource::Command(_)) if text.ends_with('\n') => {
@@ -376,7 +377,7 @@ fn accepts(wanted: &DataType, value: &Value) -> bool {
     wanted.check(value).is_ok()
 }
 
-/// Whether bytes that are no text can be a value of the type.
+/// Returns true if bytes that are not text can be a value of the type.
 fn takes_bytes(wanted: &DataType) -> bool {
     match &*wanted.open() {
         DataType::Any | DataType::RichData | DataType::Binary => true,
@@ -385,7 +386,7 @@ fn takes_bytes(wanted: &DataType) -> bool {
     }
 }
 
-/// The value that a text stands for where one is wanted that documents have no form for.
+/// Parses a text as a value of a type that has no form of its own in YAML.
 fn read_as(wanted: &DataType, text: &str) -> Option<Value> {
     match wanted {
         DataType::Timestamp(..)
@@ -398,7 +399,7 @@ fn read_as(wanted: &DataType, text: &str) -> Option<Value> {
     }
 }
 
-/// The type of an element of a list.
+/// Returns the type of a list element.
 fn element(wanted: &DataType, index: usize) -> Cow<'_, DataType> {
     let inside = |open: &DataType| match open {
         DataType::Array(of, ..) => (**of).clone(),
@@ -419,7 +420,7 @@ fn element(wanted: &DataType, index: usize) -> Cow<'_, DataType> {
     }
 }
 
-/// The type of an entry of a hash.
+/// Returns the type of a hash entry.
 fn entry<'d>(wanted: &'d DataType, key: &str) -> Cow<'d, DataType> {
     let field = |fields: &[Field]| fields.iter().find(|field| field.name == key).map(|field| field.data_type.clone());
     let inside = |open: &DataType| match open {

@@ -1,4 +1,4 @@
-//! From YAML or JSON text to a tree. The only module that knows the parser.
+//! Parses YAML or JSON to a tree. No other module uses the parser library.
 
 use ecow::{EcoString, eco_format};
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span as Range};
@@ -12,21 +12,20 @@ use crate::puppet;
 use crate::source::Sources;
 use crate::tree::{Builder, Kind, Tree};
 
-/// How many bytes a text may have: places are counted in 32 bits, and manifests are written by hand
-/// or by programs that can write several.
+/// Maximum size of a text in bytes. Positions have 32 bits. Programs that need more can write several manifests.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The documents of a text, what is wrong with it, and whether all of it could be read.
+/// Documents of a text, problems, and a flag that is false if a part could not be read.
 pub(crate) struct Parsed {
     pub(crate) tree: Tree,
     pub(crate) problems: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
-    /// What graphs call things.
+    /// Terms of mgmt graphs.
     pub(crate) terms: Terms,
     pub(crate) complete: bool,
 }
 
-/// Parses one text, of whichever kind it is, to the tree of a manifest.
+/// Parses a text in any supported format to the tree of a manifest.
 pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
     let parsed = parse_text(id, sources);
     if !parsed.complete {
@@ -43,7 +42,7 @@ pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
     Parsed { tree, problems: [parsed.problems, problems].concat(), warnings, terms, complete: true }
 }
 
-/// Parses one text as it is.
+/// Parses a text without conversion to a manifest.
 pub(crate) fn parse_text(id: SourceId, sources: &Sources) -> Parsed {
     let source = sources.get(id);
     let mut builder = Builder::new(id, sources);
@@ -60,7 +59,7 @@ pub(crate) fn parse_text(id: SourceId, sources: &Sources) -> Parsed {
                 builder.report(Diagnostic::new(problem.message).at(at).hint_if(problem.hint));
                 return finish(builder, false);
             }
-            // Flow mappings of YAML look like JSON at first.
+            // A YAML flow mapping can look like JSON at its start.
             Err(_) => builder = Builder::new(id, sources),
         }
     }
@@ -102,7 +101,7 @@ fn events(text: &str, builder: &mut Builder) -> Result<(), ScanError> {
             }
             Event::Scalar(value, style, anchor, ref tag) => {
                 if tag.as_ref().is_some_and(|tag| is_binary(tag)) {
-                    // What YAML has a tag for has a key in manifests.
+                    // Manifests use a key in place of this YAML tag.
                     builder.start(Kind::Mapping, at, anchor);
                     builder.owned(Kind::Double, at, "base64", 0);
                     builder.owned(Kind::Double, at, &value, 0);
@@ -128,7 +127,7 @@ fn events(text: &str, builder: &mut Builder) -> Result<(), ScanError> {
     Ok(())
 }
 
-/// Where `part` starts within `text`, if it is a slice of it.
+/// Returns the start of `part` within `text`, if it is a slice of it.
 fn offset(part: &str, text: &str) -> Option<usize> {
     let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     (start + part.len() <= text.len()).then_some(start)
@@ -150,7 +149,7 @@ fn kind_of(style: ScalarStyle) -> Kind {
     }
 }
 
-/// Whether it is the tag `!!binary` (yaml.org/type/binary), which the core schema lacks.
+/// Returns true for the tag `!!binary` (yaml.org/type/binary), which is not part of the core schema.
 fn is_binary(tag: &granit_parser::Tag) -> bool {
     tag.suffix_in_namespace("tag:yaml.org,2002:").is_some_and(|name| name == "binary")
 }
@@ -165,7 +164,7 @@ fn check_tag(tag: &granit_parser::Tag, at: (usize, usize), builder: &mut Builder
     }
 }
 
-/// The parser's error in words that say what to do.
+/// Translates an error of the parser to a helpful message.
 fn explained(error: &ScanError, text: &str, builder: &Builder) -> Diagnostic {
     let mut at = crate::source::floor(text, error.marker().byte_offset().unwrap_or(0));
     let tab = format!("{:?}", error.kind()).contains("Tab") || text[at..].starts_with('\t');
@@ -204,8 +203,8 @@ mod tests {
     use crate::source::Source;
     use crate::tree::View;
 
-    /// The tree in one line: kinds, texts and places, but for those of sequences and of nothing,
-    /// which the parser counts in its own way.
+    /// Prints the tree on one line: kinds, texts and positions. Omits the positions of sequences and nulls, which
+    /// the parser defines differently.
     fn shown(view: View<'_>, text: &mut String) {
         let (kind, start) = (view.kind(), view.span().start);
         match kind {
@@ -236,7 +235,7 @@ mod tests {
         text
     }
 
-    /// Whether the fast way took the text; panics if the parser sees another tree.
+    /// Returns true if the fast parser accepts the text. Panics if the full parser returns another tree.
     fn compare(text: &str) -> bool {
         let mut sources = Sources::new();
         let id = sources.add(Source::new("x.yaml", text));
@@ -359,7 +358,7 @@ mod tests {
         let mut taken = 0;
         for _ in 0..60_000 {
             let mut text: Vec<char> = COMMON.chars().collect();
-            // A window of whole lines, so that most of it stays readable.
+            // A window of complete lines, so that most of the text stays valid.
             let lines: Vec<usize> =
                 text.iter().enumerate().filter(|(_, c)| **c == '\n').map(|(at, _)| at + 1).collect();
             let from = random(lines.len());

@@ -7,13 +7,13 @@ use super::emit::{Lowered, Piece};
 use super::fields::Fields;
 use crate::diagnostic::Diagnostic;
 
-/// Where commands run that have no directory.
+/// Working directory of commands without one.
 const ROOT: &str = "/";
 
-/// A command as a list of words: split at white space, quotes and all, or handed to a shell.
+/// Returns a command as a list of words: split at white space, or passed to a shell.
 fn command(fields: &Fields, prefix: &str) -> Option<(Vec<Piece>, Span)> {
     let given = fields.text(&format!("{prefix}cmd"));
-    // The name is the command unless that is given.
+    // The name of the resource is the default command.
     let (text, at) = given.or(prefix.is_empty().then_some((&fields.title, fields.at)))?;
     let word = |word: &str| Piece::Text(word.into(), at);
     let words: Vec<Piece> = match fields.text(&format!("{prefix}shell")) {
@@ -23,7 +23,7 @@ fn command(fields: &Fields, prefix: &str) -> Option<(Vec<Piece>, Span)> {
     (!words.is_empty()).then_some((words, at))
 }
 
-/// A command beside the main one: with a mapping of what it does not have in common with that, if there is anything.
+/// Returns a secondary command, with a mapping of its differences from the main command, if there are any.
 fn other(fields: &Fields, prefix: &str, mut more: Vec<(&'static str, Piece)>) -> Option<(Piece, Span)> {
     let (words, at) = command(fields, prefix)?;
     let words = Piece::List(words, at);
@@ -44,14 +44,14 @@ fn mapping(entries: Vec<(&'static str, Piece)>, at: Span) -> Piece {
     Piece::Mapping(entries.collect(), at)
 }
 
-/// What `ifcmd` must not print, to the last line break.
+/// Returns the output that `ifcmd` must not print, compared exactly.
 fn unequal(fields: &Fields) -> Vec<(&'static str, Piece)> {
     let fields = given(fields, [("ifequals", "not_output"), ("ifequals_stdout", "not_stdout")]);
     let exact = fields.first().map(|(_, text)| ("exact", Piece::Plain("true".into(), text.span())));
     fields.into_iter().chain(exact).collect()
 }
 
-/// The texts that are given, the empty one too, by what they are called here.
+/// Returns the given texts, including empty ones, by their attribute names in kilter.
 fn given<const COUNT: usize>(fields: &Fields, names: [(&str, &'static str); COUNT]) -> Vec<(&'static str, Piece)> {
     let given = names.into_iter().filter_map(|(name, key)| Some((key, fields.get(name)?.0.clone())));
     given.collect()
@@ -89,7 +89,7 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
         let at = first.span();
         lowered.push("fallback", at, mapping(sent, at));
     }
-    // The metaparameter is the only limit that mgmt has, and its guards are asked before a command, not behind it.
+    // The metaparameter is mgmt's only timeout, and mgmt runs its guards before a command only.
     lowered.imply("timeout", "0");
     lowered.imply("logoutput", "true");
     lowered.imply("verify", "false");

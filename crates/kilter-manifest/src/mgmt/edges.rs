@@ -41,7 +41,7 @@ impl Reader {
             return self.report(problem.hint("take it out"));
         }
         let receiver = &self.resources[second];
-        // mgmt notifies those only that do something about it.
+        // mgmt notifies only resources that react.
         let refreshes = notify && kinds::find(receiver.kind).is_some_and(|kind| kind.refreshes);
         let reference = receiver.reference.clone();
         let is_there = !receiver.is_broken;
@@ -50,7 +50,7 @@ impl Reader {
             self.unmoved.entry(second).or_insert(at);
         }
         if is_there && refreshes && self.resources[second].kind == "svc" {
-            // mgmt reloads a unit that can reload, and restarts others.
+            // mgmt reloads a unit that supports it, and restarts other units.
             let service = &mut self.resources[second];
             if !service.attributes.iter().any(|attribute| attribute.name == "refresh") {
                 service.imply("refresh", "reload");
@@ -61,7 +61,7 @@ impl Reader {
         }
     }
 
-    /// The resource at an end of an edge.
+    /// Returns the resource at an end of an edge.
     fn end(&mut self, edge: View<'_>, which: &str) -> Option<usize> {
         let Some(end) = edge.get(which).filter(|end| end.is_mapping()) else {
             let at = edge.get(which).unwrap_or(edge).span();

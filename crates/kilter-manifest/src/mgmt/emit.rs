@@ -1,4 +1,4 @@
-//! The tree of a manifest, made of what was read of a graph.
+//! Builds the tree of a manifest from the parts of a graph.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
@@ -8,33 +8,33 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Sources;
 use crate::tree::{Builder, Kind, Tree, View};
 
-/// A value at a place.
+/// A value with its position.
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
-    /// A text, whatever it looks like.
+    /// A text, also if it looks like another type.
     Text(EcoString, Span),
-    /// What a plain scalar stands for: a number, a truth value.
+    /// A plain scalar: a number or a boolean.
     Plain(EcoString, Span),
     List(Vec<Piece>, Span),
     Mapping(Vec<(Piece, Piece)>, Span),
 }
 
 impl Piece {
-    /// A user or a group, which may be a number.
+    /// Returns a user or a group as a text or a number.
     pub(super) fn account(account: &EcoString, at: Span) -> Piece {
         let is_number = account.bytes().all(|byte| byte.is_ascii_digit());
         let piece = if is_number { Piece::Plain } else { Piece::Text };
         piece(account.clone(), at)
     }
 
-    /// Where it stands.
+    /// Returns its position.
     pub(super) fn span(&self) -> Span {
         match self {
             Piece::Text(_, at) | Piece::Plain(_, at) | Piece::List(_, at) | Piece::Mapping(_, at) => *at,
         }
     }
 
-    /// A value as it is written; none when aliases add up to more nodes than there are in `left`.
+    /// Copies a value; returns none if aliases expand to more than `left` nodes.
     pub(super) fn copy(view: View<'_>, left: &mut usize) -> Option<Piece> {
         *left = left.checked_sub(1)?;
         let at = view.span();
@@ -55,7 +55,7 @@ impl Piece {
     }
 }
 
-/// An attribute, or a metaparameter.
+/// An attribute or a metaparameter.
 #[derive(Clone, Debug)]
 pub(super) struct Attribute {
     pub(super) name: EcoString,
@@ -63,20 +63,20 @@ pub(super) struct Attribute {
     pub(super) value: Piece,
 }
 
-/// A resource of a graph as one of a manifest.
+/// A resource of a graph, converted to a resource of a manifest.
 #[derive(Clone, Debug)]
 pub(super) struct Lowered {
-    /// What it is in the graph.
+    /// Kind in the graph.
     pub(super) kind: &'static str,
     pub(super) title: EcoString,
-    /// What it is called here: `type[title]`.
+    /// Reference in the manifest: `type[title]`.
     pub(super) reference: EcoString,
     pub(super) at: Span,
     pub(super) attributes: Vec<Attribute>,
     pub(super) meta: Option<(Span, Vec<Attribute>)>,
-    /// Who comes after it, and whether that is refreshed.
+    /// References of the resources after it, with a flag that is true if an edge refreshes them.
     pub(super) followers: Vec<(EcoString, bool, Span)>,
-    /// Whether something about it was wrong.
+    /// True if a problem was reported for it.
     pub(super) is_broken: bool,
 }
 
@@ -92,7 +92,7 @@ impl Lowered {
         self.attributes.push(Attribute { name: name.into(), at, value });
     }
 
-    /// Declares it for all other machines, and for them alone if it `is_others`.
+    /// Exports the resource to all other machines. If `is_others`, it is not managed on this machine.
     pub(super) fn export(&mut self, is_others: bool) {
         let at = self.at;
         let everybody = Piece::List(vec![Piece::Text("*".into(), at)], at);
@@ -105,14 +105,14 @@ impl Lowered {
         meta.extend(said);
     }
 
-    /// Says something that nobody has written, at the place of its name.
+    /// Adds an attribute that the graph does not contain, at the position of the resource's name.
     pub(super) fn imply(&mut self, name: &str, value: &str) {
         let at = self.at;
         self.push(name, at, Piece::Plain(value.into(), at));
     }
 }
 
-/// The tree of these resources and of what is collected, and those resources that are in it twice.
+/// Returns the tree of the resources and of `collect`, and the duplicate resources.
 pub(super) fn tree(
     resources: &[Lowered],
     collected: &[(Span, &'static kinds::Kind)],
@@ -123,7 +123,7 @@ pub(super) fn tree(
     builder.start(Kind::Mapping, (0, 0), 0);
     builder.owned(Kind::Plain, (0, 0), "resources", 0);
     builder.start(Kind::Mapping, (0, 0), 0);
-    // What is wrong with one was told; what is wrong with the tree is left to whoever reads it.
+    // Problems of single resources have been reported. The compiler reports problems of the tree.
     for resource in resources.iter().filter(|resource| !resource.is_broken) {
         text(&mut builder, &resource.reference, resource.at);
         builder.start(Kind::Mapping, range(resource.at), 0);

@@ -1,4 +1,4 @@
-//! What is given of a resource, by the fields that its kind has.
+//! Reads the fields of a resource according to its kind.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Span;
@@ -9,43 +9,44 @@ use super::{Reader, is_list};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::tree::View;
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A text: a scalar as it is written, `0644` too.
+    /// A text: a scalar as written, also `0644`.
     Text,
     Truth,
     /// A whole number.
     Number,
     /// A list of texts.
     Texts,
-    /// A mapping of texts to texts.
+    /// A mapping from texts to texts.
     Words,
-    /// Whatever is written.
+    /// Any value.
     Any,
-    /// Something that kilter cannot do.
+    /// A field that kilter does not support.
     Unsupported,
-    /// A field that has had no effect for a long time. These values of it never had one; of an empty list, none had.
+    /// An obsolete field without effect. The listed values never had an effect; an empty list means that no value
+    /// had.
     Historical(&'static [&'static str]),
 }
 
-/// A field that is given.
+/// A given field.
 struct Field {
     name: &'static str,
     at: Span,
     value: Piece,
 }
 
-/// Those of one resource.
+/// Fields of a resource.
 pub(super) struct Fields {
-    /// What the resource is called.
+    /// Name of the resource.
     pub(super) title: EcoString,
     pub(super) at: Span,
     given: Vec<Field>,
 }
 
 impl Fields {
-    /// Reads them; those that are wrong are reported, and not there.
+    /// Reads the fields. Reports invalid fields and leaves them out.
     pub(super) fn read(reader: &mut Reader, kind: &Kind, title: &str, at: Span, body: View<'_>) -> Fields {
         let mut fields = Fields { title: title.into(), at, given: Vec::new() };
         for (key, value) in body.entries().filter(|(key, _)| !matches!(key.text(), "name" | "meta")) {
@@ -77,7 +78,7 @@ impl Fields {
         fields
     }
 
-    /// The field that a value is written behind.
+    /// Returns the name of the field with this value.
     pub(super) fn of(&self, value: Span) -> Option<&'static str> {
         self.given.iter().find(|field| field.value.span() == value).map(|field| field.name)
     }
@@ -86,12 +87,12 @@ impl Fields {
         self.given.iter().find(|field| field.name == name)
     }
 
-    /// A value and where its name stands.
+    /// Returns a value and the position of its name.
     pub(super) fn get(&self, name: &str) -> Option<(&Piece, Span)> {
         self.field(name).map(|field| (&field.value, field.at))
     }
 
-    /// A text that is not empty, and its place.
+    /// Returns a text that is not empty, and its position.
     pub(super) fn text(&self, name: &str) -> Option<(&EcoString, Span)> {
         match &self.field(name)?.value {
             Piece::Text(text, at) if !text.is_empty() => Some((text, *at)),
@@ -99,12 +100,12 @@ impl Fields {
         }
     }
 
-    /// Whether something is so; not, unless it is given.
+    /// Returns the value of a boolean field; false if it is not given.
     pub(super) fn is(&self, name: &str) -> bool {
         matches!(self.get(name), Some((Piece::Plain(truth, _), _)) if truth == "true")
     }
 
-    /// A list that is not empty.
+    /// Returns a list that is not empty.
     pub(super) fn texts(&self, name: &str) -> Option<(&Vec<Piece>, Span)> {
         match &self.field(name)?.value {
             Piece::List(texts, at) if !texts.is_empty() => Some((texts, *at)),
@@ -113,7 +114,7 @@ impl Fields {
     }
 }
 
-/// Whether a field is given as if it were not.
+/// Returns true if the value of a field is its zero value.
 fn is_nothing(value: View<'_>) -> bool {
     let is_zero = matches!(value.text(), "" | "0" | "false");
     value.is_null() || value.is_scalar() && is_zero || !value.is_scalar() && value.count() == 0
@@ -150,7 +151,7 @@ fn piece(shape: Shape, value: View<'_>, left: &mut usize) -> Result<Piece, &'sta
     }
 }
 
-/// The truth values of YAML 1.1, which mgmt reads.
+/// Parses a boolean of YAML 1.1, which mgmt uses.
 pub(super) fn truth(text: &str) -> Option<bool> {
     match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
@@ -159,7 +160,7 @@ pub(super) fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// The whole numbers of YAML 1.1: one with a zero in front is octal.
+/// Parses a whole number of YAML 1.1. A leading zero means octal.
 fn number(text: &str) -> Option<i64> {
     let text = text.replace('_', "");
     let (sign, digits) = match text.strip_prefix('-') {

@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::kinds::{STATES, copy, word};
 use crate::diagnostic::Diagnostic;
 
-/// A path as it is here: a directory is none by its last letter.
+/// Returns a path without trailing slashes, which mark directories in mgmt.
 pub(super) fn without_slash(path: &str) -> EcoString {
     match path.trim_end_matches('/') {
         "" => "/".into(),
@@ -17,10 +17,10 @@ pub(super) fn without_slash(path: &str) -> EcoString {
     }
 }
 
-/// The path of a file: its name, unless the whole or a part of it is given.
+/// Returns the path of a file: its name, unless a path or a part of it is given.
 fn path(fields: &Fields) -> (EcoString, Span) {
     let (path, mut at) = fields.text("path").map_or((&fields.title, fields.at), |(path, at)| (path, at));
-    // The last part keeps its slash, which says what it is.
+    // The last component keeps its slash, which marks a directory.
     let start = without_slash(path).rfind('/').map_or(0, |slash| slash + 1);
     let (directory, base) = path.split_at(start);
     let mut part = |name: &str, otherwise: &str| match fields.text(name) {
@@ -77,7 +77,7 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
     }
 }
 
-/// Where what is in a file comes from.
+/// Adds the content, source or fragments of a file.
 fn contents(fields: &Fields, is_link: bool, is_directory: bool, is_absent: bool, lowered: &mut Lowered) {
     copy(fields, "content", lowered, "content");
     if let Some((fragments, at)) = fields.texts("fragments") {
@@ -94,7 +94,7 @@ fn contents(fields: &Fields, is_link: bool, is_directory: bool, is_absent: bool,
             }
         }
     } else if fields.is("recurse") && is_directory {
-        // What it means without a source depends on which way it goes.
+        // The meaning of a missing source depends on the state.
         match is_absent {
             false => lowered.imply("parents", "true"),
             true if fields.get("force").is_none() => lowered.imply("force", "true"),

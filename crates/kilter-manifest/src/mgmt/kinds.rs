@@ -1,4 +1,4 @@
-//! What each kind of mgmt is here.
+//! Translation of mgmt's kinds to types.
 
 use ecow::eco_format;
 
@@ -12,16 +12,16 @@ use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
 /// A kind of mgmt.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// Its type here.
+    /// Type in kilter.
     pub(super) type_name: &'static str,
     pub(super) fields: &'static [(&'static str, Shape)],
-    /// Whether it does something when it is notified.
+    /// True if a notification has an effect.
     pub(super) refreshes: bool,
-    /// Adds what is given to the resource that it is here.
+    /// Adds the given fields to the resource.
     pub(super) lower: fn(&mut Reader, &Fields, &mut Lowered),
 }
 
-/// Kinds of mgmt that have no type here yet.
+/// Kinds of mgmt without a type in kilter.
 pub(super) const LATER: [&str; 42] = [
     "augeas",
     "aws:ec2",
@@ -216,17 +216,17 @@ const USER: &[(&str, Shape)] = &[
     ("allowduplicateuid", Truth),
 ];
 
-/// The kind of a name.
+/// Returns the kind with this name.
 pub(super) fn find(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// The names of those that are known.
+/// Returns the names of the known kinds.
 pub(super) fn names() -> [&'static str; KINDS.len()] {
     std::array::from_fn(|at| KINDS[at].name)
 }
 
-/// What is called the same here.
+/// Copies all fields to attributes with the same names.
 fn same(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     let Some(kind) = find(lowered.kind) else { return };
     for (name, _) in kind.fields {
@@ -234,14 +234,14 @@ fn same(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     }
 }
 
-/// What is called otherwise here.
+/// Copies a field to an attribute with another name.
 pub(super) fn copy(fields: &Fields, name: &str, lowered: &mut Lowered, attribute: &str) {
     if let Some((value, at)) = fields.get(name) {
         lowered.push(attribute, at, value.clone());
     }
 }
 
-/// A word out of a few, each with what it is here.
+/// Translates a keyword to its equivalent in kilter.
 pub(super) fn word(
     reader: &mut Reader,
     fields: &Fields,
@@ -261,7 +261,7 @@ pub(super) fn word(
     }
 }
 
-/// Whether something is there.
+/// States of a resource, as values of `ensure`.
 pub(super) const STATES: [(&str, &str); 2] = [("exists", "present"), ("absent", "absent")];
 
 fn state(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
@@ -371,7 +371,7 @@ fn pkg(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     }
 }
 
-/// A kernel parameter: `runtime` is its value now, `persist` that at the next boot.
+/// Translates a kernel parameter: `runtime` sets its current value, `persist` its value after the next boot.
 fn sysctl(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     let is = |name: &str| fields.get(name).is_none() || fields.is(name);
     let attribute = match (is("runtime"), is("persist")) {
@@ -389,7 +389,7 @@ fn sysctl(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     }
 }
 
-/// A key is known by its comment.
+/// Translates an SSH key, which is identified by its comment.
 fn key(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     if let Some((_, at)) = fields.get("content") {
         let problem = Diagnostic::new("`content`: kilter takes a key by its parts").at(at);

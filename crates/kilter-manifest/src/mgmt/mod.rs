@@ -1,15 +1,15 @@
-//! mgmt's YAML graphs, read as if they were manifests.
+//! Reads mgmt's YAML graphs as manifests.
 //!
-//! A graph becomes a tree like that of a manifest, each node at the place in the graph that it comes from: whatever is
-//! found wrong with it later is told there. Nothing in it is an expression.
+//! A graph is converted to the tree of a manifest. Each node keeps its position in the graph, so that later problems
+//! point to it. Values contain no expressions.
 //!
-//! - `fields`: what is given of a resource, by the fields that its kind has;
-//! - `kinds`: what each kind of mgmt is here;
+//! - `fields`: fields of a resource, according to its kind;
+//! - `kinds`: translation of kinds to types;
 //! - `commands`: the kind `exec`;
-//! - `timers`: the kind `cron`, a timer of systemd;
-//! - `edges`: who comes before whom;
+//! - `timers`: the kind `cron`, a systemd timer;
+//! - `edges`: order of resources;
 //! - `emit`: the tree;
-//! - `terms`: the words of graphs, for what is found wrong later.
+//! - `terms`: words of graphs, for later problems.
 
 mod commands;
 mod edges;
@@ -33,16 +33,16 @@ use fields::Fields;
 
 pub(crate) use terms::Terms;
 
-/// What a graph is as a manifest.
+/// A graph converted to a manifest.
 pub(crate) struct Graph {
     pub(crate) tree: Tree,
     pub(crate) problems: Vec<Diagnostic>,
-    /// What is accepted, and has no meaning any more.
+    /// Warnings about obsolete keys.
     pub(crate) warnings: Vec<Diagnostic>,
     pub(crate) terms: Terms,
 }
 
-/// Whether a document is a graph of mgmt.
+/// Returns true if a document is a graph of mgmt.
 pub(crate) fn is_graph(tree: &Tree) -> bool {
     let mut roots = tree.roots();
     let Some(root) = roots.next().filter(|root| root.is_mapping()) else { return false };
@@ -62,7 +62,7 @@ fn is_list(view: View<'_>) -> bool {
     view.kind() == crate::tree::Kind::Sequence
 }
 
-/// Reads a graph.
+/// Converts a graph.
 pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
     let left = tree.len().saturating_mul(2).saturating_add(100_000);
     let mut reader = Reader { is_lenient: sources.get(id).is_lenient(), left, ..Reader::default() };
@@ -79,27 +79,27 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
     Graph { tree, problems, warnings, terms }
 }
 
-/// What has been read of a graph.
+/// State of the conversion of a graph.
 #[derive(Default)]
 struct Reader {
     is_lenient: bool,
-    /// How many nodes may still be copied.
+    /// Number of nodes that may still be copied.
     left: usize,
     resources: Vec<Lowered>,
-    /// The kinds of which resources are collected, those of this graph too, and where that is said.
+    /// Kinds whose resources are collected, also those of this graph, with their positions.
     collected: Vec<(Span, &'static kinds::Kind)>,
     problems: Vec<Diagnostic>,
-    /// Keys that were given up, where they stand first, and how many there are.
+    /// Obsolete keys, with their first position and their number.
     historical: BTreeMap<EcoString, (Span, u32)>,
-    /// Resources that are notified and do nothing about it, each with the first edge that notifies it.
+    /// Resources that ignore notifications, each with the first edge that notifies it.
     unmoved: BTreeMap<usize, Span>,
     terms: Terms,
 }
 
-/// What a whole graph has.
+/// Sections of a complete graph.
 const SECTIONS: [&str; 5] = ["graph", "comment", "resources", "edges", "collect"];
 
-/// What manifests have beside resources, and graphs do not.
+/// Sections that only manifests have.
 const OF_MANIFESTS: [&str; 4] = ["vars", "types", "defaults", "include"];
 
 impl Reader {
@@ -166,7 +166,7 @@ impl Reader {
         }
     }
 
-    /// The kinds whose exported resources are collected, those of this machine too.
+    /// Returns the kinds whose exported resources are collected, including those of this machine.
     fn kinds_to_collect(&mut self, root: View<'_>) -> Vec<(Span, &'static kinds::Kind)> {
         let Some(collect) = root.get("collect").filter(|collect| !collect.is_null()) else { return Vec::new() };
         if !is_list(collect) {
@@ -256,10 +256,10 @@ impl Reader {
             self.meta(meta, &mut lowered);
         }
         if is_exported {
-            // It is of others; of this machine only if its kind is collected.
+            // The resource is for other machines. It is also for this machine if its kind is collected.
             lowered.export(!self.collected.iter().any(|(_, collected)| collected.name == kind.name));
         }
-        // Of one that is wrong nothing more is said, but others may refer to it.
+        // No further problems are reported for an invalid resource, but others may refer to it.
         if self.problems.len() > before {
             lowered.attributes.clear();
             lowered.is_broken = true;
@@ -267,7 +267,7 @@ impl Reader {
         self.resources.push(lowered);
     }
 
-    /// Metaparameters are the same, but for how mgmt says that there is no limit.
+    /// Translates metaparameters. They are the same in mgmt, except the notation for no limit.
     fn meta(&mut self, meta: View<'_>, lowered: &mut Lowered) {
         if meta.is_null() {
             return;
@@ -281,7 +281,7 @@ impl Reader {
         for (key, value) in meta.entries() {
             let is_none = match key.text() {
                 "limit" => is_unlimited,
-                // Without a limit it means nothing, and 0 is what it is unless it is given.
+                // A burst without a limit has no meaning, and its default is 0.
                 "burst" => is_unlimited || value.text() == "0",
                 _ => false,
             };

@@ -1,15 +1,15 @@
-//! What graphs call things that have another name here: problems that are found later are told in those words.
+//! Words of mgmt graphs with another name in kilter. Problems that are found later use the words of the graph.
 
 use std::collections::BTreeMap;
 
 use kilter_model::Span;
 
-/// The words of graphs, by their places.
+/// Words of graphs, by position.
 #[derive(Default)]
 pub(crate) struct Terms {
-    /// Kinds, each with its type here.
+    /// Kinds with their types in kilter.
     kinds: Vec<(Span, &'static str, &'static str)>,
-    /// The fields of values that are those of an attribute of another name.
+    /// Fields whose attributes have another name, by the positions of their values.
     fields: BTreeMap<Span, &'static str>,
 }
 
@@ -22,19 +22,19 @@ impl Terms {
         self.fields.insert(value, field);
     }
 
-    /// Takes those of another graph.
+    /// Adds the terms of another graph.
     pub(crate) fn extend(&mut self, other: Terms) {
         self.kinds.extend(other.kinds);
         self.fields.extend(other.fields);
     }
 
-    /// The kind that a graph has for a type, and where; `within` is a place in the graph.
+    /// Returns the kind in the graph for a type, with its position. `within` is a position in the graph.
     pub(crate) fn kind(&self, type_name: &str, within: Span) -> Option<(Span, &'static str)> {
         let is_it = |(at, _, of): &&(Span, &str, &str)| at.source == within.source && *of == type_name;
         self.kinds.iter().find(is_it).map(|(at, kind, _)| (*at, *kind))
     }
 
-    /// The field that a value is written behind, if the attribute has another name.
+    /// Returns the field of a value, if its attribute has another name.
     pub(crate) fn field(&self, value: Span) -> Option<&'static str> {
         self.fields.get(&value).copied()
     }

@@ -1,4 +1,4 @@
-//! The kind `cron`: a timer of systemd, which is a file and a unit here.
+//! The kind `cron`: a systemd timer, which is a file and a unit in kilter.
 
 use ecow::{EcoString, eco_format};
 
@@ -24,11 +24,11 @@ pub(super) const FIELDS: &[(&str, Shape)] = &[
     ("remainafterelapse", Truth),
 ];
 
-/// What can set off a timer.
+/// Triggers of a timer.
 const TRIGGERS: [&str; 6] =
     ["OnCalendar", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec"];
 
-/// A timer is its unit, which comes after the file that says what it is.
+/// Translates a timer to its unit, which comes after the unit's file.
 pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     let unit = eco_format!("{}.timer", fields.title);
     if fields.title.contains('/') {
@@ -56,7 +56,7 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
     }
 }
 
-/// The file of the unit.
+/// Returns the content of the unit's file.
 fn content(reader: &mut Reader, fields: &Fields) -> Option<EcoString> {
     let mut given = |name: &str, example: &str| {
         let given = fields.text(name).map(|(text, at)| (text.as_str(), at));

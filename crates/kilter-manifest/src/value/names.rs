@@ -1,4 +1,4 @@
-//! What a template names, held against what there is.
+//! Checks that the names in a template exist.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Name, Scope, Template};
@@ -12,10 +12,10 @@ use crate::sent::Receiver;
 use crate::tree::View;
 
 impl<'t> Values<'_, 't> {
-    /// Holds what a template that waits for outputs can become against what is wanted.
+    /// Checks the possible types of a template with outputs against the expected type.
     pub(super) fn check_type(&self, template: &Template, view: View<'t>, wanted: &DataType) {
         let (Some(index), Some(attribute), false) = (self.index, self.attribute, self.is_guess) else { return };
-        // What composite resources are sent is held against the attributes that it ends up in; a text is one anywhere.
+        // Outputs for composite resources are checked at the members that use them. A text is always a text.
         if self.is_early && !template.is_text() {
             return;
         }
@@ -30,8 +30,7 @@ impl<'t> Values<'_, 't> {
         }
     }
 
-    /// Tells which names of a template that waits for outputs lead nowhere, unless it can do
-    /// without them.
+    /// Reports unknown variables and facts in a template with outputs, unless it handles missing names.
     pub(super) fn check_names(&self, read: &Read<Template>, view: View<'t>) {
         if ["has(", "default("].iter().any(|function| view.text().contains(function)) {
             return;
@@ -50,7 +49,7 @@ impl<'t> Values<'_, 't> {
         });
     }
 
-    /// Holds the outputs that a template names against the resources and their types.
+    /// Checks the outputs in a template against the resources and their types.
     pub(super) fn check_outputs(&self, read: &Read<Template>, view: View<'t>) -> bool {
         let mut sound = true;
         read.parsed.names(&mut |name, at| {

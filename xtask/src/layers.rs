@@ -14,7 +14,7 @@ const FILE: &str = "layers.toml";
 /// Checks every dependency of every crate of the workspace.
 pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
     let text = std::fs::read_to_string(root.join(FILE)).map_err(|error| vec![format!("{FILE}: {error}")])?;
-    let rules = Rules::read(&text).map_err(|problem| vec![format!("{FILE}:{problem}")])?;
+    let rules = Rules::read(&text).map_err(|problem| vec![format!("{FILE}: {problem}")])?;
     let metadata = output(cargo(root).args(["metadata", "--format-version", "1", "--no-deps", "--locked"]));
     let metadata = metadata.map_err(|problem| vec![problem])?;
     let metadata = serde_json::from_str(&metadata).map_err(|error| vec![format!("cargo metadata: {error}")])?;

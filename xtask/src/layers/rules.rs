@@ -1,60 +1,43 @@
-//! `layers.toml`: sections, and in them a name with a list of texts on one line.
+//! Rules of `layers.toml`.
 
 use std::collections::BTreeMap;
 
-/// Names, each with a list of names.
+/// Lists of crate names by crate name.
 pub(super) type Table = BTreeMap<String, Vec<String>>;
 
-/// What `layers.toml` allows.
+/// Allowed dependencies.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    /// By crate of the workspace: those that it may depend on.
+    /// Dependencies inside the workspace, by crate.
     pub(super) crates: Table,
-    /// The same for tests.
+    /// Further dependencies of tests inside the workspace, by crate.
     pub(super) dev_crates: Table,
-    /// By external crate: those of the workspace that may depend on it.
+    /// Crates of the workspace that may use an external crate, by external crate.
     pub(super) external: Table,
-    /// The same for tests.
+    /// Crates of the workspace whose tests may use an external crate, by external crate.
     pub(super) dev_external: Table,
 }
 
 impl Rules {
-    /// Reads the file. A problem begins with the number of its line.
+    /// Parses the file. An error names the line.
     pub(super) fn read(text: &str) -> Result<Rules, String> {
-        let mut rules = Rules::default();
-        let mut section = None;
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            let problem = |what: &str| format!("{}: {what}: `{line}`", number + 1);
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                section = Some(name);
-                rules.table(name).ok_or_else(|| problem("no such section"))?;
-                continue;
-            }
-            let (name, list) = line.split_once('=').ok_or_else(|| problem("not of the form name = [\"…\"]"))?;
-            let list = list_of(list.trim()).ok_or_else(|| problem("not a list of texts on one line"))?;
-            let table = section.and_then(|section| rules.table(section)).ok_or_else(|| problem("in no section"))?;
-            if table.insert(name.trim().to_owned(), list).is_some() {
-                return Err(problem("written twice"));
-            }
-        }
-        Ok(rules)
-    }
-
-    fn table(&mut self, section: &str) -> Option<&mut Table> {
-        match section {
-            "crates" => Some(&mut self.crates),
-            "dev-crates" => Some(&mut self.dev_crates),
-            "external" => Some(&mut self.external),
-            "dev-external" => Some(&mut self.dev_external),
-            _ => None,
+        let mut sections: BTreeMap<String, Table> = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut section = |name: &str| sections.remove(name).unwrap_or_default();
+        let rules = Rules {
+            crates: section("crates"),
+            dev_crates: section("dev-crates"),
+            external: section("external"),
+            dev_external: section("dev-external"),
+        };
+        match sections.keys().next() {
+            Some(unknown) => Err(format!(
+                "unknown section [{unknown}]; the sections are [crates], [dev-crates], [external] and [dev-external]"
+            )),
+            None => Ok(rules),
         }
     }
 
-    /// The names that stand where only crates of the workspace may stand, each once.
+    /// Returns each name that must be a crate of the workspace, once.
     pub(super) fn crate_names(&self) -> Vec<&str> {
         let own = [&self.crates, &self.dev_crates];
         let keys = own.iter().flat_map(|table| table.keys());
@@ -67,28 +50,21 @@ impl Rules {
     }
 }
 
-/// `["a", "b"]`
-fn list_of(text: &str) -> Option<Vec<String>> {
-    let inner = text.strip_prefix('[')?.strip_suffix(']')?.trim();
-    let parts = inner.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| Some(part.strip_prefix('"')?.strip_suffix('"')?.to_owned())).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_understood_is_told_with_its_line() {
+    fn invalid_file_names_line_or_section() {
         for (text, expected) in [
-            ("[crates]\na = [b]", "2: not a list"),
-            ("[layers]", "1: no such section"),
-            ("a = []", "1: in no section"),
-            ("[crates]\n\na = []\na = []", "4: written twice"),
-            ("[crates]\nwhat", "2: not of the form"),
+            ("[crates]\na = [b]", "line 2"),
+            ("[crates]\na = 3", "line 2"),
+            ("[layers]", "unknown section [layers]"),
+            ("[crates]\n\na = []\na = []", "duplicate key"),
+            ("a = []", "line 1"),
         ] {
             let problem = Rules::read(text).unwrap_err();
-            assert!(problem.starts_with(expected), "{problem}");
+            assert!(problem.contains(expected), "{text}: {problem}");
         }
     }
 }

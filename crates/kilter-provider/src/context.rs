@@ -63,7 +63,7 @@ impl Level {
     }
 }
 
-/// Receives the log lines of providers.
+/// Receiver of the log lines of providers.
 pub trait Log: Send + Sync {
     /// Receives a line about a resource, or about the provider if `name` is empty.
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str);

@@ -177,7 +177,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Finds the desired attributes of a declared resource by its type and its name on the system.
+/// Function that finds the desired attributes of a declared resource by its type and its name on the system.
 pub type Declared<'a> = &'a dyn Fn(&str, &str) -> Option<&'a Attributes>;
 
 /// Error of a provider that could not read.
@@ -195,7 +195,7 @@ impl ProviderError {
     }
 }
 
-/// Reads and changes the resources of a type.
+/// Interface to read and change the resources of a type.
 ///
 /// # Contract of the provider
 /// - `get` never changes the system. A requested resource that is not returned does not exist.

@@ -12,7 +12,7 @@ use crate::contract::{Problem, ProviderError};
 /// Minimum length of a redacted text, in bytes. Shorter texts would match parts of ordinary words.
 const SHORTEST: usize = 4;
 
-/// Marks the place of truncated text.
+/// Marker for truncated text.
 const CUT: char = '…';
 
 /// Secret texts of a resource, to be redacted.

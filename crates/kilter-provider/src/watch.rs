@@ -28,7 +28,7 @@ pub enum Watch {
     ToldAlone,
 }
 
-/// Receives the events of a watching provider. Can be called from any thread.
+/// Receiver of the events of a watching provider. Can be called from any thread.
 pub trait Tell: Sync {
     /// Reports that the watch has started.
     fn watching(&self);

@@ -34,7 +34,7 @@ pub(crate) struct Confining<'a> {
     pub(crate) lifted: Lifted,
 }
 
-/// Generates warnings about confined calls.
+/// Generator of warnings about confined calls.
 #[derive(Default)]
 pub(crate) struct Watch {
     told: Mutex<Told>,

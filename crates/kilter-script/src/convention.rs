@@ -94,7 +94,7 @@ pub trait Convention: Send + Sync {
     fn listener(&self) -> Listener;
 }
 
-/// Parses a line of a watch, given its number, counted from 1.
+/// Parser for the lines of a watch. The line number starts at 1.
 pub type Listener = Box<dyn FnMut(usize, &str) -> Result<Heard, ProtocolError> + Send>;
 
 /// Meaning of a line of a watch.

@@ -37,7 +37,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Runs scripts. All scripts of a run share one instance, which can inspect calls or answer instead of a
+/// Runner of scripts. All scripts of a run share an instance, which can inspect calls or answer instead of a
 /// script.
 ///
 /// Calls come from several threads.
@@ -54,7 +54,7 @@ pub trait Exchanges: Send + Sync {
     ) -> Result<Finished, SpawnError>;
 }
 
-/// Starts the processes without interception.
+/// Runner that starts the processes without interception.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live;
 

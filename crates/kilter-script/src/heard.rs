@@ -12,7 +12,7 @@ const LONGEST: usize = 1 << 20;
 /// Maximum number of invalid lines that are reported.
 const TOLD: u32 = 3;
 
-/// Reads the output of a script and passes on its events.
+/// Reader for the output of a script. Passes on its events.
 pub(crate) struct Hearing<'a> {
     lines: Lines,
     said: Said<'a>,

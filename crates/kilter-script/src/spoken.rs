@@ -10,7 +10,7 @@ use crate::provider::known_level;
 /// Maximum length of a line, in characters.
 const LONGEST: usize = 2000;
 
-/// Forwards each complete line of stderr, up to a limit, with secrets redacted.
+/// Forwarder for the lines of stderr, up to a limit, with secrets redacted.
 pub(crate) struct Spoken<'a> {
     lines: Lines,
     /// Level of a line without a level.

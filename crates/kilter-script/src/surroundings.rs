@@ -16,10 +16,10 @@ use crate::condition::Machine;
 use crate::exchange::{Exchanges, Live};
 use crate::mold::{Historian, NoHistorian};
 
-/// Returns a top-level fact by name.
+/// Function that returns a top-level fact by name.
 pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
 
-/// Returns true if a command exists.
+/// Function that returns true if a command exists.
 pub type CommandsFn = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Environment and resource limits, shared by all scripts.
@@ -29,7 +29,7 @@ pub struct Surroundings {
     pub facts: FactsFn,
     /// Environment of scripts. Conditions search its `PATH` for commands.
     pub environment: Environment,
-    /// Replaces the search of the `PATH` for commands, if set.
+    /// Replacement for the search of the `PATH` for commands.
     pub commands: Option<CommandsFn>,
     /// State directory for persistent data of scripts. None if the run keeps no data.
     pub state_dir: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct Surroundings {
     pub historian: Arc<dyn Historian>,
     /// Set to cancel scripts that describe themselves.
     pub cancelled: Option<&'static AtomicBool>,
-    /// Runs the scripts.
+    /// Runner of the scripts.
     pub exchanges: Arc<dyn Exchanges>,
 }
 

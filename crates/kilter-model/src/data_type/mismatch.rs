@@ -10,7 +10,7 @@ use super::assign::Seals;
 /// Maximum number of characters of a text in a message.
 const SHOWN: usize = 200;
 
-/// Lists the parts of a value that are not of the expected type, in Puppet's wording: `index 2 expects an
+/// List of the parts of a value that are not of the expected type, in Puppet's wording: `index 2 expects an
 /// Integer value, got String`.
 ///
 /// [`fmt::Display`] writes one line. [`of`](Mismatch::of) adds the name of the value. Messages never contain

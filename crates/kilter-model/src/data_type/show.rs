@@ -65,7 +65,7 @@ impl Display for DataType {
     }
 }
 
-/// Formats types. With a list in `expanded`, each alias is followed by its definition the first time.
+/// Formatter for types. With a list in `expanded`, each alias is followed by its definition the first time.
 struct Printer<'a> {
     out: &'a mut dyn Write,
     expanded: Option<Vec<EcoString>>,

@@ -31,7 +31,7 @@ const KEYS: [&str; 13] = [
     "autonotify",
 ];
 
-/// Collects faults and warnings.
+/// Collector of faults and warnings.
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) faults: Vec<Fault>,

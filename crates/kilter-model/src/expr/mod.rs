@@ -42,7 +42,7 @@ pub const MAX_TEXT: usize = 16 << 20;
 /// Maximum number of elements of a list made by an expression.
 pub const MAX_ELEMENTS: usize = 100_000;
 
-/// Resolves the names of an expression.
+/// Resolver for the names of an expression.
 pub trait Scope {
     /// Looks up a variable.
     fn var(&self, name: &str) -> Lookup;
@@ -71,7 +71,7 @@ pub enum Lookup {
     Unknown(EcoString),
 }
 
-/// Returns the type of an output of a resource.
+/// Function that returns the type of an output of a resource.
 pub type Sent<'a> = &'a dyn Fn(&ResourceRef, &str) -> DataType;
 
 /// Syntax error of an expression or a template.

@@ -2,7 +2,7 @@
 
 use crate::names::{AttributeName, TypeName};
 
-/// Declares that resources of a type are parts of resources of another type. Each part is an entry of an
+/// Declaration that resources of a type are parts of resources of another type. Each part is an entry of an
 /// attribute of its owner and has no independent state (mgmt resource guide, "Groupable").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartOf {

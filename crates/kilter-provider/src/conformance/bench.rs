@@ -50,7 +50,7 @@ pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Untried(why.into()))
 }
 
-/// Creates test worlds.
+/// Factory for test worlds.
 pub(super) struct Bench {
     pub(super) make: Arc<dyn Fn() -> Subject + Send + Sync>,
     pub(super) soon: Duration,
@@ -356,7 +356,7 @@ pub(super) fn told(differences: &[Difference]) -> String {
     differences.iter().map(tell).collect::<Vec<_>>().join(", ")
 }
 
-/// Records the log lines of a provider.
+/// Log that records the lines of a provider.
 #[derive(Default)]
 pub(super) struct Lines(Mutex<Vec<String>>);
 

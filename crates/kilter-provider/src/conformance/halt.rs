@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::context::Interrupt;
 
-/// Cancels a trial: interrupts all current and later calls in its worlds.
+/// Cancellation of a trial: interrupts all current and later calls in its worlds.
 #[derive(Default)]
 pub(super) struct Halt {
     state: Mutex<State>,

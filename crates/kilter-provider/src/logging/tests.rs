@@ -16,7 +16,7 @@ use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema};
 use super::*;
 use crate::{Context, Level, Log, Mode, Provider, ProviderError, Query};
 
-/// Records lines and events.
+/// Log that records lines and events.
 #[derive(Default)]
 pub(crate) struct Recorder {
     lines: Mutex<Vec<String>>,

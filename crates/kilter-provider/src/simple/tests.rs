@@ -8,7 +8,7 @@ use crate::logging::tests::Recorder;
 use crate::logging::{Failure, Here};
 use crate::{Interrupt, Scope};
 
-/// Records its calls.
+/// Provider that records its calls.
 struct Keys {
     schema: TypeSchema,
     calls: Mutex<Vec<String>>,

@@ -51,7 +51,7 @@ const LONGEST_TIMEOUT: i64 = 86_400;
 /// Maximum output limit, in MiB.
 const LARGEST_OUTPUT: i64 = 1024;
 
-/// Collects faults and warnings.
+/// Collector of faults and warnings.
 #[derive(Default)]
 pub(super) struct Reader {
     faults: Vec<Fault>,

@@ -175,7 +175,7 @@ fn exit(data: &Json) -> Option<Said> {
     Some(Said::Exit { code: number("code"), signal: number("signal") })
 }
 
-/// Decodes the messages of channel 3 from chunks of any size.
+/// Decoder for the messages of channel 3. Accepts chunks of any size.
 pub struct Channel {
     decoder: Decoder<Message>,
 }

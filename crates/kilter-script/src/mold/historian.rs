@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::channel::Message;
 
-/// Receives every message of channel 3, and the observations of the runner: the start, input, outputs and exit
-/// of each script. Secrets given to the script are redacted.
+/// Receiver of every message of channel 3, and of the observations of the runner: the start, input, outputs and
+/// exit of each script. Secrets given to the script are redacted.
 ///
 /// Scripts run concurrently, so several threads call this. The messages of each script are in order.
 pub trait Historian: Send + Sync {

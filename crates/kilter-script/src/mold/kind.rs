@@ -156,7 +156,7 @@ fn entries(text: &str) -> Result<Hash, Vec<EcoString>> {
     }
 }
 
-/// Reads mold's own keys and removes them from the entries.
+/// Reader for mold's own keys. Removes them from the entries.
 struct Rest<'e> {
     faults: Vec<EcoString>,
     entries: &'e mut Hash,

@@ -41,7 +41,7 @@ pub enum Frame<T> {
     Damage(Damage),
 }
 
-/// Decodes netstrings whose content `read` accepts.
+/// Decoder for netstrings whose content `read` accepts.
 ///
 /// After damage, the decoder searches for the next complete, acceptable netstring, so only damaged data is
 /// lost. The result does not depend on the chunk boundaries. White space between messages is skipped. The

@@ -20,7 +20,7 @@ const LONGEST_LINE: usize = 64 << 10;
 /// Maximum number of separately reported damages of channel 3.
 const DAMAGES: usize = 10;
 
-/// Reports the events of a script to a historian.
+/// Recorder that reports the events of a script to a historian.
 pub(super) struct Recorder<'a> {
     /// Name of the script in messages.
     name: &'a str,
@@ -315,7 +315,7 @@ pub(super) fn hide_below(seal: &Seal, json: &mut Json) {
     }
 }
 
-/// Splits a stream into lines with their terminators. Long lines are split into parts, without loss.
+/// Splitter for a stream: returns lines with their terminators. Long lines are split into parts, without loss.
 #[derive(Default)]
 struct Parts {
     held: Vec<u8>,

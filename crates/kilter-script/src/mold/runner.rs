@@ -23,7 +23,7 @@ use crate::surroundings::Surroundings;
 /// Action that reports changes until cancelled.
 pub(super) const WATCH: &str = "watch";
 
-/// Runs scripts and reports all events to a historian.
+/// Runner of scripts. Reports all events to a historian.
 pub(super) struct Runner {
     pub(super) surroundings: Arc<Surroundings>,
     /// Number of scripts started so far.

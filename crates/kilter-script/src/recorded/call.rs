@@ -51,7 +51,7 @@ pub struct RecordedExchange {
     pub answer: Result<Finished, String>,
 }
 
-/// Observes a running script to record data that is not captured.
+/// Observer of a running script. Records data that is not captured.
 #[derive(Default)]
 pub struct Overheard {
     stderr: Vec<u8>,

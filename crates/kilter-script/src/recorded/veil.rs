@@ -12,7 +12,7 @@ const SHORTEST: usize = 4;
 /// Words that are never treated as secrets, because replacing them would make recordings unreadable.
 const NEVER: [&str; 8] = ["true", "false", "null", "present", "absent", "undef", "name", "ensure"];
 
-/// Replaces secrets with placeholders.
+/// Masker that replaces secrets with placeholders.
 #[derive(Clone, Default)]
 pub struct Veil {
     /// Secrets in clear.

@@ -54,7 +54,7 @@ fn make(log: &mut ChangeLog<'_>, call: &Call) {
     }
 }
 
-/// Follows a `set` by its events alone.
+/// Model of a `set`, derived from its events alone.
 #[derive(Default)]
 struct Reader {
     open: BTreeSet<String>,

@@ -93,7 +93,8 @@ fn compare_one(
         None if name == "ensure" => &absent,
         found => found.unwrap_or(&Value::Undef),
     };
-    // Providers do not compare attributes that never change, or resources that do not exist.
+    // Only properties have custom comparisons. For an absent resource, only `ensure` has one, unless
+    // `compares_absent` is true.
     let is_there = is.exists || name == "ensure" || !can_be_absent(provider.schema()) || provider.compares_absent();
     let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync) && is_there;
     let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };

@@ -1,7 +1,7 @@
 //! A document as a flat tree of small nodes, each with its position.
 //!
 //! Nodes have the order of the text. A scalar borrows its text from the source if possible. Otherwise it owns a text
-//! that values share. A node takes 20 bytes.
+//! that values share. A node takes 16 bytes.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,28 +1,28 @@
-//! What happens to one run from outside.
+//! Random disturbances of a run.
 
 use fastrand::Rng;
 
-/// How a run is disturbed.
+/// Disturbances of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chaos {
-    /// How many events there are at most.
+    /// Maximum number of events.
     pub(crate) events: u32,
-    /// How often an event comes at a step, in percent.
+    /// Probability of an event per step, in percent.
     pub(crate) event: u32,
-    /// How often something has really changed when an event comes, in percent.
+    /// Probability that an event reports a real change, in percent.
     pub(crate) drift: u32,
-    /// The step at which the run is interrupted.
+    /// Step at which the run is interrupted.
     pub(crate) interrupt: Option<u32>,
-    /// After how many commands the driver dies.
+    /// Number of commands after which the driver crashes.
     pub(crate) crash: Option<u32>,
-    /// How often everything that is in flight is answered at once, in percent.
+    /// Probability that all calls in flight are answered at once, in percent.
     pub(crate) together: u32,
-    /// Whether refreshes take long, and events come before what is under way.
+    /// True if refreshes take long, and events hit the parents of vertices in flight.
     pub(crate) slow: bool,
 }
 
 impl Chaos {
-    /// A random disturbance of a run over a world of `count` vertices.
+    /// Returns random disturbances of a run over a world of `count` vertices.
     pub(crate) fn random(rng: &mut Rng, count: usize) -> Chaos {
         let length = count as u32 * 3 + 4;
         Chaos {
@@ -36,7 +36,7 @@ impl Chaos {
         }
     }
 
-    /// Nothing comes in between.
+    /// Returns a run without disturbances.
     pub(crate) fn none(rng: &mut Rng) -> Chaos {
         Chaos { together: [0, 20, 100][rng.usize(..3)], ..Chaos::default() }
     }

@@ -1,4 +1,4 @@
-//! Carries out what a machine commands, in a random order and with everything that can come in between.
+//! Carries out the commands of a machine in a random order, with disturbances.
 
 use fastrand::Rng;
 use kilter_engine::{Batch, Command, Input, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
@@ -14,39 +14,39 @@ use crate::stream::digest;
 use crate::system::{Heard, System, told};
 use crate::world::{World, chance};
 
-/// How a run came to its end.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The machine was finished; how each vertex settled.
+    /// The machine finished. Contains the settlement of each vertex.
     Finished(Vec<Option<Settlement>>),
-    /// The driver died.
+    /// The driver crashed.
     Crashed,
 }
 
-/// What outlives a run.
+/// State that outlives a run.
 #[derive(Clone)]
 pub(crate) struct Lasting {
     pub(crate) system: System,
     pub(crate) journal: Journal,
     pub(crate) rng: Rng,
-    /// Counts what happens, so that "before" and "after" have a meaning.
+    /// Logical clock that counts actions on the system, so that they have an order.
     pub(crate) tick: u64,
     pub(crate) counts: Counts,
-    /// The commands of all runs, hashed.
+    /// Hash of the commands of all runs.
     pub(crate) stream: FxHasher,
-    /// The bug that is tried out, if any.
+    /// Bug to inject, if any.
     pub(crate) mutant: Option<Mutant>,
-    /// Whether this is the second time through the same seed.
+    /// True in the second simulation of the same seed.
     pub(crate) second: bool,
 }
 
-/// Something that a command set going.
+/// A call in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     vertex: VertexId,
     act: Act,
     began: u64,
-    /// What came of it, once it has happened.
+    /// Result of the call, once it has taken effect.
     heard: Option<Answer>,
 }
 
@@ -56,10 +56,10 @@ enum Answer {
     Heard(Heard),
 }
 
-/// Steps after which a run that may go on for ever is interrupted, for each vertex.
+/// Steps per vertex after which an endless run is interrupted.
 const PATIENCE: u32 = 40;
 
-/// One run of one machine.
+/// A run of a machine.
 pub(crate) struct Driver<'a> {
     machine: Machine,
     observed: Observed<'a>,
@@ -71,7 +71,7 @@ pub(crate) struct Driver<'a> {
     now: Timestamp,
     steps: u32,
     commands: u32,
-    /// How many inputs were given.
+    /// Number of inputs so far.
     told: u64,
 }
 
@@ -101,10 +101,10 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Runs until the machine is finished or the driver dies.
+    /// Runs until the machine is finished or the driver crashes.
     ///
     /// # Errors
-    /// The first property that does not hold.
+    /// The first violated property.
     pub(crate) fn run(mut self) -> Result<End, Violation> {
         loop {
             let commands = self.take_commands();
@@ -132,7 +132,7 @@ impl<'a> Driver<'a> {
         Ok(End::Finished(settlements))
     }
 
-    /// Whether something comes after the machine is finished.
+    /// Returns true if further events follow after the machine is finished.
     fn is_stirred(&mut self) -> bool {
         self.chaos.events > 0 && !self.world.vertices.is_empty() && self.lasting.rng.u32(..4) == 0
     }
@@ -162,7 +162,7 @@ impl<'a> Driver<'a> {
             Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
             Command::Wake(vertex, at) => self.wakes.push((at, vertex)),
-            // The others are of machines that hold a state.
+            // The other commands belong to machines that hold a state.
             Command::Settled(..)
             | Command::Watch(_)
             | Command::Contested(_)
@@ -172,7 +172,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Sets a batch going. Some of it happens at once, the rest at some time before its answer.
+    /// Starts a batch. Some calls take effect at once, the others at some time before their answers.
     fn take_off(&mut self, act: Act, batch: Batch) -> Result<(), Violation> {
         for vertex in batch.vertices {
             self.flights.push(Flight { vertex, act, began: self.lasting.tick, heard: None });
@@ -183,7 +183,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// What a flight is about happens on the system.
+    /// Applies the effect of a call to the system.
     fn happen(&mut self, at: usize) -> Result<(), Violation> {
         let flight = self.flights[at];
         if flight.heard.is_some() {
@@ -204,7 +204,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Lets some time pass: a delivery of answers, events and wakes.
+    /// Advances the time: delivers answers, events and timers.
     fn step(&mut self) -> Result<(), Violation> {
         self.steps += 1;
         self.now.0 += self.lasting.rng.u64(..60);
@@ -226,7 +226,7 @@ impl<'a> Driver<'a> {
     fn interrupt(&mut self) {
         self.lasting.counts.interrupts += 1;
         self.give(Input::Interrupt);
-        // What no worker has begun is taken back, some of it.
+        // Some calls that no worker has started are returned.
         let mut at = 0;
         while at < self.flights.len() {
             if self.flights[at].heard.is_none() && self.lasting.rng.bool() {
@@ -238,7 +238,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Somebody else touches the system, and a watch tells.
+    /// Changes the system from outside, and delivers an event.
     fn stir(&mut self) {
         let rng = &mut self.lasting.rng;
         if self.chaos.events == 0 || self.world.vertices.is_empty() || !chance(rng, self.chaos.event) {
@@ -247,7 +247,7 @@ impl<'a> Driver<'a> {
         self.chaos.events -= 1;
         let mut vertex = VertexId(rng.u32(..self.world.vertices.len() as u32));
         if let Some(flight) = rng.choice(&self.flights).filter(|_| self.chaos.slow) {
-            // Where it hurts: before what is under way.
+            // Hit a parent of a vertex in flight, the most critical case.
             vertex = rng.choice(self.world.parents(flight.vertex).collect::<Vec<_>>()).unwrap_or(flight.vertex);
         }
         match (chance(rng, self.chaos.drift), rng.u32(..4)) {
@@ -258,7 +258,7 @@ impl<'a> Driver<'a> {
         self.give(Input::Stale(vertex));
     }
 
-    /// Tells whose time has come; when nothing else is under way, the next time comes.
+    /// Fires due timers. If nothing else is in flight, advances to the next timer.
     fn wake(&mut self) {
         if self.flights.is_empty() && !self.wakes.iter().any(|(at, _)| *at <= self.now) {
             let next = self.wakes.iter().map(|(at, _)| *at).min();
@@ -276,7 +276,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Answers some of what is in flight.
+    /// Answers some of the calls in flight.
     fn answer(&mut self, told: u64) -> Result<(), Violation> {
         if self.flights.is_empty() {
             return self.is_going_on(told);
@@ -297,7 +297,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Which flight is answered next. Slow refreshes let much happen meanwhile.
+    /// Returns the next call to answer. Slow refreshes are answered last.
     fn landing(&mut self) -> usize {
         let at = self.lasting.rng.usize(..self.flights.len());
         if self.chaos.slow && self.flights[at].act == Act::Refresh {
@@ -306,15 +306,15 @@ impl<'a> Driver<'a> {
         at
     }
 
-    /// When nothing is in flight, something else must have been told, or a time is waited for.
+    /// Checks that the run can continue: without calls in flight there must be another input or a timer.
     fn is_going_on(&self, told: u64) -> Result<(), Violation> {
         let goes_on = self.told > told || !self.wakes.is_empty() || self.machine.is_finished();
         let what = "nothing is under way, nothing waits for its time, and it is not finished";
         if goes_on { Ok(()) } else { Err(Violation::of(Property::Ending, what)) }
     }
 
-    /// The answer to a flight. After an apply the vertex is checked again: what is not in its state
-    /// then has failed, whatever the provider said.
+    /// Returns the answer to a call. The vertex is checked after an apply, which has failed if it is not in sync,
+    /// whatever the provider reports.
     fn heard(&mut self, flight: Flight) -> Input {
         let in_sync = self.lasting.system.is_in_sync(flight.vertex);
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
@@ -341,13 +341,12 @@ impl<'a> Driver<'a> {
         self.told += 1;
     }
 
-    /// The driver dies: what is in flight has happened or never will, and the end of the journal
-    /// may be missing.
+    /// Crashes the driver. Each call in flight has taken effect or never will. The end of the journal may be lost.
     fn die(mut self) -> End {
         self.lasting.counts.crashes += 1;
         for at in 0..self.flights.len() {
             if self.lasting.rng.bool() {
-                // What it would violate was checked when it began; nobody is left to report to.
+                // Violations were checked at the start of the call. Nothing reports errors after a crash.
                 let _ = self.happen(at);
             }
         }

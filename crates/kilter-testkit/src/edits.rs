@@ -1,8 +1,8 @@
-//! Many edits of what a run holds, and what they leave behind.
+//! Edits the manifest of a run many times, and measures the resources that remain in use.
 //!
-//! Each edit declares other directories, files, commands with refreshes, failures, limits, polls, semaphores and resources of a
-//! script that tells what changes, beside many files that stay; what the edit before declared is declared no longer. Half of that is
-//! removed: what is not must not be watched any more.
+//! Each edit declares different directories, files, commands with refreshes, failures, limits, polls, semaphores and
+//! resources of a script with a watch, in addition to many files that stay. Resources of the previous edit are no
+//! longer declared. Every other time their files are removed, so that stale watches would show.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,40 +14,40 @@ use serde_json::Value as Json;
 
 use crate::outside::{Held, Running, wait};
 
-/// Files that each edit declares anew.
+/// Number of files that each edit declares for the first time.
 const NEW: usize = 10;
 
-/// How long an edit may take.
+/// Maximum duration of an edit.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A script that tells what changes, which is nothing.
+/// A script with a watch that reports no events.
 const SCRIPT: &str = "#!/bin/sh\neval \"$@\"\ncase $ral_action in\n\
                       find) printf '# simple\\nname: %s\\nensure: present\\n' \"$name\" ;;\n\
                       watch) echo '# simple'; exec sleep 1000000 ;;\nesac\n";
 const METADATA: &str = "provider:\n  type: told\n  invoke: simple\n  actions: [find, watch]\n  suitable: true\n  attributes:\n    \
                         name:\n    ensure: {type: \"enum[present, absent]\"}\n";
 
-/// How many edits there are, and of how much.
+/// Size of a series of edits.
 #[derive(Clone, Copy, Debug)]
 pub struct Edits {
-    /// Files that stay.
+    /// Number of files that stay.
     pub files: usize,
-    /// Edits before it is looked what the run has.
+    /// Number of edits before the first measurement.
     pub first: usize,
-    /// Edits behind that.
+    /// Number of edits after the first measurement.
     pub further: usize,
 }
 
-/// What a run had behind the first edits, and behind all.
+/// System resources of a run after the first edits, and after all edits.
 #[derive(Clone, Copy, Debug)]
 pub struct Lasted {
-    /// Behind the first edits.
+    /// After the first edits.
     pub before: Held,
-    /// Behind all of them.
+    /// After all edits.
     pub behind: Held,
-    /// How long an edit took until it was held, on the average.
+    /// Average time until an edit is held.
     pub each: Duration,
-    /// How often anything was looked at for an edit, on the average: no more than is declared in another way, a few times.
+    /// Average number of checks per edit. A few checks per changed resource are expected.
     pub looks: u64,
 }
 
@@ -80,7 +80,8 @@ impl Place<'_> {
         format!("resources:\n{}{}{others}", stays.collect::<String>(), new.collect::<String>())
     }
 
-    /// Declares something else, waits until that is held, and removes what was declared before every other time.
+    /// Declares other resources and waits until they are held. Every other time, removes the files of the previous
+    /// edit.
     fn edit(&self, edit: usize, running: Option<&Running>) {
         let new = self.path("m.new");
         fs::write(&new, self.text(edit)).expect("there is room");
@@ -108,12 +109,12 @@ impl Place<'_> {
     }
 }
 
-/// What the run has when it answers no question, and nothing of the graph before is left.
+/// Returns the system resources of the run while it answers no query and has released the previous graph.
 fn at_rest(running: &Running, wanted: Option<Held>) -> Held {
     let counts = |held: &Held| [held.descriptors, held.threads, held.watches, held.children];
     let mut last = running.held();
     let mut same = 0;
-    // What was held before is taken apart aside, and what is asked is answered by a thread: neither takes long.
+    // A background thread releases the old graph, and another thread answers queries. Neither takes long.
     for _ in 0..500 {
         std::thread::sleep(Duration::from_millis(20));
         let held = running.held();
@@ -126,18 +127,19 @@ fn at_rest(running: &Running, wanted: Option<Held>) -> Held {
     last
 }
 
-/// How often anything has settled.
+/// Returns the number of settlements so far.
 fn settled(running: &Running) -> u64 {
     let status = running.status("notable").expect("it listens");
     status["settled"].as_object().into_iter().flat_map(|settled| settled.values()).filter_map(Json::as_u64).sum()
 }
 
-/// Holds what is edited so often.
+/// Holds a state through a series of edits.
 ///
-/// `kilter` makes the command with these arguments, which has its state in `state`; everything else is made in `directory`.
+/// `kilter` creates the command with these arguments, whose state is in `state`. All other files are created in
+/// `directory`.
 ///
 /// # Panics
-/// When an edit is not held.
+/// If an edit is not held.
 pub fn edits(edits: Edits, kilter: impl Fn(&[&str]) -> Command, directory: &Path, state: &Path) -> Lasted {
     let Edits { files, first, further } = edits;
     let place = Place { directory, files };
@@ -150,7 +152,7 @@ pub fn edits(edits: Edits, kilter: impl Fn(&[&str]) -> Command, directory: &Path
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is there");
     place.edit(0, None);
     let path = |name: &str| place.path(name).display().to_string();
-    // One worker: how many there are depends on how much there was to do at once.
+    // One worker, because the number of workers depends on the load.
     let running =
         Running::begin(&mut kilter(&["-I", &path("scripts"), "run", "--quiet", "--jobs", "1", &path("m.yaml")]), state);
     wait("the first state", LONGEST, || place.is_held(0));

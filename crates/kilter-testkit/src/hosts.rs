@@ -1,40 +1,40 @@
-//! Hosts that systemd has booted, for tests of what only a whole machine shows.
+//! Hosts booted by systemd, for tests that need a complete machine.
 //!
-//! The programs in `hosts` of this crate make and boot them; each says in its first lines how. A test is
-//! run a second time in a sandbox, where it is root of a small world: hosts, a bridge that joins them,
-//! and nothing else. What it does there ends with it.
+//! The programs in `hosts` of this crate create and boot them. Their first lines explain the details. A test runs a
+//! second time in a sandbox, as root of a small environment: hosts and a bridge that connects them. All its effects
+//! end with the sandbox.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a command in a host said, and its exit code.
+/// Output and exit code of a command in a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The exit code.
+    /// Exit code.
     pub code: i32,
-    /// The standard output.
+    /// Standard output.
     pub stdout: String,
-    /// The standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
-/// A program of the directory `hosts`.
+/// Returns the path of a program in the directory `hosts`.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("hosts").join(name)
 }
 
-/// Runs the test of that name again in a sandbox, and `body` in there.
+/// Runs the named test again in a sandbox, and `body` inside it.
 ///
 /// # Panics
-/// When it fails in there, when no test has that name, or when there can be no sandbox here: what is missing
-/// is said.
+/// If the test fails there, if no test has this name, or if a component for the sandbox is missing. The message
+/// names the component.
 pub fn sandboxed(test: &str, body: impl FnOnce()) {
     if Path::new("/run/kilter/hosts").is_dir() {
         return body();
     }
     let this = std::env::current_exe().expect("a test program knows where it is");
-    // If this test is killed, the sandbox is.
+    // Kill the sandbox if this test is killed.
     let mut sandbox = Command::new("setpriv");
     sandbox.args(["--pdeathsig", "KILL", "--"]).arg(program("sandbox")).arg(this).args([
         "--exact",
@@ -42,7 +42,7 @@ pub fn sandboxed(test: &str, body: impl FnOnce()) {
         "--nocapture",
     ]);
     let answer = answer(&mut sandbox);
-    // Indented, so that nobody counts the test twice.
+    // The output is indented, so that tools do not count the test twice.
     let shown = format!("{}{}", answer.stdout, answer.stderr).replace('\n', "\n    ");
     assert!(answer.code == 0, "{test}, in its sandbox: exit code {}\n    {shown}", answer.code);
     assert!(answer.stdout.contains("test result: ok. 1 passed;"), "no test is called {test}:\n    {shown}");
@@ -56,10 +56,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Makes a host, copies files and directories to places in it, where they are root's, and boots it.
+    /// Creates a host, copies files and directories to it as root's, and boots it.
     ///
     /// # Panics
-    /// When it does not boot, or a unit fails while it does.
+    /// If the boot fails, or a unit fails during the boot.
     #[must_use]
     pub fn up(name: &str, files: &[(&Path, &str)]) -> Host {
         let host = Host { name: name.to_owned() };
@@ -67,59 +67,60 @@ impl Host {
         host
     }
 
-    /// Runs a command in it, as a unit of its own.
+    /// Runs a command in the host, as a separate unit.
     #[must_use]
     pub fn run(&self, command: &[&str]) -> Answer {
         let mut run = Command::new(program("host"));
         answer(run.args(["run", &self.name]).args(command))
     }
 
-    /// Runs a script of bash in it, to its first command that fails; returns what it prints.
+    /// Runs a bash script in the host, up to the first failing command, and returns its output.
     ///
     /// # Panics
-    /// When a command fails.
+    /// If a command fails.
     pub fn bash(&self, script: &str) -> String {
         let answer = self.run(&["bash", "-euc", script]);
         assert!(answer.code == 0, "{}: {script}\n{answer:#?}", self.name);
         answer.stdout
     }
 
-    /// Copies files and directories to places in it, where they are root's.
+    /// Copies files and directories to the host as root's.
     ///
     /// # Panics
-    /// When one cannot be read, or there is no room for it.
+    /// If a file cannot be read, or there is no space.
     pub fn copy(&self, files: &[(&Path, &str)]) {
         self.copies("copy", files);
     }
 
-    /// Where its root directory is seen from outside, but for `/proc`, `/run`, `/sys` and `/tmp`.
+    /// Returns the path of its root directory outside of the host. `/proc`, `/run`, `/sys` and `/tmp` are not
+    /// visible there.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         PathBuf::from(self.does("root").trim_end())
     }
 
-    /// Its address, by which other hosts and the test reach it.
+    /// Returns its address, which other hosts and the test can reach.
     #[must_use]
     pub fn address(&self) -> String {
         self.does("address").trim_end().to_owned()
     }
 
-    /// Boots it anew, in good order.
+    /// Reboots the host in an orderly way.
     pub fn reboot(&self) {
         self.does("reboot");
     }
 
-    /// Cuts its power.
+    /// Cuts the power of the host.
     pub fn crash(&self) {
         self.does("crash");
     }
 
-    /// Boots it after its power was cut.
+    /// Boots the host after a power cut.
     pub fn start(&self) {
         self.does("start");
     }
 
-    /// Switches it off, and removes it.
+    /// Shuts the host down and removes it.
     pub fn down(self) {
         self.does("down");
     }
@@ -140,12 +141,12 @@ impl Host {
     }
 }
 
-/// Runs a program of this directory to its end.
+/// Runs a program of the directory `hosts` to its end.
 fn answer(command: &mut Command) -> Answer {
     let output = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    // A program that a signal ended has no exit code.
+    // A program ended by a signal has no exit code.
     let code = output.status.code().unwrap_or(-1);
     Answer { code, stdout: text(output.stdout), stderr: text(output.stderr) }
 }

@@ -1,32 +1,32 @@
-//! The journal of owed refreshes, as a driver keeps it.
+//! Simulated journal of pending refreshes.
 
 use std::collections::BTreeSet;
 
 use kilter_engine::Token;
 
-/// One record.
+/// A record of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// These are owed from here on.
+    /// These refreshes become pending.
     Owe(Vec<Token>),
-    /// These are not.
+    /// These refreshes are no longer pending.
     Paid(Vec<Token>),
 }
 
-/// The records of one run on top of what earlier ones owe.
+/// Records of one run, on top of the refreshes that earlier runs left pending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     before: BTreeSet<Token>,
     records: Vec<Record>,
     now: BTreeSet<Token>,
-    /// How many records there are up to the last owing one.
+    /// Number of records up to the last `Owe`.
     owing: usize,
-    /// How many records no crash can take.
+    /// Number of records that survive a crash.
     durable: usize,
 }
 
 impl Journal {
-    /// Starts a run over what is owed now.
+    /// Starts a run with the currently pending refreshes.
     pub(crate) fn begin(&mut self) {
         self.before = self.now.clone();
         self.records.clear();
@@ -34,22 +34,22 @@ impl Journal {
         self.durable = 0;
     }
 
-    /// What is owed, as given to a machine.
+    /// Returns the pending refreshes, as input for a machine.
     pub(crate) fn owed(&self) -> Vec<Token> {
         self.now.iter().copied().collect()
     }
 
-    /// Whether exactly these, in ascending order, are owed.
+    /// Returns true if exactly these refreshes are pending. They must be in ascending order.
     pub(crate) fn is_exactly(&self, tokens: &[Token]) -> bool {
         self.now.iter().eq(tokens)
     }
 
-    /// Whether a refresh is owed.
+    /// Returns true if a refresh is pending.
     pub(crate) fn owes(&self, token: Token) -> bool {
         self.now.contains(&token)
     }
 
-    /// Forgets one token, as only a bug would; whether there was one.
+    /// Loses a token, to simulate a bug. Returns true if there was a token.
     pub(crate) fn forget_one(&mut self) -> bool {
         self.now.pop_first().is_some()
     }
@@ -64,13 +64,13 @@ impl Journal {
         }
     }
 
-    /// The next command begins: what it may rely on, which is every record up to the last owing
-    /// one, is on the disk by now. A record of payment may reach it at any later time.
+    /// Marks all records up to the last `Owe` as durable, before the next command starts. A `Paid` record may become
+    /// durable at any later time.
     pub(crate) fn rely(&mut self) {
         self.durable = self.owing;
     }
 
-    /// A crash takes all but `kept` of the records that were not on the disk.
+    /// Simulates a crash: loses all records that are not durable, except the first `kept` of them.
     pub(crate) fn crash(&mut self, kept: impl FnOnce(usize) -> usize) {
         let loose = self.records.len() - self.durable;
         self.records.truncate(self.durable + kept(loose));

@@ -1,19 +1,19 @@
-//! The simulator: a seeded, hostile world around the reconcile machine.
+//! Simulator: a seeded, hostile environment for the reconcile machine.
 //!
-//! A *world* is a random graph with random vertices, a *system* is what those vertices manage and
-//! how it misbehaves, a *driver* carries out what [`kilter_engine::Machine`] commands in a random
-//! order, with events, interrupts and crashes in between. While it does so it shows every command
-//! and every answer to an observer, which knows what must hold ([`Property`]) without knowing how
-//! the machine works. Everything follows from one seed: no clock, no thread.
+//! A *world* is a random graph with random vertices. A *system* is the managed state with its failures. A *driver*
+//! carries out the commands of [`kilter_engine::Machine`] in a random order, with events, interrupts and crashes in
+//! between. It reports every command and every answer to an observer, which checks each [`Property`] without
+//! knowledge of the machine's implementation. A single seed determines everything. There are no clocks and no
+//! threads.
 //!
-//! That these checks can fail is shown by [`Mutant`]s: bugs applied to the command stream, each of
-//! which has to be caught by its property.
+//! [`Mutant`]s show that these checks can fail: they inject bugs into the command stream, and the corresponding
+//! property must detect each of them.
 //!
-//! What a machine under test should do is left to the engine, and real providers to their own suites.
+//! The tests of the engine cover its detailed behaviour. Real providers have their own test suites.
 //!
-//! Apart from it are [`hosts`]: real machines, booted by systemd, for tests of the command; and runs of the command that hold a
-//! state, as they are seen from [`outside`], in a [`storm`] of file events and through many [`edits`] of what they hold. Tests and
-//! measurements share those: they differ in how much of it there is.
+//! The crate also contains [`hosts`], real machines booted by systemd for tests of the command. [`outside`] observes
+//! runs of the command from outside, in a [`storm`] of file events and through many [`edits`]. Tests and
+//! measurements share these modules with different sizes.
 //!
 //! *Start from* [`simulate`].
 

@@ -1,4 +1,4 @@
-//! Bugs on purpose, applied to the command stream: proof that the properties can fail.
+//! Deliberate bugs in the command stream, which prove that the properties can fail.
 
 use kilter_engine::{Batch, Command, Settlement, Token, VertexId};
 
@@ -9,77 +9,77 @@ use crate::properties::Property;
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A blocked vertex is checked all the same.
+    /// Checks a blocked vertex.
     StartsBlocked,
-    /// The children of a vertex are checked together with it.
+    /// Checks the children of a vertex together with it.
     StartsEarly,
-    /// A batch is handed over twice.
+    /// Starts a batch twice.
     ChecksTwice,
-    /// What would be changed is changed, though only to be looked at.
+    /// Changes a noop vertex.
     IgnoresNoop,
-    /// What is in its state is changed.
+    /// Changes a vertex that is in sync.
     AppliesUnasked,
-    /// What an interrupt left is checked.
+    /// Checks remaining vertices after an interrupt.
     IgnoresInterrupt,
-    /// A blocked vertex names itself.
+    /// Lets a blocked vertex blame itself.
     BlamesWrong,
-    /// What will be owed is not journalled.
+    /// Does not journal refreshes that will be pending.
     DropsOwe,
-    /// What will be owed is journalled after the change has begun.
+    /// Journals refreshes only after the change has started.
     OwesLate,
-    /// What is not owed is paid.
+    /// Pays a refresh that is not pending.
     PaysUnowed,
-    /// What was paid is not journalled.
+    /// Does not journal paid refreshes.
     DropsPaid,
-    /// A refresh is not carried out, and counted as paid.
+    /// Skips a refresh and counts it as paid.
     PaysUnserved,
-    /// A new run does not hear of one token.
+    /// Hides a token from a new run.
     LosesToken,
-    /// One token is lost from the journal as well.
+    /// Also deletes a token from the journal.
     LosesRecord,
-    /// A run with nothing to do writes into the journal.
+    /// Writes to the journal in a run without changes.
     WritesWhenCalm,
-    /// A vertex with nothing behind it settles and does not say so.
+    /// Drops the settlement of a vertex without children.
     DropsSettled,
-    /// A vertex settles twice.
+    /// Settles a vertex twice.
     SettlesTwice,
-    /// A check is never carried out.
+    /// Drops a check.
     DropsCheck,
-    /// A failed vertex is said to be in its state.
+    /// Reports a failed vertex as in sync.
     HidesFailure,
-    /// The second time through a seed, batches come in another order.
+    /// Reorders batches in the second simulation of a seed.
     Wavers,
-    /// A batch is in no order.
+    /// Reorders the vertices of a batch.
     ShufflesBatch,
-    /// A vertex is tried again before its time.
+    /// Retries a vertex too early.
     HurriesRetry,
-    /// A vertex is tried again once more than was asked for.
+    /// Retries a vertex once too often.
     RetriesTooOften,
-    /// A plan does not show one change.
+    /// Omits a change from a plan.
     HidesChange,
-    /// A batch is taken apart.
+    /// Splits a batch.
     SplitsBatch,
-    /// What is to be alone is put together.
+    /// Combines vertices that must be single.
     JoinsSingles,
-    /// A batch is that of another group.
+    /// Assigns a batch to another group.
     MixesGroups,
-    /// Without batches one change is not made.
+    /// Omits a change if there are no batches.
     NeedsBatches,
 }
 
-/// The moment at which commands are distorted.
+/// Context in which commands are distorted.
 #[derive(Debug)]
 pub(crate) struct Moment<'a> {
     /// The run.
     pub(crate) observed: &'a Observed<'a>,
     /// Its journal.
     pub(crate) journal: &'a Journal,
-    /// Whether this is the second time through the same seed.
+    /// True in the second simulation of the same seed.
     pub(crate) second: bool,
 }
 
 impl Mutant {
-    /// All of them, with the property that has to notice.
+    /// All bugs, with the property that must detect each.
     pub const ALL: [(Mutant, Property); 28] = [
         (Mutant::StartsBlocked, Property::ParentsFirst),
         (Mutant::StartsEarly, Property::ParentsFirst),
@@ -111,7 +111,7 @@ impl Mutant {
         (Mutant::NeedsBatches, Property::Batches),
     ];
 
-    /// What a new run hears of the journal.
+    /// Applies the bug to the journal of a new run.
     pub(crate) fn forget(self, owed: &mut Vec<Token>, journal: &mut Journal) {
         match self {
             Mutant::LosesToken => drop(owed.pop()),
@@ -120,7 +120,7 @@ impl Mutant {
         }
     }
 
-    /// Brings the bug into the commands of one moment.
+    /// Applies the bug to the commands of a step.
     pub(crate) fn distort(self, commands: &mut Vec<Command>, moment: &Moment<'_>) {
         match self {
             Mutant::Wavers if moment.second => swap_batches(commands),
@@ -207,7 +207,7 @@ impl Mutant {
         }
     }
 
-    /// What a plan is said to have shown.
+    /// Applies the bug to the result of a plan.
     pub(crate) fn shown(self, planned: &mut [Option<Settlement>]) {
         let change = planned.iter_mut().find(|settled| **settled == Some(Settlement::WouldChange));
         if let (Mutant::HidesChange, Some(change)) = (self, change) {
@@ -215,7 +215,7 @@ impl Mutant {
         }
     }
 
-    /// What an apply without batches is said to have done.
+    /// Applies the bug to the result of an apply without batches.
     pub(crate) fn done_singly(self, applied: &mut [Option<Settlement>]) {
         let change = applied.iter_mut().find(|settled| **settled == Some(Settlement::Changed));
         if let (Mutant::NeedsBatches, Some(change)) = (self, change) {
@@ -224,7 +224,7 @@ impl Mutant {
     }
 }
 
-/// A batch in two parts, where it has two.
+/// Splits a batch into two parts if it has several vertices.
 pub(crate) fn split(batch: Batch) -> Vec<Batch> {
     let Batch { group, mut vertices } = batch;
     let rest = vertices.split_off(vertices.len().div_ceil(2));
@@ -232,7 +232,7 @@ pub(crate) fn split(batch: Batch) -> Vec<Batch> {
     parts.map(|vertices| Batch { group, vertices }).collect()
 }
 
-/// Puts the first two checks of one vertex each and of one group together.
+/// Combines the first two single-vertex checks of the same group.
 fn join_singles(commands: &mut Vec<Command>) {
     let alone = |command: &Command| match command {
         Command::Check(batch) if batch.vertices.len() == 1 => Some(batch.group),
@@ -257,7 +257,7 @@ fn alone(moment: &Moment<'_>, vertex: VertexId) -> Batch {
     Batch { group: moment.observed.world.vertex(vertex).group, vertices: vec![vertex] }
 }
 
-/// Exchanges the first two batches of checks.
+/// Swaps the first two batches of checks.
 pub(crate) fn swap_batches(commands: &mut [Command]) {
     let checks: Vec<usize> =
         (0..commands.len()).filter(|at| matches!(commands[*at], Command::Check(_))).take(2).collect();
@@ -266,7 +266,7 @@ pub(crate) fn swap_batches(commands: &mut [Command]) {
     }
 }
 
-/// Puts what is owed behind everything else.
+/// Moves all `Owe` commands to the end.
 fn owe_late(commands: &mut Vec<Command>) {
     let (owes, mut others): (Vec<_>, Vec<_>) =
         commands.drain(..).partition(|command| matches!(command, Command::Owe(_)));

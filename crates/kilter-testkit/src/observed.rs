@@ -1,4 +1,4 @@
-//! What can be seen of a run from outside: a model that knows what must hold, not how it comes about.
+//! Observer of a run: a model of the required results, without knowledge of the implementation.
 
 use kilter_engine::{Command, Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, VertexId};
 
@@ -7,96 +7,96 @@ use crate::properties::{Property, Violation, blocking, debts, ending, entitled, 
 use crate::system::System;
 use crate::world::World;
 
-/// What a driver does to a vertex.
+/// Kind of call for a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// It looks at it.
+    /// A check.
     Check,
-    /// It changes it.
+    /// A change.
     Apply,
-    /// It refreshes it.
+    /// A refresh.
     Refresh,
 }
 
-/// What kind of run is observed.
+/// Kind of run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Everything is only looked at.
+    /// All vertices are noop.
     Plan,
-    /// Everything may happen.
+    /// A run with failures and disturbances.
     Hostile,
-    /// Nothing fails and nothing comes in between.
+    /// A run without failures and disturbances.
     Clean,
-    /// Nothing has drifted either, and nothing is owed that could be paid.
+    /// A clean run without drift, and without pending refreshes that could be paid.
     Calm,
 }
 
-/// What was seen of one vertex.
+/// Observations of a vertex.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// What is being done to it.
+    /// Call in flight.
     pub(crate) flight: Option<Act>,
-    /// What was found last, as long as it holds.
+    /// Result of the last check, while it is valid.
     pub(crate) found: Option<Verdict>,
-    /// Whether something happened to it while something was done to it.
+    /// True if an event arrived during the call in flight.
     pub(crate) outdated: bool,
-    /// How it settled last.
+    /// Last settlement.
     pub(crate) settlement: Option<Settlement>,
-    /// How often it settled.
+    /// Number of settlements.
     pub(crate) settles: u32,
-    /// How often it was taken up anew after it had settled.
+    /// Number of restarts after a settlement.
     pub(crate) retakes: u32,
-    /// How often something was said to have happened to it.
+    /// Number of events.
     pub(crate) events: u32,
-    /// How often it was checked.
+    /// Number of checks.
     pub(crate) checks: u32,
-    /// How often a check, an apply or a refresh of it failed.
+    /// Number of failed checks, applies and refreshes.
     pub(crate) failures: u32,
-    /// Until when it has to be left alone.
+    /// Time before which no call may start.
     pub(crate) wake: Option<Timestamp>,
-    /// When the last answer about it came.
+    /// Time of the last answer.
     pub(crate) answered: Timestamp,
-    /// The tick at which its last check began.
+    /// Tick of the start of the last check.
     pub(crate) began: u64,
-    /// The tick at which it settled last.
+    /// Tick of the last settlement.
     pub(crate) settled_at: u64,
-    /// Whether an apply of it succeeded.
+    /// True if an apply succeeded.
     pub(crate) changed: bool,
-    /// Whether a refresh of it succeeded.
+    /// True if a refresh succeeded.
     pub(crate) refreshed: bool,
-    /// Whose owed refreshes are served by what is under way.
+    /// Senders whose pending refreshes the call in flight serves.
     pub(crate) serving: Vec<VertexId>,
-    /// Whose owed refreshes have been served, and are to be paid.
+    /// Senders whose pending refreshes have been served and must be paid.
     pub(crate) served: Vec<VertexId>,
 }
 
 impl Seen {
-    /// How it has settled, unless it was taken up anew since.
+    /// Returns the settlement, unless the vertex was restarted since.
     pub(crate) fn settled(&self) -> Option<Settlement> {
         self.settlement.filter(|_| self.settles == self.retakes + 1)
     }
 }
 
-/// A run as seen so far.
+/// Observations of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<'a> {
-    /// What it is about.
+    /// World of the run.
     pub(crate) world: &'a World,
-    /// What kind of run it is.
+    /// Kind of run.
     pub(crate) mode: Mode,
-    /// Its vertices.
+    /// Observations of the vertices.
     pub(crate) seen: Vec<Seen>,
-    /// Whether an interrupt was given.
+    /// True after an interrupt.
     pub(crate) interrupted: bool,
 }
 
 impl<'a> Observed<'a> {
-    /// A run that has not begun.
+    /// Creates the observer of a run that has not started.
     pub(crate) fn new(world: &'a World, mode: Mode) -> Observed<'a> {
         Observed { world, mode, seen: vec![Seen::default(); world.vertices.len()], interrupted: false }
     }
 
-    /// A vertex.
+    /// Returns the observations of a vertex.
     pub(crate) fn of(&self, vertex: VertexId) -> &Seen {
         &self.seen[vertex.0 as usize]
     }
@@ -105,10 +105,10 @@ impl<'a> Observed<'a> {
         &mut self.seen[vertex.0 as usize]
     }
 
-    /// Takes a command that is about to be carried out.
+    /// Checks a command before it is carried out.
     ///
     /// # Errors
-    /// What it violates.
+    /// The violated property.
     pub(crate) fn command(
         &mut self,
         command: &Command,
@@ -170,7 +170,7 @@ impl<'a> Observed<'a> {
         Ok(())
     }
 
-    /// What is owed to a vertex now is served by what begins; what it serves others is owed anew.
+    /// Records the refreshes that a call serves. The refreshes it sends become pending again.
     fn serve(&mut self, vertex: VertexId, journal: &Journal) {
         let world = self.world;
         let owed = |first: &VertexId| journal.owes(Token { first: *first, second: vertex });
@@ -197,11 +197,11 @@ impl<'a> Observed<'a> {
         Ok(())
     }
 
-    /// Takes an input that is about to be given to the machine.
+    /// Records an input before the machine receives it.
     pub(crate) fn input(&mut self, input: Input, machine: &Machine, now: Timestamp) {
         match input {
             Input::Checked(vertex, verdict) => {
-                // A check that something came between says nothing, not even that it failed.
+                // A check is void if an event arrived meanwhile, even if it failed.
                 let void = self.of(vertex).outdated && !self.interrupted;
                 self.answered(vertex, now, Some(verdict), verdict == Verdict::Failed && !void);
             }
@@ -247,13 +247,13 @@ impl<'a> Observed<'a> {
                 self.interrupted = true;
                 self.seen.iter_mut().for_each(|seen| seen.wake = None);
             }
-            // These are given to machines that hold a state.
+            // These inputs belong to machines that hold a state.
             Input::Watching(_) | Input::Unwatched(_) | Input::Pause | Input::Resume => {}
             Input::Reinstate(_) | Input::Unrecorded(_) | Input::Freed(_) => {}
         }
     }
 
-    /// A parent was taken up anew: what was found of its children holds no longer.
+    /// Invalidates the results of a vertex's children, because the vertex was restarted.
     fn outdate_children(&mut self, vertex: VertexId, machine: &Machine) {
         let world = self.world;
         for child in world.graph.children(vertex) {
@@ -278,18 +278,18 @@ impl<'a> Observed<'a> {
         seen.outdated = false;
     }
 
-    /// A change of a vertex, or a refresh that acted on it, has really happened.
+    /// Checks the journal when a vertex has changed, or a refresh had an effect.
     ///
     /// # Errors
-    /// When a crash now would lose a refresh.
+    /// If a crash at this moment would lose a refresh.
     pub(crate) fn changed(&self, vertex: VertexId, journal: &Journal) -> Result<(), Violation> {
         debts::is_journalled(self, vertex, journal)
     }
 
-    /// Every command has been carried out and nothing has been answered yet.
+    /// Checks the state when all commands have been carried out and no answer has arrived.
     ///
     /// # Errors
-    /// What is violated.
+    /// The violated property.
     pub(crate) fn quiet(&mut self, machine: &Machine, journal: &Journal) -> Result<(), Violation> {
         debts::the_journal_is_what_is_owed(machine, journal)?;
         debts::what_was_served_is_paid(self, journal)?;
@@ -297,10 +297,10 @@ impl<'a> Observed<'a> {
         order::nothing_ready_is_held_back(self)
     }
 
-    /// The machine says that it is finished.
+    /// Checks the state when the machine reports that it is finished.
     ///
     /// # Errors
-    /// What is violated.
+    /// The violated property.
     pub(crate) fn ended(&mut self, machine: &Machine, journal: &Journal, system: &System) -> Result<(), Violation> {
         self.quiet(machine, journal)?;
         ending::everything_has_settled(self, machine)?;
@@ -315,7 +315,7 @@ impl<'a> Observed<'a> {
         Ok(())
     }
 
-    /// The token of an edge.
+    /// Returns the token of an edge.
     pub(crate) fn token(edge: &kilter_engine::Edge) -> Token {
         Token { first: edge.first, second: edge.second }
     }

@@ -1,4 +1,4 @@
-//! A run of the command that holds a state, as it is seen from outside: by its socket, and by what the kernel says of it.
+//! Observes a run of the command from outside: through its socket and the kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -10,34 +10,34 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value as Json, json};
 
-/// A run that holds a state. It is killed when it is dropped.
+/// A run that holds a state. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     socket: PathBuf,
 }
 
-/// What a process has of the system.
+/// System resources of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Kilobytes of memory.
+    /// Memory in kilobytes.
     pub memory: u64,
-    /// The most that it was.
+    /// Peak memory in kilobytes.
     pub peak: u64,
-    /// Open descriptors.
+    /// Number of open descriptors.
     pub descriptors: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Watches of inotify, as the kernel counts them.
+    /// Number of inotify watches, as the kernel counts them.
     pub watches: usize,
-    /// Processes that it has begun and that are there still, if only to be waited for.
+    /// Number of child processes, with zombies.
     pub children: usize,
 }
 
-/// Waits until something holds, and returns for how long.
+/// Waits until a condition holds, and returns the waiting time.
 ///
 /// # Panics
-/// When it takes longer than this.
+/// If it takes longer than `longest`.
 #[track_caller]
 pub fn wait(what: &str, longest: Duration, mut holds: impl FnMut() -> bool) -> Duration {
     let begun = Instant::now();
@@ -49,10 +49,10 @@ pub fn wait(what: &str, longest: Duration, mut holds: impl FnMut() -> bool) -> D
 }
 
 impl Running {
-    /// Begins a run that prints nothing, with its state in `state`.
+    /// Starts a run without output, with its state in `state`.
     ///
     /// # Panics
-    /// When the command is not there.
+    /// If the command does not exist.
     #[must_use]
     pub fn begin(command: &mut Command, state: &Path) -> Running {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("kilter is there");
@@ -60,17 +60,17 @@ impl Running {
     }
 
     fn ask(&self, question: &Json) -> Option<Lines<BufReader<UnixStream>>> {
-        // Before it listens, and when it has ended, there is nobody.
+        // The socket exists only while the run listens.
         let mut socket = UnixStream::connect(&self.socket).ok()?;
         socket.write_all(format!("{question}\n").as_bytes()).ok()?;
         Some(BufReader::new(socket).lines())
     }
 
-    /// What it says of itself and of `which` resources: `"notable"`, `"all"` or a list of references. None while there is
-    /// nobody to ask.
+    /// Returns the status of the run and of the resources selected by `which`: `"notable"`, `"all"` or a list of
+    /// references. Returns none while the run does not listen.
     ///
     /// # Panics
-    /// When the answer is no JSON.
+    /// If the answer is not JSON.
     #[must_use]
     pub fn status(&self, which: impl Into<Json>) -> Option<Json> {
         let answer = self.ask(&json!({"ask": "status", "which": which.into()}))?.next()?.ok()?;
@@ -78,19 +78,19 @@ impl Running {
         answer["error"].is_null().then_some(answer)
     }
 
-    /// The events from now on, as lines of JSON.
+    /// Returns the events from now on, as lines of JSON.
     ///
     /// # Panics
-    /// When nobody is there to follow.
+    /// If the run does not listen.
     pub fn follow(&self) -> impl Iterator<Item = String> + use<> {
         let lines = self.ask(&json!({"ask": "follow"})).expect("it listens");
         lines.map(|line| line.expect("it goes on"))
     }
 
-    /// Waits until nothing is left to be done.
+    /// Waits until the run is quiet.
     ///
     /// # Panics
-    /// When that takes more than ten minutes.
+    /// If it takes more than ten minutes.
     #[track_caller]
     pub fn wait_until_quiet(&self) {
         let is_quiet = || self.status("notable").is_some_and(|status| !status["quiet_for_ms"].is_null());
@@ -101,23 +101,23 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("it was started here");
     }
 
-    /// Lets it do nothing until it [goes on](Running::go_on).
+    /// Stops the process until [`go_on`](Running::go_on).
     ///
     /// # Panics
-    /// When it has ended.
+    /// If the process has ended.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
-        // The state comes behind the name, which stands in parentheses.
+        // The state follows the name, which is in parentheses.
         let is_stopped = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
         wait("all its threads standing still", Duration::from_secs(60), || {
             self.tasks().into_iter().all(|task| fs::read_to_string(task.join("stat")).is_ok_and(is_stopped))
         });
     }
 
-    /// Lets it go on.
+    /// Continues the process.
     ///
     /// # Panics
-    /// When it has ended.
+    /// If the process has ended.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
@@ -134,10 +134,10 @@ impl Running {
         self.entries("task")
     }
 
-    /// Milliseconds of processor time that all its threads have used.
+    /// Returns the processor time of all its threads in milliseconds.
     ///
     /// # Panics
-    /// When it has ended.
+    /// If the process has ended.
     #[must_use]
     pub fn cpu(&self) -> f64 {
         let of = |task: PathBuf| fs::read_to_string(task.join("schedstat")).unwrap_or_default();
@@ -145,10 +145,10 @@ impl Running {
         self.tasks().into_iter().map(|task| used(of(task))).sum::<f64>() / 1e6
     }
 
-    /// What it has of the system. While it answers a question that is a descriptor and a thread more.
+    /// Returns its system resources. While it answers a query it uses an additional descriptor and thread.
     ///
     /// # Panics
-    /// When it has ended.
+    /// If the process has ended.
     #[must_use]
     pub fn held(&self) -> Held {
         let status = fs::read_to_string(self.proc("status")).expect("it runs");
@@ -173,15 +173,15 @@ impl Running {
     fn children(&self) -> usize {
         let own = self.child.id().to_string();
         let all = fs::read_dir("/proc").expect("it is mounted").filter_map(Result::ok);
-        // Those that have ended meanwhile are none.
+        // Processes that have ended meanwhile are not counted.
         let stats = all.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
         stats.filter(|stat| stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&own)).count()
     }
 
-    /// Ends it by SIGTERM, and returns its exit code.
+    /// Ends the process with SIGTERM, and returns its exit code.
     ///
     /// # Panics
-    /// When it cannot be waited for.
+    /// If the wait fails.
     pub fn end(mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.child.wait().expect("it was started here").code()
@@ -190,7 +190,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended by itself, as a rule.
+        // The process has usually ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

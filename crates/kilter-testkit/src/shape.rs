@@ -2,8 +2,7 @@
 
 use fastrand::Rng;
 
-/// The edges of a random acyclic graph of `count` vertices. Vertices later in manifest order may
-/// come first.
+/// Returns the edges of a random acyclic graph of `count` vertices. Edges may contradict the manifest order.
 pub(crate) fn edges(rng: &mut Rng, count: u32) -> Vec<(u32, u32)> {
     if count < 2 {
         return Vec::new();
@@ -37,7 +36,7 @@ fn chain(count: u32) -> Vec<(u32, u32)> {
     (1..count).map(|v| (v - 1, v)).collect()
 }
 
-/// A few hubs with everything before or behind them.
+/// A hub with all other vertices before it, after it, or on both sides.
 fn fan(rng: &mut Rng, count: u32) -> Vec<(u32, u32)> {
     match rng.u32(..3) {
         0 => (1..count).map(|v| (0, v)).collect(),

@@ -1,4 +1,4 @@
-//! One seed: a world, several hostile runs over it, then peace.
+//! Simulation of a seed: several hostile runs over a world, then runs without disturbances.
 
 use std::hash::Hasher;
 
@@ -15,21 +15,21 @@ use crate::properties::{Property, Violation, plan};
 use crate::system::System;
 use crate::world::{World, chance};
 
-/// What happened in a simulation.
+/// Counters of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Commands carried out.
+    /// Number of commands.
     pub commands: u64,
-    /// Drivers that died.
+    /// Number of crashes of the driver.
     pub crashes: u64,
-    /// Runs that were interrupted.
+    /// Number of interrupted runs.
     pub interrupts: u64,
-    /// Checks, applies and refreshes that failed.
+    /// Number of failed checks, applies and refreshes.
     pub failures: u64,
 }
 
 impl Counts {
-    /// Adds what happened in another simulation.
+    /// Adds the counters of another simulation.
     pub fn add(&mut self, other: Counts) {
         self.commands += other.commands;
         self.crashes += other.crashes;
@@ -38,27 +38,27 @@ impl Counts {
     }
 }
 
-/// What one seed came to.
+/// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What happened.
+    /// Counters.
     pub counts: Counts,
-    /// The hash of all commands.
+    /// Hash of all commands.
     pub stream: u64,
 }
 
-/// Simulates one seed twice, since the second time must give the same commands.
+/// Simulates a seed twice. Both simulations must give the same commands.
 ///
 /// # Errors
-/// The first property that does not hold.
+/// The first violated property.
 pub fn simulate(seed: u64) -> Result<Report, Violation> {
     simulate_with(seed, None)
 }
 
-/// Simulates one seed with a bug in the command stream.
+/// Simulates a seed with a bug in the command stream.
 ///
 /// # Errors
-/// The first property that does not hold.
+/// The first violated property.
 pub fn simulate_with(seed: u64, mutant: Option<Mutant>) -> Result<Report, Violation> {
     let report = once(seed, mutant, false)?;
     let again = once(seed, mutant, true)?;
@@ -88,7 +88,7 @@ fn once(seed: u64, mutant: Option<Mutant>, second: bool) -> Result<Report, Viola
     Ok(Report { counts: lasting.counts, stream: lasting.stream.finish() })
 }
 
-/// Runs with failures, events, interrupts and crashes, a plan now and then.
+/// Runs with failures, events, interrupts, crashes and occasional plans.
 fn hostile(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
     for _ in 0..lasting.rng.u32(1..4) {
         if lasting.rng.u32(..3) == 0 {
@@ -102,8 +102,8 @@ fn hostile(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Nothing fails any longer: a plan, an apply that does what it showed and does the same without batches, and one that
-/// does nothing.
+/// Runs without failures: a plan, an apply that matches the plan and gives the same result without batches, and an
+/// apply without changes.
 fn peaceful(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
     lasting.system.heal();
     let percent = [0, 10, 60][lasting.rng.usize(..3)];
@@ -132,7 +132,7 @@ fn undisturbed(world: &World, mode: Mode, lasting: &mut Lasting) -> Result<Vec<O
     }
 }
 
-/// Somebody changes the system between two runs.
+/// Changes the system between two runs.
 fn drift(world: &World, lasting: &mut Lasting, percent: u32) {
     for vertex in world.graph.vertices() {
         if chance(&mut lasting.rng, percent) {

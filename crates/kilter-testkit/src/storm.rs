@@ -1,16 +1,16 @@
 //! A storm of file events around a run that holds a state.
 //!
-//! Bursts of operations, by two threads, in the directories of a thousand resources. In every other burst the run stands still, so
-//! that more events come than the kernel keeps, and those of what was struck last are lost for certain.
+//! Two threads perform bursts of operations in the directories of a thousand resources. In every other burst the
+//! process is stopped. The kernel's event queue then overflows, and the last events are certainly lost.
 //!
-//! | resources | what the storm does to them | what must come of it |
+//! | resources | effect of the storm | expected result |
 //! |---|---|---|
-//! | calm files | each is struck once in a burst, and touched all the time | it is in its state behind each burst, and was changed once for each blow |
-//! | limited files | are written all the time | they are in their state at the end, and were changed no more often than `limit` and `burst` allow |
-//! | limited commands | what they look at comes and goes all the time | they were looked at no more often than `limit` and `burst` allow |
-//! | contested files | are written all the time, and at last until they are given up | nobody else is given up; an edit of the manifest brings them back |
+//! | calm files | each is changed once per burst, and touched all the time | in sync after each burst, and repaired once per change |
+//! | limited files | written all the time | in sync at the end, and changed no more often than `limit` and `burst` allow |
+//! | limited commands | the files they check appear and disappear all the time | checked no more often than `limit` and `burst` allow |
+//! | contested files | written all the time, and at the end until they are contested | no other resource becomes contested; an edit of the manifest resets them |
 //!
-//! Beside them are files that nobody declares.
+//! There are also files that the manifest does not declare.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -31,43 +31,44 @@ const CONTESTED: usize = 20;
 const COMMANDS: usize = 20;
 const THREADS: usize = 2;
 
-/// Seconds in which a limited resource may be looked at once more.
+/// Interval in seconds after which a limited resource may be checked again.
 const INTERVAL: u64 = 5;
-/// How often it may be at once.
+/// Number of events of a limited resource without delay.
 const BURST: u64 = 3;
-/// Repairs in a minute, more than which are given up.
+/// Number of repairs per minute before a resource becomes contested.
 const BUDGET: usize = 20;
 
-/// How long is waited for what has to come.
+/// Maximum time to wait for an expected result.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How much of a storm it is.
+/// Size of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Storm {
-    /// How many bursts. No more than may be repaired in a minute.
+    /// Number of bursts. Less than the number of repairs that the budget allows per minute.
     pub bursts: usize,
-    /// How many operations each of them has. All make an event at least, and more than the kernel keeps.
+    /// Number of operations per burst. Each causes at least one event, and they exceed the kernel's queue.
     pub operations: u64,
 }
 
-/// How a run has come through it.
+/// Result of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Weathered {
-    /// Operations in all.
+    /// Total number of operations.
     pub operations: u64,
-    /// How long the bursts took.
+    /// Duration of the bursts.
     pub took: Duration,
-    /// How often the kernel lost events.
+    /// Number of overflows of the kernel's queue.
     pub overflows: u64,
-    /// What the run had before.
+    /// System resources of the run before the storm.
     pub before: Held,
-    /// What it had behind.
+    /// System resources of the run after the storm.
     pub behind: Held,
-    /// The longest from the end of a burst until all that has no limit was in its state.
+    /// Maximum time from the end of a burst until all resources without a limit are in sync.
     pub longest: Duration,
-    /// The same for those with a limit, behind the last one.
+    /// Time from the end of the last burst until all limited resources are in sync.
     pub longest_limited: Duration,
-    /// How often one was changed at most, how often a limited command was looked at, and how often either may have been.
+    /// Maximum number of changes of a limited file, maximum number of checks of a limited command, and the allowed
+    /// number of both.
     pub limited: [u64; 3],
 }
 
@@ -102,7 +103,7 @@ impl Place {
         format!("resources:\n{}", all.collect::<String>())
     }
 
-    /// Where a command notes that it was looked at.
+    /// Returns the file in which a command records its checks.
     fn log(&self, number: usize) -> PathBuf {
         self.directory.join(format!("logs/{number}"))
     }
@@ -113,7 +114,7 @@ impl Place {
         fs::rename(&new, &self.manifest).expect("both are in one directory");
     }
 
-    /// Those of a kind that are not as declared.
+    /// Returns the files of a kind that differ from their declaration.
     fn amiss(&self, kind: &str, count: usize) -> Vec<PathBuf> {
         let is_declared = |path: &PathBuf| {
             fs::read(path).is_ok_and(|content| content == b"declared")
@@ -133,7 +134,7 @@ impl Place {
         }
     }
 
-    /// One blow at a calm file, in one of the ways in which files are changed.
+    /// Changes a calm file in one of several ways.
     fn strike(&self, number: usize, burst: usize) {
         let path = self.path("calm", number);
         match (number + burst) % 4 {
@@ -149,7 +150,7 @@ impl Place {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What goes on all the time; how many operations that was. What is gone for a moment is left alone.
+    /// Performs background operations and returns their number. Ignores files that are missing for a moment.
     fn rage(&self, thread: usize, at: usize) -> u64 {
         let round = at / 20;
         match at % 20 {
@@ -193,7 +194,7 @@ impl Place {
         });
     }
 
-    /// A burst around a run that stands still: what is struck when the queue is full is not told.
+    /// Performs a burst while the process is stopped. The queue overflows, so the last changes cause no events.
     fn burst_unheard(&self, running: &Running, burst: usize, operations: u64) {
         running.freeze();
         self.burst(operations);
@@ -201,7 +202,7 @@ impl Place {
         running.go_on();
     }
 
-    /// A burst around a run that mends what is struck.
+    /// Performs a burst while the run repairs the changed files.
     fn burst_heard(&self, burst: usize, operations: u64) {
         let begun = self.done.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
@@ -220,8 +221,8 @@ impl Place {
         format!("file[{}]", self.path(kind, number).display())
     }
 
-    /// Waits until the calm files are in their state, and the run knows it: what is struck while it still looks at what it has
-    /// changed has failed, and is left alone for a second.
+    /// Waits until the calm files are in sync and the run reports it. A file that changes again before the run has
+    /// checked its repair fails and is left alone for a second.
     #[track_caller]
     fn wait_for_calm(&self, running: &Running) -> Duration {
         let begun = Instant::now();
@@ -231,14 +232,14 @@ impl Place {
         begun.elapsed()
     }
 
-    /// What is known of all of a kind.
+    /// Returns the status of all resources of a kind.
     fn status(&self, running: &Running, kind: &str, count: usize) -> Vec<Json> {
         let all: Vec<String> = (0..count).map(|number| self.reference(kind, number)).collect();
         let status = running.status(all).expect("it listens");
         status["resources"].as_array().expect("there are some").clone()
     }
 
-    /// Writes what is contested until it is repaired at growing intervals only.
+    /// Writes the contested files until the run repairs them only at growing intervals.
     fn contest(&self, running: &Running) {
         wait("the contested files to be called so", LONGEST, || {
             let amiss = self.amiss("contested", CONTESTED);
@@ -250,15 +251,15 @@ impl Place {
         });
     }
 
-    /// How often limited resources were changed, and looked at, at most, and how often they may have been.
+    /// Returns the maximum numbers of changes and checks of limited resources, and the allowed number.
     fn limited(&self, running: &Running, since: Instant) -> [u64; 3] {
         let count = |one: &Json, key: &str| one[key].as_u64().expect("it is a number");
-        // What is written again before it has been looked at behind a change has failed.
+        // A file that changes again before the check after a repair counts as failed.
         let changes = |one: &Json| count(one, "changes") + count(one, "failures");
         let changed = self.status(running, "limited", LIMITED).iter().map(changes).max();
         let looks = |number: usize| fs::read(self.log(number)).map_or(0, |log| log.len() as u64 / 2);
         let looked = (0..COMMANDS).map(looks).max();
-        // The first look needs no event.
+        // The first check needs no event.
         let allowed = 1 + BURST + since.elapsed().as_secs() / INTERVAL;
         [changed.expect("there are some"), looked.expect("there are some"), allowed]
     }
@@ -266,10 +267,11 @@ impl Place {
 
 /// Holds a thousand resources through a storm.
 ///
-/// `kilter` makes the command with these arguments, which has its state in `state`; everything else is made in `directory`.
+/// `kilter` creates the command with these arguments, whose state is in `state`. All other files are created in
+/// `directory`.
 ///
 /// # Panics
-/// When something is missed, is changed or looked at more often than it may be, or is given up though it should not be.
+/// If an event is missed, a resource is changed or checked too often, or the wrong resource becomes contested.
 pub fn storm(storm: Storm, kilter: impl Fn(&[&str]) -> Command, directory: &Path, state: &Path) -> Weathered {
     let Storm { bursts, operations } = storm;
     let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("there is inotify");
@@ -300,12 +302,12 @@ pub fn storm(storm: Storm, kilter: impl Fn(&[&str]) -> Command, directory: &Path
     let longest_limited = place.wait_for("limited", LIMITED);
     let limited = place.limited(&running, begun);
     assert!(limited[0] <= limited[2] && limited[1] <= limited[2], "changed, looked at, allowed: {limited:?}");
-    // Whether what has no limit was changed more often, and that of the others was heeded at all.
+    // Events of limited resources must have had an effect.
     assert!(limited[0] > 1 && limited[1] > 1, "changed, looked at, allowed: {limited:?}");
 
     place.contest(&running);
     for calm in place.status(&running, "calm", CALM) {
-        // It was made, and mended once for each blow.
+        // The file was created, and repaired once per change.
         assert!(calm["contested"].is_null() && calm["state"] == "in_sync", "{calm}");
         assert!(calm["changes"] == bursts + 1 && calm["failures"] == 0, "{calm}");
     }

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use kilter_engine::{Batch, Command, Settlement};
 use rustc_hash::FxHasher;
 
-/// Feeds a command to the hash of the stream.
+/// Adds a command to the hash of the stream.
 pub(crate) fn digest(stream: &mut FxHasher, command: &Command) {
     let batch = |stream: &mut FxHasher, kind: u8, batch: &Batch| {
         stream.write_u8(kind);

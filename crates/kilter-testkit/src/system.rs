@@ -1,58 +1,58 @@
-//! The system that a simulated run manages: what is in its state, and what goes wrong.
+//! Simulated system that a run manages, with its failures.
 
 use fastrand::Rng;
 use kilter_engine::{Machine, Verdict, VertexId};
 
 use crate::world::{World, chance, temper};
 
-/// How something fails.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing happens and a failure is reported.
+    /// No effect, and a failure is reported.
     Clean,
-    /// Everything happens and a failure is reported.
+    /// Full effect, but a failure is reported.
     Acts,
-    /// Something happens, not what was asked for, and a failure is reported.
+    /// A wrong effect, and a failure is reported.
     Half,
-    /// Nothing happens and success is reported.
+    /// No effect, but success is reported.
     Lies,
 }
 
-/// What a provider says of an apply or a refresh.
+/// Result of an apply or a refresh, as the provider reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// It was done.
+    /// It succeeded.
     Done {
-        /// Whether the change served an owed refresh too.
+        /// True if the change also served a pending refresh.
         refreshed: bool,
     },
-    /// It was not.
+    /// It failed.
     Failed,
 }
 
-/// For ever, as a number of failures.
+/// Number of failures that means "always".
 const ALWAYS: u32 = u32::MAX;
 
-/// One managed thing.
+/// A managed object.
 #[derive(Clone, Debug)]
 struct Part {
     in_sync: bool,
-    /// Whether it cannot be told what it should be.
+    /// True if its desired state is unknown.
     unknown: bool,
-    /// Failures that are left of a check, an apply and a refresh.
+    /// Remaining failures of checks, applies and refreshes.
     bad_checks: u32,
     bad_applies: u32,
     bad_refreshes: u32,
     fault: Fault,
-    /// How often an apply serves a refresh too, in percent.
+    /// Probability that an apply also serves a refresh, in percent.
     serves: u32,
-    /// When it was really changed last; 0 for never.
+    /// Tick of the last real change; 0 for never.
     changed: u64,
-    /// When its last successful refresh began; 0 for never.
+    /// Tick of the start of the last successful refresh; 0 for never.
     served: u64,
 }
 
-/// The managed things, and when they were changed and refreshed for real.
+/// All managed objects, with the times of their real changes and refreshes.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     parts: Vec<Part>,
@@ -74,7 +74,7 @@ fn failures(rng: &mut Rng, percent: u32) -> u32 {
     }
 }
 
-/// What is told of a check: half of what fails behind an interrupt was ended by it.
+/// Returns the reported result of a check. After an interrupt, half of the failed checks count as cancelled.
 pub(crate) fn told(verdict: Verdict, machine: &Machine, rng: &mut Rng) -> Verdict {
     match verdict {
         Verdict::Failed if machine.is_interrupted() && rng.bool() => Verdict::Ended,
@@ -83,7 +83,7 @@ pub(crate) fn told(verdict: Verdict, machine: &Machine, rng: &mut Rng) -> Verdic
 }
 
 impl System {
-    /// A random system for a world.
+    /// Creates a random system for a world.
     pub(crate) fn random(rng: &mut Rng, world: &World) -> System {
         let [drift, unknown, checks, applies, refreshes, serves] = [(); 6].map(|()| temper(rng));
         let mut part = || Part {
@@ -104,7 +104,7 @@ impl System {
         &mut self.parts[vertex.0 as usize]
     }
 
-    /// Everything works from now on, and everything is known.
+    /// Removes all failures and unknown states.
     pub(crate) fn heal(&mut self) {
         for part in &mut self.parts {
             part.unknown = false;
@@ -114,38 +114,38 @@ impl System {
         }
     }
 
-    /// Somebody else takes a part out of its state.
+    /// Changes a part from outside, so that it is no longer in sync.
     pub(crate) fn drift(&mut self, vertex: VertexId) {
         self.part(vertex).in_sync = false;
     }
 
-    /// Somebody else brings a part to its state.
+    /// Brings a part in sync from outside.
     pub(crate) fn mend(&mut self, vertex: VertexId) {
         self.part(vertex).in_sync = true;
     }
 
-    /// Whether a part is in its state.
+    /// Returns true if a part is in sync.
     pub(crate) fn is_in_sync(&self, vertex: VertexId) -> bool {
         self.parts[vertex.0 as usize].in_sync
     }
 
-    /// Whether a part fails at something for ever.
+    /// Returns true if an operation on a part always fails.
     pub(crate) fn is_hopeless(&self, vertex: VertexId) -> bool {
         let part = &self.parts[vertex.0 as usize];
         [part.bad_checks, part.bad_applies, part.bad_refreshes].contains(&ALWAYS)
     }
 
-    /// When a part was really changed, or a refresh acted on it; 0 for never.
+    /// Returns the time of the last change of a part, or of a refresh with an effect; 0 for never.
     pub(crate) fn changed(&self, vertex: VertexId) -> u64 {
         self.parts[vertex.0 as usize].changed
     }
 
-    /// When the last successful refresh of a part began; 0 for never.
+    /// Returns the start of the last successful refresh of a part; 0 for never.
     pub(crate) fn served(&self, vertex: VertexId) -> u64 {
         self.parts[vertex.0 as usize].served
     }
 
-    /// What a check says now.
+    /// Returns the result of a check.
     pub(crate) fn check(&mut self, vertex: VertexId) -> Verdict {
         let part = self.part(vertex);
         match (spend(&mut part.bad_checks), part.unknown, part.in_sync) {
@@ -156,7 +156,7 @@ impl System {
         }
     }
 
-    /// An apply that began at `began` happens at `now`.
+    /// Performs an apply that started at `began` and takes effect at `now`.
     pub(crate) fn apply(&mut self, rng: &mut Rng, vertex: VertexId, began: u64, now: u64) -> Heard {
         let part = self.part(vertex);
         let fault = spend(&mut part.bad_applies).then_some(part.fault);
@@ -181,7 +181,8 @@ impl System {
         }
     }
 
-    /// A refresh that began at `began` happens at `now`. It is a change for what it notifies itself.
+    /// Performs a refresh that started at `began` and takes effect at `now`. It counts as a change for the vertices
+    /// that the part notifies.
     pub(crate) fn refresh(&mut self, vertex: VertexId, began: u64, now: u64) -> Heard {
         let part = self.part(vertex);
         if !spend(&mut part.bad_refreshes) {

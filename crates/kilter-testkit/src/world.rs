@@ -1,4 +1,4 @@
-//! A random graph with random vertices: what a simulation is about.
+//! A random graph with random vertices: the input of a simulation.
 
 use fastrand::Rng;
 use kilter_engine::{Edge, Graph, Origin, Reason, Vertex, VertexId};
@@ -15,18 +15,18 @@ pub(crate) struct World {
     pub(crate) vertices: Vec<Vertex>,
 }
 
-/// How often something is so in one world, in percent: never, seldom, often.
+/// Returns a random probability for a world, in percent: zero, low or high.
 pub(crate) fn temper(rng: &mut Rng) -> u32 {
     [0, 0, 5, 20, 50][rng.usize(..5)]
 }
 
-/// Whether something of this many percent happens.
+/// Returns true with this probability in percent.
 pub(crate) fn chance(rng: &mut Rng, percent: u32) -> bool {
     percent > 0 && rng.u32(..100) < percent
 }
 
 impl World {
-    /// A random world: mostly small, sometimes of 500 vertices.
+    /// Creates a random world: mostly small, sometimes with 500 vertices.
     pub(crate) fn random(rng: &mut Rng) -> World {
         let count = match rng.u32(..400) {
             0 => 500,
@@ -40,35 +40,35 @@ impl World {
         World { graph, vertices: vertices(rng, count) }
     }
 
-    /// The same world, only to be looked at.
+    /// Returns the same world with noop vertices only.
     pub(crate) fn noop(&self) -> World {
         let vertices = self.vertices.iter().map(|vertex| Vertex { noop: true, ..*vertex }).collect();
         World { graph: self.graph.clone(), vertices }
     }
 
-    /// The same world, in which everything is handed over alone.
+    /// Returns the same world without batches.
     pub(crate) fn singly(&self) -> World {
         let vertices = self.vertices.iter().map(|vertex| Vertex { single: true, ..*vertex }).collect();
         World { graph: self.graph.clone(), vertices }
     }
 
-    /// What the machine is told of a vertex.
+    /// Returns the configuration of a vertex.
     pub(crate) fn vertex(&self, vertex: VertexId) -> &Vertex {
         &self.vertices[vertex.0 as usize]
     }
 
-    /// The vertices directly before one.
+    /// Returns the direct parents of a vertex.
     pub(crate) fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
         self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first)
     }
 
-    /// The edges that carry refreshes to a vertex.
+    /// Returns the edges that carry refreshes to a vertex.
     pub(crate) fn notifying(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
         let edges = self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge));
         edges.filter(|edge| edge.notify)
     }
 
-    /// The edges that carry refreshes from a vertex to those which act on them.
+    /// Returns the edges that carry refreshes from a vertex to vertices that handle them.
     pub(crate) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
         let edges = self.graph.leaving(vertex).map(|edge| self.graph.edge(edge));
         edges.filter(|edge| edge.notify && self.vertex(edge.second).refreshable)

@@ -11,7 +11,7 @@ Simulates N random graphs (1000 unless told) from base seed S (0 unless told), s
 machine holds their state, while watches, events and swaps come and go; otherwise it makes single passes.
 Exits with 1 at the first property that does not hold, and prints how to see it again.";
 
-/// What was asked for.
+/// Command line.
 struct Asked {
     held: bool,
     graphs: u64,
@@ -38,14 +38,14 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// The seed of the `k`th graph of a base seed, spread so that neighbours have nothing in common.
+/// Returns the seed of the `k`th graph of a base seed. The bits are mixed, so that adjacent graphs are unrelated.
 fn seed_of(base: u64, k: u64) -> u64 {
     let mut bits = base.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(k).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits ^= bits >> 31;
     bits.wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// A machine that panics violates its contract too.
+/// Simulates a seed. A panic of the machine is a violation, too.
 fn examine(seed: u64, held: bool) -> Result<Report, String> {
     let told: Result<Report, Violation> = catch_unwind(|| if held { simulate_held(seed) } else { simulate(seed) })
         .map_err(|_| "the machine panicked".to_owned())?;

@@ -1,4 +1,4 @@
-//! Carries out what a holding machine commands, while everything around it happens.
+//! Carries out the commands of a machine that holds a state, with disturbances.
 
 mod around;
 mod between;
@@ -19,14 +19,14 @@ use crate::properties::{Property, Violation, ensure};
 use crate::simulation::Counts;
 use crate::system::{Heard, System, told};
 
-/// What outlives a run.
+/// State that outlives a run.
 pub(super) struct Lasting {
     pub(super) site: Site,
-    /// Parts are its vertices.
+    /// Managed system. The parts are its vertices.
     pub(super) system: System,
-    /// Tokens between parts.
+    /// Journal with tokens between parts.
     pub(super) journal: Journal,
-    /// When a part last changed while it was to notify another one.
+    /// For each pair of parts: tick of the last change of the first that notifies the second.
     pub(super) notified: BTreeMap<(u32, u32), u64>,
     pub(super) rng: Rng,
     pub(super) tick: u64,
@@ -35,14 +35,14 @@ pub(super) struct Lasting {
     pub(super) fault: Option<Fault>,
 }
 
-/// Something under way, by the part that it is about.
+/// A call in flight, identified by its part.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     part: u32,
     act: Act,
     began: u64,
     heard: Option<Answer>,
-    /// The vertex is no longer what it was when this began: nobody waits for its answer.
+    /// True if the vertex was replaced since the start, so that its answer is ignored.
     is_orphan: bool,
 }
 
@@ -52,56 +52,56 @@ enum Answer {
     Heard(Heard),
 }
 
-/// What is known of a part in this run.
+/// Observations of a part in this run.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Whether its watch runs, or it needs none.
+    /// True if its watch runs, or it needs none.
     watches: bool,
-    /// Whether its watch, if it does not run, is to be started.
+    /// True if its watch does not run and the machine has requested it.
     asked: bool,
-    /// Whether a check said that it differs, and nothing happened since.
+    /// True if a check found a difference, and no event arrived since.
     differs: bool,
-    /// The tick of the last event that was told of it.
+    /// Tick of its last event.
     told: u64,
-    /// The tick at which its last check began.
+    /// Tick of the start of its last check.
     looked: u64,
     repairs: Repairs,
     tries: Tries,
     settlement: Option<Settlement>,
-    /// The part that has failed and for which it is, or those behind it are, as long as nobody looked since.
+    /// Failed part that it names to its children: itself, or the part that blocks it. Reset by a check.
     blames: Option<u32>,
-    /// Whether it has settled so that others pass, and was not looked at since.
+    /// True if it has settled so that children may run, and was not checked since.
     rests: bool,
-    /// Whether something happened to it since its last check began.
+    /// True if an event arrived since the start of its last check.
     stirred: bool,
-    /// Whether what is under way is looked at again behind it, whatever it finds.
+    /// True if the call in flight must be followed by another check, whatever its result.
     outdated: bool,
     heeded: Heeded,
     left_alone: LeftAlone,
 }
 
-/// One run of one machine.
+/// A run of a machine.
 pub(super) struct Driver<'a> {
     machine: Machine,
     graph: Incarnation,
     lasting: &'a mut Lasting,
     flights: Vec<Flight>,
     wakes: Vec<(Timestamp, u32)>,
-    /// Parts that something happened to that has not been told yet.
+    /// Parts with an event that has not been delivered yet.
     untold: BTreeSet<u32>,
     seen: BTreeMap<u32, Seen>,
     now: Timestamp,
-    /// When something was last done that is more than to find a vertex in its state.
+    /// Time of the last activity other than a check that found a vertex in sync.
     active: Timestamp,
     interrupted: bool,
     paused: bool,
-    /// Nothing fails from now on.
+    /// True if no operation fails from now on.
     mended: bool,
-    /// Parts whose changes and refreshes fail because what they owe could not be journalled.
+    /// Parts whose changes and refreshes fail because their tokens could not be journalled.
     unrecorded: BTreeSet<u32>,
 }
 
-/// Steps until everything has to have come to rest, for each part.
+/// Steps per part within which everything must come to rest.
 const PATIENCE: u32 = 400;
 
 impl<'a> Driver<'a> {
@@ -131,7 +131,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Lets everything happen, then ends: by a crash, or by an interrupt.
+    /// Runs with disturbances, and ends by a crash or an interrupt.
     pub(super) fn hostile(mut self, length: u32) -> Result<(), Violation> {
         self.live(length)?;
         if self.lasting.rng.bool() {
@@ -168,7 +168,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// What is in flight has happened or never will, and the end of the journal may be missing.
+    /// Crashes the driver. Each call in flight has taken effect or never will. The end of the journal may be lost.
     fn die(mut self) -> Result<(), Violation> {
         self.lasting.counts.crashes += 1;
         for at in 0..self.flights.len() {
@@ -181,13 +181,13 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Nobody disturbs it any longer: everything has to come to its state.
+    /// Runs without further disturbances. All parts must converge.
     pub(super) fn peaceful(mut self, length: u32) -> Result<(), Violation> {
         self.live(length)?;
         self.obey()?;
         self.swap(true)?;
         self.lasting.system.heal();
-        // What failed is mended by somebody, and that is told, unless it has to come back by itself.
+        // The causes of failures are removed, with an event, except for parts that retry by themselves.
         let is_mended = |seen: &Seen| matches!(seen.settlement, Some(Settlement::Failed | Settlement::Unknown));
         let mended = self.seen.iter().filter(|(_, seen)| is_mended(seen)).map(|(part, _)| *part);
         let mended: Vec<u32> = mended.filter(|part| !self.comes_back(*part)).collect();
@@ -228,13 +228,13 @@ impl<'a> Driver<'a> {
         Err(Violation::of(Property::Converges, what))
     }
 
-    /// Whether a part has failed: it is tried again though nothing happens to it.
+    /// Returns true if a part has failed, so that the machine retries it without an event.
     fn comes_back(&self, part: u32) -> bool {
         let vertex = self.graph.vertex_of(part);
         vertex.is_some_and(|vertex| self.machine.settlement(vertex) == Some(Settlement::Failed))
     }
 
-    /// What a flight is about happens on the system.
+    /// Applies the effect of a call to the system.
     fn happen(&mut self, at: usize) -> Result<(), Violation> {
         let Flight { part, act, began, heard, is_orphan } = self.flights[at];
         if heard.is_some() {
@@ -249,11 +249,11 @@ impl<'a> Driver<'a> {
             Act::Refresh => Answer::Heard(system.refresh(id, began, tick)),
         };
         self.flights[at].heard = Some(answer);
-        // What changes a part that is declared in another way by now was to notify whom it notified then.
+        // The call of a replaced vertex notified the children that it had at its start.
         if system.changed(id) == tick && !is_orphan { self.notifies(part) } else { Ok(()) }
     }
 
-    /// A part has changed. A crash now loses no refresh.
+    /// Checks that a crash after this change would lose no refresh.
     fn notifies(&mut self, part: u32) -> Result<(), Violation> {
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
         for receiver in self.graph.refreshing(vertex) {
@@ -265,7 +265,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Something that is under way ends.
+    /// Ends a call in flight.
     fn land(&mut self) -> Result<(), Violation> {
         if self.flights.is_empty() {
             return Ok(());
@@ -277,7 +277,7 @@ impl<'a> Driver<'a> {
             if self.lasting.fault != Some(Fault::FreesEarly) {
                 self.free(flight.part);
             }
-            // Now the one in its place may begin.
+            // The vertex that replaced it may start now.
             self.untold.insert(flight.part);
             return Ok(());
         };
@@ -318,7 +318,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// At rest: everything is as declared, and nothing is owed.
+    /// Checks at rest that all parts are as declared and no refresh is pending.
     fn is_as_declared(&mut self) -> Result<(), Violation> {
         for vertex in self.graph.graph.vertices() {
             let part = self.part(vertex);
@@ -339,19 +339,20 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// What is not of this graph holds its semaphores no longer.
+    /// Releases the semaphores of a part that is not in this graph.
     fn free(&mut self, part: u32) {
         let held = self.lasting.site.semaphores.get(&part).cloned().unwrap_or_default();
         held.into_iter().for_each(|semaphore| self.give(Input::Freed(semaphore)));
     }
 
-    /// Whether what a check has found does not count: something happened to what it is about meanwhile, or to what that depends on.
+    /// Returns true if the result of a check does not count, because of an event on the vertex or on its parents
+    /// meanwhile.
     fn is_void(&self, vertex: VertexId) -> bool {
         let seen = &self.seen[&self.part(vertex)];
         seen.outdated || self.graph.parents(vertex).any(|parent| self.machine.settlement(parent).is_none())
     }
 
-    /// Something happened to a part: what is under way is of before.
+    /// Marks the call in flight as outdated by an event on its part.
     fn outdate(&mut self, part: u32) {
         if self.flies(part) {
             self.seen_of(part).outdated = true;
@@ -381,7 +382,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Which parts are watched from the beginning, and which vertices are not.
+/// Returns the initial observations of the parts, and the vertices whose watches have not started.
 fn watches(site: &Site, graph: &Incarnation) -> (BTreeMap<u32, Seen>, BTreeSet<VertexId>) {
     let mut unwatched = BTreeSet::new();
     let mut seen = BTreeMap::new();
@@ -396,8 +397,8 @@ fn watches(site: &Site, graph: &Incarnation) -> (BTreeMap<u32, Seen>, BTreeSet<V
     (seen, unwatched)
 }
 
-/// What the journal owes, as a machine over this graph is told: a receiver inherits what is owed by somebody who does
-/// not come before it.
+/// Returns the pending refreshes for a machine over this graph. A receiver inherits the refreshes of senders that no
+/// longer precede it.
 fn owed(journal: &Journal, graph: &Incarnation) -> Vec<Token> {
     let mut owed: Vec<Token> = journal
         .owed()

@@ -1,10 +1,10 @@
-//! What may be begun when: events by their limit, failures by their tries and their back-off, repairs by their budget.
+//! Rate limits of events, retries and back-off of failures, and budgets of repairs.
 
 use std::collections::VecDeque;
 
 use kilter_engine::{Backoff, Budget, Limit, Timestamp};
 
-/// Events of one part that it was taken up for at once or in their time.
+/// Events of a part that had an effect, at once or delayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heeded {
     since: Option<Timestamp>,
@@ -12,8 +12,8 @@ pub(super) struct Heeded {
 }
 
 impl Heeded {
-    /// Counts one, and tells how many there may be by now if they are too many. The first one that counts is heeded at
-    /// once: of one that came late, the next may come sooner.
+    /// Counts an event. Returns the allowed number if there are too many. Starts with the first event that is not
+    /// delayed, because the event after a delayed one may come sooner.
     pub(super) fn count(&mut self, now: Timestamp, limit: Option<Limit>, is_late: bool) -> Option<u64> {
         let Limit { interval, burst } = limit?;
         if self.since.is_none() && is_late {
@@ -26,18 +26,18 @@ impl Heeded {
     }
 }
 
-/// How long a part that has failed is left alone, whatever happens to it.
+/// Back-off of a failed part, which applies also to events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeftAlone {
     last: u64,
-    /// Until when, as long as nothing is known of it but that it has failed.
+    /// End of the back-off, while the part is known only to have failed.
     pub(super) until: Option<Timestamp>,
-    /// Whether something was told of it since it failed.
+    /// True if an event arrived since the failure.
     pub(super) is_roused: bool,
 }
 
 impl LeftAlone {
-    /// It has failed, once more.
+    /// Records a further failure.
     pub(super) fn fails(&mut self, now: Timestamp, Backoff { roused, longest, .. }: Backoff) {
         if self.last == 0 || self.is_roused {
             self.last = (self.last * 2).clamp(roused, longest.max(roused));
@@ -46,29 +46,29 @@ impl LeftAlone {
         self.is_roused = false;
     }
 
-    /// It has not failed.
+    /// Resets the back-off after a success.
     pub(super) fn recovers(&mut self) {
         *self = LeftAlone::default();
     }
 }
 
-/// The tries of a part that fails.
+/// Retries of a part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tries {
     left: i32,
-    /// When it may be tried again, as long as it was not.
+    /// Earliest time of the next retry, until it starts.
     pub(super) next: Option<Timestamp>,
-    /// Whether it has failed with no try left, and has not settled since.
+    /// True if it has failed without a retry left, and has not settled since.
     pub(super) are_used_up: bool,
 }
 
 impl Tries {
-    /// Of a part that is declared so.
+    /// Creates the retries of a part as declared.
     pub(super) fn of(retry: i32) -> Tries {
         Tries { left: retry, ..Tries::default() }
     }
 
-    /// A try has failed.
+    /// Records a failed attempt.
     pub(super) fn fails(&mut self, now: Timestamp, delay: u64) {
         self.are_used_up = self.left == 0;
         if !self.are_used_up {
@@ -78,11 +78,11 @@ impl Tries {
     }
 }
 
-/// When a part was repaired, as far back as its budget reaches.
+/// Times of the repairs of a part within its budget's period.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repairs {
     at: VecDeque<Timestamp>,
-    /// Whether it is only watched since these were too many.
+    /// True if it is only watched, because there were too many repairs.
     pub(super) is_watched_only: bool,
     /// Back-off of a contested part.
     pub(super) contest: Option<Contest>,
@@ -127,7 +127,7 @@ impl Repairs {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of repairs.
     pub(super) fn count(&self) -> u32 {
         self.at.len() as u32
     }

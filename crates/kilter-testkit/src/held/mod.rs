@@ -1,4 +1,4 @@
-//! The simulation of machines that hold a state: events, watches, swaps of the graph, crashes, and peace at last.
+//! Simulation of machines that hold a state: events, watches, graph swaps, crashes, and finally no disturbances.
 
 mod driver;
 mod limits;
@@ -17,77 +17,77 @@ use crate::system::System;
 use driver::{Driver, Lasting};
 use site::Site;
 
-/// A bug in the driver or on the way to it, that the properties have to notice.
+/// A bug in the driver or its configuration, which a property must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An event is lost.
+    /// Loses an event.
     LosesEvents,
-    /// Watches are said to have started when they have not.
+    /// Reports watches as started before they have started.
     WatchesTooLate,
-    /// What is owed is not journalled.
+    /// Does not journal pending refreshes.
     OwesNothing,
-    /// A change is made although what it owes could not be journalled.
+    /// Makes a change although its refreshes could not be journalled.
     ChangesUnrecorded,
-    /// A demoted or contested vertex is given back its budget at once.
+    /// Resets the budget of a demoted or contested vertex at once.
     NeverTires,
-    /// What a swap does not change is begun anew with nothing known of what is under way.
+    /// Restarts unchanged vertices after a swap, without regard to calls in flight.
     SwapsBlindly,
-    /// A watch starts anew beside what is under way.
+    /// Restarts a watch during a call.
     WatchesBeside,
-    /// A watch does not start while nothing is to begin.
+    /// Starts no watch during a pause.
     WatchesNotWhilePaused,
-    /// An event is lost on something that is being worked on.
+    /// Loses an event on a vertex with a call in flight.
     SwallowsEvents,
-    /// The machine does not hear that nothing is to begin.
+    /// Does not report a pause to the machine.
     IgnoresPause,
-    /// An event wakes what depends on its vertex as well.
+    /// Also wakes the dependents of a vertex on an event.
     WakesDependants,
-    /// What a swap does not change is looked at all the same.
+    /// Checks unchanged vertices after a swap.
     SwapsWhole,
-    /// Nothing is begun behind a swap before what was under way has ended.
+    /// Starts no check after a swap before earlier calls have ended.
     SwapsLate,
-    /// The children of a vertex are looked at together with it.
+    /// Checks the children of a vertex together with it.
     StartsEarly,
-    /// What is owed counts as paid when the refresh begins.
+    /// Counts a pending refresh as paid when the refresh starts.
     PaysEarly,
-    /// The machine is not told of semaphores.
+    /// Does not configure semaphores.
     ForgetsSemaphores,
-    /// What is no longer declared is said to have ended with its semaphores when it has not.
+    /// Reports the semaphores of a removed vertex as free too early.
     FreesEarly,
-    /// The machine is not told of limits.
+    /// Does not configure rate limits.
     ForgetsLimits,
-    /// What has failed is not left alone.
+    /// Does not configure a back-off.
     ForgetsBackoff,
-    /// What has failed is not woken.
+    /// Drops the timer of a failed vertex.
     ForgetsWakes,
-    /// A contested vertex is not woken for its next repair.
+    /// Drops the timer of a contested vertex.
     ForgetsContests,
-    /// What is tried again is not left alone before that.
+    /// Configures retries without delay.
     HurriesRetries,
-    /// What has failed is tried once more than was asked for.
+    /// Configures a retry too many.
     RetriesTooOften,
-    /// What is in its state does not get its tries back.
+    /// Never resets the retries of a vertex that is in sync.
     NeverForgives,
-    /// What is in its state gets its tries back, though nobody asked for that.
+    /// Resets the retries of all vertices that are in sync, also without `reset`.
     ForgivesAll,
-    /// A vertex is demoted when one more repair would be in its budget.
+    /// Demotes a vertex one repair too early.
     TiresEarly,
-    /// An event is lost on something that has settled.
+    /// Loses an event on a settled vertex.
     HearsLate,
-    /// A blocked vertex names itself.
+    /// Lets a blocked vertex blame itself.
     BlamesWrong,
-    /// What has failed and is declared in another way stays failed.
+    /// Keeps a failed vertex failed after a change of its declaration.
     KeepsFailed,
-    /// Everything is said to be at rest.
+    /// Reports the machine as quiet at all times.
     ClaimsRest,
-    /// A batch is taken apart.
+    /// Splits a batch.
     SplitsBatches,
-    /// The second time through a seed, commands come in another order.
+    /// Reorders commands in the second simulation of a seed.
     Wavers,
 }
 
 impl Fault {
-    /// Each bug, and the property that notices it.
+    /// All bugs, with the property that detects each.
     pub const ALL: [(Fault, Property); 32] = [
         (Fault::LosesEvents, Property::Converges),
         (Fault::WatchesTooLate, Property::Watched),
@@ -124,18 +124,18 @@ impl Fault {
     ];
 }
 
-/// Simulates one seed twice, since the second time must give the same commands.
+/// Simulates a seed twice. Both simulations must give the same commands.
 ///
 /// # Errors
-/// The first property that does not hold.
+/// The first violated property.
 pub fn simulate_held(seed: u64) -> Result<Report, Violation> {
     simulate_held_with(seed, None)
 }
 
-/// Simulates one seed with a bug.
+/// Simulates a seed with a bug.
 ///
 /// # Errors
-/// The first property that does not hold.
+/// The first violated property.
 pub fn simulate_held_with(seed: u64, fault: Option<Fault>) -> Result<Report, Violation> {
     let report = once(seed, fault.filter(|fault| *fault != Fault::Wavers))?;
     if report == once(seed, fault)? {

@@ -1,4 +1,4 @@
-//! What there is to be held: parts of a system, and the graphs that name some of them.
+//! The parts of a system, and graphs over some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::world::{World, chance, temper};
 pub(super) struct Incarnation {
     pub(super) graph: Graph,
     pub(super) vertices: Vec<Vertex>,
-    /// Which part a vertex is.
+    /// Part of each vertex.
     pub(super) part_of: Vec<u32>,
-    /// What is declared of each: another number is another declaration.
+    /// Version of the declaration of each vertex. Different numbers mean different declarations.
     pub(super) version: Vec<u32>,
 }
 
@@ -30,17 +30,17 @@ impl Incarnation {
         self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first)
     }
 
-    /// Those that act on a refresh by a vertex.
+    /// Returns the vertices that handle a refresh from a vertex.
     pub(super) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
         let edges = self.graph.leaving(vertex).map(|edge| self.graph.edge(edge)).filter(|edge| edge.notify);
         edges.map(|edge| edge.second).filter(|second| self.vertices[second.0 as usize].refreshable)
     }
 }
 
-/// What is the same over all runs and graphs.
+/// Configuration that is the same for all runs and graphs.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    /// Whether a part has a watch that has to start first.
+    /// For each part, true if it has a watch that must start first.
     pub(super) is_watched: Vec<bool>,
     pub(super) budget: Budget,
     pub(super) backoff: Backoff,
@@ -48,11 +48,11 @@ pub(super) struct Site {
     pub(super) counts: Vec<u32>,
     pub(super) semaphores: BTreeMap<u32, Vec<u16>>,
     forgiving: BTreeSet<u32>,
-    /// Parts to which no budget applies.
+    /// Parts without a budget.
     pub(super) tireless: BTreeSet<u32>,
     /// Parts that are only watched when their budget is used up.
     pub(super) yielding: BTreeSet<u32>,
-    /// What is declared of a part now.
+    /// Current declarations of the parts, with versions.
     declared: Vec<(u32, Vertex)>,
     notifying: u32,
     noop: u32,
@@ -110,13 +110,13 @@ impl Site {
         self.declared.len() as u32
     }
 
-    /// The parts as a world without edges.
+    /// Returns the parts as a world without edges.
     pub(super) fn plain_world(&self) -> World {
         let graph = Graph::new(self.parts(), Vec::new()).expect("there are no edges");
         World { graph, vertices: self.declared.iter().map(|(_, vertex)| *vertex).collect() }
     }
 
-    /// Somebody has edited what is declared.
+    /// Edits some declarations.
     pub(super) fn edit(&mut self, rng: &mut Rng) {
         for (version, declared) in &mut self.declared {
             if chance(rng, 20) {
@@ -126,7 +126,7 @@ impl Site {
         }
     }
 
-    /// A graph of what is declared: all of it, or some.
+    /// Creates a graph of all declarations, or of some.
     pub(super) fn incarnate(&self, rng: &mut Rng, is_whole: bool) -> Incarnation {
         let mut part_of: Vec<u32> = (0..self.parts()).filter(|_| is_whole || chance(rng, 85)).collect();
         if rng.bool() {
@@ -147,7 +147,7 @@ impl Site {
         }
     }
 
-    /// How a graph is held. Of the vertices in `unwatched` the watch has yet to start.
+    /// Returns the configuration of a graph. The watches of the vertices in `unwatched` have not started.
     pub(super) fn holding(&self, of: &Incarnation, unwatched: BTreeSet<VertexId>, fault: Option<Fault>) -> Holding {
         let vertex = |part: &u32| of.vertex_of(*part);
         let forgets = |what: Fault| fault == Some(what);
@@ -170,13 +170,13 @@ impl Site {
         }
     }
 
-    /// What is said of the budget.
+    /// Returns the configured budget, with the bug applied.
     fn told_budget(&self, fault: Option<Fault>) -> Budget {
         let less = u32::from(fault == Some(Fault::TiresEarly));
         Budget { repairs: self.budget.repairs - less, ..self.budget }
     }
 
-    /// Whether a part gets its tries back when it is in its state, or is said to.
+    /// Returns true if the retries of a part are reset when it is in sync, with the bug applied.
     pub(super) fn is_forgiving(&self, part: u32, fault: Option<Fault>) -> bool {
         match fault {
             Some(Fault::NeverForgives) => false,
@@ -185,7 +185,7 @@ impl Site {
         }
     }
 
-    /// The vertices of a graph, as a machine is told of them.
+    /// Returns the vertices of a graph for the machine, with the bug applied.
     pub(super) fn told(of: &Incarnation, fault: Option<Fault>) -> Vec<Vertex> {
         let mut vertices = of.vertices.clone();
         for vertex in &mut vertices {
@@ -198,7 +198,7 @@ impl Site {
         vertices
     }
 
-    /// What the vertices of a graph share.
+    /// Returns the semaphores of a graph.
     pub(super) fn shared(&self, of: &Incarnation, fault: Option<Fault>) -> Semaphores {
         if fault == Some(Fault::ForgetsSemaphores) {
             return Semaphores::default();

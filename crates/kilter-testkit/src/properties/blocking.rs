@@ -1,12 +1,12 @@
-//! Failures and what is behind them.
+//! Properties of failures and blocked vertices.
 
 use kilter_engine::{Settlement, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
 
-/// What a blocked vertex names is the failed ancestor that it heard of first: by induction, since
-/// the first parent that failed or was blocked is or names it.
+/// Checks that a blocked vertex names the failed ancestor that blocked it first. Proof by induction: the first
+/// parent that failed or was blocked is that ancestor, or names it.
 pub(crate) fn the_blocker_is_a_failed_ancestor(
     run: &Observed<'_>,
     vertex: VertexId,
@@ -26,8 +26,8 @@ pub(crate) fn the_blocker_is_a_failed_ancestor(
     })
 }
 
-/// What is behind a failure is blocked, unless it had begun before that failure, which needs a
-/// parent that was taken up anew.
+/// Checks that exactly the descendants of failures are blocked. Exception: a vertex that had started before the
+/// failure, which requires that a parent was restarted.
 pub(crate) fn blocked_exactly_behind_failures(run: &Observed<'_>) -> Result<(), Violation> {
     for vertex in run.world.graph.vertices() {
         let seen = run.of(vertex);

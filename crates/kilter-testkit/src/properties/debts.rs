@@ -1,4 +1,4 @@
-//! Refreshes that are owed.
+//! Properties of pending refreshes.
 
 use kilter_engine::{Machine, Token, VertexId};
 
@@ -7,7 +7,7 @@ use crate::journal::Journal;
 use crate::observed::{Mode, Observed};
 use crate::system::System;
 
-/// Only along notify edges is anything owed, only to what acts on it.
+/// Checks that refreshes become pending only along notify edges to vertices that handle them.
 pub(crate) fn owes_only_what_acts(run: &Observed<'_>, tokens: &[Token]) -> Result<(), Violation> {
     writes_nothing_when_calm(run, tokens, "is owed a refresh")?;
     for token in tokens {
@@ -17,7 +17,7 @@ pub(crate) fn owes_only_what_acts(run: &Observed<'_>, tokens: &[Token]) -> Resul
     Ok(())
 }
 
-/// Only what is owed is paid, and only when a refresh began after the last change.
+/// Checks that only pending refreshes are paid, and only if a refresh started after the last change.
 pub(crate) fn pays_only_what_was_served(
     run: &Observed<'_>,
     tokens: &[Token],
@@ -46,7 +46,7 @@ fn writes_nothing_when_calm(run: &Observed<'_>, tokens: &[Token], what: &str) ->
     }
 }
 
-/// What a change of this vertex will owe is in the journal.
+/// Checks that the refreshes of a change are in the journal.
 pub(crate) fn is_journalled(run: &Observed<'_>, vertex: VertexId, journal: &Journal) -> Result<(), Violation> {
     match run.world.refreshing(vertex).find(|edge| !journal.owes(Observed::token(edge))) {
         None => Ok(()),
@@ -57,7 +57,7 @@ pub(crate) fn is_journalled(run: &Observed<'_>, vertex: VertexId, journal: &Jour
     }
 }
 
-/// The journal replayed is what the machine says is owed.
+/// Checks that the replayed journal equals the pending refreshes of the machine.
 pub(crate) fn the_journal_is_what_is_owed(machine: &Machine, journal: &Journal) -> Result<(), Violation> {
     let owed = machine.owed();
     if journal.is_exactly(&owed) {
@@ -67,7 +67,8 @@ pub(crate) fn the_journal_is_what_is_owed(machine: &Machine, journal: &Journal) 
     Err(Violation::of(Property::Refreshes, what))
 }
 
-/// What an apply or a refresh has served is owed no longer, unless it was owed anew since that began.
+/// Checks that refreshes served by an apply or a refresh are no longer pending, unless they became pending again
+/// since its start.
 pub(crate) fn what_was_served_is_paid(run: &Observed<'_>, journal: &Journal) -> Result<(), Violation> {
     for second in run.world.graph.vertices() {
         let unpaid = run.of(second).served.iter().find(|first| journal.owes(Token { first: **first, second }));
@@ -78,7 +79,7 @@ pub(crate) fn what_was_served_is_paid(run: &Observed<'_>, journal: &Journal) -> 
     Ok(())
 }
 
-/// When nothing fails any longer, each vertex was refreshed after the last change of what notifies it.
+/// Checks, after a run without failures, that each vertex was refreshed after the last change of each notifier.
 pub(crate) fn every_change_was_followed_by_a_refresh(run: &Observed<'_>, system: &System) -> Result<(), Violation> {
     for vertex in run.world.graph.vertices() {
         for edge in run.world.refreshing(vertex).filter(|edge| !run.world.vertex(edge.second).noop) {

@@ -1,4 +1,4 @@
-//! A run ends, and what it says of its vertices is true.
+//! Properties of the end of a run: it ends, and its settlements are true.
 
 use kilter_engine::{Machine, Settlement, Verdict, VertexId};
 
@@ -6,7 +6,7 @@ use super::{Property, Violation, ensure};
 use crate::observed::Observed;
 use crate::system::System;
 
-/// A vertex settles once for each time it is taken up.
+/// Checks that a vertex settles once per start.
 pub(crate) fn settles_once(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
     let seen = run.of(vertex);
     ensure(seen.settles <= seen.retakes, Property::Ending, vertex, || {
@@ -14,8 +14,8 @@ pub(crate) fn settles_once(run: &Observed<'_>, vertex: VertexId) -> Result<(), V
     })
 }
 
-/// A vertex is checked at first, after each failure, after each event and whenever a parent was
-/// taken up anew: so a run has an end.
+/// Checks that a check is the first one, or follows a failure, an event or the restart of a parent. So a run must
+/// end.
 pub(crate) fn a_check_has_a_reason(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
     let seen = run.of(vertex);
     let parents: u32 = run.world.parents(vertex).map(|parent| run.of(parent).retakes).sum();
@@ -28,7 +28,7 @@ pub(crate) fn a_check_has_a_reason(run: &Observed<'_>, vertex: VertexId) -> Resu
     })
 }
 
-/// A settlement agrees with what the last check, apply or refresh was answered with.
+/// Checks that a settlement agrees with the answer to the last check, apply or refresh.
 pub(crate) fn the_settlement_says_what_was_found(
     run: &Observed<'_>,
     vertex: VertexId,
@@ -50,7 +50,7 @@ pub(crate) fn the_settlement_says_what_was_found(
     ensure(agrees, Property::Ending, vertex, || format!("it settles as {settlement:?} and {:?} was found", seen.found))
 }
 
-/// At the end each vertex has settled, and the machine says the same as its commands did.
+/// Checks at the end that each vertex has settled, and that the machine agrees with its commands.
 pub(crate) fn everything_has_settled(run: &Observed<'_>, machine: &Machine) -> Result<(), Violation> {
     for vertex in run.world.graph.vertices() {
         let seen = run.of(vertex);
@@ -66,7 +66,7 @@ pub(crate) fn everything_has_settled(run: &Observed<'_>, machine: &Machine) -> R
     Ok(())
 }
 
-/// At the end of a run that nothing cut short, what is said to be in its state really is, events included.
+/// Checks at the end of a complete run that vertices reported as in sync really are, also after events.
 pub(crate) fn what_is_said_to_be_in_its_state_is(run: &Observed<'_>, system: &System) -> Result<(), Violation> {
     use Settlement::{Changed, InSync, Refreshed, WouldRefresh};
     for vertex in run.world.graph.vertices() {

@@ -1,4 +1,4 @@
-//! Nothing is done without its reason.
+//! Properties of calls: each needs a reason.
 
 use kilter_engine::{Token, Verdict, VertexId};
 
@@ -6,18 +6,18 @@ use super::{Property, Violation, ensure};
 use crate::journal::Journal;
 use crate::observed::{Mode, Observed};
 
-/// Never two commands are in flight for one vertex, and none when it settles.
+/// Checks that a vertex has no other call in flight, and none when it settles.
 pub(crate) fn nothing_is_in_flight(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
     let flight = run.of(vertex).flight;
     ensure(flight.is_none(), Property::OneAtATime, vertex, || format!("{flight:?} is still under way"))
 }
 
-/// After an interrupt only what was in flight goes on.
+/// Checks that no call starts after an interrupt.
 pub(crate) fn nothing_begins_after_an_interrupt(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
     ensure(!run.interrupted, Property::Entitled, vertex, || "it is taken in hand after an interrupt".into())
 }
 
-/// An apply follows a check that found a difference and holds still, of what may be changed.
+/// Checks that an apply follows a valid check that found a difference, and that the vertex is not noop.
 pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
     let noop = run.world.vertex(vertex).noop;
     ensure(!noop, Property::Entitled, vertex, || "it is changed and only to be looked at".into())?;
@@ -27,7 +27,7 @@ pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: VertexId
     ensure(run.mode != Mode::Calm, Property::Calm, vertex, || "it is changed and has not drifted".into())
 }
 
-/// A refresh follows a check that found it in its state, and is owed.
+/// Checks that a refresh is pending and follows a check that found the vertex in sync.
 pub(crate) fn a_refresh_follows_a_debt(
     run: &Observed<'_>,
     vertex: VertexId,

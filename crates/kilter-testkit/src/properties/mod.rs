@@ -1,4 +1,4 @@
-//! What must hold of every run, one named function for each.
+//! Properties that must hold for every run, each with its own function.
 
 pub(crate) mod blocking;
 pub(crate) mod debts;
@@ -12,43 +12,43 @@ use std::fmt;
 
 use kilter_engine::VertexId;
 
-/// What must hold.
+/// A property of all runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Property {
-    /// Nothing is done to a vertex before every parent has settled and lets pass.
+    /// A vertex starts only when every parent has settled so that children may run.
     ParentsFirst,
-    /// Never two commands are in flight for one vertex.
+    /// A vertex has at most one call in flight.
     OneAtATime,
-    /// An apply follows a difference, a refresh a debt; neither touches what is only looked at, and
-    /// nothing begins after an interrupt.
+    /// An apply follows a difference, and a refresh is pending. Noop vertices are never changed, and no call starts
+    /// after an interrupt.
     Entitled,
-    /// Blocked is exactly what is behind a failure, and it names that failure.
+    /// Exactly the descendants of a failure are blocked, and they name that failure.
     Blocking,
-    /// Every change is followed by a refresh of what it notifies, across crashes.
+    /// Every change is followed by a refresh of the notified vertices, across crashes.
     Refreshes,
-    /// A run over what is in its state writes nothing and changes nothing.
+    /// A run over a system in sync writes and changes nothing.
     Calm,
-    /// A run ends, every vertex settles once for each time it is taken up, and the settlement is true.
+    /// A run ends, every vertex settles once per start, and its settlement is true.
     Ending,
     /// The same seed gives the same commands.
     Determinism,
-    /// Manifest order decides between what is ready.
+    /// Ready vertices start in manifest order.
     ManifestOrder,
-    /// Failures are tried again as often and as late as was asked for, and no more.
+    /// Failures are retried as often and as late as configured.
     Retries,
-    /// A plan shows what an apply does.
+    /// A plan shows the changes of the following apply.
     Plan,
-    /// Nothing is looked at before its watch has started, and every event is followed by a look.
+    /// A check starts only after its watch has started, and every event is followed by a check.
     Watched,
-    /// What nobody disturbs any longer comes to its state and stays there.
+    /// Without disturbances all vertices come in sync and stay so.
     Converges,
-    /// Limits, budgets and semaphores are kept.
+    /// Rate limits, budgets and semaphores are respected.
     Limits,
-    /// What is ready is begun, whatever goes on elsewhere.
+    /// Ready vertices start, independently of other vertices.
     Begins,
-    /// What is ready and of one group is one batch, but for what is alone; the result is the same without batches.
+    /// Ready vertices of a group form one batch, except single ones. The result is the same without batches.
     Batches,
-    /// At rest is what has nothing under way and nothing to wait for, since the last thing that was done.
+    /// A quiet machine has no call in flight, waits for nothing, and was last active before the reported time.
     Rests,
 }
 
@@ -76,14 +76,14 @@ impl Property {
     }
 }
 
-/// A property that does not hold.
+/// A violated property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
+    /// The property.
     pub property: Property,
-    /// Where.
+    /// The vertex, if there is one.
     pub vertex: Option<VertexId>,
-    /// How.
+    /// Description of the violation.
     pub what: String,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// An error unless something holds.
+/// Returns an error unless the condition holds.
 pub(crate) fn ensure(
     holds: bool,
     property: Property,

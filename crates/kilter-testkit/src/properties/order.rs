@@ -1,11 +1,11 @@
-//! What comes before what.
+//! Properties of the order of commands.
 
 use kilter_engine::{Batch, Command, Settlement, Vertex, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::{Observed, Seen};
 
-/// Nothing is done to a vertex before every parent has settled and lets pass.
+/// Checks that every parent has settled so that children may run.
 pub(crate) fn parents_let_pass(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
     let passes = |parent: &VertexId| run.of(*parent).settled().is_some_and(Settlement::lets_pass);
     match run.world.parents(vertex).find(|parent| !passes(parent)) {
@@ -18,7 +18,7 @@ pub(crate) fn parents_let_pass(run: &Observed<'_>, vertex: VertexId) -> Result<(
     }
 }
 
-/// The vertices of a batch are in manifest order.
+/// Checks that the vertices of a batch are in manifest order.
 pub(crate) fn batch_is_in_manifest_order(batch: &Batch) -> Result<(), Violation> {
     match batch.vertices.windows(2).find(|pair| pair[0] >= pair[1]) {
         None => Ok(()),
@@ -29,7 +29,7 @@ pub(crate) fn batch_is_in_manifest_order(batch: &Batch) -> Result<(), Violation>
     }
 }
 
-/// Of what is ready at once those of one group are one batch, and what is alone is a batch of its own.
+/// Checks that the ready vertices of a group form one batch, and that single vertices have their own batches.
 pub(crate) fn batches_are_whole<'a>(
     commands: &[Command],
     described: impl Fn(VertexId) -> &'a Vertex,
@@ -57,8 +57,8 @@ pub(crate) fn batches_are_whole<'a>(
     Ok(())
 }
 
-/// Of what is ready nothing is held back: an earlier vertex is never handed over after a later one,
-/// and independent branches go on.
+/// Checks that no ready vertex is held back. So an earlier vertex never starts after a later one, and independent
+/// branches continue.
 pub(crate) fn nothing_ready_is_held_back(run: &Observed<'_>) -> Result<(), Violation> {
     let idle = |seen: &Seen| seen.flight.is_none() && seen.wake.is_none() && seen.settled().is_none();
     for vertex in run.world.graph.vertices().filter(|vertex| idle(run.of(*vertex))) {

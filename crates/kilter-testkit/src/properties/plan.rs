@@ -1,4 +1,4 @@
-//! A plan and the apply after it.
+//! Properties of a plan and the following apply.
 
 use kilter_engine::{Settlement, VertexId};
 
@@ -6,7 +6,7 @@ use super::{Property, Violation, ensure};
 use crate::journal::Journal;
 use crate::observed::Observed;
 
-/// What a plan said of each vertex is what an apply that met no failure did.
+/// Checks that an apply without failures makes the changes that the plan showed.
 pub(crate) fn the_apply_did_what_the_plan_showed(
     planned: &[Option<Settlement>],
     applied: &[Option<Settlement>],
@@ -18,7 +18,7 @@ pub(crate) fn the_apply_did_what_the_plan_showed(
     Ok(())
 }
 
-/// What an apply did with batches is what it does without.
+/// Checks that an apply with batches has the same result as without.
 pub(crate) fn batches_change_nothing(
     together: &[Option<Settlement>],
     alone: &[Option<Settlement>],
@@ -30,8 +30,8 @@ pub(crate) fn batches_change_nothing(
     Ok(())
 }
 
-/// A vertex that is in its state is shown as one that would be refreshed exactly when it acts on
-/// that and is owed a refresh, or would be by a parent that is only looked at.
+/// Checks that a plan shows a refresh for a vertex in sync exactly if the vertex handles refreshes and has a pending
+/// one, or would get one from a noop parent.
 pub(crate) fn a_refresh_is_shown_where_it_would_come(run: &Observed<'_>, journal: &Journal) -> Result<(), Violation> {
     let would = |settled| matches!(settled, Some(Settlement::WouldChange | Settlement::WouldRefresh));
     for vertex in run.world.graph.vertices().filter(|vertex| run.world.vertex(*vertex).refreshable) {
@@ -51,7 +51,7 @@ pub(crate) fn a_refresh_is_shown_where_it_would_come(run: &Observed<'_>, journal
     Ok(())
 }
 
-/// How a plan shows a settlement.
+/// Returns the settlement that a plan shows for a settlement of an apply.
 fn shown(settlement: Settlement) -> Settlement {
     match settlement {
         Settlement::Changed => Settlement::WouldChange,

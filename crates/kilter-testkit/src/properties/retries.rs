@@ -1,11 +1,11 @@
-//! Failures are tried again.
+//! Properties of retries.
 
 use kilter_engine::{Settlement, Timestamp, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
 
-/// A failed vertex is tried again after the delay that was asked for, as long as tries are left.
+/// Checks that a failed vertex waits for the configured delay, while retries are left.
 pub(crate) fn waits_as_told(run: &Observed<'_>, vertex: VertexId, at: Timestamp) -> Result<(), Violation> {
     let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
     let tries = told.retry < 0 || seen.failures <= told.retry.unsigned_abs();
@@ -16,13 +16,13 @@ pub(crate) fn waits_as_told(run: &Observed<'_>, vertex: VertexId, at: Timestamp)
     ensure(at == due, Property::Retries, vertex, || format!("it waits until {}, not {}", at.0, due.0))
 }
 
-/// Nothing is done to a failed vertex before its time.
+/// Checks that no call for a failed vertex starts during its delay.
 pub(crate) fn its_time_has_come(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
     let wake = run.of(vertex).wake;
     ensure(wake.is_none(), Property::Retries, vertex, || format!("it is taken in hand before its time {wake:?}"))
 }
 
-/// A vertex has failed when its tries are used up, not before.
+/// Checks that a vertex fails only when its retries are used up.
 pub(crate) fn fails_after_its_tries(
     run: &Observed<'_>,
     vertex: VertexId,

@@ -1,4 +1,4 @@
-//! The memory of the command while a script floods it.
+//! Measures the memory of the command while a script floods it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use wait4::Wait4;
 use super::run::Bench;
 use super::table::Table;
 
-/// The design allows so many megabytes, whatever a script does.
+/// Memory limit in megabytes. It holds for any behaviour of a script.
 const ALLOWED: f64 = 64.0;
 
-/// What is played, and in which of the conventions.
+/// Scenarios, with the conventions that support them.
 const FLOODS: [(&str, &[&str]); 9] = [
     ("flood", &["simple", "json", "mold"]),
     ("flood-of-blank-lines", &["simple", "json", "mold"]),
@@ -25,7 +25,7 @@ const FLOODS: [(&str, &[&str]); 9] = [
     ("gigabyte-of-messages", &["mold"]),
 ];
 
-/// `kilter get tt a`, `kilter get tt` and `kilter set tt a v=2` against each flood.
+/// Runs `kilter get tt a`, `kilter get tt` and `kilter set tt a v=2` against each flood.
 pub(crate) fn floods(bench: &Bench, table: &mut Table) {
     for (scenario, conventions) in FLOODS {
         for convention in conventions {
@@ -45,7 +45,7 @@ pub(crate) fn floods(bench: &Bench, table: &mut Table) {
     }
 }
 
-/// What is asked, and in which phase the script plays its scenario. A script of mold has no list.
+/// Returns the requests, with the phase in which the script plays its scenario. A mold script has no list.
 fn requests(convention: &str) -> Vec<(&'static str, &'static [&'static str])> {
     let mut requests: Vec<(_, &'static [&'static str])> =
         vec![("read", &["get", "tt", "a"]), ("update", &["set", "tt", "a", "v=2"])];
@@ -55,7 +55,7 @@ fn requests(convention: &str) -> Vec<(&'static str, &'static [&'static str])> {
     requests
 }
 
-/// A directory with a script that misbehaves.
+/// Creates a directory with a script that misbehaves.
 fn script(bench: &Bench, convention: &str, phase: &str, scenario: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a program knows where it is");
     let misbehave = own.with_file_name("misbehave");
@@ -66,7 +66,7 @@ fn script(bench: &Bench, convention: &str, phase: &str, scenario: &str) -> PathB
     directory
 }
 
-/// A directory with a script that lists so many resources of three attributes.
+/// Creates a directory with a script that lists `count` resources of three attributes.
 fn listing(bench: &Bench, convention: &str, count: usize) -> PathBuf {
     let directory = bench.directory("listing");
     let answer = directory.join("answer");
@@ -111,14 +111,14 @@ fn place(directory: &Path, convention: &str, body: &str) {
     std::fs::write(metadata, text).expect("there is room");
 }
 
-/// The most memory that the command has had, in megabytes. The system counts the largest of the processes that it has
-/// waited for as well, so that this is rather too much: the scripts are small.
+/// Returns the peak memory of the command in megabytes. The system also counts the largest process that the command
+/// has waited for. The result is slightly too high, because the scripts are small.
 fn peak(bench: &Bench, directory: &Path, convention: &str, words: &[&str]) -> f64 {
     let mut command: Command = bench.kilter(&[if convention == "mold" { "--mold" } else { "-I" }]);
     command.arg(directory).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     let used = child.wait4().expect("the child was started here");
-    // It fails, or does no harm; a signal would be neither.
+    // The command may fail or succeed, but a signal must not end it.
     assert!(matches!(used.status.code(), Some(0 | 4)), "{command:?}: {}", used.status);
     used.rusage.maxrss as f64 / 1024.0 / 1024.0
 }

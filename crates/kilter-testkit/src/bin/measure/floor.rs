@@ -1,4 +1,4 @@
-//! The floor: the system calls that the work needs, and nothing else.
+//! The floor: only the system calls that the work needs.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use super::run::{Cost, least, once};
 use super::workload::content;
 
-/// Runs this program again as the floor of something, so that its cost is counted alike.
+/// Runs this program again as the floor of a measurement, so that its cost is measured in the same way.
 pub(crate) fn cost(times: usize, what: &str, directory: impl Fn() -> PathBuf, count: usize) -> Cost {
     let own = std::env::current_exe().expect("this program has a path");
     least((0..times).map(|_| {
@@ -19,7 +19,7 @@ pub(crate) fn cost(times: usize, what: &str, directory: impl Fn() -> PathBuf, co
     }))
 }
 
-/// Does the bare work if this process was started for it.
+/// Performs the bare work if this process was started for it.
 pub(crate) fn serve() -> bool {
     let Ok(what) = std::env::var("KILTER_FLOOR") else { return false };
     let mut arguments = std::env::args().skip(1);

@@ -1,21 +1,21 @@
-//! A file system that nobody has used yet.
+//! A fresh file system.
 //!
-//! What it costs to make a file depends, tenfold, on what was made and removed on a file system
-//! before. Floor and command are comparable where neither finds anything of that.
+//! The cost of creating a file varies tenfold with the history of a file system. Floor and command are comparable
+//! only on a file system without history.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How large it may grow; only what is written takes room.
+/// Maximum size in bytes. Only written blocks occupy space.
 const SIZE: u64 = 4 << 30;
 
-/// An ext4 file system in a file, mounted; taken down when dropped.
+/// A mounted ext4 file system in an image file. Dropping it unmounts it.
 pub(crate) struct Fresh {
     mounted: PathBuf,
 }
 
 impl Fresh {
-    /// A fresh file system below `scratch`; none where one may not be mounted.
+    /// Creates a file system below `scratch`; returns none if mounting is not allowed.
     pub(crate) fn new(scratch: &Path) -> Option<Fresh> {
         let (image, mounted) = (scratch.join("image"), scratch.join("fresh"));
         std::fs::create_dir_all(&mounted).ok()?;

@@ -1,4 +1,4 @@
-//! What it costs to hold a state.
+//! Measures the cost of holding a state.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,14 +15,14 @@ use super::table::Table;
 
 const MANY: usize = 100_000;
 const DIRECTORIES: usize = 100;
-/// So many of them are declared in another way by an edit.
+/// Number of resources that an edit changes.
 const EDITED: usize = 10;
-/// How often it is edited: the edit in the middle counts.
+/// Number of edits. The median counts.
 const EDITS: usize = 11;
-/// How often something is changed by somebody else.
+/// Number of changes from outside.
 const CHANGES: usize = 400;
 
-/// Bytes that a resource may cost beyond what is declared of it.
+/// Maximum memory per resource in bytes, in addition to its declaration.
 const IDLE: f64 = 1024.0;
 
 fn begin(bench: &Bench, manifest: &Path) -> Running {
@@ -52,7 +52,7 @@ fn place(bench: &Bench, name: &str) -> PathBuf {
     directory
 }
 
-/// 100,000 files: to the state, at rest, and through an edit.
+/// Measures 100,000 files: until quiet, at rest, and during an edit.
 pub(crate) fn held(bench: &Bench, table: &mut Table) {
     let directory = place(bench, "held");
     let declared = manifest(&directory, MANY, 0);
@@ -63,7 +63,7 @@ pub(crate) fn held(bench: &Bench, table: &mut Table) {
     running.wait_until_quiet();
     let to_quiet = begun.elapsed().as_secs_f64() * 1e3;
     table.ratio("100,000 files held, start to converged", to_quiet, once.wall, "ms", "one pass", 3.0);
-    // What was done is made durable, and what asked has gone.
+    // Wait until writes are durable and status clients are gone.
     std::thread::sleep(Duration::from_secs(3));
     let before = running.cpu();
     std::thread::sleep(Duration::from_secs(10));
@@ -71,7 +71,7 @@ pub(crate) fn held(bench: &Bench, table: &mut Table) {
     edited(&directory, &running, table);
 }
 
-/// What an edit of ten among all costs: until they are held, and looks at anything.
+/// Measures an edit of ten resources among all: time until they are held, and number of checks.
 fn edited(directory: &Path, running: &Running, table: &mut Table) {
     let before = running.held();
     let mut events = running.follow();
@@ -90,9 +90,9 @@ fn edited(directory: &Path, running: &Running, table: &mut Table) {
     took.sort_by(f64::total_cmp);
     let what = "the same, ten declared otherwise, read to held, median";
     table.limit(what, took[EDITS / 2], "ms", 100.0);
-    // Each is looked at once more where its own change is told.
+    // Each file is checked again after the event of its own change.
     table.limit("the same, maximum checks for an edit", most as f64, "checks", 2.0 * EDITED as f64);
-    // Who follows has one, and whoever has just asked had one for a moment.
+    // The follower has a descriptor, and the last query had another for a moment.
     let descriptors = |_| {
         std::thread::sleep(Duration::from_millis(20));
         running.held().descriptors
@@ -102,13 +102,13 @@ fn edited(directory: &Path, running: &Running, table: &mut Table) {
     table.limit("the same, more descriptors after all edits", more, "descriptors", 0.0);
 }
 
-/// When an event was told, if it is one of these.
+/// Returns the time of an event, if it is of this kind.
 fn time_of(word: &str, line: &str) -> Option<f64> {
     let event: serde_json::Value = serde_json::from_str(line).expect("events are JSON");
     (event["event"] == word).then(|| event["unix_ms"].as_f64().expect("each has its time"))
 }
 
-/// How often anything has settled, and how often as changed.
+/// Returns the number of settlements, and of those with a change.
 fn counted(running: &Running) -> [u64; 2] {
     let status = running.status("notable").expect("it listens");
     let settled = status["settled"].as_object().expect("it is counted");
@@ -116,14 +116,16 @@ fn counted(running: &Running) -> [u64; 2] {
     [all, status["settled"]["changed"].as_u64().unwrap_or(0)]
 }
 
-/// Waits until nothing has happened for half a second, as the run says itself.
+/// Waits until the run reports that it has been quiet for half a second.
 fn rested(running: &Running) {
     let rests = || running.status("notable").is_some_and(|status| status["quiet_for_ms"].as_u64() > Some(500));
     wait("rest after an edit", Duration::from_secs(60), rests);
 }
 
-/// What a file costs that is held and to which nothing happens: twice as many less as many, so that nothing counts that a run
-/// of any size has. First where all was found in its state, then where the run has made all of it.
+/// Measures the memory of an idle file.
+///
+/// The result is the difference between runs with `2n` and `n` files, which excludes the fixed cost of a run. It is
+/// measured for files that were found in sync, and for files that the run created.
 pub(crate) fn idle(bench: &Bench, table: &mut Table) {
     for (what, is_made) in [("found", true), ("made by the run", false)] {
         let [less, more] = [MANY / 2, MANY].map(|count| {
@@ -132,7 +134,7 @@ pub(crate) fn idle(bench: &Bench, table: &mut Table) {
             if is_made {
                 best(1, || bench.apply(&declared, &["--no-flush"]));
             }
-            // It is not asked whether it rests: behind a question it gives memory back.
+            // Without queries: after a query the run returns memory to the system.
             let converged = directory.join("converged");
             let mut command = bench.kilter(&["run", "--quiet", "--converged-status-file"]);
             let running = Running::begin(command.arg(&converged).arg(declared), &bench.state());
@@ -145,7 +147,7 @@ pub(crate) fn idle(bench: &Bench, table: &mut Table) {
     }
 }
 
-/// A file that somebody else changes, of 10,000: from behind the write to its content being back.
+/// Measures the repair of one of 10,000 files: from the write to the restored content.
 pub(crate) fn mended(bench: &Bench, table: &mut Table) {
     let count = 10_000;
     let directory = place(bench, "repair");
@@ -159,7 +161,7 @@ pub(crate) fn mended(bench: &Bench, table: &mut Table) {
         scope.spawn(|| rewrite(&directory, watching, &ended));
         let floor = latencies(&directory, count);
         ended.store(true, Ordering::Release);
-        // The last event wakes it.
+        // The last event wakes the thread.
         fs::write(path(&directory, 1), "end").expect("there is room");
         floor
     });
@@ -169,19 +171,19 @@ pub(crate) fn mended(bench: &Bench, table: &mut Table) {
     }
 }
 
-/// How long it takes from behind a write until the content is back, in milliseconds, in order.
+/// Returns the times from a write until the content is restored, in milliseconds, sorted.
 fn latencies(directory: &Path, count: usize) -> Vec<f64> {
     let mut seen: Vec<f64> = (0..CHANGES)
         .map(|change| {
-            // Each is another one: what is changed again and again is given up.
+            // A different file each time, because a file that changes often becomes contested.
             let path = path(directory, EDITED + change * 17 % (count - EDITED));
             let mut file = File::create(&path).expect("it is there");
             file.write_all(b"changed").expect("there is room");
-            // To open and to write is not what is measured, and costs both the same.
+            // Opening and writing are excluded, because their cost is the same for both.
             let begun = Instant::now();
             drop(file);
             while fs::read(&path).map_or(true, |content| content != b"0") {
-                // Who looks without pause keeps others from writing.
+                // A tight polling loop would slow the writer down.
                 std::thread::sleep(Duration::from_micros(20));
             }
             let took = begun.elapsed().as_secs_f64() * 1e3;
@@ -193,7 +195,7 @@ fn latencies(directory: &Path, count: usize) -> Vec<f64> {
     seen
 }
 
-/// Watches the same directories, and nothing else.
+/// Creates watches for the same directories only.
 fn bare(directory: &Path) -> (rustix::fd::OwnedFd, Vec<i32>) {
     let inotify = inotify::init(CreateFlags::CLOEXEC).expect("there is inotify");
     let watches = (0..DIRECTORIES).map(|number| {
@@ -204,7 +206,7 @@ fn bare(directory: &Path) -> (rustix::fd::OwnedFd, Vec<i32>) {
     (inotify, watches)
 }
 
-/// Writes each file that was written once more, unless it is as it should be.
+/// Restores each written file, unless its content is correct.
 fn rewrite(directory: &Path, (inotify, watches): (rustix::fd::OwnedFd, Vec<i32>), ended: &AtomicBool) {
     let mut buffer = [const { MaybeUninit::uninit() }; 4096];
     let mut events = Reader::new(&inotify, &mut buffer);

@@ -1,9 +1,9 @@
-//! Measures kilter against the floor of bare system calls and against a peer, in one run.
+//! Measures kilter against a floor of bare system calls and against a peer, in one run.
 //!
-//! `cargo xtask measure` builds the program and this one, and prints a table in Markdown: the measurement, the floor
-//! beside it, the ratio, the target, and whether it holds. It fails if a target is missed. `--gates` takes only the
-//! measurements that noise cannot blur (system calls, processes, bytes of memory per resource); the tests run it.
-//! `--program PATH` names the program to measure.
+//! `cargo xtask measure` builds the program and this one, and prints a Markdown table: the measurement, the floor,
+//! the ratio, the target and the result. It fails if a target is missed. `--gates` selects the measurements without
+//! noise (system calls, processes, bytes of memory per resource), which the tests run. `--program PATH` names the
+//! program to measure.
 
 mod floods;
 mod floor;
@@ -36,7 +36,8 @@ fn main() -> ExitCode {
     let scratch = std::env::temp_dir().join(format!("kilter-measure-{}", std::process::id()));
     let bench = run::Bench::new(&kilter, scratch.clone());
     let mut table = Table::default();
-    // A child counts the memory of who starts it as its own: what is measured of it comes before this has grown.
+    // The kernel counts the memory of the parent at the fork for the child. So memory is measured first, before this
+    // process has grown.
     let (of_gates, others): (Vec<_>, Vec<_>) = suite::ALL.iter().partition(|(_, is_gate, _)| *is_gate);
     for (name, is_gate, measure) in of_gates.into_iter().chain(others) {
         let wanted = only.is_empty() || only.iter().any(|only| name.contains(only.as_str()));
@@ -46,18 +47,18 @@ fn main() -> ExitCode {
         }
     }
     print!("{table}");
-    // What is left in the temporary directory does no harm.
+    // Remains in the temporary directory do no harm.
     let _ = std::fs::remove_dir_all(scratch);
     if table.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The command line.
+/// Command line.
 struct Arguments {
-    /// The program to measure.
+    /// Program to measure.
     program: PathBuf,
-    /// Take only the measurements that noise cannot blur.
+    /// True for measurements without noise only.
     gates: bool,
-    /// Parts of the names of the measurements to take; empty for all.
+    /// Substrings of the names of the selected measurements; empty for all.
     only: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What many events and many edits do to a run that holds a state.
+//! Measures the effect of many events and many edits on a run that holds a state.
 
 use kilter_testkit::edits::{Edits, Lasted, edits};
 use kilter_testkit::storm::{Storm, storm};
@@ -6,7 +6,7 @@ use kilter_testkit::storm::{Storm, storm};
 use super::run::Bench;
 use super::table::Table;
 
-/// A million operations on files, in bursts.
+/// Measures a million operations on files, in bursts.
 pub(crate) fn million(bench: &Bench, table: &mut Table) {
     let of_it = Storm { bursts: 16, operations: 62_500 };
     let directory = bench.directory("storm");
@@ -25,7 +25,7 @@ pub(crate) fn million(bench: &Bench, table: &mut Table) {
     table.limit("the same, checks of a resource with a limit and a burst", changed.max(looked), "checks", allowed);
 }
 
-/// A thousand edits of what is held.
+/// Measures a thousand edits.
 pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
     let of_it = Edits { files: 1000, first: 50, further: 1000 };
     let directory = bench.directory("edits");
@@ -47,7 +47,7 @@ pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
     ] {
         table.limit(&format!("the same, more {what}"), count, what, 0.0);
     }
-    // Eighteen are declared in another way, and the own changes of twelve are seen; one of them may be seen in two parts.
+    // An edit changes eighteen resources, and twelve of them cause events. A change may cause two events.
     table.limit("the same, checks for an edit", looks as f64, "checks", 32.0);
     table.limit("the same, an edit, written to held", each.as_secs_f64() * 1e3, "ms", 500.0);
 }

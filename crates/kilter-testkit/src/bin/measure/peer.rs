@@ -1,9 +1,9 @@
-//! The peers, where they are installed.
+//! Peers for comparison, if they are installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The agent over a policy; none where it is not installed or this is not root.
+/// Returns the CFEngine agent for a policy; none if it is not installed or the user is not root.
 pub(crate) fn cfengine(policy: &Path) -> Option<Command> {
     let found = ["/usr/bin/cf-agent", "/usr/sbin/cf-agent", "/var/cfengine/bin/cf-agent"];
     let agent = found.iter().find(|path| Path::new(path).exists())?;
@@ -12,10 +12,11 @@ pub(crate) fn cfengine(policy: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Names libral's own `ralsh`, which nobody packages (docs/performance.md says how it was built).
+/// Variable with the path of libral's own `ralsh`, for which no package exists (docs/performance.md describes its
+/// build).
 const RALSH: &str = "KILTER_MEASURE_RALSH";
 
-/// Libral's own `ralsh`; none where nobody says where it is.
+/// Returns the path of libral's `ralsh`; none if the variable is not set.
 pub(crate) fn ralsh() -> Option<PathBuf> {
     let found = std::env::var_os(RALSH).map(PathBuf::from);
     if found.is_none() {

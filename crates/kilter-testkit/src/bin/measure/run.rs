@@ -1,4 +1,4 @@
-//! Running a command and telling what it cost.
+//! Runs commands and measures their cost.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,26 +6,26 @@ use std::time::Instant;
 
 use wait4::Wait4;
 
-/// What one run of a command cost, its children included.
+/// Cost of a run of a command, including its children.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
-    /// Milliseconds of processor time.
+    /// Processor time in milliseconds.
     pub(crate) cpu: f64,
-    /// Milliseconds that passed.
+    /// Elapsed time in milliseconds.
     pub(crate) wall: f64,
-    /// Kilobytes of memory at the most.
+    /// Peak memory in kilobytes.
     pub(crate) memory: f64,
 }
 
-/// The command under measurement, and a directory to play in.
+/// The command to measure, and a working directory.
 pub(crate) struct Bench {
     kilter: PathBuf,
     scratch: PathBuf,
 }
 
 impl Bench {
-    /// Measures a copy of the program, as it would be installed: one that a linker has just written lies in small parts in the
-    /// page cache, of which each has to be mapped by itself, and a short run takes a tenth longer.
+    /// Measures a copy of the program, as after an installation. A program directly from the linker lies in small
+    /// pieces in the page cache. Each piece is mapped separately, so that a short run takes a tenth longer.
     pub(crate) fn new(kilter: &Path, scratch: PathBuf) -> Bench {
         std::fs::create_dir_all(&scratch).expect("the temporary directory can be written to");
         let installed = scratch.join("kilter");
@@ -33,23 +33,23 @@ impl Bench {
         Bench { kilter: installed, scratch }
     }
 
-    /// A directory of its own for one workload. Old ones are left alone: on ext4, files made where
-    /// many were just removed cost a multiple.
+    /// Creates a new directory for a workload. Old directories are kept, because ext4 creates files much more slowly
+    /// after many removals.
     pub(crate) fn directory(&self, name: &str) -> PathBuf {
         Bench::directory_in(&self.scratch, name)
     }
 
-    /// Where the command has its state.
+    /// Returns the state directory of the command.
     pub(crate) fn state(&self) -> PathBuf {
         self.scratch.join("state")
     }
 
-    /// The directory in which everything is made.
+    /// Returns the working directory.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// A directory of its own for one workload, elsewhere.
+    /// Creates a new directory for a workload at another location.
     pub(crate) fn directory_in(place: &Path, name: &str) -> PathBuf {
         let taken = std::fs::read_dir(place).map_or(0, Iterator::count);
         let directory = place.join(format!("{name}-{taken}"));
@@ -57,14 +57,14 @@ impl Bench {
         directory
     }
 
-    /// The command with a state directory of its own.
+    /// Returns the command with a separate state directory.
     pub(crate) fn kilter(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.kilter);
         command.args(arguments).env("KILTER_STATE_DIR", self.state());
         command
     }
 
-    /// `kilter apply`, quiet.
+    /// Returns `kilter apply` without output.
     pub(crate) fn apply(&self, manifest: &Path, more: &[&str]) -> Command {
         let mut command = self.kilter(&["apply", "--quiet"]);
         command.arg(manifest).args(more);
@@ -75,15 +75,15 @@ impl Bench {
 /// Runs a command once.
 ///
 /// # Panics
-/// When it fails: a measurement of a failure is none.
+/// If it fails, because a failure must not be measured.
 pub(crate) fn once(command: Command) -> Cost {
     cost_of(command, Stdio::null())
 }
 
-/// Runs a command once and reads what it writes: what it costs whoever wants its output.
+/// Runs a command once and reads its output, which includes the cost for a reader.
 ///
 /// # Panics
-/// When it fails.
+/// If it fails.
 pub(crate) fn once_read(command: Command) -> Cost {
     cost_of(command, Stdio::piped())
 }
@@ -105,13 +105,13 @@ fn cost_of(mut command: Command, stdout: Stdio) -> Cost {
     Cost { cpu, wall, memory: used.rusage.maxrss as f64 / 1024.0 }
 }
 
-/// The cheapest of several runs: what the work costs when nothing else disturbs it.
+/// Returns the minimum of several runs: the cost without interference.
 pub(crate) fn best(times: usize, mut make: impl FnMut() -> Command) -> Cost {
     least((0..times).map(|_| once(make())))
 }
 
-/// The cheapest run of each of two commands that take turns, so that both are measured on the same machine: what it can do
-/// varies by a tenth from one second to the next.
+/// Returns the minimum for each of two commands that run alternately. The speed of a machine varies by a tenth
+/// within seconds, and both commands must see the same conditions.
 pub(crate) fn best_of_both(times: usize, mut runs: [&mut dyn FnMut() -> Cost; 2]) -> [Cost; 2] {
     let none = Cost { cpu: f64::MAX, wall: f64::MAX, memory: f64::MAX };
     let mut best = [none; 2];
@@ -123,16 +123,16 @@ pub(crate) fn best_of_both(times: usize, mut runs: [&mut dyn FnMut() -> Cost; 2]
     best
 }
 
-/// The least of each figure.
+/// Returns the minimum of each figure.
 pub(crate) fn least(costs: impl Iterator<Item = Cost>) -> Cost {
     let none = Cost { cpu: f64::MAX, wall: f64::MAX, memory: f64::MAX };
     costs.fold(none, |a, b| Cost { cpu: a.cpu.min(b.cpu), wall: a.wall.min(b.wall), memory: a.memory.min(b.memory) })
 }
 
-/// How many system calls and processes a command makes, by strace.
+/// Returns the number of system calls and of processes of a command, measured with strace.
 ///
 /// # Panics
-/// When strace is not installed: `cargo xtask test` sees to it.
+/// If strace is not installed. `cargo xtask test` checks that.
 pub(crate) fn calls(bench: &Bench, command: &Command) -> (f64, f64) {
     let log = bench.directory("strace").join("log");
     let mut strace = Command::new("strace");

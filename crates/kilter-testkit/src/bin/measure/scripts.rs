@@ -1,4 +1,4 @@
-//! What providers that are scripts cost, above what the scripts cost by themselves.
+//! Measures script providers: kilter's cost in addition to that of the scripts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use super::peer;
 use super::run::{Bench, Cost, best, best_of_both, least, once, once_read};
 use super::table::Table;
 
-/// How often what takes a few milliseconds is done: the least of few runs is not yet what it costs.
+/// Number of repetitions of short measurements. The minimum of a few runs is still above the actual cost.
 const SERIES: usize = 200;
 
 const METADATA: &str = "provider:\n  type: tt\n  invoke: simple\n  actions: [list, find]\n  suitable: true\n  attributes:\n    name:\n    \
                         ensure: {type: \"enum[present, absent]\"}\n    version: {type: string}\n    platform: {type: string}\n";
 
-/// Lists so many, and finds any.
+/// Creates a script that lists `count` resources and finds any resource.
 fn script(place: &Path, count: usize, metadata: &str) -> PathBuf {
     let place = &place.join("providers");
     std::fs::create_dir(place).expect("there is room");
@@ -34,7 +34,7 @@ fn script(place: &Path, count: usize, metadata: &str) -> PathBuf {
     script
 }
 
-/// The script without kilter, in the environment that it has under kilter: what a locale costs bash is not kilter's.
+/// Returns the script without kilter, in the same environment, because bash pays for the locale in both cases.
 fn alone(script: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(script);
     let locale = [("LANG", "C.UTF-8"), ("LC_ALL", "C.UTF-8")];
@@ -42,8 +42,8 @@ fn alone(script: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// What kilter costs that runs a script, above the script by itself with a reader of its output too; and that one, which says
-/// how fast the machine is at the time.
+/// Returns kilter's cost in addition to that of the script with a reader, and the cost of the script, which
+/// indicates the current speed of the machine.
 fn above(bench: &Bench, script: (&Path, &[&str]), words: &[&str]) -> (Cost, Cost) {
     let [kilter, own] =
         best_of_both(SERIES, [&mut || once(bench.kilter(words)), &mut || once_read(alone(script.0, script.1))]);
@@ -54,7 +54,7 @@ fn script_alone(cost: f64) -> String {
     format!("the script {cost:.2} ms")
 }
 
-/// A listing of 1,000, one resource, and 500 of which each is asked for.
+/// Measures a listing of 1,000 resources, a single resource, and 500 separate queries.
 pub(crate) fn scripts(bench: &Bench, table: &mut Table) {
     let place = bench.directory("scripts");
     let path = script(&place, 1000, METADATA);
@@ -75,7 +75,7 @@ pub(crate) fn scripts(bench: &Bench, table: &mut Table) {
     many(bench, table);
 }
 
-/// The listing by kilter that is called `ralsh`, and by libral's.
+/// Measures the listing by kilter under the name `ralsh`, and by libral's `ralsh`.
 fn as_ralsh(bench: &Bench, table: &mut Table, place: &Path) {
     let Some(peer) = peer::ralsh() else { return };
     let own = place.join("ralsh");
@@ -89,7 +89,7 @@ fn as_ralsh(bench: &Bench, table: &mut Table, place: &Path) {
     table.ratio("the same list as `ralsh`, CPU with the script's", own.cpu, peer.cpu, "ms", "libral's", 0.2);
 }
 
-/// A provider that can only find: 500 are asked for one by one, some at a time.
+/// Measures a provider without a list: 500 single queries, some of them in parallel.
 fn many(bench: &Bench, table: &mut Table) {
     let place = bench.directory("finds");
     let path = script(&place, 0, &METADATA.replace("[list, find]", "[find]"));
@@ -98,7 +98,7 @@ fn many(bench: &Bench, table: &mut Table) {
     let mut words = vec!["-I", &include, "get", "tt"];
     words.extend(names.iter().map(String::as_str));
     let all = best(5, || bench.kilter(&words));
-    // The least of few hundred is less than what they cost one after the other.
+    // The sum of minima would be less than the cost of a sequence.
     let alone = least((0..3).map(|_| {
         let one = |_| once(alone(&path, &["name='package-7'", "ral_action=find"]));
         names.iter().map(one).fold(Cost::default(), |a, b| Cost { cpu: a.cpu + b.cpu, wall: a.wall + b.wall, ..b })

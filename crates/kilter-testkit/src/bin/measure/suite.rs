@@ -1,4 +1,4 @@
-//! What is measured.
+//! All measurements.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::{floods, floor, held, outside, peer, scripts, workload};
 
 type Measure = fn(&Bench, &mut Table);
 
-/// Name, whether it is a gate of the tests, what is done.
+/// Name, flag for measurements that the tests run, and function.
 pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("start", false, start),
     ("get", false, get),
@@ -101,7 +101,7 @@ fn mixed(bench: &Bench, table: &mut Table) {
     table.limit("1000 files, directories and links, CPU", unchanged(bench, &manifest).cpu, "ms", 15.0);
 }
 
-/// Floor and kilter take turns, on a file system that nobody has used where one may be mounted.
+/// Floor and kilter run alternately, on a fresh file system if mounting is allowed.
 fn first_apply(bench: &Bench, table: &mut Table) {
     let count = 5000;
     let fresh = Fresh::new(bench.scratch());
@@ -109,7 +109,7 @@ fn first_apply(bench: &Bench, table: &mut Table) {
     let run = |more: &[&str]| {
         let directory = Bench::directory_in(place, "first");
         let manifest = workload::files(&directory, count, false);
-        // A flush also writes out what others have left: not on the account of this run.
+        // A flush also writes the data of other programs, so flush before the measurement.
         once(Command::new("sync"));
         once(bench.apply(&manifest, more))
     };
@@ -152,13 +152,13 @@ fn accounts(bench: &Bench, table: &mut Table) {
 }
 
 fn chain(bench: &Bench, table: &mut Table) {
-    // The same files, so that nothing else differs.
+    // The same files, so that only the relations differ.
     let (directory, apart) = applied(bench, "apart", |directory| workload::files(directory, 1000, false));
     let kept = directory.join("apart.yaml");
     std::fs::rename(&apart, &kept).expect("both are in one directory");
     let (apart, chain) = (kept, workload::files(&directory, 1000, true));
     let (mut one, mut other) = (unchanged(bench, &apart), unchanged(bench, &chain));
-    // A tenth is less than two turns may differ by.
+    // The limit of a tenth is below the variation of two single runs.
     for _ in 0..15 {
         one = super::run::least([one, unchanged(bench, &apart)].into_iter());
         other = super::run::least([other, unchanged(bench, &chain)].into_iter());
@@ -199,7 +199,7 @@ fn memory(bench: &Bench, table: &mut Table) {
     };
     table.limit("empty manifest, memory", empty(bench).memory / 1024.0, "MB", 10.0);
     for count in [1000, 11_000] {
-        // Above the target of 9 MB at 1,000 files (docs/performance.md): 9 MB of it are pages of the program's file.
+        // Above the target of 9 MB at 1,000 files (docs/performance.md): 9 MB are pages of the program file.
         let allowed = 10.0 + count as f64 / 1000.0;
         table.limit(&format!("memory of {count} files, nothing to change"), peak(count) / 1024.0, "MB", allowed);
     }

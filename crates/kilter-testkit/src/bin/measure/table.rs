@@ -1,8 +1,8 @@
-//! What was measured, as a table.
+//! Table of measurements.
 
 use std::fmt;
 
-/// What was measured.
+/// Table of measurements.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<Row>,
@@ -17,12 +17,12 @@ struct Row {
 }
 
 impl Table {
-    /// A figure that must not exceed a limit.
+    /// Adds a figure with an upper limit.
     pub(crate) fn limit(&mut self, what: &str, measured: f64, unit: &str, limit: f64) {
         self.limit_beside(what, measured, String::new(), unit, limit);
     }
 
-    /// The same, with what else there is to know of it.
+    /// Adds a figure with an upper limit and a remark.
     pub(crate) fn limit_beside(&mut self, what: &str, measured: f64, beside: String, unit: &str, limit: f64) {
         self.rows.push(Row {
             what: what.to_owned(),
@@ -33,7 +33,7 @@ impl Table {
         });
     }
 
-    /// A figure beside another one of the same run, and the ratio that must not be exceeded.
+    /// Adds a figure with another one of the same run, and the maximum of their ratio.
     pub(crate) fn ratio(&mut self, what: &str, measured: f64, beside: f64, unit: &str, name: &str, limit: f64) {
         let ratio = measured / beside.max(f64::MIN_POSITIVE);
         self.rows.push(Row {
@@ -45,7 +45,7 @@ impl Table {
         });
     }
 
-    /// Whether every target holds. Where nothing was measured none does.
+    /// Returns true if all targets are met. False if there are no measurements.
     pub(crate) fn holds(&self) -> bool {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.holds)
     }

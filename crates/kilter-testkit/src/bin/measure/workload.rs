@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The content of file `n`: 200 bytes.
+/// Returns the content of file `n`: 200 bytes.
 pub(crate) fn content(n: usize) -> String {
     let mut text = format!("setting_{n} = value of file number {n}\n");
     while text.len() < 199 {
@@ -16,7 +16,7 @@ pub(crate) fn content(n: usize) -> String {
     text
 }
 
-/// `count` files in `directory`; in a chain, each requires the one before.
+/// Creates a manifest with `count` files in `directory`. In a chain, each file requires the previous one.
 pub(crate) fn files(directory: &Path, count: usize, chain: bool) -> PathBuf {
     manifest(directory, |out| {
         for n in 0..count {
@@ -30,7 +30,7 @@ pub(crate) fn files(directory: &Path, count: usize, chain: bool) -> PathBuf {
     })
 }
 
-/// Files, directories and links: 600, 200 and 200 of 1,000.
+/// Creates a manifest with files, directories and links: 600, 200 and 200 of 1,000.
 pub(crate) fn mixed(directory: &Path, count: usize) -> PathBuf {
     manifest(directory, |out| {
         for n in 0..count {
@@ -48,7 +48,7 @@ pub(crate) fn mixed(directory: &Path, count: usize) -> PathBuf {
     })
 }
 
-/// Commands whose guard says that there is nothing to do.
+/// Creates a manifest with commands whose guard reports that no work is needed.
 pub(crate) fn guarded(directory: &Path, count: usize, guard: &str) -> PathBuf {
     manifest(directory, |out| {
         for n in 0..count {
@@ -66,7 +66,8 @@ fn manifest(directory: &Path, write: impl FnOnce(&mut BufWriter<File>) -> std::i
     path
 }
 
-/// The same files as a policy of CFEngine: with `content`, which costs it less than half of what `edit_line` does.
+/// Creates a CFEngine policy for the same files. It uses `content`, which costs CFEngine less than half of
+/// `edit_line`.
 pub(crate) fn cfengine(directory: &Path, count: usize) -> PathBuf {
     let mut text = String::from(
         "body common control { bundlesequence => { \"main\" }; }\n\

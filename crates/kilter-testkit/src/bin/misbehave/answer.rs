@@ -1,8 +1,8 @@
-//! Requests, and how they are answered.
+//! Requests and answers.
 
 use std::io::{Read, Write};
 
-/// The calling convention.
+/// Calling convention.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Convention {
     Simple,
@@ -21,7 +21,7 @@ impl Convention {
     }
 }
 
-/// What is asked for.
+/// Kind of request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Read,
@@ -32,16 +32,16 @@ pub(crate) enum Action {
 pub(crate) struct Request {
     pub(crate) convention: Convention,
     pub(crate) action: Action,
-    /// The names that are asked for; `a` when there are none.
+    /// Requested names; `a` if there are none.
     pub(crate) names: Vec<String>,
 }
 
 impl Request {
-    /// Reads the words, and standard input where there is something to be read.
+    /// Parses the arguments, and standard input if the request has one.
     pub(crate) fn read(convention: Convention, reads: bool, words: &[String]) -> Option<Request> {
         let action = match convention {
             Convention::Mold if words.first()? == "inspect" => Action::Read,
-            // `conform`, and actions of any name.
+            // `conform`, and actions with any name.
             Convention::Mold => Action::Update,
             _ => match words.iter().find_map(|word| word.strip_prefix("ral_action="))? {
                 "list" | "find" | "get" => Action::Read,
@@ -69,7 +69,7 @@ impl Request {
         Some(Request { convention, action, names })
     }
 
-    /// The text that goes with the convention.
+    /// Returns the text for the convention.
     pub(crate) fn either<'t>(&self, simple: &'t str, json: &'t str, mold: &'t str) -> &'t str {
         match self.convention {
             Convention::Simple => simple,
@@ -79,7 +79,7 @@ impl Request {
     }
 }
 
-/// The names of a `get`.
+/// Returns the names in a `get` request.
 fn listed(given: &str) -> Vec<String> {
     let listed = given.split_once("\"names\":[").map(|(_, rest)| up_to(rest, ']')).unwrap_or_default();
     listed.split(',').map(|name| name.trim_matches('"').to_owned()).collect()
@@ -89,18 +89,18 @@ fn up_to(text: &str, end: char) -> String {
     text.split(end).next().unwrap_or_default().to_owned()
 }
 
-/// Writes to standard output; whoever does not read on is not waited for. Says whether all of it was taken.
+/// Writes to standard output. Returns false if the reader has closed it.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> bool {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).is_ok()
 }
 
-/// An attribute, its value as each kind of text has it.
+/// An attribute with its value in each format.
 pub(crate) struct Told<'t> {
     pub(crate) key: &'t str,
-    /// In lines.
+    /// As a line.
     pub(crate) text: &'t str,
-    /// In JSON.
+    /// As JSON.
     pub(crate) json: &'t str,
 }
 
@@ -110,12 +110,12 @@ impl<'t> Told<'t> {
     }
 }
 
-/// What is told of all names: as they are, or as they have become.
+/// Returns an answer with these attributes for all names: the current state, or the changes.
 pub(crate) fn telling(request: &Request, told: &[Told<'_>]) -> String {
     of_names(request, &request.names, told)
 }
 
-/// What is told of these names.
+/// Returns an answer with these attributes for some names.
 pub(crate) fn of_names(request: &Request, names: &[impl AsRef<str>], told: &[Told<'_>]) -> String {
     let names = names.iter().map(AsRef::as_ref);
     let is_read = request.action == Action::Read;
@@ -148,7 +148,7 @@ pub(crate) fn of_names(request: &Request, names: &[impl AsRef<str>], told: &[Tol
     }
 }
 
-/// The right answer, as text.
+/// Returns the correct answer.
 pub(crate) fn right(request: &Request) -> String {
     match (request.action, request.convention) {
         (Action::Read, _) => telling(request, &[Told::new("v", "1", "\"1\"")]),
@@ -158,7 +158,7 @@ pub(crate) fn right(request: &Request) -> String {
     }
 }
 
-/// The right answer.
+/// Prints the correct answer.
 pub(crate) fn good(request: &Request) {
     print(right(request));
 }

@@ -1,10 +1,10 @@
-//! Misbehaviour while it describes itself, which `simple` and `json` have.
+//! Misbehaviour in the description, which `simple` and `json` have.
 
 use super::answer::print;
 use super::flood;
 use super::processes;
 
-/// Plays a scenario; returns the exit code.
+/// Plays a scenario and returns the exit code.
 pub(crate) fn play(scenario: &str) -> u8 {
     let good =
         "provider:\n  type: tt\n  invoke: simple\n  suitable: true\n  attributes:\n    name:\n    v: {type: string}\n";
@@ -35,7 +35,7 @@ pub(crate) fn play(scenario: &str) -> u8 {
     0
 }
 
-/// A billion of laughs.
+/// Returns a "billion laughs" document.
 fn aliases() -> String {
     let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
     for (name, before) in ('b'..='j').zip('a'..) {

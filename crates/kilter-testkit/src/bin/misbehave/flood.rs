@@ -1,20 +1,20 @@
-//! Much too much of it.
+//! Floods: excessive output.
 
 use std::fs::File;
 use std::io::Write;
 
 use super::answer::{Action, Convention, Request, Told, print, right, telling};
 
-/// A gigabyte.
+/// A gigabyte in bytes.
 pub(crate) const GIGABYTE: usize = 1 << 30;
 
-/// Writes the same until nobody takes it any more.
+/// Writes the same text until the reader closes the pipe.
 pub(crate) fn forever(part: &[u8]) {
     let chunk = part.repeat((64 << 10) / part.len() + 1);
     while print(&chunk) {}
 }
 
-/// Resources, or changes, without end.
+/// Writes resources, or changes, without end.
 pub(crate) fn of_resources(request: &Request) {
     let is_read = request.action == Action::Read;
     print(match (request.convention, is_read) {
@@ -43,7 +43,7 @@ pub(crate) fn of_resources(request: &Request) {
     }
 }
 
-/// A right answer that is dense: as many values in as few bytes as there can be, and as long as is said.
+/// Writes a correct answer of `bytes` bytes with as many values as possible.
 pub(crate) fn dense(request: &Request, bytes: usize) {
     let is_read = request.action == Action::Read;
     let mut text = String::with_capacity(bytes + 64);
@@ -71,7 +71,7 @@ pub(crate) fn dense(request: &Request, bytes: usize) {
     print(text);
 }
 
-/// Answers with a value of so many bytes.
+/// Answers with a value of `bytes` bytes.
 pub(crate) fn of_a_value(request: &Request, bytes: usize) {
     let whole = telling(request, &[Told::new("v", "VALUE", "\"VALUE\"")]);
     let (before, behind) = whole.split_once("VALUE").unwrap_or_default();
@@ -85,7 +85,7 @@ pub(crate) fn of_a_value(request: &Request, bytes: usize) {
     print(behind);
 }
 
-/// Writes so much to standard error, and answers.
+/// Writes `bytes` bytes to standard error, and answers.
 pub(crate) fn of_errors(request: &Request, part: &str, bytes: usize) {
     let chunk = part.repeat((64 << 10) / part.len() + 1);
     let mut stderr = std::io::stderr().lock();
@@ -99,7 +99,7 @@ pub(crate) fn of_errors(request: &Request, part: &str, bytes: usize) {
     print(right(request));
 }
 
-/// Writes so much to descriptor 3, and answers. Where there is no such descriptor that fails, which does no harm.
+/// Writes `bytes` bytes to descriptor 3, and answers. A missing descriptor does no harm.
 pub(crate) fn of_channel(request: &Request, part: &str, bytes: usize) {
     let chunk = part.repeat((64 << 10) / part.len() + 1);
     if let Ok(mut channel) = File::options().write(true).open("/dev/fd/3") {

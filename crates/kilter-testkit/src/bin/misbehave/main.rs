@@ -1,8 +1,9 @@
-//! A provider that misbehaves: `misbehave CONVENTION PHASE SCENARIO WORDS…`; `misbehave --list` names the scenarios.
+//! A provider that misbehaves: `misbehave CONVENTION PHASE SCENARIO WORDS…`; `misbehave --list` prints the
+//! scenarios.
 //!
-//! It answers what reads with the resource `a` (or those that it is asked for), and what changes something with the
-//! least that its convention takes, but for what its scenario does wrong in the phase, `read` or `update`. On standard
-//! error it says `last words of SCENARIO`. In `describe` it plays the scenarios of that phase.
+//! It answers reads with the resource `a` (or the requested resources), and updates with the minimal answer of its
+//! convention. In the phase `read` or `update` it plays its scenario instead. It prints `last words of SCENARIO` on
+//! standard error. In the phase `describe` it plays the scenarios of that phase.
 
 mod answer;
 mod describe;

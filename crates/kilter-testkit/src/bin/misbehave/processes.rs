@@ -1,4 +1,4 @@
-//! What is done with processes, descriptors and files.
+//! Misbehaviour with processes, descriptors and files.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -12,14 +12,14 @@ pub(crate) fn hang() -> ! {
     }
 }
 
-/// Sends itself a signal, and waits for it. It leaves no core file.
+/// Sends a signal to itself and waits for it. Leaves no core file.
 pub(crate) fn signal_itself(signal: &str) -> ! {
     let limited = "ulimit -c 0; kill -\"$1\" $$; exec sleep 1000";
     let error = Command::new("/bin/sh").args(["-c", limited, "sh", signal]).exec();
     panic!("the shell cannot be started: {error}");
 }
 
-/// Becomes a shell that runs this; `$1` is the right answer.
+/// Replaces itself by a shell with this script; `$1` is the correct answer.
 pub(crate) fn shell(request: &Request, script: &str) -> u8 {
     let error = Command::new("/bin/sh").args(["-c", script, "sh", &right(request)]).exec();
     eprintln!("error: the shell cannot be started: {error}");
@@ -29,7 +29,7 @@ pub(crate) fn shell(request: &Request, script: &str) -> u8 {
 /// Leaves processes behind that keep all outputs open.
 pub(crate) fn leak(request: &Request, count: usize) {
     for _ in 0..count {
-        // It is not waited for: that is the point.
+        // The process must outlive this program, so there is no wait.
         let _ = Command::new("sleep").arg("5").stdin(Stdio::null()).spawn();
     }
     good(request);

@@ -1,4 +1,4 @@
-//! What is done wrong.
+//! All scenarios.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::flood::{self, GIGABYTE};
 use super::processes::{hang, leak, shell, signal_itself};
 use super::shapes;
 
-/// The scenarios, each with what it does.
+/// Scenarios with their descriptions.
 pub(crate) const ALL: &[(&str, &str)] = &[
     ("hang", "never answers"),
     ("half-then-hang", "answers half, and never goes on"),
@@ -111,7 +111,7 @@ pub(crate) const ALL: &[(&str, &str)] = &[
     ("half-a-message", "begins a netstring on descriptor 3 that never ends"),
 ];
 
-/// Plays a scenario; returns the exit code.
+/// Plays a scenario and returns the exit code.
 pub(crate) fn play(scenario: &str, request: &Request) -> u8 {
     match scenario {
         "hang" => hang(),
@@ -170,7 +170,7 @@ fn ends(request: &Request, code: u8) -> u8 {
     code
 }
 
-/// What is done with processes and files, in the language of the shell; `$1` is the right answer.
+/// Returns the shell script of a scenario with processes and files; `$1` is the correct answer.
 fn in_shell(scenario: &str) -> Option<&'static str> {
     Some(match scenario {
         "ignores-sigterm" => "trap '' TERM; while :; do sleep 1; done",

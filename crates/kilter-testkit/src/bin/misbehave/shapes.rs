@@ -1,14 +1,14 @@
-//! Answers of a wrong form.
+//! Answers in a wrong format.
 
 use super::answer::{Action, Request, Told, good, of_names, print, right, telling};
 
-/// Terminal escapes, and a bell.
+/// Terminal escapes and a bell.
 const ESCAPES: &str = "\u{1b}[2J\u{7}gone";
 
-/// The same in a text of JSON.
+/// The same in a JSON string.
 const ESCAPED: &str = "\\u001b[2J\\u0007gone";
 
-/// Plays a scenario; returns the exit code.
+/// Plays a scenario and returns the exit code.
 pub(crate) fn play(scenario: &str, request: &Request) -> u8 {
     if let Some((key, text, json)) = value(scenario) {
         print(telling(request, &[Told::new(key, text, json)]));
@@ -48,7 +48,7 @@ pub(crate) fn play(scenario: &str, request: &Request) -> u8 {
     }
 }
 
-/// A value that is odd: its attribute, in lines, in JSON.
+/// Returns an unusual value: its attribute, as a line, as JSON.
 fn value(scenario: &str) -> Option<(&'static str, &'static str, &'static str)> {
     Some(match scenario {
         "wrong-type" => ("n", "many", "\"many\""),
@@ -65,7 +65,7 @@ fn value(scenario: &str) -> Option<(&'static str, &'static str, &'static str)> {
     })
 }
 
-/// A document that is odd as a whole.
+/// Returns an unusual document.
 fn document(scenario: &str, request: &Request) -> Option<Vec<u8>> {
     let good = || right(request);
     let either = |simple, json, mold| request.either(simple, json, mold).to_owned();
@@ -105,7 +105,7 @@ fn document(scenario: &str, request: &Request) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// Names of resources and attributes that are odd.
+/// Returns unusual names of resources and attributes.
 fn naming(scenario: &str, request: &Request) -> Option<String> {
     let v = || [Told::new("v", "1", "\"1\"")];
     let named = |name: &str| of_names(request, &[name], &v());
@@ -161,7 +161,7 @@ fn others(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("other{number}")).collect()
 }
 
-/// Changes and errors that are odd.
+/// Returns unusual changes and errors.
 fn reporting(scenario: &str, request: &Request) -> Option<String> {
     let either = |simple: &str, json: &str, mold: &str| request.either(simple, json, mold).to_owned();
     let list = if request.action == Action::Read { "resources" } else { "changes" };

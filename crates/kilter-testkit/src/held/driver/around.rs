@@ -1,4 +1,4 @@
-//! What happens around a machine: drift, events, watches, times, and other graphs.
+//! Disturbances around a machine: drift, events, watches, timers and graph swaps.
 
 use kilter_engine::{Command, Input, Replacement, Settlement, Stage, VertexId};
 
@@ -10,7 +10,7 @@ use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure};
 
 impl Driver<'_> {
-    /// Somebody else changes a part, or brings it to its state.
+    /// Changes a part from outside, or brings it in sync.
     pub(super) fn drift(&mut self) {
         let rng = &mut self.lasting.rng;
         let part = rng.u32(..self.lasting.site.parts());
@@ -23,7 +23,7 @@ impl Driver<'_> {
         }
     }
 
-    /// A watch tells what happened.
+    /// Delivers an event.
     pub(super) fn tell(&mut self) -> Result<(), Violation> {
         let parts: Vec<u32> = self.untold.iter().copied().collect();
         let Some(part) = self.lasting.rng.choice(parts) else { return Ok(()) };
@@ -39,7 +39,7 @@ impl Driver<'_> {
         let has_failed = self.machine.settlement(vertex) == Some(Settlement::Failed);
         let seen = self.seen_of(part);
         if !seen.watches {
-            // When its watch starts, it is looked at.
+            // The part is checked when its watch starts.
             return Ok(());
         }
         seen.told = tick;
@@ -60,7 +60,7 @@ impl Driver<'_> {
         self.heed(vertex, Input::Stale(vertex), |_| true)
     }
 
-    /// Gives what may take a settled vertex up, and counts whether it has.
+    /// Gives an input that may restart a settled vertex, and counts the restart against its limit.
     fn heed(
         &mut self,
         vertex: VertexId,
@@ -87,16 +87,16 @@ impl Driver<'_> {
         let Some(at) = self.wakes.iter().position(|(at, _)| *at <= self.now) else { return Ok(()) };
         let (_, part) = self.wakes.swap_remove(at);
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
-        // A contested part is repaired when its time has come.
+        // A contested part is repaired when its interval has passed.
         let (now, is_left) = (self.now, self.machine.settlement(vertex) == Some(Settlement::WouldChange));
         let seen = self.seen_of(part);
         let is_repaired = is_left && seen.repairs.contest.is_some_and(|contest| now >= contest.next);
         seen.stirred |= is_repaired;
-        // What has failed may come back without an event, as a contested part does.
+        // A failed part may retry without an event, like a contested part.
         self.heed(vertex, Input::Due(vertex), |settlement| settlement != Settlement::Failed && !is_repaired)
     }
 
-    /// A watch starts that has to; not before what its vertex replaced has landed.
+    /// Starts a requested watch, but not before the calls of the replaced vertex have ended.
     pub(super) fn watch(&mut self) {
         let late: Vec<u32> =
             self.seen.iter().filter(|(_, seen)| !seen.watches && seen.asked).map(|(part, _)| *part).collect();
@@ -117,7 +117,7 @@ impl Driver<'_> {
         self.seen.values().all(|seen| seen.watches)
     }
 
-    /// A watch ends.
+    /// Ends a watch.
     pub(super) fn unwatch(&mut self) -> Result<(), Violation> {
         let on: Vec<u32> = self.seen.iter().filter(|(_, seen)| seen.watches).map(|(part, _)| *part).collect();
         let on = on.into_iter().filter(|part| self.lasting.site.is_watched[*part as usize]);
@@ -148,7 +148,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Some of what was not begun when everything was paused is not begun at all.
+    /// Returns some calls that had not started at a pause.
     fn return_some(&mut self) {
         for at in (0..self.flights.len()).rev() {
             let Flight { part, act, heard, is_orphan, .. } = self.flights[at];
@@ -160,7 +160,7 @@ impl Driver<'_> {
         }
     }
 
-    /// What was found before a pause may be otherwise behind it.
+    /// Invalidates the results of earlier checks, because the system may have changed during the pause.
     fn look_again_at_what_is_about_to_be_done(&mut self) {
         for vertex in self.graph.graph.vertices() {
             let part = self.part(vertex);
@@ -176,7 +176,7 @@ impl Driver<'_> {
         let all: Vec<VertexId> = self.graph.graph.vertices().filter(is_meant).collect();
         let Some(vertex) = self.lasting.rng.choice(all) else { return };
         let part = self.part(vertex);
-        // What is under way goes on, and is not looked at for that. A contested part that is in its state stays so.
+        // A call in flight continues and causes no additional check. A contested part that is in sync stays so.
         let is_left = self.machine.settlement(vertex) == Some(Settlement::WouldChange);
         let is_checked = !self.flies(part) && (is_left || self.machine.is_watched_only(vertex));
         let seen = self.seen_of(part);
@@ -185,7 +185,7 @@ impl Driver<'_> {
         self.give(Input::Reinstate(vertex));
     }
 
-    /// What is under way behind what has yet to come to its state in this graph is looked at again.
+    /// Marks calls as outdated if a parent of their vertex has not settled in this graph.
     fn outdate_behind_others(&mut self) {
         let passes = |parent| self.machine.settlement(parent).is_some_and(Settlement::lets_pass);
         let behind = self.graph.graph.vertices().filter(|vertex| !self.graph.parents(*vertex).all(passes));
@@ -193,9 +193,9 @@ impl Driver<'_> {
         behind.into_iter().for_each(|part| self.outdate(part));
     }
 
-    /// Another graph comes in the place of this one.
+    /// Replaces the graph.
     pub(super) fn swap(&mut self, is_whole: bool) -> Result<(), Violation> {
-        // It may be behind those no longer in the other graph.
+        // In the other graph, the parent may be missing.
         self.outdate_behind_others();
         let lasting = &mut *self.lasting;
         lasting.site.edit(&mut lasting.rng);
@@ -218,7 +218,7 @@ impl Driver<'_> {
                 _ => {
                     let flies = self.flights.iter().any(|flight| flight.part == part);
                     if flies && !blindly {
-                        // It begins when what was begun before it has landed.
+                        // The watch starts when the earlier calls have ended.
                         unwatched.insert(vertex);
                         seen.entry(part).or_default().watches = false;
                     }

@@ -1,4 +1,4 @@
-//! What must hold whenever all commands have been carried out.
+//! Properties that must hold whenever all commands have been carried out.
 
 use kilter_engine::{Settlement, Timestamp, VertexId};
 
@@ -7,7 +7,7 @@ use crate::held::Fault;
 use crate::properties::{Property, Violation, ensure};
 
 impl Driver<'_> {
-    /// Since when everything is said to be at rest.
+    /// Returns the time since which the machine reports itself as quiet.
     pub(super) fn quiet_since(&self) -> Option<Timestamp> {
         let claimed = (self.lasting.fault == Some(Fault::ClaimsRest)).then_some(self.now);
         claimed.or(self.machine.quiet_since())
@@ -23,7 +23,8 @@ impl Driver<'_> {
         if self.paused { Ok(()) } else { self.nothing_ready_is_held_back() }
     }
 
-    /// At rest is what has nothing under way and nothing to wait for, since the last thing that was done.
+    /// Checks that a quiet machine has no call in flight, waits for nothing, and was last active before the reported
+    /// time.
     fn rests_when_it_says_so(&self) -> Result<(), Violation> {
         let Some(since) = self.quiet_since() else { return Ok(()) };
         let problem = match self.flights.iter().find(|flight| !flight.is_orphan) {
@@ -36,7 +37,7 @@ impl Driver<'_> {
         Err(Violation::of(Property::Rests, problem))
     }
 
-    /// A watch that has ended is to start anew as soon as nothing is done to its vertex, paused or not.
+    /// Checks that a lost watch is restarted as soon as its vertex has no call in flight, also during a pause.
     fn every_lost_watch_is_begun_anew(&self) -> Result<(), Violation> {
         for vertex in self.graph.graph.vertices() {
             let part = self.part(vertex);
@@ -47,7 +48,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// What has failed is looked at again, whatever happens.
+    /// Checks that each failed vertex has a timer for a retry.
     fn what_failed_comes_back(&self) -> Result<(), Violation> {
         let has_failed = |vertex: &VertexId| self.machine.settlement(*vertex) == Some(Settlement::Failed);
         for vertex in self.graph.graph.vertices().filter(has_failed) {
@@ -58,9 +59,10 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// What has its watch, its time and all of its parents is begun, or has settled behind a failure.
+    /// Checks that each vertex whose watch, timer and parents allow it has started, or has settled because of a
+    /// failed parent.
     fn nothing_ready_is_held_back(&self) -> Result<(), Violation> {
-        // What has never settled since it is declared so has not, whatever the machine takes it for.
+        // A vertex that never settled under its current declaration has not settled, even if the machine reports it.
         let has_settled = |vertex: &VertexId| {
             self.machine.settlement(*vertex).is_some() && self.seen[&self.part(*vertex)].settlement.is_some()
         };
@@ -76,7 +78,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Whether something is done to what a part is now.
+    /// Returns true if the current vertex of a part has a call in flight.
     pub(super) fn flies(&self, part: u32) -> bool {
         self.flights.iter().any(|flight| flight.part == part && !flight.is_orphan)
     }

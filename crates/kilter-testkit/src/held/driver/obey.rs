@@ -1,4 +1,4 @@
-//! Commands are carried out, and held against what must hold when something begins.
+//! Carries out commands and checks the properties that must hold when a call starts.
 
 use kilter_engine::{Batch, Command, Input, Settlement, Token, VertexId};
 
@@ -37,7 +37,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Brings a bug into the commands.
+    /// Applies the bug to the commands.
     fn distort(&self, commands: &mut Vec<Command>) {
         match self.lasting.fault {
             Some(Fault::Wavers) => swap_batches(commands),
@@ -98,13 +98,13 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Returns true if the journal cannot be written now. What is under way cannot be refused any more.
+    /// Returns true if the journal is not writable now. It is always writable for a part with a call in flight.
     fn is_full(&mut self, tokens: &[Token]) -> bool {
         let may_be = !self.mended && !tokens.iter().any(|token| self.flies(self.part(token.first)));
         may_be && self.lasting.rng.u32(..30) == 0
     }
 
-    /// The journal cannot be written.
+    /// Reports that the journal cannot be written.
     fn cannot_record(&mut self, tokens: &[Token]) {
         for token in tokens {
             self.unrecorded.insert(self.part(token.first));
@@ -112,7 +112,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Only a part that was repaired more often than its budget allows is contested.
+    /// Checks that a contested part has exceeded its budget.
     fn contested(&mut self, vertex: VertexId) -> Result<(), Violation> {
         let (part, budget, now) = (self.part(vertex), self.lasting.site.budget, self.now);
         let may_be = !self.lasting.site.tireless.contains(&part) && !self.lasting.site.yielding.contains(&part);
@@ -125,7 +125,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// A contest ends after one quiet interval only, or when somebody ends it.
+    /// Checks that a contest ends only after one quiet interval, or after a reset.
     fn uncontested(&mut self, vertex: VertexId) -> Result<(), Violation> {
         let (part, now) = (self.part(vertex), self.now);
         let contest = self.seen_of(part).repairs.contest;
@@ -135,7 +135,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Only what was repaired more often than its budget allows is given up.
+    /// Checks that a demoted part has exceeded its budget.
     fn demoted(&mut self, vertex: VertexId) -> Result<(), Violation> {
         let (part, budget) = (self.part(vertex), self.lasting.site.budget);
         let is_tireless = self.lasting.site.tireless.contains(&part);
@@ -148,7 +148,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// What a blocked vertex names has failed, and one of its parents has, or names it too.
+    /// Checks that a blocked vertex names a failed vertex, which is one of its parents or is named by a parent.
     fn is_blocked_by(&self, vertex: VertexId, by: VertexId) -> Result<(), Violation> {
         let blamed = Some(self.part(by));
         let failed = self.seen[&self.part(by)].settlement;
@@ -158,7 +158,8 @@ impl Driver<'_> {
         ensure(comes, Property::Blocking, vertex, || format!("blocked by {}, which no parent is or names", by.0))
     }
 
-    /// Each parent has settled so that others pass, nothing is done to it, and nothing has happened to it that it is not to wait for.
+    /// Checks that each parent has settled so that children may run, has no call in flight, and no event that the
+    /// child must wait for.
     fn parents_pass(&self, act: Act, vertex: VertexId) -> Result<(), Violation> {
         for parent in self.graph.parents(vertex) {
             let part = self.part(parent);
@@ -185,7 +186,7 @@ impl Driver<'_> {
         };
         let retry = self.graph.vertices[vertex.0 as usize].retry;
         let is_forgiving = self.lasting.site.is_forgiving(part, None);
-        // What is not in its state, and was so before, is nothing new.
+        // A vertex that was already out of sync causes no activity.
         let is_left = matches!(
             settlement,
             Settlement::WouldChange
@@ -221,16 +222,16 @@ impl Driver<'_> {
         ensure(is_seen, Property::Watched, vertex, || "it settles without a look behind the last event".into())?;
         self.outdate_children(vertex);
         if self.mended && matches!(settlement, Settlement::Failed | Settlement::Unknown) && !self.comes_back(part) {
-            // It began before it was mended.
+            // The operation started before failures were switched off.
             self.untold.insert(part);
         }
         Ok(())
     }
 
-    /// Pays what it is told to; nothing is paid that was not owed.
+    /// Records paid refreshes, and checks that they were pending.
     pub(super) fn pay(&mut self, tokens: &[Token]) -> Result<(), Violation> {
         let tokens = self.of_parts(tokens);
-        // What somebody owed who comes before it no longer is paid by its receiver alone.
+        // A refresh whose sender no longer precedes the receiver is paid for the receiver alone.
         let inherited = |token: &Token| token.first == token.second;
         let all: Vec<Token> = self.lasting.journal.owed();
         let paid = tokens.iter().flat_map(|token| {
@@ -269,7 +270,7 @@ impl Driver<'_> {
                 && self.unrecorded.remove(&part)
                 && self.lasting.fault != Some(Fault::ChangesUnrecorded)
             {
-                // It is not begun, and fails.
+                // The call fails without a start.
                 if let Some(flight) = self.flights.last_mut() {
                     flight.heard = Some(Answer::Heard(Heard::Failed));
                 }

@@ -51,7 +51,7 @@ pub use seal::{Seal, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 pub use watch::{Network, POLL, Scope, Tell, Watch};
 pub use wish::{Direction, Match, Wish};
-pub use world::{Shared, World, WorldError};
+pub use world::{Shared, Unreachable, World, WorldError};
 
 /// Compiles and runs the examples of these pages.
 #[cfg(doctest)]

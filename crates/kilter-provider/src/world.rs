@@ -1,6 +1,7 @@
 //! Values shared between machines.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use ecow::EcoString;
 
@@ -17,6 +18,16 @@ pub trait World: Send + Sync {
     /// Returns true if other machines may use the store.
     fn is_shared(&self) -> bool {
         true
+    }
+
+    /// Returns true if the store is reached over a network, so that it may be unreachable for a while.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Returns why the store cannot be [followed](World::follow) now, if the last attempt failed.
+    fn unreachable(&self) -> Option<Unreachable> {
+        None
     }
 
     /// Reads the text of a key, if the key exists.
@@ -67,6 +78,15 @@ pub trait World: Send + Sync {
 
     /// Stops following the store and removes all temporary data.
     fn leave(&self) {}
+}
+
+/// The store cannot be followed now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    /// Time at which the cache was last known to be up to date.
+    pub since: SystemTime,
+    /// Why the last attempt failed.
+    pub why: WorldError,
 }
 
 /// An entry of the store.

@@ -52,7 +52,7 @@ pub use begin::Held;
 use board::Board;
 pub(crate) use calls::CallId;
 use calls::Calls;
-pub use conditions::{Conditions, Outdated};
+pub use conditions::{Conditions, Outdated, Stale};
 use handover::Parts;
 pub use handover::{Handover, Takeover};
 pub use hold::Hold;

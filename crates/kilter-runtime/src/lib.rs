@@ -40,7 +40,7 @@ mod worker;
 
 pub use driver::{
     Anew, Begun, CompositeStanding, Conditions, Contest, Declared, Fate, Handover, Held, Hold, Mode, Options, Outdated,
-    Pause, Paused, Ring, RunError, Standing, Standings, Stop, Takeover, Tally, Unseen, Watched, Which, Window,
+    Pause, Paused, Ring, RunError, Stale, Standing, Standings, Stop, Takeover, Tally, Unseen, Watched, Which, Window,
 };
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, Observer, Silent};

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ecow::{EcoString, eco_format};
-use kilter_provider::{Shared, World, WorldError};
+use kilter_provider::{Shared, Unreachable, World, WorldError};
 use serde_json::{Value as Json, json};
 
 use crate::access::{Access, Login};
@@ -44,8 +44,21 @@ struct Inner {
     token: Mutex<Option<String>>,
     /// Cached entries, if known.
     known: Mutex<Option<Known>>,
+    /// Keys whose notification files are watched.
+    watched: Mutex<BTreeSet<Vec<String>>>,
+    /// State of the connection.
+    reach: Mutex<Reach>,
     /// True after the store is no longer followed. Locked while a notification file is written.
     left: Mutex<bool>,
+}
+
+/// Connection state of the thread that follows etcd.
+#[derive(Default)]
+struct Reach {
+    /// Time of the last response.
+    last: Option<SystemTime>,
+    /// Reason why etcd does not respond.
+    unreachable: Option<Unreachable>,
 }
 
 type Known = BTreeMap<Vec<EcoString>, Result<String, WorldError>>;
@@ -61,6 +74,8 @@ impl Etcd {
             bells: Directory::new(private_path(), host.clone()),
             token: Mutex::default(),
             known: Mutex::default(),
+            watched: Mutex::default(),
+            reach: Mutex::default(),
             left: Mutex::default(),
         };
         Etcd { shared: Arc::new(shared), host, following: OnceLock::new() }
@@ -142,8 +157,8 @@ impl Inner {
         Ok((found.iter().filter_map(pair_of).collect(), revision))
     }
 
-    /// Caches the entries and reports changes until an error occurs.
-    fn follow(&self, revision: &mut Option<i64>) -> Result<(), WorldError> {
+    /// Starts a watch after the given revision, or after a new reading. Returns the response and that revision.
+    fn watch(&self, revision: &mut Option<i64>) -> Result<(impl Read + use<>, i64), WorldError> {
         let (from, to) = below(&self.prefix);
         let since = match *revision {
             Some(revision) => revision,
@@ -159,7 +174,11 @@ impl Inner {
         } });
         let token = self.token()?;
         let answer = self.access.listen("/v3/watch", &question, token.as_deref());
-        let reader = answer.map_err(|why| self.failed(&why))?.lines();
+        Ok((answer.map_err(|why| self.failed(&why))?.lines(), since))
+    }
+
+    /// Caches the entries and reports changes until an error occurs.
+    fn follow(&self, reader: impl Read, since: i64, revision: &mut Option<i64>) -> Result<(), WorldError> {
         let mut last = since;
         for line in BufReader::new(reader).lines() {
             let Ok(line) = line else {
@@ -176,6 +195,7 @@ impl Inner {
             }
             let events = told.pointer("/result/events").and_then(Json::as_array).map(Vec::as_slice);
             events.unwrap_or_default().iter().for_each(|event| self.hear(event));
+            lock(&self.reach).last = Some(SystemTime::now());
             last = last.max(number(told.pointer("/result/header/revision")));
         }
         *revision = Some(last);
@@ -186,7 +206,12 @@ impl Inner {
     fn learn(&self, pairs: Vec<Pair>) {
         let found = pairs.into_iter().filter_map(|pair| self.shared(pair, &self.prefix));
         let found: Known = found.map(|one| (one.key, one.text)).collect();
-        let former = lock(&self.known).replace(found.clone()).unwrap_or_default();
+        let former = lock(&self.known).replace(found.clone());
+        if former.is_none() {
+            // Before the first reading, even an empty store is news.
+            self.ring_all();
+        }
+        let former = former.unwrap_or_default();
         let differs = |(key, text): &(&Vec<EcoString>, &Result<String, WorldError>)| former.get(*key) != Some(text);
         let gone = former.keys().filter(|key| !found.contains_key(*key));
         let other = found.iter().filter(differs).map(|(key, _)| key);
@@ -209,6 +234,34 @@ impl Inner {
             };
         }
         self.ring(bell(&words(&key)));
+    }
+
+    /// Records that etcd responds.
+    fn reached(&self) {
+        let mut reach = lock(&self.reach);
+        reach.last = Some(SystemTime::now());
+        let was_unreachable = reach.unreachable.take().is_some();
+        drop(reach);
+        if was_unreachable {
+            self.ring_all();
+        }
+    }
+
+    /// Records that etcd does not respond.
+    fn missed(&self, why: WorldError) {
+        let mut reach = lock(&self.reach);
+        let since = reach.last.unwrap_or_else(SystemTime::now);
+        let is_news = reach.unreachable.replace(Unreachable { since, why }).is_none();
+        drop(reach);
+        if is_news {
+            self.ring_all();
+        }
+    }
+
+    /// Writes the notification files of all watched keys.
+    fn ring_all(&self) {
+        let watched = lock(&self.watched).clone();
+        watched.iter().for_each(|key| self.ring(&key.iter().map(String::as_str).collect::<Vec<_>>()));
     }
 
     /// Writes the notification file of a key. Changes that have no file are found when the manifest is
@@ -272,6 +325,14 @@ impl World for Etcd {
         format!("etcd {}", self.shared.prefix)
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn unreachable(&self) -> Option<Unreachable> {
+        lock(&self.shared.reach).unreachable.clone()
+    }
+
     fn read(&self, key: &[&str]) -> Result<Option<String>, WorldError> {
         let (pairs, _) = self.shared.range(&self.shared.key_of(key), None)?;
         Ok(pairs.into_iter().next().map(|pair| pair.text))
@@ -323,7 +384,9 @@ impl World for Etcd {
     }
 
     fn watched(&self, key: &[&str]) -> PathBuf {
-        self.shared.bells.watched(bell(key))
+        let key = bell(key);
+        lock(&self.shared.watched).insert(key.iter().map(|part| (*part).to_owned()).collect());
+        self.shared.bells.watched(key)
     }
 
     fn follow(&self) {
@@ -332,13 +395,25 @@ impl World for Etcd {
             let following = move || {
                 let (mut revision, mut pause) = (None, PAUSES.0);
                 while !*lock(&shared.left) {
-                    match shared.follow(&mut revision) {
-                        Ok(()) => pause = PAUSES.0,
-                        // Direct requests report the error. The cache stays valid.
-                        Err(_) => {
-                            thread::sleep(Duration::from_secs(pause));
-                            pause = (pause * 2).min(PAUSES.1);
+                    let failed = match shared.watch(&mut revision) {
+                        Ok((reader, since)) => {
+                            shared.reached();
+                            let begun = Instant::now();
+                            // A lost connection is retried once before etcd counts as unreachable.
+                            let failed = shared.follow(reader, since, &mut revision).is_err();
+                            if !failed || begun.elapsed() > Duration::from_secs(pause) {
+                                pause = PAUSES.0;
+                            }
+                            failed
                         }
+                        Err(why) => {
+                            shared.missed(why);
+                            true
+                        }
+                    };
+                    if failed {
+                        thread::sleep(Duration::from_secs(pause));
+                        pause = (pause * 2).min(PAUSES.1);
                     }
                 }
             };

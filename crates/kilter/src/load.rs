@@ -22,6 +22,7 @@ use kilter_runtime::{IneffectiveNotification, Prepared};
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::{self, PlanFile};
+use crate::world::Collected;
 use crate::{facts, recording, reversals, say, signals, trust};
 use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
@@ -63,6 +64,8 @@ pub(crate) struct Loaded<'r> {
     pub(crate) vars: Vec<(EcoString, Value)>,
     /// Time at which it was read.
     pub(crate) read_at: SystemTime,
+    /// What others exported for this machine, if anything is collected.
+    pub(crate) collected: Option<Collected>,
 }
 
 /// Reads, compiles and prepares the manifests of a command line.
@@ -74,10 +77,11 @@ pub(crate) fn prepare<'r>(
     audience: Audience,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
-    prepare_noting(input, audience, registry, &Noted::default())
+    prepare_noting(input, audience, registry, &Noted::default(), None)
 }
 
-/// The same, noting the files of which it is made, also where that fails.
+/// The same, noting the files of which it is made, also where that fails. Resources that are kept in the state directory `fallback`
+/// are collected while the world cannot be reached.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -86,6 +90,7 @@ pub(crate) fn prepare_noting<'r>(
     audience: Audience,
     registry: &'r Registry,
     noted: &Noted,
+    fallback: Option<&Path>,
 ) -> Result<Loaded<'r>, Exit> {
     let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(&input.facts_dirs, directory(&input.manifests).as_deref());
@@ -103,12 +108,13 @@ pub(crate) fn prepare_noting<'r>(
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
-    let includes = LiveIncludes::new(&input.manifests, noted);
+    let includes = LiveIncludes::new(&input.manifests, noted, fallback);
     let origin = reversals::origin(&given);
     let is_whole = failed.is_none();
     let result = compiled(given, is_whole, origin, vars, &facts_asked, &includes, timeout, audience, registry);
     // The problems of the manifests that could be read have been reported.
     let result = result.and_then(|loaded| failed.map_or(Ok(loaded), Err));
+    let result = result.map(|loaded| Loaded { collected: includes.into_collected(), ..loaded });
     facts::warn(&facts);
     match signals::exit() {
         Some(exit) => Err(exit),
@@ -128,7 +134,7 @@ pub(crate) fn prepare_text<'r>(
 ) -> Result<Loaded<'r>, Exit> {
     let facts = facts::gather(&[], None);
     let noted = Noted::default();
-    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[], &noted));
+    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[], &noted, None));
     let given = vec![Source::new(name, text)];
     compiled(given, true, EcoString::new(), Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
 }
@@ -187,7 +193,7 @@ fn compiled<'r>(
                 say::line(render_warnings(&news, &sources, true).trim_end());
             }
             let (includes, facts) = (includes.taken(), facts.taken());
-            Ok(Loaded { prepared, given, includes, facts, vars, read_at: SystemTime::now() })
+            Ok(Loaded { prepared, given, includes, facts, vars, read_at: SystemTime::now(), collected: None })
         }
         Err(rejected) => {
             let problems = reject::problems(&rejected, &mut compiled.places, &sources);

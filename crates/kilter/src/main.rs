@@ -9,9 +9,11 @@
 
 mod attendant;
 mod cli;
+mod collected;
 mod commands;
 mod desk;
 mod draw;
+mod durable;
 mod exit;
 mod facts;
 mod load;

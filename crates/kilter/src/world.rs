@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ecow::EcoString;
 use kilter_manifest::{Collect, RESERVED};
@@ -18,7 +18,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{paths, say, signals, trust};
+use crate::{collected, paths, say, signals, trust};
 
 static WORLD: OnceLock<Arc<dyn World>> = OnceLock::new();
 
@@ -132,27 +132,65 @@ pub(crate) fn watched() -> [PathBuf; 2] {
 /// What is collected for one reading of manifests: the world is read once, and what is exported is taken once.
 #[derive(Default)]
 pub(crate) struct Collection {
-    offered: OnceCell<Result<Vec<Offered>, String>>,
+    offered: OnceCell<Result<Collected, String>>,
     /// What has been taken: who exports it, of which type and title.
     taken: RefCell<HashSet<[EcoString; 3]>>,
+    /// State directory with the resources that are collected if the world cannot be reached.
+    fallback: Option<PathBuf>,
+}
+
+/// What others exported for this machine at one time.
+pub(crate) struct Collected {
+    /// The resources.
+    pub(crate) offered: Vec<Offered>,
+    /// Time at which the world had them, as far as is known.
+    pub(crate) at: SystemTime,
+    /// Why they could not be read from the world, if the last ones that were kept take their place.
+    pub(crate) unreachable: Option<EcoString>,
 }
 
 /// What others export for this machine.
-struct Offered {
+#[derive(Debug)]
+pub(crate) struct Offered {
     /// Who exports it, its type and its title, or as much as is known where it cannot be read.
-    key: Vec<EcoString>,
-    text: Result<String, String>,
+    pub(crate) key: Vec<EcoString>,
+    pub(crate) text: Result<String, String>,
 }
 
 impl Collection {
+    /// A collection that takes what is kept in a state directory while the world cannot be reached.
+    pub(crate) fn new(fallback: Option<&Path>) -> Collection {
+        Collection { fallback: fallback.map(Path::to_owned), ..Collection::default() }
+    }
+
+    /// What was read, if anything was collected.
+    pub(crate) fn into_collected(self) -> Option<Collected> {
+        self.offered.into_inner()?.ok()
+    }
+
+    /// Reads the world, or else what was kept of it.
+    fn read(&self) -> Result<Collected, String> {
+        let at = SystemTime::now();
+        let why = match offered() {
+            Ok(offered) => return Ok(Collected { offered, at, unreachable: None }),
+            Err(why) => why,
+        };
+        let world = world();
+        let state_dir = self.fallback.as_deref().filter(|_| world.is_remote() && signals::exit().is_none());
+        let Some(state_dir) = state_dir else { return Err(why) };
+        let (offered, at) =
+            collected::read(state_dir, world.as_ref()).map_err(|nothing| format!("{why}; {nothing}"))?;
+        Ok(Collected { offered, at, unreachable: Some(why.into()) })
+    }
+
     /// The resources that others export for this machine and are meant, as a manifest in JSON; an empty text for none.
     ///
     /// # Errors
     /// When they cannot be read.
     pub(crate) fn take(&self, wanted: &Collect) -> Result<String, String> {
-        let offered = self.offered.get_or_init(offered).as_ref().map_err(String::clone)?;
+        let collected = self.offered.get_or_init(|| self.read()).as_ref().map_err(String::clone)?;
         let mut lines = Vec::new();
-        for one in offered {
+        for one in &collected.offered {
             let [from, type_name, title] = &one.key[..] else {
                 // Nobody knows what would be below.
                 match &one.text {

@@ -14,6 +14,8 @@ pub struct Conditions {
     pub outdated: Option<Outdated>,
     /// Why the journal of owed refreshes cannot be written: changes that owe a refresh wait.
     pub journal: Option<EcoString>,
+    /// Where collected resources come from cannot be reached: those that were collected last are held.
+    pub collected: Option<Stale>,
     /// The manifest cannot be watched: it is polled.
     pub is_declared_polled: bool,
     /// Number of resources that are polled because they cannot be watched.
@@ -35,6 +37,15 @@ pub struct Outdated {
     pub messages: Vec<EcoString>,
 }
 
+/// Collected resources that may be older than those that are exported now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stale {
+    /// Time at which they were exported, as far as is known.
+    pub at: SystemTime,
+    /// Why newer ones cannot be collected.
+    pub why: EcoString,
+}
+
 impl Driver<'_, '_, '_, '_> {
     /// Conditions that keep this run from holding the declared state as usual.
     pub(super) fn conditions(&self) -> Conditions {
@@ -42,6 +53,7 @@ impl Driver<'_, '_, '_, '_> {
         Conditions {
             outdated: holder.reading.outdated.clone(),
             journal: holder.journal.as_ref().map(|failure| failure.why.clone()),
+            collected: holder.hold.declared.stale(),
             is_declared_polled: holder.reading.is_unwatched,
             unwatched: holder.polls.missing(),
             contested: self.machine.contested(),

@@ -8,7 +8,7 @@ use kilter_engine::{Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
 
 use super::stop::Message;
-use super::{Driver, Handover, Held, Outdated, RunError, millis};
+use super::{Driver, Handover, Held, Outdated, RunError, Stale, millis};
 use crate::observer::Event;
 
 /// Where a state is declared that is held.
@@ -34,6 +34,11 @@ pub trait Declared {
 
     /// Returns why what is held is older than what is declared, if what was read last has errors.
     fn outdated(&self) -> Option<Outdated> {
+        None
+    }
+
+    /// Returns why collected resources may be older than those that are exported now, if they may.
+    fn stale(&self) -> Option<Stale> {
         None
     }
 

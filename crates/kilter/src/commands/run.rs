@@ -1,6 +1,6 @@
 //! `kilter run`: brings the machine to the state that is declared, and holds it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,15 +12,16 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::Scope;
 use std::time::{Duration, SystemTime};
 
-use kilter_provider::{Durability, Registry};
+use kilter_provider::{Durability, Registry, Unreachable};
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Outdated, Report, Ring, RunError, StateDir,
-    StateDirError, Stop, Takeover, Window,
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Outdated, Report, Ring, RunError, Stale,
+    StateDir, StateDirError, Stop, Takeover, Window,
 };
 
 use super::pass::{Exits, Pass, fail};
 use crate::attendant::Attendant;
 use crate::cli::{Global, ReportFormat, RunArgs};
+use crate::collected::Keeper;
 use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
@@ -28,6 +29,7 @@ use crate::manager::Manager;
 use crate::pauses::Pauses;
 use crate::render::progress::{Progress, Shown};
 use crate::say::Said;
+use crate::world::Collected;
 use crate::{manager, metrics, providers, say, signals, world};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
@@ -47,10 +49,13 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     are_files(&args.input.manifests)?;
     let registry = providers::registry_with(global, args.jobs.given())?;
     let noted = Noted::default();
-    let loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted)?;
+    let fallback = global.state_dir_if_any();
+    let mut loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted, fallback.as_deref())?;
     let pass = pass(args);
     // Nobody comes in between when what is declared is read anew.
     let _lock = pass.lock(global)?;
+    let keeper = fallback.clone().filter(|_| pass.mode == Mode::Apply).map(Keeper::new);
+    keep(keeper.as_ref(), &mut loaded);
     let window = Arc::new(Window::default());
     let desk = desk(pass, global, &window)?;
     let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
@@ -69,7 +74,19 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     };
     let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
     let window = (desk.is_some() || metrics.is_some()).then_some(&*window);
-    let keeping = Keeping { args, registry: &registry, options, shown, stop: &stop, window, outside };
+    let keeping = Keeping {
+        args,
+        registry: &registry,
+        options,
+        shown,
+        stop: &stop,
+        window,
+        outside,
+        fallback: fallback.as_deref(),
+        keeper: keeper.as_ref(),
+        stale: Cell::default(),
+    };
+    keeping.report_stale(SourceOfCollected::of(&loaded).stale(false));
     let report = keeping.until_the_end(loaded, noted).map_err(fail)?;
     Ok(conclude(&report, pass, global))
 }
@@ -83,6 +100,52 @@ struct Keeping<'a, 'r> {
     stop: &'a Stop,
     window: Option<&'a Window>,
     outside: Outside<'a>,
+    /// State directory with the resources that are collected while the world cannot be reached.
+    fallback: Option<&'a Path>,
+    /// Keeps what was collected. A run that changes nothing has none.
+    keeper: Option<&'a Keeper>,
+    /// Whether it was reported that collected resources may be too old.
+    stale: Cell<bool>,
+}
+
+/// Keeps what was collected for a start while the world cannot be reached, and gives its memory back.
+fn keep(keeper: Option<&Keeper>, loaded: &mut Loaded<'_>) {
+    match (keeper, &mut loaded.collected) {
+        (Some(keeper), Some(collected)) => keeper.keep(collected),
+        (None, Some(collected)) => drop(std::mem::take(&mut collected.offered)),
+        (_, None) => {}
+    }
+}
+
+/// Where the collected resources that are held come from.
+#[derive(Clone, Debug)]
+struct SourceOfCollected {
+    /// Whether anything is collected.
+    is_any: bool,
+    /// Kept resources, because the world could not be reached.
+    kept: Option<Stale>,
+}
+
+impl SourceOfCollected {
+    fn of(loaded: &Loaded<'_>) -> SourceOfCollected {
+        let kept = |collected: &Collected| collected.unreachable.clone().map(|why| Stale { at: collected.at, why });
+        SourceOfCollected { is_any: loaded.collected.is_some(), kept: loaded.collected.as_ref().and_then(kept) }
+    }
+
+    /// Returns why the collected resources that are held may be too old, if they may. `is_wrong`: the manifest was read again since,
+    /// and has errors.
+    fn stale(&self, is_wrong: bool) -> Option<Stale> {
+        let unreachable = world::world().unreachable().filter(|_| self.is_any);
+        match (&self.kept, unreachable) {
+            (None, None) => None,
+            (None, Some(Unreachable { since, why })) => Some(Stale { at: since, why: why.0 }),
+            (Some(kept), Some(Unreachable { why, .. })) => Some(Stale { at: kept.at, why: why.0 }),
+            (Some(kept), None) if is_wrong => {
+                Some(Stale { at: kept.at, why: "with those that are exported now, the manifest has errors".into() })
+            }
+            (Some(kept), None) => Some(kept.clone()),
+        }
+    }
 }
 
 /// Ends the programs that manifests are made by when it is dropped.
@@ -105,6 +168,15 @@ struct Former<'r> {
 }
 
 impl<'env, 'r> Keeping<'env, 'r> {
+    /// Reports that collected resources may be too old, or no longer.
+    fn report_stale(&self, stale: Option<Stale>) {
+        match (self.stale.replace(stale.is_some()), stale) {
+            (false, Some(stale)) => say::warning(crate::render::status::holding_collected(&stale)),
+            (true, None) => say::line("the resources that others export can be collected again"),
+            _ => {}
+        }
+    }
+
     /// Holds what is declared, and what it is edited into, until the end.
     fn until_the_end(&'env self, mut loaded: Loaded<'r>, mut noted: Noted) -> Result<Report, RunError> {
         std::thread::scope(|scope| {
@@ -145,6 +217,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
             read: None,
             wrong: None,
             same_at: None,
+            collected: SourceOfCollected::of(loaded),
             next: None,
             last: None,
         };
@@ -267,6 +340,8 @@ struct Manifests<'a, 'scope, 'env, 'r> {
     wrong: Option<Said>,
     /// Time at which what is held was read once more.
     same_at: Option<SystemTime>,
+    /// Where the collected resources that are held come from.
+    collected: SourceOfCollected,
     /// What is to be held.
     next: Option<Loaded<'r>>,
     /// What took the place of `loaded` and was held last.
@@ -304,12 +379,16 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
     }
 
     fn begin_reading(&mut self, ring: Ring) {
-        let (args, registry) = (self.keeping.args, self.keeping.registry);
+        let Keeping { args, registry, fallback, keeper, .. } = *self.keeping;
         let (sender, receiver) = channel();
         self.read = Some(receiver);
         let read = move || {
             let noted = Noted::default();
-            let prepare = || load::prepare_noting(&args.input, Audience::People, registry, &noted);
+            let prepare = || {
+                let mut loaded = load::prepare_noting(&args.input, Audience::People, registry, &noted, fallback)?;
+                keep(keeper, &mut loaded);
+                Ok(loaded)
+            };
             let (loaded, said) = say::holding_back(|| catch_unwind(AssertUnwindSafe(prepare)));
             match loaded {
                 // Who does not wait for it any more has ended.
@@ -336,6 +415,7 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
         let before = std::mem::replace(&mut self.noted, noted);
         let Ok(new) = loaded else {
             self.tell_wrong(said, &before);
+            self.keeping.report_stale(self.stale());
             return Anew::Wrong;
         };
         said.lines.iter().for_each(say::line);
@@ -345,11 +425,14 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
             return Anew::Unsettled;
         }
         let was_wrong = self.wrong.take().is_some();
+        let collected = SourceOfCollected::of(&new);
+        self.keeping.report_stale(collected.stale(false));
         if !is_same(self.loaded, &new) {
             self.next = Some(new);
             return Anew::Other;
         }
         self.same_at = Some(new.read_at);
+        self.collected = collected;
         take_apart(self.scope, new);
         if was_wrong {
             say::line("what is declared is mended, and as it was before");
@@ -365,6 +448,10 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
             errors: (*errors).max(1),
             messages: lines.iter().map(plain).collect(),
         })
+    }
+
+    fn stale(&self) -> Option<Stale> {
+        self.collected.stale(self.wrong.is_some())
     }
 
     fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {

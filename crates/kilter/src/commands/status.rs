@@ -47,6 +47,7 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
         count("failed") + count("skipped") > 0 || answer["outdated"].is_object() || answer["journal"].is_string();
     let is_hampered = count("contested") + count("watched_only") + count("unwatched") > 0
         || answer["declared_polled"] == true
+        || answer["collected"].is_object()
         || answer["paused"].is_object();
     Ok(match shown {
         Exit::Done if unknown > 0 => Exit::NotStarted,

@@ -15,7 +15,7 @@ use kilter_provider::Registry;
 
 use super::{Noted, executable};
 use crate::facts::Gathered;
-use crate::world::Collection;
+use crate::world::{Collected, Collection};
 use crate::{recording, trust, world};
 
 /// A secret larger than this is refused, in bytes.
@@ -144,8 +144,9 @@ pub(super) struct LiveIncludes<'a> {
 }
 
 impl<'a> LiveIncludes<'a> {
-    /// Includes of `manifests`, which are noted before they are read.
-    pub(super) fn new(manifests: &[PathBuf], noted: &'a Noted) -> LiveIncludes<'a> {
+    /// Includes of `manifests`, which are noted before they are read. Resources that are kept in the state directory `fallback` are
+    /// collected while the world cannot be reached.
+    pub(super) fn new(manifests: &[PathBuf], noted: &'a Noted, fallback: Option<&Path>) -> LiveIncludes<'a> {
         let manifests = if recording::is_replay() { &[] } else { manifests };
         let named = manifests
             .iter()
@@ -154,7 +155,7 @@ impl<'a> LiveIncludes<'a> {
             names: RefCell::new(named.collect()),
             taken: RefCell::default(),
             noted,
-            collection: Collection::default(),
+            collection: Collection::new(fallback),
         }
     }
 }
@@ -183,6 +184,11 @@ impl Loader for LiveIncludes<'_> {
 }
 
 impl LiveIncludes<'_> {
+    /// What others exported for this machine, if anything was collected.
+    pub(super) fn into_collected(self) -> Option<Collected> {
+        self.collection.into_collected()
+    }
+
     fn read(&self, from: &str, path: &str) -> Result<Source, String> {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
         let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);

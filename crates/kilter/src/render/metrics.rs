@@ -39,6 +39,9 @@ pub(crate) fn text(status: &Json) -> String {
         "Whether the manifest is polled because it cannot be watched.",
     );
     let _ = writeln!(text, "kilter_manifest_polled {}", u8::from(status["declared_polled"] == true));
+    let help = "Age of the collected resources while no newer ones can be collected; otherwise 0.";
+    metric(&mut text, "kilter_collected_age_seconds", "gauge", help);
+    let _ = writeln!(text, "kilter_collected_age_seconds {}", seconds(&status["collected"]["age_ms"]));
     metric(&mut text, "kilter_journal_failed", "gauge", "Whether the journal of owed refreshes cannot be written.");
     let _ = writeln!(text, "kilter_journal_failed {}", u8::from(status["journal"].is_string()));
     metric(&mut text, "kilter_resources", "gauge", "Resources by the state in which they last settled.");

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_model::{Receipt, ResourceRef};
 use kilter_runtime::{
-    Begun, CompositeStanding, Conditions, Contest, Counts, Event, Outdated, Paused, Standing, Standings, Watched,
+    Begun, CompositeStanding, Conditions, Contest, Counts, Event, Outdated, Paused, Stale, Standing, Standings, Watched,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -67,6 +67,7 @@ fn of_all(standings: &Standings) -> Json {
         "quiet_for_ms": standings.quiet_for.map(ms),
         "paused": standings.paused.as_ref().map(paused),
         "outdated": standings.conditions.outdated.as_ref().map(outdated),
+        "collected": standings.conditions.collected.as_ref().map(collected),
         "journal": standings.conditions.journal.as_deref(),
         "declared_polled": standings.conditions.is_declared_polled,
         "oldest_check_ms": standings.oldest_check.map(ms),
@@ -86,12 +87,25 @@ fn outdated(outdated: &Outdated) -> Json {
     json!({"held_unix_ms": unix(outdated.held), "errors": outdated.errors, "messages": outdated.messages.iter().map(|line| line.as_str()).collect::<Vec<_>>()})
 }
 
+/// The age of the collected resources, and why there are no newer ones.
+fn collected(stale: &Stale) -> Json {
+    let age = SystemTime::now().duration_since(stale.at).unwrap_or_default();
+    json!({"read_unix_ms": unix(stale.at), "age_ms": ms(age), "why": stale.why.as_str()})
+}
+
+/// That collected resources may be older than those that are exported now.
+pub(crate) fn holding_collected(stale: &Stale) -> String {
+    let age = SystemTime::now().duration_since(stale.at).unwrap_or_default();
+    format!("holding the resources collected at {}, {} ago: {}", utc(stale.at), long(&ms(age)), visible(&stale.why))
+}
+
 /// Conditions that keep a run from holding the declared state as usual: one line for each.
 pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Outdated { held, errors, .. }) = &conditions.outdated {
         lines.push(holding(*held, *errors));
     }
+    lines.extend(conditions.collected.as_ref().map(holding_collected));
     if let Some(why) = &conditions.journal {
         lines.push(format!("changes that owe a refresh wait: {}", visible(why)));
     }
@@ -298,6 +312,7 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Conditions(conditions) => json!({
             "event": "conditions",
             "outdated": conditions.outdated.as_ref().map(outdated),
+            "collected": conditions.collected.as_ref().map(collected),
             "journal": conditions.journal.as_deref(),
             "declared_polled": conditions.is_declared_polled,
             "unwatched": conditions.unwatched,
@@ -390,7 +405,10 @@ fn held_otherwise(json: &Json) -> String {
         }
     }
     let count = |key: &str| usize::try_from(json["counts"][key].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
+    let at = json["collected"]["read_unix_ms"].as_u64().map(|at| UNIX_EPOCH + Duration::from_millis(at));
+    let why = json["collected"]["why"].as_str().unwrap_or_default();
     let rest = Conditions {
+        collected: at.map(|at| Stale { at, why: why.into() }),
         journal: json["journal"].as_str().map(Into::into),
         is_declared_polled: json["declared_polled"] == true,
         unwatched: count("unwatched"),

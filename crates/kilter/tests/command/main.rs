@@ -8,6 +8,7 @@
 mod careful;
 mod clean;
 mod composite;
+mod etcd;
 mod exit_codes;
 mod facts;
 mod foresee;

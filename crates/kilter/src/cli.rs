@@ -414,6 +414,9 @@ pub(crate) struct SetArgs {
     /// Only show what would change
     #[arg(short, long)]
     pub(crate) noop: bool,
+    /// Make the change although `kilter pause` has paused the runs with this state directory
+    #[arg(long)]
+    pub(crate) even_if_paused: bool,
     /// Do not wait until the change is on the disk
     #[arg(long)]
     pub(crate) no_flush: bool,
@@ -431,6 +434,9 @@ pub(crate) struct ActArgs {
     /// The name, if it was not given with the type, and the action
     #[arg(value_name = "ACTION", index = 2, required = true)]
     pub(crate) words: Vec<String>,
+    /// Act although `kilter pause` has paused the runs with this state directory
+    #[arg(long)]
+    pub(crate) even_if_paused: bool,
     /// How the outcome is printed
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,

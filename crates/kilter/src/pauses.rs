@@ -1,18 +1,15 @@
 //! Pauses of the runs with one state directory. They are kept there, so that they survive the end of a run.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_runtime::Pause;
-use rustix::fs::OFlags;
 use serde_json::{Value as Json, json};
 
 use crate::exit::Exit;
 use crate::render::diff::visible;
-use crate::say;
+use crate::{durable, say};
 
 /// Name of the file in the state directory.
 const NAME: &str = "pauses";
@@ -56,14 +53,8 @@ impl Pauses {
     /// Reads the pauses of a state directory. Those that are over are left out.
     pub(crate) fn read(state_dir: &Path) -> io::Result<Pauses> {
         let path = state_dir.join(NAME);
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let mut text = String::new();
-        match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
-            Ok(file) if file.metadata()?.is_file() => drop(file.take(MAX_BYTES).read_to_string(&mut text)?),
-            Ok(_) => return Err(io::Error::other("it is no regular file: move it away")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        let bytes = durable::read(&path, MAX_BYTES)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
         let (mut list, last_id) = if text.is_empty() { Default::default() } else { parsed(&text)? };
         let now = now();
         list.retain(|one| one.until_unix_ms.is_none_or(|until| until > now));
@@ -75,13 +66,7 @@ impl Pauses {
     /// # Errors
     /// If it cannot be known whether it is paused; that has been said.
     pub(crate) fn read_or_fail(state_dir: &Path) -> Result<Pauses, Exit> {
-        Pauses::read(state_dir).map_err(|error| {
-            let path = state_dir.join(NAME);
-            say::fail_with(
-                format_args!("cannot read the pauses of this state directory, {}: {error}", path.display()),
-                ["if nothing has to stay paused, remove that file; pause again otherwise"],
-            )
-        })
+        Pauses::read(state_dir).map_err(|error| unreadable(state_dir, &error))
     }
 
     /// Adds a pause. Returns its number.
@@ -151,17 +136,19 @@ impl Pauses {
     }
 
     fn write(&self) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        match std::fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let last_id = self.list.iter().map(|one| one.id).fold(self.last_id, u64::max);
-        file.write_all(format!("{:#}\n", json!({"last_id": last_id, "pauses": self.to_json()})).as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)
+        let text = format!("{:#}\n", json!({"last_id": last_id, "pauses": self.to_json()}));
+        durable::replace(&self.path, text.as_bytes())
     }
+}
+
+/// Says that it cannot be known whether a state directory is paused.
+fn unreadable(state_dir: &Path, error: &io::Error) -> Exit {
+    let path = state_dir.join(NAME);
+    say::fail_with(
+        format_args!("cannot read the pauses of this state directory, {}: {error}", path.display()),
+        ["if nothing has to stay paused, remove that file; pause again otherwise"],
+    )
 }
 
 /// The pauses that a file names, and the number of the last one. A file of the version before is a list alone.
@@ -259,21 +246,32 @@ fn user_name(uid: u32) -> Option<String> {
     lines.find(|parts| parts.get(2) == Some(&uid.to_string().as_str())).map(|parts| parts[0].to_owned())
 }
 
+/// Why nothing may be changed now with a state directory.
+pub(crate) struct Refusal {
+    /// The pauses.
+    pub(crate) why: String,
+    /// How to go on.
+    pub(crate) hints: [&'static str; 2],
+}
+
+/// Returns why nothing may be changed with a state directory, if its runs are paused.
+///
+/// # Errors
+/// If that cannot be known.
+pub(crate) fn refusal(state_dir: &Path) -> io::Result<Option<Refusal>> {
+    let lines = Pauses::read(state_dir)?.lines();
+    let why = format!("nothing is changed while this state directory is paused: {}", lines.join("; "));
+    let hints = ["`kilter resume ID` ends one, `kilter resume --all` ends all", "or give --even-if-paused"];
+    Ok((!lines.is_empty()).then_some(Refusal { why, hints }))
+}
+
 /// Refuses a change while the runs of a state directory are paused.
 ///
 /// # Errors
 /// If they are, or if that cannot be known; it has been said.
 pub(crate) fn refuse(state_dir: &Path) -> Result<(), Exit> {
-    let pauses = Pauses::read_or_fail(state_dir)?;
-    let lines = pauses.lines();
-    if lines.is_empty() {
-        return Ok(());
-    }
-    let hints = ["`kilter resume ID` ends one, `kilter resume --all` ends all", "or apply with --even-if-paused"];
-    Err(say::fail_with(
-        format_args!("nothing is changed while this state directory is paused: {}", lines.join("; ")),
-        hints,
-    ))
+    let refusal = refusal(state_dir).map_err(|error| unreadable(state_dir, &error))?;
+    refusal.map_or(Ok(()), |Refusal { why, hints }| Err(say::fail_with(why, hints)))
 }
 
 fn now() -> u64 {

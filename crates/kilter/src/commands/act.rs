@@ -10,7 +10,7 @@ use crate::cli::{ActArgs, Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
-use crate::{providers, recording, say, signals, words, world};
+use crate::{pauses, providers, recording, say, signals, words, world};
 
 pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
     match act(args, global) {
@@ -19,6 +19,8 @@ pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
 }
 
 fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
+    let state_dir = global.state_dir_if_any().filter(|_| !args.even_if_paused);
+    state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let registry = providers::registry(global)?;
     recording::settle();
     let (type_name, title, action) = said(args)?;

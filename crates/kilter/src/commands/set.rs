@@ -14,7 +14,7 @@ use super::pass::{Exits, Pass};
 use crate::cli::{Global, SetArgs};
 use crate::exit::Exit;
 use crate::words::{self, WordError};
-use crate::{providers, recording, say, signals};
+use crate::{pauses, providers, recording, say, signals};
 
 /// The most that is read from the standard input for one attribute.
 const LONGEST_INPUT: u64 = 64 << 20;
@@ -26,6 +26,8 @@ pub(crate) fn run(args: &SetArgs, global: &Global) -> Exit {
 }
 
 fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
+    let state_dir = global.state_dir_if_any().filter(|_| !args.noop && !args.even_if_paused);
+    state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let registry = providers::registry(global)?;
     let Said { type_name, name, words } = said(args)?;
     let provider = providers::find(&registry, type_name).inspect_err(|_| learn(None, &words))?;

@@ -2,6 +2,7 @@
 
 mod declared;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ecow::EcoString;
@@ -14,7 +15,7 @@ use super::emit::Form;
 use super::log::{Listening, Logger};
 use super::trouble::Trouble;
 use super::{Ended, read, shown, words};
-use crate::{paths, signals};
+use crate::{paths, pauses, signals};
 
 /// Brings a resource to what the words say of it, and tells what was changed.
 pub(super) fn update(
@@ -25,6 +26,8 @@ pub(super) fn update(
     form: Form,
     logger: &Logger,
 ) -> Result<Ended, Trouble> {
+    let options = options()?;
+    options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let mut should = words::attributes(provider, words)?;
     if should.get("ensure").is_none() && can_be_made(provider) && is_absent(provider, name, &should, logger)? {
         // A script that is told of attributes alone makes what is not there.
@@ -38,7 +41,7 @@ pub(super) fn update(
     })?;
     let stop = Arc::new(Stop::new().map_err(|error| not_started(&error))?);
     signals::stop(&stop);
-    let report = prepared.execute(&options()?, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
+    let report = prepared.execute(&options, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
         // A resource that is as it should be is only counted.
         return tell(provider, name, &should, (&[], &[]), form, logger);
@@ -71,6 +74,14 @@ fn found(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logg
     let parameters = parameters(provider, should);
     let parameters = (!provider.is_external() && !parameters.is_empty()).then_some(&parameters);
     read::one(provider, name, parameters, logger)
+}
+
+/// Refuses a change while the runs with this state directory are paused.
+fn refuse_if_paused(state_dir: &Path) -> Result<(), Trouble> {
+    let refusal = pauses::refusal(state_dir)
+        .map_err(|error| Trouble::failed(format!("cannot read the pauses in {}: {error}", state_dir.display())))?;
+    let hint = "`kilter resume ID` ends a pause; `kilter set --even-if-paused` makes a change meanwhile";
+    refusal.map_or(Ok(()), |refusal| Err(Trouble::failed(refusal.why).hint(hint)))
 }
 
 fn options() -> Result<Options, Trouble> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
+use crate::ralsh::ralsh;
 use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
 
@@ -222,6 +223,15 @@ fn pause_survives_a_restart_and_binds_apply() {
     let refused = place.run(&["apply", &path]);
     assert!(refused.code == 1 && refused.stderr.contains("disk is being copied"), "{refused:?}");
     assert_eq!(place.run(&["plan", &path]).code, 2);
+    let a = place.path().join("a").display().to_string();
+    let refused = place.run(&["set", "file", &a, "content=other"]);
+    assert!(refused.code == 1 && refused.stderr.contains("or give --even-if-paused"), "{refused:?}");
+    assert_eq!(place.run(&["set", "--noop", "file", &a, "content=other"]).code, 2);
+    let refused = place.run(&["act", "file", &a, "remove"]);
+    assert!(refused.code == 1 && refused.stderr.contains("disk is being copied"), "{refused:?}");
+    let refused = ralsh(&place, &["file", &a, "content=other"]);
+    assert!(refused.code == 2 && refused.stderr.contains("disk is being copied"), "{refused:?}");
+    assert_eq!(content(&place.path().join("a")), "changed");
     let running = Running::begin(&place, &[&path]);
     wait("the pause", || status(&place)["paused"]["why"] == "disk is being copied");
     assert_eq!(
@@ -229,6 +239,8 @@ fn pause_survives_a_restart_and_binds_apply() {
         ("changed", Some(0))
     );
     running.end();
+    done(&place, &["set", "--even-if-paused", "file", &a, "content=other"]);
+    assert_eq!(content(&place.path().join("a")), "other");
     done(&place, &["apply", &path, "--even-if-paused"]);
     assert_eq!(content(&place.path().join("a")), "declared");
     done(&place, &["resume"]);

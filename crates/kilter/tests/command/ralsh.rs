@@ -134,7 +134,7 @@ fn listen(place: &Place) {
 }
 
 /// Runs the command by that name, and replaces the times of log lines.
-fn ralsh(place: &Place, args: &[&str]) -> Ended {
+pub(crate) fn ralsh(place: &Place, args: &[&str]) -> Ended {
     ralsh_with(place, args, &[])
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::FlockOperation;
 
-use crate::run_lock::{RunLock, Taken, is_at};
+use crate::run_lock::{RunLock, RunLockError, is_at};
 
 /// The directory in which kilter keeps state between runs, mode 0700.
 #[derive(Clone, Debug)]
@@ -62,6 +62,8 @@ struct Held {
     file: Mutex<Option<File>>,
     /// The lock outside of it, if the system has a place for that.
     run_lock: Option<RunLock>,
+    /// Why there is no lock outside of it, if there should be one.
+    failure: Option<String>,
 }
 
 impl Held {
@@ -77,6 +79,14 @@ impl Held {
 /// The state directories that this process holds. The system lets go of a lock as soon as any descriptor of its file is closed, so the
 /// file is open once at most.
 static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
+
+impl Lock {
+    /// Returns why only the lock in the state directory is held, if another one outside of it could not be taken. A process that
+    /// starts after somebody has removed the state directory would not notice this one.
+    pub fn failure(&self) -> Option<&str> {
+        self.held.as_ref()?.failure.as_deref()
+    }
+}
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -154,10 +164,19 @@ impl StateDir {
             }
             return Ok(Lock { held: Some(known) });
         }
-        let locked = |Taken(file)| StateDirError::Locked { path: self.path.clone(), holder: holder(&file) };
-        let run_lock = RunLock::take(&directory).map_err(locked)?;
+        let (run_lock, failure) = match RunLock::take(&directory) {
+            Ok(run_lock) => (run_lock, None),
+            Err(RunLockError::Unusable(why)) => (None, Some(why)),
+            Err(RunLockError::Taken(file)) => {
+                return Err(StateDirError::Locked { path: self.path.clone(), holder: holder(&file) });
+            }
+        };
+        if let Some(run_lock) = &run_lock {
+            let all: Vec<Arc<Held>> = held.iter().filter_map(Weak::upgrade).collect();
+            run_lock.remove_leftovers(all.iter().filter_map(|held| held.run_lock.as_ref()));
+        }
         let file = Mutex::new(self.open_locked(&path, run_lock.is_some())?);
-        let lock = Arc::new(Held { directory, file, run_lock });
+        let lock = Arc::new(Held { directory, file, run_lock, failure });
         held.push(Arc::downgrade(&lock));
         Ok(Lock { held: Some(lock) })
     }

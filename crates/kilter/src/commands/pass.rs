@@ -61,6 +61,11 @@ impl Pass {
             Mode::Apply => {
                 let state_dir = StateDir::new(global.state_dir()?);
                 let lock = state_dir.hold().map_err(|error| fail(error.into()))?;
+                if let Some(why) = lock.failure() {
+                    let why =
+                        format_args!("{why}: another run may start beside this one if the state directory is removed");
+                    say::warning(why);
+                }
                 // What cannot be removed is reported by `kilter clean`.
                 kilter_native::clean_temporary_files(Some(state_dir.path()), &[], false);
                 Ok(Some(lock))

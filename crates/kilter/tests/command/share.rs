@@ -19,7 +19,11 @@ impl Machines {
 
     /// What is written for a machine.
     fn declare(&self, host: &str, text: &str) -> String {
-        self.0.file(&format!("{host}.yaml"), text.replace("DIR", &self.0.path().display().to_string()))
+        // A run that starts just now reads the former text or this one, and never an empty file.
+        let new = self.0.file(&format!("{host}.new"), text.replace("DIR", &self.0.path().display().to_string()));
+        let path = self.path(&format!("{host}.yaml"));
+        std::fs::rename(new, &path).unwrap();
+        path.display().to_string()
     }
 
     fn options(&self, host: &str) -> Vec<String> {

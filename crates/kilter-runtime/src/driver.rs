@@ -162,8 +162,8 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// The numbers of semaphores.
     numbers: Numbers,
     seen_requests: u32,
-    /// Why the journal cannot be written any more: it ends a single pass.
-    broken: Option<EcoString>,
+    /// Why the journal cannot be written in a single pass.
+    journal_failure: Option<EcoString>,
     /// Why refreshes could not be journalled that the next changes of these vertices would cause: they are refused.
     unrecorded: FxHashMap<VertexId, EcoString>,
     /// Vertices that were refused, to be checked when the journal can be written again.
@@ -216,7 +216,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             if self.release_held_back() {
                 continue;
             }
-            if self.calls.is_empty() && (self.broken.is_some() || self.machine.is_finished()) {
+            if self.calls.is_empty() && self.machine.is_finished() {
                 return Ended::Report(Box::new(self.finish()));
             }
             if !self.is_ending() && self.is_superseded() {
@@ -250,12 +250,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Whether nothing further is begun: somebody asked for it, a failure was fatal, or what is owed cannot be written down.
+    /// Whether nothing further is begun: somebody asked for it, or a failure was fatal.
     fn is_ending(&self) -> bool {
-        self.broken.is_some()
-            || self.fatal.is_some()
-            || self.stop.requests() > 0
-            || self.holder.as_ref().is_some_and(Holder::is_enough)
+        self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(Holder::is_enough)
     }
 
     /// Whether something else is declared, for which this run makes way.
@@ -288,9 +285,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
         let vertices: Vec<VertexId> = self.calls.vertices().chain(listened).collect();
         self.board.remember_secrets(vertices.into_iter());
-        let Driver { machine, board, holder, wakes, calls, timed, sender, receiver, start, .. } = self;
+        let Driver { machine, board, holder, journal, refused, wakes, calls, timed, sender, receiver, start, .. } =
+            self;
         let (machine, watching, board) = (Some(machine), holder.map(Holder::leave), Some(board.leave()));
-        Parts { machine, watching, board, wakes, calls, timed, sender, receiver, start }
+        Parts { machine, watching, board, journal, refused, wakes, calls, timed, sender, receiver, start }
     }
 
     /// What has not been begun is not begun any more.
@@ -378,7 +376,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Without a journal nothing further may change: what is in flight is finished, the rest is left.
+    /// Carries out one command of the machine.
     fn carry_out(&mut self, command: Command) {
         match command {
             // It begins with what is declared now.
@@ -392,7 +390,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Command::Uncontested(vertex) => self.uncontested(vertex),
             // Watches that end are begun anew by those who have them.
             Command::Watch(vertex) => self.machine.input(self.now, Input::Watching(vertex)),
-            _ if self.broken.is_some() => {}
             Command::Owe(tokens) => self.owe(&tokens),
             Command::Paid(tokens) => self.paid(&tokens),
             Command::Check(batch) => self.check(batch),
@@ -429,8 +426,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Mode::Noop => Vec::new(),
         };
         let owed = match self.options.mode {
-            // The next run knows what could be written.
-            Mode::Apply if self.broken.is_some() => self.journal.iter().flat_map(Journal::owed).cloned().collect(),
             Mode::Apply => self.debts(&self.machine.owed()),
             Mode::Noop => Vec::new(),
         };
@@ -441,7 +436,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
         report.ended_by = ended_by;
         report.owed = owed;
-        report.journal = self.broken;
+        report.journal = self.journal_failure;
         report.interrupted = self.stop.requests() > 0;
         report.unflushed = unflushed;
         report.duration = self.start.elapsed();

@@ -176,7 +176,7 @@ pub struct Report {
     pub ended_by: Option<ResourceRef>,
     /// Why what was done may not survive a crash, by provider.
     pub unflushed: Vec<EcoString>,
-    /// Why the run ended early, or what it could not record: the journal cannot be written.
+    /// Why refreshes could not be recorded: the journal cannot be written.
     pub journal: Option<EcoString>,
     /// Refreshes that remain owed and are served by the next run: who changed, and who is to be
     /// refreshed.

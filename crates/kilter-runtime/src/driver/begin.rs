@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::thread;
 
+use ecow::eco_format;
 use kilter_engine::{Machine, Timestamp};
+use kilter_provider::Level;
 use rustc_hash::FxHashMap;
 
 use super::board::Board;
 use super::calls::Generation;
-use super::debts::{owed, owed_for};
+use super::debts::{described, owed, owed_for};
 use super::handover::{Handover, Kept, Parts, Takeover};
 use super::hold::{Hold, Holder};
 use super::opened::Opened;
@@ -18,9 +20,9 @@ use super::stop::{Mail, Stop};
 use super::surroundings::Lazy;
 use super::treatment::{Numbers, Succession};
 use super::{Driver, Ended, Mode, Options, RunError};
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError};
 use crate::lookup::Lookup;
-use crate::observer::Observer;
+use crate::observer::{Event, Observer};
 use crate::outlook::Outlook;
 use crate::prepare::Prepared;
 use crate::report::Report;
@@ -88,10 +90,6 @@ impl Prepared<'_> {
             }
             (None, _) => None,
         };
-        let journal = match &options.state_dir {
-            Some(state_dir) => Some(Journal::open(state_dir.path(), options.durability)?),
-            None => None,
-        };
         let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry);
         let outlook = Outlook::new(self, &lookup, options.mode);
         let outlook = match options.mode == Mode::Noop && hold.is_none() {
@@ -105,7 +103,24 @@ impl Prepared<'_> {
             Some(Takeover { parts, opened, kept }) => (parts, opened, kept),
             None => (Parts::first(), Arc::new(Opened::new(self.registry.len())), Kept::default()),
         };
-        let Parts { machine: old, watching, board: carried, wakes, calls, timed, sender, receiver, start } = parts;
+        let Parts {
+            machine: old,
+            watching,
+            board: carried,
+            journal,
+            refused,
+            wakes,
+            calls,
+            timed,
+            sender,
+            receiver,
+            start,
+        } = parts;
+        // A journal that is handed over may know of refreshes that could not be written yet.
+        let journal = match (journal, &options.state_dir) {
+            (None, Some(state_dir)) => opened_journal(state_dir, options, observer)?,
+            (journal, _) => journal,
+        };
         if hold.is_some() {
             board.holds(carried, &calls, &mut kept);
         }
@@ -147,6 +162,7 @@ impl Prepared<'_> {
                     outlook.settled(vertex, settlement);
                 }
             }
+            let refused = refused.into_iter().filter_map(|old| kept.new_of(old)).collect();
             let wakes = wakes.into_iter().filter_map(|(at, old)| Some((at, kept.new_of(old)?))).collect();
             if let Some(holder) = &mut holder {
                 holder.listening.begin(self, options.mode, &sender, stop);
@@ -179,9 +195,9 @@ impl Prepared<'_> {
                 numbers,
                 timed,
                 seen_requests: 0,
-                broken: None,
+                journal_failure: None,
                 unrecorded: FxHashMap::default(),
-                refused: Vec::new(),
+                refused,
                 fatal: None,
                 items: Vec::new(),
                 done: Vec::new(),
@@ -203,6 +219,25 @@ impl Prepared<'_> {
             window.opens(None);
         }
         held
+    }
+}
+
+/// Opens the journal of a run. A dry run needs none, and only reports one that it cannot read.
+///
+/// # Errors
+/// If it cannot be read, unless nothing is changed.
+fn opened_journal(
+    state_dir: &StateDir,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Option<Journal>, JournalError> {
+    match Journal::open(state_dir.path(), options.durability) {
+        Err(error) if options.mode == Mode::Noop => {
+            let message = &eco_format!("{}. Refreshes that earlier runs owe are not shown", described(&error));
+            observer.event(Event::Log { level: Level::Warning, type_name: "journal", name: "", message });
+            Ok(None)
+        }
+        opened => opened.map(Some),
     }
 }
 

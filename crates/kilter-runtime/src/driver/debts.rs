@@ -24,7 +24,7 @@ pub(super) struct JournalFailure {
 }
 
 /// An error with its cause.
-fn described(error: &JournalError) -> EcoString {
+pub(super) fn described(error: &JournalError) -> EcoString {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     eco_format!("{error}{}", cause.unwrap_or_default())
 }
@@ -48,13 +48,14 @@ fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Optio
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Journals refreshes that are owed for changes which come next. While a state is held, those changes are refused if that fails,
-    /// and all others are made.
+    /// Journals refreshes that are owed for changes which come next. Those changes are refused if that fails, and all others are
+    /// made.
     pub(super) fn owe(&mut self, tokens: &[Token]) {
-        let Err(why) = self.journalled(tokens, |journal, debts| journal.owe(debts)) else { return };
-        if self.holder.is_none() {
-            return;
+        // The machine names again each refresh that could not be recorded: an earlier failure does not count any more.
+        for token in tokens {
+            self.unrecorded.remove(&token.first);
         }
+        let Err(why) = self.journalled(tokens, |journal, debts| journal.owe(debts)) else { return };
         // A change that is under way cannot be refused: it was begun for a graph in which it had nothing to notify.
         let under_way: FxHashSet<VertexId> = self.calls.vertices().collect();
         let (late, next): (Vec<Token>, Vec<Token>) = tokens.iter().partition(|token| under_way.contains(&token.first));
@@ -84,28 +85,33 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let written = write(journal, debts).map_err(|error| described(&error));
         match &written {
             Ok(()) => self.journal_works(),
-            Err(why) if self.holder.is_some() => self.journal_fails(why),
-            Err(why) => {
-                self.broken = Some(eco_format!("{why}; nothing further was changed"));
-                self.machine.input(self.now, Input::Interrupt);
-            }
+            Err(why) => self.journal_fails(why),
         }
         written
     }
 
-    /// The journal cannot be written while a state is held: reports that once, and has it tried again.
+    /// The journal cannot be written: reports that once. While a state is held, it is tried again.
     fn journal_fails(&mut self, why: &EcoString) {
-        let Some(holder) = &mut self.holder else { return };
-        let next_try = Timestamp(self.now.0.saturating_add(JOURNAL_RETRY));
-        if holder.journal.replace(JournalFailure { why: why.clone(), next_try }).is_none() {
-            let message = &eco_format!("{why}. Changes that owe a refresh wait; everything else goes on");
+        let (is_known, verb) = match &mut self.holder {
+            Some(holder) => {
+                let next_try = Timestamp(self.now.0.saturating_add(JOURNAL_RETRY));
+                (holder.journal.replace(JournalFailure { why: why.clone(), next_try }).is_some(), "wait")
+            }
+            None => (self.journal_failure.replace(why.clone()).is_some(), "are not made"),
+        };
+        if !is_known {
+            let message = &eco_format!("{why}. Changes that owe a refresh {verb}; everything else goes on");
             self.observer.event(Event::Log { level: Level::Err, type_name: "journal", name: "", message });
         }
     }
 
     /// The journal can be written: what has waited for that is tried again.
     fn journal_works(&mut self) {
-        let Some(holder) = &mut self.holder else { return };
+        let Some(holder) = &mut self.holder else {
+            // What was refused has failed, and says why.
+            self.journal_failure = None;
+            return;
+        };
         if holder.journal.take().is_none() {
             return;
         }

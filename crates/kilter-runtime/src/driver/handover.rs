@@ -24,6 +24,7 @@ use super::polls::Polls;
 use super::stop::Message;
 use super::tidings::Tidings;
 use super::timeout::Timed;
+use crate::journal::Journal;
 use crate::lookup::Lookup;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
@@ -54,6 +55,10 @@ pub(super) struct Parts {
     pub(super) machine: Option<Machine>,
     pub(super) watching: Option<Watching>,
     pub(super) board: Option<Carried>,
+    /// The open journal: refreshes that are owed may not be on the disk yet.
+    pub(super) journal: Option<Journal>,
+    /// Vertices that were refused because the journal could not be written.
+    pub(super) refused: Vec<VertexId>,
     pub(super) wakes: Vec<(Timestamp, VertexId)>,
     pub(super) calls: Calls,
     pub(super) timed: Vec<Timed>,
@@ -70,6 +75,8 @@ impl Parts {
             machine: None,
             watching: None,
             board: None,
+            journal: None,
+            refused: Vec::new(),
             wakes: Vec::new(),
             calls: Calls::default(),
             timed: Vec::new(),

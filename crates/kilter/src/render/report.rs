@@ -174,7 +174,8 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
         text += &format!("{} not on the disk for certain: {problem}\n", styled(FAILED, "error:"));
     }
     if let Some(problem) = &report.journal {
-        text += &format!("{} {}\n", styled(FAILED, "error:"), visible(problem));
+        let problem = visible(problem);
+        text += &format!("{} {problem}; changes that owe a refresh were not made\n", styled(FAILED, "error:"));
     }
     if let Some(by) = &report.ended_by {
         text += &format!("{} the failure of {} ended the run\n", styled(FAILED, "error:"), visible(&by.to_string()));

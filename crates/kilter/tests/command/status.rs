@@ -399,6 +399,59 @@ fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
 }
 
 #[test]
+fn apply_on_a_full_state_directory_refuses_only_changes_that_owe_a_refresh() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    std::fs::create_dir(state(&place)).unwrap();
+    let path = manifest(
+        &place,
+        "resources:\n  file[DIR/b]: {content: x, notify: \"exec[r]\"}\n  file[DIR/a]: {content: declared}\n  \
+                file[DIR/c]: {content: y, require: \"file[DIR/a]\"}\n  file[DIR/d]: {content: z, require: \"file[DIR/b]\"}\n  \
+                exec[r]: {command: \"echo x >> DIR/r\", shell: true, refreshonly: true}\n",
+    );
+    let words = "mount -t tmpfs -o size=64k,mode=0700 none state && { head -c 1M /dev/zero > state/fill 2>/dev/null; \
+                 \"$0\" \"$@\"; echo code $?; ls; rm state/fill; \"$0\" \"$@\"; echo code $?; }";
+    let kilter = place.command(&["apply", &path]);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", words]);
+    command.arg(kilter.get_program()).args(kilter.get_args()).env_clear().current_dir(place.path());
+    command.envs(kilter.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ended = place.ended(command.output().unwrap());
+    let (first, second) = ended.stdout.split_once("code 4\n").unwrap_or_else(|| panic!("{ended:?}"));
+    assert!(first.contains("not begun, because its refreshes cannot be recorded: "), "{first}");
+    assert!(first.contains("5 resources: 2 changed, 1 failed, 2 skipped"), "{first}");
+    assert!(first.contains("No space left on device") && !first.contains("still to be refreshed"), "{first}");
+    let made: Vec<&str> = second.lines().take_while(|line| line.len() == 1).collect();
+    assert_eq!(made, ["a", "c"], "a change was made whose refresh is not recorded");
+    assert!(second.contains("5 resources: 2 changed, 1 refreshed") && second.ends_with("code 0\n"), "{second}");
+    assert_eq!(content(&file("r")), "x\n");
+    assert_eq!(ended.stderr.matches("Changes that owe a refresh are not made; everything else goes on").count(), 1);
+}
+
+#[test]
+fn unreadable_journal_stops_neither_a_plan_nor_a_run_at_an_edit() {
+    let place = Place::new();
+    let text = "resources:\n  file[DIR/b]: {content: x, notify: \"exec[r]\"}\n  \
+                exec[r]: {command: \"echo x >> DIR/r\", shell: true, refreshonly: true}\n";
+    let path = manifest(&place, text);
+    let running = Running::begin(&place, &[&path]);
+    let refreshed = || content(&place.path().join("r"));
+    wait("the refresh", || refreshed() == "x\n" && status(&place, &[])["quiet_for_ms"].is_u64());
+    let journal = state(&place).join("journal");
+    std::fs::write(&journal, "rubbish\n").unwrap();
+    let planned = place.run(&["plan", &path]);
+    assert_eq!(planned.code, 0, "{planned:?}");
+    assert!(planned.stderr.contains("is damaged at line 1"), "{planned:?}");
+    assert!(planned.stderr.contains("Refreshes that earlier runs owe are not shown"), "{planned:?}");
+    manifest(&place, &text.replace("content: x", "content: edited"));
+    wait("the edit and its refresh", || content(&place.path().join("b")) == "edited" && refreshed() == "x\nx\n");
+    std::fs::write(place.path().join("b"), "changed").unwrap();
+    wait("the refresh of a repair", || refreshed() == "x\nx\nx\n");
+    wait("an orderly state", || place.run(&["status"]).code == 0);
+    assert_eq!(running.end().0, Some(143));
+}
+
+#[test]
 fn removed_state_directory_is_made_again_and_stays_locked() {
     let place = Place::new();
     let path = manifest(

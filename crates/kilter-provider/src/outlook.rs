@@ -25,6 +25,11 @@ pub trait Outlook: Sync {
     /// namevars. Values that become known during the run are missing.
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes>;
 
+    /// Returns the same attributes if the run brings the resource to that state: it is no noop resource, and its policy is `repair`.
+    fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        self.declared(type_name, name)
+    }
+
     /// Predicts the path of the resource `name` itself and does not follow a link there. Ignores side effects
     /// of commands.
     fn own(&self, name: &str, path: &str) -> Forecast<Node> {

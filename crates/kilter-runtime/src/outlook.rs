@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kilter_engine::{Graph, Settlement, VertexId};
-use kilter_model::{Attributes, Because};
+use kilter_model::{Attributes, Because, Meta, Resource};
 use kilter_provider::{Account, Forecast, Node, Reach};
 
 use crate::driver::Mode;
@@ -141,6 +141,16 @@ impl View<'_> {
     }
 }
 
+impl View<'_> {
+    /// Returns the resource of a type by its name, or by a title that gives all of its namevars.
+    fn resource(&self, type_name: &str, name: &str) -> Option<&Resource> {
+        let provider = self.outlook.prepared.registry.index(type_name)?;
+        let named = |name: &str| self.outlook.lookup.named(provider as u16, name);
+        let vertex = named(name).or_else(|| named(&self.outlook.prepared.key_of(provider, name)?))?;
+        Some(self.outlook.prepared.resource(vertex))
+    }
+}
+
 impl kilter_provider::Outlook for View<'_> {
     fn is_open_before(&self, name: &str) -> bool {
         // Of what is not in the catalog nothing is known.
@@ -148,10 +158,14 @@ impl kilter_provider::Outlook for View<'_> {
     }
 
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
-        let provider = self.outlook.prepared.registry.index(type_name)?;
-        let named = |name: &str| self.outlook.lookup.named(provider as u16, name);
-        let vertex = named(name).or_else(|| named(&self.outlook.prepared.key_of(provider, name)?))?;
-        Some(&self.outlook.prepared.resource(vertex).attributes)
+        self.resource(type_name, name).map(|resource| &resource.attributes)
+    }
+
+    fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        let enforced = self.resource(type_name, name);
+        let enforced =
+            enforced.filter(|resource| !resource.is_hidden() && !resource.meta().is_some_and(Meta::only_looks));
+        enforced.map(|resource| &resource.attributes)
     }
 
     fn own(&self, name: &str, path: &str) -> Forecast<Node> {

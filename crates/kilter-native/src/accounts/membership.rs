@@ -11,7 +11,7 @@ use kilter_provider::{Context, Declared, Problem};
 
 use crate::words::texts;
 
-/// Returns the members of a group that do not exist yet and that their own resources add to it.
+/// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these users.
 pub(crate) fn left_to_users(
     cx: &Context<'_>,
     group: &str,
@@ -19,13 +19,13 @@ pub(crate) fn left_to_users(
     exists: impl Fn(&str) -> bool,
 ) -> Vec<EcoString> {
     let joins = |user: &EcoString| {
-        let user = cx.outlook().declared("user", user);
+        let user = cx.outlook().enforced("user", user);
         user.is_some_and(|user| is_present(user) && lists(user, "groups", group))
     };
     left(should, "members", joins, exists)
 }
 
-/// Returns the groups of a user that do not exist yet and that take the user in when they are created.
+/// Returns the groups of a user that do not exist yet and that take the user in when they are created. The run creates them.
 pub(crate) fn left_to_groups(
     cx: &Context<'_>,
     user: &str,
@@ -33,7 +33,7 @@ pub(crate) fn left_to_groups(
     exists: impl Fn(&str) -> bool,
 ) -> Vec<EcoString> {
     let takes = |group: &EcoString| {
-        let group = cx.outlook().declared("group", group);
+        let group = cx.outlook().enforced("group", group);
         group.is_some_and(|group| is_present(group) && lists(group, "members", user))
     };
     left(should, "groups", takes, exists)

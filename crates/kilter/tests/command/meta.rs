@@ -186,3 +186,21 @@ fn a_script_that_is_too_slow_for_one_resource_is_asked_for_the_others() {
     assert_eq!(ended.stdout.matches("timeout after 300 ms (its `timeout`)").count(), 2, "{ended:?}");
     assert!(ended.code == 4 && ended.stdout.contains("5 resources: 2 failed, 3 unchanged"), "{ended:?}");
 }
+
+#[test]
+fn membership_that_no_resource_makes_is_a_difference() {
+    let place = Place::new();
+    let members = |meta: &str| {
+        let text = format!(
+            "resources:\n  user[kt-adam]: {{groups: [daemon]{meta}}}\n  \
+             group[daemon]: {{members: [kt-adam], auth_membership: false}}\n"
+        );
+        place.run(&["plan", &manifest(&place, &text)])
+    };
+    let planned = members("");
+    assert!(planned.code == 2 && !planned.stdout.contains("group[daemon]"), "{planned:?}");
+    for meta in [", meta: {noop: true}", ", meta: {policy: observe}", ", meta: {policy: warn}"] {
+        let planned = members(meta);
+        assert!(planned.stdout.contains("group[daemon]\n    members: "), "{meta}: {planned:?}");
+    }
+}

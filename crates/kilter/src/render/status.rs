@@ -252,8 +252,6 @@ fn contested(contest: &Contest) -> Json {
         "repairs": contest.repairs,
         "for_ms": ms(contest.since),
         "next_repair_ms": ms(contest.next_repair),
-        // The kernel names the process of a change to fanotify only, which is not in use.
-        "opponent": "unknown",
         "differences": contest.differences.iter().map(json::difference).collect::<Vec<_>>(),
     })
 }
@@ -552,9 +550,8 @@ fn contest(json: &Json) -> String {
         Some(_) => format!("in {} at the earliest", long(&json["next_repair_ms"])),
     };
     let what = format!(
-        "contested for {}: another program (process {}) undoes its repairs ({} so far). Next repair: {next}",
+        "contested for {}: another program undoes its repairs ({} so far). Next repair: {next}",
         long(&json["for_ms"]),
-        json["opponent"].as_str().unwrap_or("unknown"),
         json["repairs"],
     );
     let mut text = format!("    {}\n", styled(FAILED, what));

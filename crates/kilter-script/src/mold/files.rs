@@ -97,10 +97,18 @@ fn scripts(directory: &Path, trust: &TrustPolicy, notes: &mut Vec<Note>) -> Vec<
         match script(&path, trust) {
             Ok(Some(name)) => found.push((name, path)),
             Ok(None) => {}
-            Err(why) => notes.push(Note::warning(&path, eco_format!("not used: {why}"))),
+            Err(why) => notes.push(Note::warning(&path, not_used("not used", &why))),
         }
     }
     found
+}
+
+/// Says that a file is not used, and why. A refusal by the trust rule says the first part itself.
+fn not_used(consequence: &str, why: &str) -> EcoString {
+    match why.strip_prefix("not used") {
+        Some(rest) => eco_format!("{consequence}{rest}"),
+        None => eco_format!("{consequence}: {why}"),
+    }
 }
 
 /// Returns the name of an executable script. None if the path is not a file.
@@ -134,6 +142,6 @@ fn metadata(script: &Path, trust: &TrustPolicy) -> Result<Option<(PathBuf, EcoSt
     }
     match trusted_text(trust, &path, LONGEST) {
         Ok(text) => Ok(Some((path, text))),
-        Err(why) => Err(Note::warning(&path, eco_format!("its script is not used: {why}"))),
+        Err(why) => Err(Note::warning(&path, not_used("its script is not used", &why))),
     }
 }

@@ -96,13 +96,17 @@ impl Call<'_> {
         if self.action == Some("conform") { Lifted::Never } else { Lifted::ByMetadata }
     }
 
-    /// Describes the call and its exit status.
+    /// Describes the call that made a change. Its exit status is left out if it succeeded.
     pub(super) fn made(&self, finished: &Finished) -> EcoString {
         let last_words = match last_words(finished, self.secrets(finished).as_ref()) {
             words if words.is_empty() => words,
             words => eco_format!("; last on its standard error: {words}"),
         };
-        eco_format!("{}, mold, {}: {}{last_words}", self.task, self.path.display(), finished.status)
+        let status = match finished.status.is_success() {
+            true => EcoString::new(),
+            false => eco_format!(": {}", finished.status),
+        };
+        eco_format!("{}, mold, {}{status}{last_words}", self.task, self.path.display())
     }
 
     /// Creates an error of this call.

@@ -172,20 +172,21 @@ impl ScriptProvider {
         )
     }
 
-    /// Describes the call that made a change, and its exit status.
+    /// Describes the call that made a change. Its exit status is left out if it succeeded.
     pub(super) fn made_by(&self, by: &Call) -> EcoString {
-        let last_words = match by.last_words.as_str() {
-            "" => EcoString::new(),
-            words => eco_format!("; last on its standard error: {words}"),
-        };
-        eco_format!(
-            "{} by the provider `{}`, {}, {}: {}{last_words}",
+        let mut text = eco_format!(
+            "{} by the provider `{}`, {}, {}",
             by.action,
             self.metadata.name,
             self.metadata.convention,
-            self.path.display(),
-            by.status
-        )
+            self.path.display()
+        );
+        let status = by.failed_status().map(|status| eco_format!(": {status}"));
+        let last_words = Some(&by.last_words)
+            .filter(|words| !words.is_empty())
+            .map(|words| eco_format!("; last on its standard error: {words}"));
+        status.into_iter().chain(last_words).for_each(|part| text.push_str(&part));
+        text
     }
 
     /// Logs the oddities.

@@ -99,7 +99,7 @@ fn a_conform_or_an_action_that_half_answers_has_failed_and_lines_are_notes() {
     place.script("resources/job", "#!/bin/sh\necho '{\"name\": \"y\"}'\n");
     assert!(act(&place.provider("job"), "x", "go").failure.unwrap().contains("`x` was asked for"));
     place.script("resources/job", "#!/bin/sh\necho '{\"changed\": {\"a\": {\"was\": 1, \"is\": 2}}}'\n");
-    let expected = "conform of job[x] by the provider `mold`, mold, DIR/resources/job: exit code 0";
+    let expected = "conform of job[x] by the provider `mold`, mold, DIR/resources/job";
     assert_eq!(place.plain(conform(&place.provider("job"), "x", &[]).by), expected);
     let changed = conform(&place.provider("job"), "x", &[]).changed;
     assert_eq!(format!("{}: {} -> {}", changed[0].attribute, changed[0].is, changed[0].should), "a: 1 -> 2");

@@ -317,7 +317,7 @@ fn a_change_tells_what_has_made_it_and_how_that_ended() {
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo 'ral_derive: true';; esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into())]).unwrap();
-    let expected = "update by the provider `t`, simple, DIR/t.prov: exit code 0; last on its standard error: no";
+    let expected = "update by the provider `t`, simple, DIR/t.prov; last on its standard error: no";
     assert_eq!(place.plain(outcome.unwrap().by), expected);
 }
 

@@ -434,7 +434,7 @@ fn a_script_that_lies_about_its_change_fails() {
     assert!(
         ended.stdout.contains(
             "still not in its state after the change: ensure is absent, should be present (update by the provider \
-             `keeper`, simple, DIR/providers/keeper.prov: exit code 0)\n"
+             `keeper`, simple, DIR/providers/keeper.prov)\n"
         ),
         "{}",
         ended.stdout

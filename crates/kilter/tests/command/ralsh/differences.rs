@@ -209,7 +209,7 @@ fn a_change_that_is_not_seen_is_warned_of() {
     let ended = ralsh(&place, &["-I.", "setting", "a", "ensure=present"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting::setting { 'a':\n  ensure => 'absent',\n}\n\n"));
     let warning = "TIME WARN  setting::setting - still not in its state after the change: ensure is absent, should be present \
-                   (update by the provider `setting`, simple, DIR/providers/setting.prov: exit code 0)\n";
+                   (update by the provider `setting`, simple, DIR/providers/setting.prov)\n";
     assert_eq!(ended.stderr, warning);
     // What the provider tells is believed.
     script(&place, "setting.prov", &SETTING.replace("update)", "update) echo 'ral_derive: true'; exit;;\nnever)"));

@@ -1,4 +1,4 @@
-//! `validate_cmd`: a command that must accept a new content.
+//! `validate_cmd`: a command that validates new content.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::words::cancel;
 const DEADLINE: Duration = Duration::from_secs(60);
 const KEPT: usize = 4096;
 
-/// What is told of a command that refused.
+/// Part of a refusing command's result that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// How it ended and what it said.
+    /// Exit status and output.
     Output,
-    /// Only how it ended: what it says may quote a secret.
+    /// Exit status only, because the output may contain a secret.
     Ending,
 }
 
-/// Asks the command whether it accepts the file at `candidate`.
+/// Asks the command to accept the file at `candidate`.
 pub(super) fn accept(
     cx: &Context<'_>,
     command: &Value,
@@ -54,12 +54,12 @@ pub(super) fn accept(
     }
     let (stderr, stdout) = (finished.stderr.text(), finished.stdout.text());
     let said = if stderr.trim().is_empty() { stdout.trim() } else { stderr.trim() };
-    // The reader knows the file by its own name.
+    // Users know the file by its final name.
     let said = said.replace(candidate, path);
     Err(refused(if said.is_empty() { ended } else { format!("{ended}: {said}") }))
 }
 
-/// The program and its arguments.
+/// Returns the program and its arguments.
 pub(super) fn words(command: &Value) -> Result<Vec<String>, SplitError> {
     match command.as_array() {
         Some(words) => Ok(words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()),

@@ -1,4 +1,4 @@
-//! Access control lists, in the form in which the system hands them out (`linux/posix_acl_xattr.h`).
+//! Access control lists in the binary format of the system (`linux/posix_acl_xattr.h`).
 
 use rustix::io::Errno;
 
@@ -17,14 +17,14 @@ pub(super) const GROUP_OBJ: u16 = 0x04;
 pub(super) const GROUP: u16 = 0x08;
 pub(super) const MASK: u16 = 0x10;
 pub(super) const OTHER: u16 = 0x20;
-/// The id of entries that name nobody.
+/// Id of entries without a user or group.
 pub(super) const NO_ID: u32 = u32::MAX;
 
-/// One entry of a list. Entries sort in the order that the kernel demands.
+/// An entry of a list. Entries sort in the order that the kernel requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AclEntry {
     pub(super) tag: u16,
-    /// The user or group of a named entry, [`NO_ID`] otherwise.
+    /// User or group of a named entry, otherwise [`NO_ID`].
     pub(super) id: u32,
     /// `rwx` as three bits.
     pub(super) permissions: u32,
@@ -41,7 +41,7 @@ impl AclEntry {
     }
 }
 
-/// Reads a list; None if the system's format is unknown.
+/// Decodes a list; returns none for an unknown format.
 pub(super) fn decode(list: &[u8]) -> Option<Vec<AclEntry>> {
     let entry = |entry: &[u8]| AclEntry {
         tag: tag(entry),
@@ -51,7 +51,7 @@ pub(super) fn decode(list: &[u8]) -> Option<Vec<AclEntry>> {
     Some(entries(list)?.map(entry).collect())
 }
 
-/// Writes a list in the system's format.
+/// Encodes a list.
 pub(super) fn encode(entries: &[AclEntry]) -> Vec<u8> {
     let mut sorted = entries.to_vec();
     sorted.sort_unstable();
@@ -64,13 +64,12 @@ pub(super) fn encode(entries: &[AclEntry]) -> Vec<u8> {
     list
 }
 
-/// Permissions of the entry with a tag that names nobody.
+/// Returns the permissions of the unnamed entry with this tag.
 pub(super) fn permissions_of(entries: &[AclEntry], tag: u16) -> Option<u32> {
     entries.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
 }
 
-/// The list that chmod(2) with `bits` would make of a list: the named entries stay, and the mask
-/// lets through what the group has.
+/// Returns the list after a chmod(2) with `bits`. Named entries stay, and the mask gets the bits of the group.
 pub(super) fn limited(list: &[u8], bits: u32) -> Result<Vec<u8>, Errno> {
     let entries = || entries(list).ok_or(Errno::INVAL);
     let masked = entries()?.any(|entry| tag(entry) == MASK);
@@ -92,8 +91,8 @@ pub(super) fn limited(list: &[u8], bits: u32) -> Result<Vec<u8>, Errno> {
     Ok(limited)
 }
 
-/// Whether a list lets users or groups that it names write, other than those that `is_own` knows.
-/// What cannot be read could say anything.
+/// Returns true if a list grants write access to named users or groups for which `is_own` is false. A list that
+/// cannot be read may grant anything.
 pub(super) fn shares(list: &[u8], is_own: impl Fn(Named) -> bool) -> bool {
     let Some(entries) = entries(list) else { return true };
     entries.filter(|entry| entry[2] & WRITE != 0).any(|entry| {
@@ -106,7 +105,7 @@ pub(super) fn shares(list: &[u8], is_own: impl Fn(Named) -> bool) -> bool {
     })
 }
 
-/// Whom an entry names.
+/// User or group of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// A user by number.
@@ -129,7 +128,7 @@ fn tag(entry: &[u8]) -> u16 {
 pub(super) mod tests {
     use super::*;
 
-    /// A list of entries: tag, permissions, id.
+    /// Encodes a list of entries: tag, permissions, id.
     pub(in super::super) fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut list = 2u32.to_le_bytes().to_vec();
         for (tag, permissions, id) in entries {

@@ -1,8 +1,8 @@
-//! Which access control lists and capabilities a managed file may have (`acl`).
+//! Policy for the access control lists and capabilities of a managed file (`acl`).
 //!
-//! Without `acl`, a list is foreign if it gives a named user or group more than the mode gives to everybody. The mask of a
-//! list is the group digit of the mode, so a list on a file with a mode such as 0644, 0600 or 0755 cannot: these files cost no
-//! system call.
+//! Without `acl`, a list is foreign if it gives a named user or group more access than the mode gives to everybody.
+//! The mask of a list is the group digit of the mode. So a list cannot grant more on a file with a mode such as
+//! 0644, 0600 or 0755. These files cost no system call.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Difference, Value};
@@ -24,14 +24,14 @@ use super::spec::Spec;
 use crate::accounts::Ids;
 use crate::words::texts;
 
-/// Which lists a file may have.
+/// Access control lists that a file may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AclPolicy {
-    /// Any: the list is left alone.
+    /// Any list; it is left unchanged.
     Keep,
-    /// None that gives more access than the mode.
+    /// No list that gives more access than the mode.
     NoForeign,
-    /// Exactly these entries beside those of the mode.
+    /// Exactly these entries, in addition to those of the mode.
     Exact {
         /// Named entries of the access list.
         access: Vec<AclEntry>,
@@ -40,7 +40,7 @@ pub(super) enum AclPolicy {
     },
 }
 
-/// The owner, group and permission bits that a file has after a change.
+/// Owner, group and permission bits of a file after a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FinalOwnership {
     pub(super) uid: u32,
@@ -48,19 +48,19 @@ pub(super) struct FinalOwnership {
     pub(super) bits: u32,
 }
 
-/// One change of an extended attribute.
+/// A change of an extended attribute.
 #[derive(Debug)]
 pub(super) enum XattrChange {
-    /// Removes it.
+    /// Removes the attribute.
     Remove(&'static str),
-    /// Removes the access list. The group then has the permissions that its own entry gave it, if no mode is declared.
+    /// Removes the access list. If no mode is declared, the group keeps the permissions of its own entry.
     RemoveAccess { group: u32 },
-    /// Sets it.
+    /// Sets the attribute.
     Set(&'static str, Vec<u8>),
 }
 
 impl AclPolicy {
-    /// Reads what is declared for a file that exists.
+    /// Reads the declaration for an existing file.
     pub(super) fn of(spec: &Spec<'_>, accounts: &Ids) -> Result<AclPolicy, FileError> {
         if spec.acl.is_none() && !spec.restricts_access() {
             return Ok(AclPolicy::Keep);
@@ -68,7 +68,7 @@ impl AclPolicy {
         AclPolicy::for_new(spec, accounts)
     }
 
-    /// Reads what is declared for a file that is created: it inherits nothing unless `acl` is `keep`.
+    /// Reads the declaration for a new file. The file inherits no list unless `acl` is `keep`.
     pub(super) fn for_new(spec: &Spec<'_>, accounts: &Ids) -> Result<AclPolicy, FileError> {
         let Some(acl) = spec.acl else { return Ok(AclPolicy::NoForeign) };
         let (mut access, mut default) = (Vec::new(), Vec::new());
@@ -86,8 +86,8 @@ impl AclPolicy {
         Ok(AclPolicy::Exact { access, default })
     }
 
-    /// Returns the changes that bring the extended attributes of a file into line; no system call is made for files that
-    /// cannot need one.
+    /// Returns the required changes of a file's extended attributes. Makes no system call for files that cannot need
+    /// any.
     pub(super) fn changes(
         &self,
         file: &Xattrs<'_>,
@@ -145,7 +145,7 @@ impl AclPolicy {
             (_, Some(found)) => {
                 let everybody = after.bits & 7;
                 let mask = after.bits >> 3 & 7;
-                // A list that cannot be read could give anything.
+                // A list that cannot be read may grant anything.
                 let is_foreign = found.is_empty()
                     || found.iter().any(|entry| {
                         entry.named().is_some_and(|named| !after.knows(named))
@@ -198,14 +198,14 @@ impl AclPolicy {
 /// The result of a comparison with an [`AclPolicy`].
 #[derive(Debug, Default)]
 pub(super) struct AclComparison {
-    /// The entries that were found, if they differ.
+    /// The present entries, if they differ.
     pub(super) acl: Option<Vec<EcoString>>,
-    /// True if the file has capabilities that somebody else than root gave it.
+    /// True if the file has capabilities that a user other than root gave it.
     pub(super) capabilities: bool,
 }
 
 impl AclComparison {
-    /// Returns the differences of a file, `should` being the declared `acl`.
+    /// Returns the differences of a file. `should` is the declared `acl`.
     pub(super) fn differences(self, should: Option<&Value>) -> impl Iterator<Item = Difference> {
         let acl = self.acl.map(|entries| {
             let is = value_of(&entries);
@@ -225,13 +225,13 @@ impl AclComparison {
     }
 }
 
-/// Returns the entries that can be declared: the mode stands for the others.
+/// Returns the entries that can be declared. The mode contains the others.
 pub(super) fn declarable(mut entries: Vec<EcoString>) -> Vec<EcoString> {
     entries.retain(|entry| DeclaredEntry::parse(entry).is_some());
     entries
 }
 
-/// The value of the attribute `acl` that stands for these entries.
+/// Returns the value of the attribute `acl` with these entries.
 pub(super) fn value_of(entries: &[EcoString]) -> Value {
     match entries {
         [] => "none".into(),
@@ -239,8 +239,8 @@ pub(super) fn value_of(entries: &[EcoString]) -> Value {
     }
 }
 
-/// Returns the entries of a file as `acl` shows them: those of the access list that name somebody, and a directory's
-/// entries for new files.
+/// Returns the entries of a file as `acl` shows them: named entries of the access list, and a directory's entries
+/// for new files.
 pub(super) fn shown(accounts: &Ids, file: &Xattrs<'_>, kind: Kind) -> Result<Vec<EcoString>, Errno> {
     let read = |name| match file.value(name) {
         Ok(list) => Ok(decode(&list).unwrap_or_default()),
@@ -288,13 +288,13 @@ fn named(entries: &[AclEntry]) -> Vec<AclEntry> {
     named
 }
 
-/// Returns true if an access list can give somebody more than the mode gives to everybody.
+/// Returns true if an access list can grant more than the mode gives to everybody.
 fn group_exceeds_others(bits: u32) -> bool {
     bits >> 3 & 7 & !bits != 0
 }
 
-/// Returns true if a list for new entries gives more than a directory of this mode would without it: access to named users or
-/// groups, or permission to write where the directory itself has none.
+/// Returns true if a list for new entries grants more than the directory's mode: access for named users or groups,
+/// or write access that the directory itself does not grant.
 fn default_is_foreign(list: &[AclEntry], after: FinalOwnership) -> bool {
     let everybody = permissions_of(list, OTHER).unwrap_or(0);
     let mask = permissions_of(list, MASK).unwrap_or(7);
@@ -323,7 +323,8 @@ fn access_list(named: &[AclEntry], bits: u32) -> Vec<AclEntry> {
     base.into_iter().chain(named.iter().copied()).collect()
 }
 
-/// As setfacl(1) completes a list: what is not given comes from the mode, and the mask lets everything through.
+/// Completes a list in the same way as setfacl(1): missing entries come from the mode, and the mask allows
+/// everything.
 fn default_list(declared: &[AclEntry], bits: u32) -> Vec<AclEntry> {
     let mut list = declared.to_vec();
     for (tag, bits) in [(USER_OBJ, bits >> 6), (GROUP_OBJ, bits >> 3), (OTHER, bits)] {
@@ -358,21 +359,21 @@ pub(super) fn without_list(changes: &[XattrChange], bits: u32) -> u32 {
     group.map_or(bits, |group| bits & !0o070 | group << 3 & bits)
 }
 
-/// Extended attributes of an open file, which may be open only to be looked at.
+/// Extended attributes of an open file. The descriptor may have been opened with `O_PATH`.
 pub(super) struct Xattrs<'a> {
     fd: &'a OwnedFd,
-    /// Calls on such a descriptor go through /proc.
+    /// Calls on an `O_PATH` descriptor go through /proc.
     path: Option<String>,
 }
 
 impl<'a> Xattrs<'a> {
-    /// Of a file that was looked at.
+    /// Returns the attributes of an examined file.
     pub(super) fn of(looked: &'a Looked) -> Xattrs<'a> {
         let path = (!looked.readable).then(|| format!("/proc/self/fd/{}", looked.fd.as_raw_fd()));
         Xattrs { fd: &looked.fd, path }
     }
 
-    /// Of a file that is open to be read or written.
+    /// Returns the attributes of a file that is open for reading or writing.
     pub(super) fn open(fd: &'a OwnedFd) -> Xattrs<'a> {
         Xattrs { fd, path: None }
     }
@@ -415,23 +416,23 @@ impl<'a> Xattrs<'a> {
     }
 }
 
-/// The entries of `acl: { managed: … }`.
+/// Returns the entries of `acl: { managed: … }`.
 pub(super) fn managed(acl: &Value) -> Vec<EcoString> {
     texts(acl.as_hash().and_then(|acl| acl.get("managed")))
 }
 
-/// One entry as it is declared: `user:NAME:rwx`, `group:NAME:rwx`, with `default:` before it for new files in a directory.
+/// A declared entry: `user:NAME:rwx` or `group:NAME:rwx`, with the prefix `default:` for new files in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeclaredEntry {
     pub(super) is_default: bool,
     tag: u16,
-    /// The user or group; empty for entries that name nobody.
+    /// The user or group; empty for unnamed entries.
     pub(super) name: EcoString,
     pub(super) permissions: u32,
 }
 
 impl DeclaredEntry {
-    /// Reads an entry; None if it is none.
+    /// Parses an entry; returns none for other texts.
     pub(super) fn parse(text: &str) -> Option<DeclaredEntry> {
         let (is_default, rest) = match text.split_once(':')? {
             ("default" | "d", rest) => (true, rest),

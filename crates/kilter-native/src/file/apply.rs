@@ -1,8 +1,7 @@
-//! Bringing paths to their state, a batch at a time.
+//! Brings paths in sync, in batches.
 //!
-//! Every new content is written first ([`stage`](super::stage)). What is new gets its name at
-//! once. What replaces something waits in [`Batch::pending`] until all of it is on disk, and
-//! then takes over.
+//! All new content is written first ([`stage`](super::stage)). A new file gets its name at once. A replacement waits
+//! in [`Batch::pending`] until all content is on disk, and is then renamed.
 
 use std::rc::Rc;
 
@@ -23,18 +22,18 @@ use super::temporary_record::{Recorded, record};
 use super::{leftover, remove};
 use crate::accounts::Ids;
 
-/// How many directories are held open at once; the limit of descriptors is often 1024.
+/// Maximum number of directories that are open at once. The limit of descriptors is often 1024.
 const HELD: usize = 128;
 
 /// Maximum number of directories that a batch has recorded at a time.
 const MAX_RECORDED: usize = 1024;
 
-/// What a batch needs of the provider.
+/// Resources of the provider that a batch uses.
 pub(super) struct Surroundings<'a> {
     pub(super) cx: &'a Context<'a>,
     pub(super) accounts: &'a Ids,
     pub(super) touched: &'a Touched,
-    /// The directories, by device and inode, in which dead temporary files were looked for.
+    /// Directories, by device and inode, that have been searched for stale temporary files.
     pub(super) cleaned: &'a std::sync::Mutex<FxHashSet<(u64, u64)>>,
 }
 
@@ -43,30 +42,30 @@ pub(super) struct Batch<'a> {
     pub(super) around: Surroundings<'a>,
     parents: FxHashMap<String, Rc<Parent>>,
     pending: Vec<Pending>,
-    /// How many descriptors those hold.
+    /// Number of descriptors in `pending`.
     held: usize,
     barrier: Barrier,
-    /// The directories, by device and inode, in which there may be temporary files.
+    /// Directories, by device and inode, that may contain temporary files.
     recorded: FxHashMap<(u64, u64), Option<Recorded>>,
     outcomes: Vec<Outcome>,
-    /// How many further failures each outcome has beyond the one that it tells.
+    /// For each outcome, the number of failures beyond the reported one.
     further: Vec<usize>,
 }
 
-/// A file that waits to take over.
+/// A replacement that waits for its rename.
 struct Pending {
     index: usize,
     parent: Rc<Parent>,
     leaf: Vec<u8>,
     temporary: Temporary,
-    /// Whether a directory has to go first.
+    /// True if a directory must be removed first.
     tree: bool,
-    /// What is replaced, if its setuid bits must not live on.
+    /// The replaced file, if its setuid bits must be removed.
     armed: Option<Looked>,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch of so many changes.
+    /// Creates a batch of `count` changes.
     pub(super) fn new(around: Surroundings<'a>, count: usize) -> Batch<'a> {
         Batch {
             around,
@@ -80,7 +79,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Makes the change; what became of it is known when the batch is finished.
+    /// Makes a change. Its outcome is known when the batch is finished.
     pub(super) fn change(&mut self, index: usize, change: &Change<'_>) {
         if self.around.cx.interrupt().is_raised() {
             self.outcomes[index] = Outcome::failed("interrupted before it was changed");
@@ -108,7 +107,7 @@ impl<'a> Batch<'a> {
         super::root::bring(self, index, change, path, &spec)
     }
 
-    /// Ends the batch: what is pending takes over.
+    /// Finishes the batch: renames all pending replacements.
     pub(super) fn finish(mut self) -> Vec<Outcome> {
         self.commit_each();
         for (outcome, further) in self.outcomes.iter_mut().zip(&self.further) {
@@ -119,7 +118,7 @@ impl<'a> Batch<'a> {
         self.outcomes
     }
 
-    /// Adds a failure of one change.
+    /// Adds a failure of a change.
     pub(super) fn fail(&mut self, index: usize, error: &FileError) {
         match &self.outcomes[index].failure {
             Some(_) => self.further[index] += 1,
@@ -127,12 +126,12 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Tells something about one change.
+    /// Adds a note to a change.
     pub(super) fn tell(&mut self, index: usize, note: String) {
         self.outcomes[index].notes.push(note.into());
     }
 
-    /// The directory that a path lies in, held open.
+    /// Returns the open directory that contains a path.
     pub(super) fn parent(&mut self, path: &str) -> Result<Rc<Parent>, FileError> {
         let directory = place::split(path).0;
         if let Some(parent) = self.parents.get(directory) {
@@ -143,7 +142,7 @@ impl<'a> Batch<'a> {
         Ok(parent)
     }
 
-    /// Where backups of what is in a directory go.
+    /// Returns the destination for backups of files in a directory.
     pub(super) fn keeper(&mut self, parent: &Parent) -> Keeper<'_> {
         self.record(parent);
         let durable = self.is_durable();
@@ -155,14 +154,14 @@ impl<'a> Batch<'a> {
         self.around.cx.durability() == Durability::Flushed
     }
 
-    /// Something in the directory was changed.
+    /// Records that a directory has changed.
     pub(super) fn note(&self, parent: &Parent) {
         if self.is_durable() {
             self.around.touched.note(parent);
         }
     }
 
-    /// Records that temporary files are going to be made in a directory.
+    /// Records a directory in which temporary files will be created.
     pub(super) fn record(&mut self, parent: &Parent) {
         if self.recorded.len() >= MAX_RECORDED {
             self.commit_each();
@@ -173,7 +172,7 @@ impl<'a> Batch<'a> {
         self.recorded.entry(key).or_insert_with(|| record(state_dir, &parent.fd));
     }
 
-    /// Removes what dead runs left in a directory, once.
+    /// Removes stale temporary files from a directory, once.
     pub(super) fn clean(&self, parent: &Parent) {
         let key = (parent.stat.st_dev, parent.stat.st_ino);
         let mut cleaned = self.around.cleaned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -183,7 +182,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Lets a file take the place of `old` when everything pending is on disk.
+    /// Queues a file that replaces `old` when everything pending is on disk.
     pub(super) fn await_turn(
         &mut self,
         index: usize,
@@ -215,15 +214,15 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The same where each failure is that of its own change only.
+    /// Commits. Each failure belongs to its own change only.
     fn commit_each(&mut self) {
         let _ = self.commit();
     }
 
-    /// Flushes what is pending, then lets each take over.
+    /// Flushes everything pending, then renames each replacement.
     ///
     /// # Errors
-    /// If something could not be flushed, such as a backup: its original must not go.
+    /// If a flush failed, for example of a backup. The original must then stay.
     pub(super) fn commit(&mut self) -> Result<(), FileError> {
         self.held = 0;
         let barrier = std::mem::take(&mut self.barrier);
@@ -253,7 +252,7 @@ impl Pending {
     }
 }
 
-/// Takes setuid and setgid from what was replaced or removed, if it lives on under another name.
+/// Removes setuid and setgid from a replaced or removed file, in case it still exists under another name.
 pub(super) fn disarm(parent: &Parent, leaf: &[u8], old: &Looked) -> Result<(), FileError> {
     own::disarm(old)
         .map_err(|errno| FileError::io("take the setuid bits of what was replaced at", parent.join(leaf), errno))

@@ -1,4 +1,4 @@
-//! Keeping what is replaced or removed.
+//! Backups of replaced and removed files.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -27,27 +27,26 @@ use super::spec::Checksum;
 use super::stage::{Data, Temporary, rename_new, stage};
 use super::{leftover, mode};
 
-/// How many backups with a suffix a path can have.
+/// Maximum number of backups of a path with a suffix.
 const MOST: usize = 10_000;
-/// Maximum size of a content that is read for a backup, in bytes: another user may have made the file as large as the file
-/// system allows.
+/// Maximum size in bytes of a file that is read for a backup. Another user may have made the file as large as the
+/// file system allows.
 const MAX_BACKUP_BYTES: u64 = 1 << 30;
 
-/// Where backups go.
+/// Destination of backups.
 pub(super) struct Keeper<'a> {
-    /// The state directory, if there is one.
+    /// State directory, if there is one.
     pub(super) var_dir: Option<&'a Path>,
-    /// Files that must be on disk before the originals may go.
+    /// Files that must be on disk before the originals may be removed.
     pub(super) barrier: &'a mut Barrier,
-    /// Whether that matters.
+    /// True if backups must survive a crash.
     pub(super) durable: bool,
-    /// Ends a backup that takes long.
+    /// Interrupts a long backup.
     pub(super) interrupt: Interrupt<'a>,
 }
 
 impl Keeper<'_> {
-    /// Keeps what is at an entry, as `backup` asks. The original stays where it is, except for a
-    /// directory that gets a suffix.
+    /// Backs up an entry as `backup` declares. The original stays in place, except a directory that gets a suffix.
     pub(super) fn keep(
         &mut self,
         parent: &Rc<Parent>,
@@ -64,14 +63,14 @@ impl Keeper<'_> {
         }
     }
 
-    /// Gives the old file a second name, which stays when the first is given away.
+    /// Gives the old file a second name, which it keeps after its first name is reused.
     fn beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<(), FileError> {
         let path = parent.join(name);
         let failed = |errno| FileError::io("keep the backup", &path, errno);
         let temporary = Temporary::new(parent);
         match linkat(&parent.fd, leaf, &parent.fd, temporary.name(), AtFlags::empty()) {
             Ok(()) => {}
-            // File systems without hard links, and those that protect other people's files.
+            // File systems without hard links, and systems that protect files of other users.
             Err(Errno::PERM | Errno::NOTSUP | Errno::MLINK) => return self.copy_beside(parent, leaf, old, name),
             Err(errno) => return Err(failed(errno)),
         }
@@ -79,7 +78,7 @@ impl Keeper<'_> {
         if (linked.st_dev, linked.st_ino) != (old.stat.st_dev, old.stat.st_ino) {
             return Err(FileError::Swapped(parent.join(leaf)));
         }
-        // What was written to the old file shortly before may be in memory only.
+        // Recent writes to the old file may be in memory only.
         if self.durable
             && let Ok(fd) = open_seen(&parent.fd, leaf, &path, &old.stat, READ)
         {
@@ -106,7 +105,7 @@ impl Keeper<'_> {
         self.beside_as(staged.temporary, parent, leaf, old, name)
     }
 
-    /// Gives a backup the first of its names that is free, unless the same is kept there already.
+    /// Gives a backup the first free name, unless an equal backup exists.
     fn beside_as(
         &mut self,
         mut temporary: Temporary,
@@ -126,7 +125,7 @@ impl Keeper<'_> {
         Err(FileError::BackupExists(parent.join(name)))
     }
 
-    /// The new name has to be on the disk before the original goes.
+    /// The new name must be on disk before the original is removed.
     fn note_directory(&mut self, parent: &Parent) -> Result<(), FileError> {
         match parent.fd.try_clone() {
             Ok(fd) if self.durable && parent.readable => self.barrier.add(parent.stat.st_dev, fd, parent.path.clone()),
@@ -151,7 +150,7 @@ impl Keeper<'_> {
             let entry = match look_within(&opened, &name, &path)? {
                 Entry::Here(entry) => entry,
                 Entry::Missing => continue,
-                // It will not be removed either.
+                // A mounted directory will not be removed either.
                 Entry::Mounted => return Err(FileError::OtherFileSystem(path)),
             };
             match entry.kind {
@@ -163,10 +162,10 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Keeps a content under its checksum, and writes a line about where it came from.
+    /// Stores a content under its checksum, and adds a line about its origin.
     ///
-    /// A copy gets its name when it is on the disk. It is named after what was copied, and what has that name already counts only
-    /// if it holds the same.
+    /// A copy gets its name when it is on disk. The name is the checksum of the copied bytes. An existing file with
+    /// that name is reused only if its content is equal.
     fn store(&mut self, directory: &OwnedFd, leaf: &[u8], old: &Looked, path: &str) -> Result<(), FileError> {
         let var_dir = self.var_dir.ok_or_else(|| FileError::NoBackupDir(path.to_owned()))?;
         bounded(path, old)?;
@@ -206,7 +205,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Gives a copy its name, unless the same is kept there already.
+    /// Renames a copy to its final name, unless an equal copy exists.
     fn name(&mut self, temporary: &Path, kept: &Path, size: u64, checksum: &str) -> Result<(), FileError> {
         let failed = |error: std::io::Error| failed_at(kept, &error);
         if let Some(file) = self.intact(kept, size, checksum) {
@@ -221,14 +220,14 @@ impl Keeper<'_> {
         };
         std::fs::rename(temporary, kept).map_err(failed)?;
         self.note(File::open(directory).map_err(failed)?.into(), directory)?;
-        // Directories that are new have to be found again too.
+        // New directories must be on disk too.
         for above in directory.ancestors().skip(1).take(if is_new { 2 } else { 0 }) {
             self.note(File::open(above).map_err(failed)?.into(), above)?;
         }
         Ok(())
     }
 
-    /// Opens a copy of an earlier run if it holds what its name says.
+    /// Opens a copy of an earlier run if its content matches its name.
     fn intact(&self, kept: &Path, size: u64, checksum: &str) -> Option<File> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
         let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(kept).ok()?;
@@ -241,7 +240,7 @@ impl Keeper<'_> {
     fn index(&mut self, var_dir: &Path, line: &str) -> Result<(), FileError> {
         let path = var_dir.join("backup/index");
         let failed = |error: std::io::Error| failed_at(&path, &error);
-        // Nothing that waits for a reader.
+        // Do not block on a FIFO.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o600).custom_flags(flags);
@@ -266,7 +265,7 @@ impl Keeper<'_> {
 /// Copies a content and returns its checksum.
 ///
 /// # Errors
-/// `FBIG` if it has more bytes than `limit`: it may grow meanwhile.
+/// `FBIG` if it has more bytes than `limit`, because it may grow meanwhile.
 fn copy_at_most(
     limit: u64,
     from: &OwnedFd,
@@ -290,7 +289,7 @@ fn copy_at_most(
     Ok(hasher.finish())
 }
 
-/// Refuses a file that is too large to be read for a backup.
+/// Refuses a file that is too large for a backup.
 fn bounded(path: &str, old: &Looked) -> Result<(), FileError> {
     match old.size() {
         size if size > MAX_BACKUP_BYTES => {
@@ -300,7 +299,7 @@ fn bounded(path: &str, old: &Looked) -> Result<(), FileError> {
     }
 }
 
-/// Whether an entry is a backup that holds what the old file holds.
+/// Returns true if an entry is a backup with the content of the old file.
 fn is_kept(
     parent: &Parent,
     leaf: &[u8],
@@ -317,19 +316,19 @@ fn is_kept(
     if (kept.stat.st_dev, kept.stat.st_ino) == (old.stat.st_dev, old.stat.st_ino) {
         return Ok(true);
     }
-    // A second backup costs less than to read files of any size.
+    // A second backup is cheaper than reading files of any size.
     if old.size() > MAX_BACKUP_BYTES {
         return Ok(false);
     }
     let kept = open_seen(&parent.fd, name, &path, &kept.stat, READ);
     let found = open_seen(&parent.fd, leaf, &parent.join(leaf), &old.stat, READ);
-    // What cannot be compared is kept apart.
+    // A file that cannot be compared gets a separate backup.
     let (Ok(kept), Ok(found)) = (kept, found) else { return Ok(false) };
     content::same(kept.as_fd(), found.as_fd(), old.size(), interrupt)
         .map_err(|errno| FileError::io("compare", path, errno))
 }
 
-/// A directory that makes room goes as a whole under the first of its names that is free.
+/// Renames a directory as a whole to the first free backup name.
 fn move_aside(parent: &Parent, leaf: &[u8], name: &[u8]) -> Result<(), FileError> {
     for name in names(name) {
         match rename_new(&parent.fd, leaf, &parent.fd, &name) {
@@ -341,13 +340,13 @@ fn move_aside(parent: &Parent, leaf: &[u8], name: &[u8]) -> Result<(), FileError
     Err(FileError::BackupExists(parent.join(name)))
 }
 
-/// The name of a backup, and then the same with a number.
+/// Returns the name of a backup, followed by numbered variants.
 fn names(name: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     let numbered = (1..MOST).map(move |number| [name, format!(".{number}").as_bytes()].concat());
     std::iter::once(name.to_vec()).chain(numbered)
 }
 
-/// `time sha256 mode uid:gid size path`, the path last and with line ends escaped.
+/// Formats `time sha256 mode uid:gid size path`. The path comes last, with line breaks escaped.
 fn line(digits: &str, old: &Looked, path: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Digests of what a change reads and replaces: a plan holds them, and a step whose digest is another one is stale.
+//! Digests of the data that a change reads and replaces. A plan stores them. A step with another digest is stale.
 
 use std::borrow::Cow;
 
@@ -17,11 +17,13 @@ use super::place::{self, LIST, READ};
 use super::spec::{Checksum, Ensure, Spec};
 use super::{entry, fragments, predict, secret};
 
-/// Returns a digest of what the change of a path reads and replaces, beyond what its differences tell: the contents of its
-/// sources, and what is removed or overwritten. None if there is nothing of the kind. What cannot be read counts as that.
+/// Returns a digest of the data that a change reads and replaces, in addition to its differences: the content of its
+/// sources, and of removed or overwritten files.
+///
+/// Returns none if there is no such data. Unreadable data is part of the digest as unreadable.
 pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &Found) -> Option<Value> {
     let path = place::trim(name);
-    // What a plan does not know it is not based on: the step is unknown.
+    // Data that is unknown in a plan is not part of the digest, because the step is unknown.
     let effective = match fragments::put_together(cx, name, should) {
         Ok(Ok(effective)) => effective,
         Ok(Err(_)) | Err(_) => Cow::Borrowed(should),
@@ -54,7 +56,7 @@ pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &F
     }
     entries.dedup_by_key(|(below, _)| *below);
     for (below, depth) in entries {
-        // What is not described is not what was planned.
+        // An incomplete description must not match the plan.
         if cx.interrupt().is_raised() {
             add("is", Err(FileError::io("compare", path, Errno::CANCELED)));
             break;
@@ -86,34 +88,34 @@ pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &F
     Some(if is_private { Value::sensitive(digest) } else { digest })
 }
 
-/// How much of what a change replaces is described.
+/// Extent of the description of replaced data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// The path alone, a file by its content.
+    /// The path only, a file with its content.
     This,
-    /// The same, with everything below a directory.
+    /// The path, and everything below a directory.
     All,
-    /// The path alone, which is removed: a file by what changes with its content.
+    /// The path only, which is removed: a file by metadata that changes with its content.
     Removed,
 }
 
-/// Whose entries a walk describes.
+/// Side of a change whose entries a walk describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// What is copied: all of it, declared or not.
+    /// The source: all entries, declared or not.
     Source,
-    /// What is replaced: what is declared has a step of its own, which may come first.
+    /// The replaced data. Declared entries have their own steps, which may run earlier.
     Replaced,
 }
 
 struct Walk<'a> {
     cx: &'a Context<'a>,
-    /// Whether a content that was described may not be shown.
+    /// True if a described content must not be shown.
     is_secret: bool,
 }
 
 impl Walk<'_> {
-    /// Describes what is at a path.
+    /// Describes a path.
     fn at(&mut self, path: &str, depth: Depth) -> Result<String, FileError> {
         match look(path, depth != Depth::Removed)? {
             None => Ok("nothing".to_owned()),
@@ -124,7 +126,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Describes a source: its permission bits belong to it, as a copy takes them over.
+    /// Describes a source with its permission bits, because a copy takes them over.
     fn source(&mut self, source: &Source) -> Result<String, FileError> {
         let path = source.path();
         self.is_secret = self.is_secret || source.is_secret() || secret::is_declared(self.cx, path);
@@ -138,8 +140,8 @@ impl Walk<'_> {
         Ok(format!("{:o} {is}", Source::bits(&source.stat)))
     }
 
-    /// Describes what is below a directory. Of what is removed no content is read: another user can fill a directory with files
-    /// that take long to read.
+    /// Describes the entries of a directory. Does not read the content of removed files, because another user can
+    /// fill a directory with large files.
     fn below(&mut self, directory: &OwnedFd, path: &str, side: Side, depth: usize) -> Result<String, FileError> {
         let failed = |errno| FileError::io("list", path, errno);
         let directory = openat(directory, c".", LIST, Mode::empty()).map_err(failed)?;
@@ -166,7 +168,7 @@ impl Walk<'_> {
     }
 }
 
-/// Describes what was looked at, without what is below it.
+/// Describes an examined file, without the entries below it.
 fn shallow(found: &Looked, path: &str) -> Result<String, FileError> {
     let failed = |attempt| move |errno| FileError::io(attempt, path, errno);
     match found.kind {
@@ -183,12 +185,12 @@ fn other(kind: Kind, stat: &Stat) -> String {
     format!("{} {}", kind.word(), stat.st_rdev)
 }
 
-/// Describes a file: by its content, or by what changes with its content if it is large or cannot be read. So the work is bounded,
-/// whatever size another user gives the file.
+/// Describes a file by its content, or by metadata that changes with its content if it is large or unreadable. So
+/// the work is bounded for files of any size.
 fn content(fd: BorrowedFd<'_>, stat: &Stat, readable: bool) -> Result<String, Errno> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     if readable && size <= SHOWN {
-        // It may grow meanwhile.
+        // The file may grow meanwhile.
         let bytes = load(fd, SHOWN + 1)?;
         return Ok(format!("file {} {}", bytes.len(), checksum_of(Checksum::Sha256, &bytes)));
     }

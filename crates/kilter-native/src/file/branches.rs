@@ -1,4 +1,4 @@
-//! Bringing the entries below a directory to their state: exactly those that were found to differ.
+//! Applies the differences found below a directory, and no others.
 
 use std::rc::Rc;
 
@@ -17,8 +17,8 @@ use super::root::{Goal, Site, adjust, reach};
 use super::spec::{Checksum, Spec};
 use super::stage::Data;
 
-/// Brings the entries that differ to their state, one after the other; each failure is the
-/// change's failure and stops none of the others.
+/// Brings the differing entries in sync, in sequence. A failure counts for the whole change but does not stop the
+/// other entries.
 pub(super) fn bring(
     batch: &mut Batch<'_>,
     index: usize,
@@ -38,7 +38,7 @@ pub(super) fn bring(
     let mut branches = Branches { index, spec, root, source, last: None };
     let mut done = None;
     for difference in of_entries() {
-        // All that differs of an entry is mended at once.
+        // All differences of an entry are repaired at once.
         if done == difference.entry.as_ref() && !is_removal(difference) {
             continue;
         }
@@ -59,7 +59,7 @@ struct Branches<'a> {
     spec: &'a Spec<'a>,
     root: Parent,
     source: Option<Parent>,
-    /// The directory of the entry before, which is mostly that of the next one too.
+    /// Directory of the previous entry, which is usually that of the next entry too.
     last: Option<(Vec<u8>, Rc<Parent>)>,
 }
 
@@ -93,7 +93,7 @@ impl Branches<'_> {
     }
 }
 
-/// Removes an entry; of a directory, what was in it went before.
+/// Removes an entry. The entries of a directory have been removed before.
 fn purge(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let path = site.parent.join(site.leaf);
@@ -109,7 +109,7 @@ fn purge(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
     super::apply::disarm(site.parent, site.leaf, old)
 }
 
-/// Makes an entry what its counterpart in the source is.
+/// Makes an entry equal to its counterpart in the source.
 fn copy(
     batch: &mut Batch<'_>,
     site: Site<'_>,
@@ -127,7 +127,7 @@ fn copy(
         Kind::File => {
             let fd = open_seen(&directory.fd, site.leaf, &path, &wanted.stat, READ)?;
             let source = Source::of(fd, path)?;
-            // Only owner or mode differ where the content was not found to.
+            // If the content did not differ, only owner or mode do.
             let renew = there != Some(Kind::File) || difference.attribute == "content";
             let data = Data::Copy(&source, site.spec.checksum == Checksum::Mtime, batch.around.cx.interrupt());
             reach(batch, site, &Goal::File(renew.then_some(data)), Some(&source))

@@ -1,4 +1,4 @@
-//! Reading, comparing and naming contents.
+//! Reads, compares and hashes contents.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,12 +13,12 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::spec::Checksum;
 
-/// How much is read at once; a file of at most this size costs one system call.
+/// Size of a read in bytes. A file of at most this size costs a single system call.
 const CHUNK: usize = 64 * 1024;
 
-/// New contents longer than this are not shown, in bytes.
+/// Maximum size in bytes of new content that is shown.
 const INTRODUCED: usize = 16 << 10;
-/// The largest content that is shown as a diff.
+/// Maximum size in bytes of content that is shown as a diff.
 pub(super) const SHOWN: u64 = 1024 * 1024;
 /// Maximum size of a file that `get` computes a checksum of, in bytes.
 pub(super) const MAX_HASHED_BYTES: u64 = 256 << 20;
@@ -27,7 +27,7 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lends a buffer of the thread.
+/// Lends a thread-local buffer.
 fn with_buffer<R>(size: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < size {
@@ -37,7 +37,7 @@ fn with_buffer<R>(size: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
     })
 }
 
-/// Whether the rest of a file is exactly `wanted`, whose length is the file's size.
+/// Returns true if the rest of a file equals `wanted`, whose length is the file's size.
 pub(super) fn holds(fd: BorrowedFd<'_>, wanted: &[u8]) -> Result<bool, Errno> {
     if wanted.is_empty() {
         return Ok(true);
@@ -47,7 +47,7 @@ pub(super) fn holds(fd: BorrowedFd<'_>, wanted: &[u8]) -> Result<bool, Errno> {
         while !rest.is_empty() {
             let size = buffer.len().min(rest.len());
             let count = retry(|| read(fd, &mut buffer[..size]))?;
-            // A file that got shorter meanwhile differs.
+            // A file that has become shorter differs.
             if count == 0 || buffer[..count] != rest[..count] {
                 return Ok(false);
             }
@@ -57,7 +57,7 @@ pub(super) fn holds(fd: BorrowedFd<'_>, wanted: &[u8]) -> Result<bool, Errno> {
     })
 }
 
-/// Returns true if two files of equal size hold the same.
+/// Returns true if two files of equal size have the same content.
 ///
 /// # Errors
 /// `CANCELED` after an interrupt.
@@ -94,7 +94,7 @@ fn fill(fd: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<usize, Errno> 
     Ok(filled)
 }
 
-/// The whole content, up to `limit` bytes.
+/// Returns the content, up to `limit` bytes.
 pub(super) fn load(fd: BorrowedFd<'_>, limit: u64) -> Result<Vec<u8>, Errno> {
     let mut content = Vec::new();
     each_chunk(fd, &mut |chunk| {
@@ -105,12 +105,12 @@ pub(super) fn load(fd: BorrowedFd<'_>, limit: u64) -> Result<Vec<u8>, Errno> {
     Ok(content)
 }
 
-/// Fails with `CANCELED` after an interrupt: of the user, or of the timeout of the call.
+/// Fails with `CANCELED` after an interrupt by the user, or by the timeout of the call.
 pub(super) fn go_on(interrupt: Interrupt<'_>) -> Result<(), Errno> {
     if interrupt.is_raised() { Err(Errno::CANCELED) } else { Ok(()) }
 }
 
-/// Reads a file from its start; `take` says whether to go on.
+/// Reads a file from its start, until `take` returns false.
 pub(super) fn each_chunk(fd: BorrowedFd<'_>, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
     with_buffer(CHUNK, |buffer| {
         let mut at = 0;
@@ -124,7 +124,7 @@ pub(super) fn each_chunk(fd: BorrowedFd<'_>, take: &mut dyn FnMut(&[u8]) -> bool
     })
 }
 
-/// Writes all of it.
+/// Writes all bytes.
 pub(super) fn write(fd: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let count = retry(|| rustix::io::write(&fd, bytes))?;
@@ -143,14 +143,14 @@ pub(super) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, 
     }
 }
 
-/// A checksum in the making.
+/// An incremental checksum.
 pub(super) enum Hasher {
     Sha256(Sha256),
     Sha512(Sha512),
 }
 
 impl Hasher {
-    /// The one that reports of a comparison tell.
+    /// Returns the hasher whose checksum reports of a comparison show.
     pub(super) fn of(checksum: Checksum) -> Hasher {
         match checksum {
             Checksum::Sha512 => Hasher::Sha512(Sha512::new()),
@@ -178,14 +178,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
 }
 
-/// `{sha256}…` of bytes.
+/// Returns `{sha256}…` of bytes.
 pub(super) fn checksum_of(checksum: Checksum, bytes: &[u8]) -> EcoString {
     let mut hasher = Hasher::of(checksum);
     hasher.update(bytes);
     hasher.finish()
 }
 
-/// `{sha256}…` of a file.
+/// Returns `{sha256}…` of a file.
 ///
 /// # Errors
 /// `CANCELED` after an interrupt.
@@ -204,23 +204,23 @@ pub(super) fn checksum_of_file(
     state.map(|()| hasher.finish())
 }
 
-/// What stands for a content that was not read because its size differs: `{size}4096`.
+/// Returns a placeholder for content that was not read because its size differs: `{size}4096`.
 pub(super) fn size_text(size: u64) -> EcoString {
     eco_format!("{{size}}{size}")
 }
 
-/// A checksum as far as a reader needs it: the first twelve digits.
+/// Returns the first twelve digits of a checksum, for people.
 pub(super) fn brief(checksum: &str) -> &str {
     let digits = checksum.find('}').map_or(0, |at| at + 1);
     checksum.get(..digits + 12).unwrap_or(checksum)
 }
 
-/// Why a content is not shown.
+/// The reason why content is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unshown {
-    /// It is no text.
+    /// The content is not text.
     Binary,
-    /// It has more bytes than this.
+    /// The content has more bytes than this.
     Large(u64),
 }
 
@@ -234,12 +234,12 @@ impl fmt::Display for Unshown {
     }
 }
 
-/// Why a content is not shown as a diff; none if it is.
+/// Returns the reason why content is not shown as a diff; none if it is shown.
 pub(super) fn unshown(bytes: &[u8]) -> Option<Unshown> {
     unshown_above(SHOWN, bytes)
 }
 
-/// Why a new content is not shown; none if it is, or if there is nothing to be shown.
+/// Returns the reason why new content is not shown; none if it is shown or empty.
 pub(super) fn unintroduced(bytes: &[u8]) -> Option<Unshown> {
     unshown_above(INTRODUCED as u64, bytes)
 }
@@ -251,7 +251,7 @@ fn unshown_above(limit: u64, bytes: &[u8]) -> Option<Unshown> {
     (bytes.contains(&0) || std::str::from_utf8(bytes).is_err()).then_some(Unshown::Binary)
 }
 
-/// How one text becomes another, as a unified diff; None if either is not for showing.
+/// Returns the change of a text as a unified diff; none if either content is not shown.
 pub(super) fn diff(path: &str, is: &[u8], should: &[u8]) -> Option<EcoString> {
     if unshown(is).or(unshown(should)).is_some() {
         return None;
@@ -265,15 +265,14 @@ pub(super) fn diff(path: &str, is: &[u8], should: &[u8]) -> Option<EcoString> {
     Some(eco_format!("--- {path} (is)\n+++ {path} (should)\n{hunks}"))
 }
 
-/// A text that is new, as a unified diff; None if it is not for showing, or longer than anybody
-/// reads.
+/// Returns a new text as a unified diff; none if it is not shown or too long.
 pub(super) fn introduction(path: &str, content: &[u8]) -> Option<EcoString> {
     if content.is_empty() || unintroduced(content).is_some() {
         return None;
     }
     let content = std::str::from_utf8(content).ok()?;
     let count = content.lines().count();
-    // Of very many files that are made all is kept for a while: no more than it takes.
+    // With many new files all diffs are in memory for some time, so allocate the exact size.
     let mut text = EcoString::with_capacity(2 * path.len() + content.len() + count + 80);
     let _ = write!(text, "--- {path} (is)\n+++ {path} (should)\n@@ -0,0 +1,{count} @@\n");
     for line in content.lines() {

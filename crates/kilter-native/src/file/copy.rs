@@ -1,4 +1,4 @@
-//! The source of a copy, and how it compares.
+//! Sources of copies, and their comparison.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Difference, Value};
@@ -16,45 +16,45 @@ use super::{secret, time};
 
 /// An open source.
 pub(super) struct Source {
-    /// Readable.
+    /// Readable descriptor.
     pub(super) fd: OwnedFd,
-    /// What it is.
+    /// Metadata.
     pub(super) stat: Stat,
     path: String,
-    /// Whether a plan has predicted its content, which is written later.
+    /// True if a plan has predicted the content, which is written later.
     is_new: bool,
-    /// Whether its content may not be shown.
+    /// True if the content must not be shown.
     is_secret: bool,
 }
 
 impl Source {
-    /// An open file or directory.
+    /// Creates the source of an open file or directory.
     pub(super) fn of(fd: OwnedFd, path: String) -> Result<Source, FileError> {
         let stat = fstat(&fd).map_err(|errno| FileError::io("inspect the source", &path, errno))?;
         Ok(Source { fd, stat, path, is_new: false, is_secret: false })
     }
 
-    /// The same source with a content that may not be shown.
+    /// Marks the content as not to be shown.
     pub(super) fn secret(self) -> Source {
         Source { is_secret: true, ..self }
     }
 
-    /// The same source, to be written before it is copied.
+    /// Marks the source as written before the copy.
     pub(super) fn into_new(self) -> Source {
         Source { is_new: true, ..self }
     }
 
-    /// Returns true if its content may not be shown.
+    /// Returns true if its content must not be shown.
     pub(super) fn is_secret(&self) -> bool {
         self.is_secret
     }
 
-    /// Returns true if its time of modification is not known yet.
+    /// Returns true if its modification time is not known yet.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Opens a file that is to be copied.
+    /// Opens a file to copy.
     pub(super) fn open_file(path: &str) -> Result<Source, FileError> {
         let source = Source::of(place::open_source(path, READ)?, path.to_owned())?;
         match Kind::of(&source.stat) {
@@ -69,7 +69,7 @@ impl Source {
         }
     }
 
-    /// Opens a directory that is to be copied to `copy`, which may lie in it by way of links only.
+    /// Opens a directory to copy to `copy`. Reports an error if links lead from the source to the copy.
     pub(super) fn open_tree(path: &str, copy: &str) -> Result<Source, FileError> {
         match place::open_source(path, LIST) {
             Ok(_) if holds(path, copy) => {
@@ -85,18 +85,18 @@ impl Source {
         }
     }
 
-    /// The permission bits that a copy takes over.
+    /// Returns the permission bits that a copy takes over.
     pub(super) fn bits(stat: &Stat) -> u32 {
         stat.st_mode & 0o777
     }
 
-    /// The size of a file when it was opened.
+    /// Returns the size of a file when it was opened.
     pub(super) fn size(&self) -> u64 {
         u64::try_from(self.stat.st_size).unwrap_or(0)
     }
 
-    /// Returns how the content of a copy differs, if it does. Contents of different sizes are not read, unless they are short
-    /// enough to be shown.
+    /// Returns the difference between the contents of source and copy. Does not read contents of different sizes,
+    /// unless they are short enough to be shown.
     pub(super) fn compare(
         &self,
         cx: &Context<'_>,
@@ -159,14 +159,14 @@ impl Source {
         Ok(Some(Difference { diff, ..Difference::new("content", old.into(), new.into()) }))
     }
 
-    /// The path, for messages.
+    /// Returns the path, for messages.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 }
 
-/// Whether a directory is the one of that path or above it, once links are followed. Without an answer
-/// it is not: what cannot be reached is told by whoever opens it.
+/// Returns true if a directory contains a path, or is that path, after links are resolved. Returns false if a path
+/// cannot be resolved, because opening it reports the error.
 fn holds(directory: &str, path: &str) -> bool {
     let (parent, leaf) = place::split(path);
     let real = |path: &str| std::fs::canonicalize(path).ok();

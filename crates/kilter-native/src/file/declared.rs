@@ -1,4 +1,4 @@
-//! What can be wrong with a declared file, and the canonical form of one that is right.
+//! Validation and canonical form of a declared file.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Value};
@@ -9,7 +9,7 @@ use super::{accept, mode, place};
 use crate::accounts::{number, number_of, number_problem};
 use crate::words::{sealed_like, texts};
 
-/// What the schema cannot say.
+/// Returns the problems that the schema cannot detect.
 pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let given = |attribute: &str| should.get(attribute).is_some() || deferred.contains(&attribute);
@@ -65,7 +65,7 @@ fn not_normal(attribute: &str, path: &str) -> Problem {
     }
 }
 
-/// What is wrong with a source and a copy of which one lies within the other.
+/// Returns the problem of a source within its copy, or of a copy within its source.
 fn entangled(path: &str, should: &Attributes) -> Option<Problem> {
     let source = place::trim(should.text("source")?);
     let recurse = should.truth("recurse") == Some(true);
@@ -241,7 +241,7 @@ fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mu
     }
 }
 
-/// Brings declared values into the form that `get` returns, and adds what follows from them.
+/// Converts declared values to the form that `get` returns, and adds implied attributes.
 pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), Problem> {
     for attribute in ["path", "source"] {
         if let Some(given) = should.get(attribute)
@@ -283,7 +283,7 @@ pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What is wanted follows from the other attributes where it is not said.
+/// Derives `ensure` from the other attributes if it is not declared.
 fn ensure(should: &mut Attributes) {
     if should.text("ensure").is_some_and(|ensure| ensure != "present") {
         return;
@@ -303,7 +303,7 @@ fn ensure(should: &mut Attributes) {
     }
 }
 
-/// What is declared of the directories above that the file cannot be with.
+/// Returns contradictions between a file and the declarations of the directories above it.
 pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
     let is_there = should.text("ensure").is_some_and(|ensure| ensure != "absent")
         || ["content", "source", "target"].iter().any(|attribute| should.get(attribute).is_some());
@@ -328,14 +328,14 @@ pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared
     Vec::new()
 }
 
-/// The resources that come before a file, if they are declared.
+/// Requests edges to the resources that come before a file.
 pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
     let path = place::trim(name);
     wish(Wish { by: Match::Ancestor, ..Wish::require("file", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
         if let Some(account) = should.get(attribute) {
-            // One with a number answers to that as well, however it is written here. A number can be given to a file
-            // without the account.
+            // An account with this number matches too, however it is written here. A file can get a number without
+            // an account.
             match number(account) {
                 Some(number) => wish(Wish { by: Match::Number, ..Wish::require(type_name, &number.to_string()) }),
                 None => wish(Wish::require(type_name, account.as_str().unwrap_or_default())),

@@ -1,8 +1,8 @@
-//! What it takes for changes to survive a crash of the machine.
+//! Durability: changes survive a crash of the machine.
 //!
-//! A file that replaces another is flushed before it takes its place, so that a crash leaves the old
-//! content or the new one and never an empty file. What is new needs that only before the run
-//! reports success. One `syncfs` does it for many files; `fsync` one by one is fifty times as slow.
+//! A replacement is flushed before its rename, so that a crash leaves the old content or the new content, but never
+//! an empty file. A new file is flushed only before the run reports success. A single `syncfs` covers many files. An
+//! `fsync` per file is fifty times slower.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -14,30 +14,30 @@ use rustix::io::Errno;
 use super::error::FileError;
 use super::place::Parent;
 
-/// Up to this many files are flushed one by one, side by side.
+/// Maximum number of files to flush individually, in parallel.
 const FEW: usize = 8;
 
-/// From this many changes on a flush is begun before all changes are made.
+/// Minimum number of changes for a flush that starts before all changes are made.
 const MANY: usize = 512;
 
-/// The file systems that were changed since the last flush.
+/// File systems that were changed since the last flush.
 #[derive(Debug, Default)]
 pub(super) struct Touched(Mutex<Filesystems>);
 
 #[derive(Debug, Default)]
 struct Filesystems {
-    /// One descriptor for each device.
+    /// A descriptor for each device.
     known: Vec<(u64, OwnedFd)>,
-    /// A change was made where nothing could be opened for flushing.
+    /// True if a changed directory could not be opened for a flush.
     other: bool,
-    /// A flush that goes on while further changes are made.
+    /// A flush that runs while further changes are made.
     ahead: Option<JoinHandle<Result<(), Errno>>>,
-    /// What went wrong with one that has ended; the last flush tells it.
+    /// Error of an earlier flush, which the last flush reports.
     failed: Option<Errno>,
 }
 
 impl Touched {
-    /// Something in the directory was changed.
+    /// Records that a directory has changed.
     pub(super) fn note(&self, parent: &Parent) {
         let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if touched.known.iter().any(|(device, _)| *device == parent.stat.st_dev) {
@@ -49,8 +49,8 @@ impl Touched {
         }
     }
 
-    /// Begins to flush what so many changes have left, if that pays and no other flush goes on: the last one
-    /// has less to wait for then.
+    /// Starts a flush in the background if there are enough changes and no other flush runs. It reduces the wait in
+    /// the last flush.
     pub(super) fn flush_ahead(&self, changes: usize) {
         let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ended) = touched.ahead.take_if(|ahead| ahead.is_finished()) {
@@ -60,12 +60,12 @@ impl Touched {
             return;
         }
         let known = touched.known.iter().map(|(_, fd)| fd.try_clone()).collect::<Result<Vec<_>, _>>();
-        // Without descriptors to spare the last flush does all of it.
+        // Without spare descriptors the last flush writes everything.
         let flush = |known: Vec<OwnedFd>| Builder::new().spawn(move || known.iter().try_for_each(syncfs)).ok();
         touched.ahead = known.ok().and_then(flush);
     }
 
-    /// Flushes what was noted.
+    /// Flushes all recorded file systems.
     pub(super) fn flush(&self) -> Result<(), Errno> {
         let touched = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let ahead = touched.failed.map_or(Ok(()), Err).and(touched.ahead.map_or(Ok(()), joined));
@@ -80,7 +80,7 @@ fn joined(flush: JoinHandle<Result<(), Errno>>) -> Result<(), Errno> {
     flush.join().expect("syncfs does not panic")
 }
 
-/// Files that must be on disk before others may be replaced by them.
+/// Files that must be on disk before they may replace others.
 #[derive(Debug, Default)]
 pub(super) struct Barrier {
     files: Vec<(OwnedFd, String)>,
@@ -89,7 +89,7 @@ pub(super) struct Barrier {
 }
 
 impl Barrier {
-    /// Adds a file that was written.
+    /// Adds a written file.
     pub(super) fn add(&mut self, device: u64, fd: OwnedFd, path: String) -> Result<(), FileError> {
         if !self.filesystems.iter().any(|(known, _)| *known == device) {
             let clone = fd.try_clone().map_err(|error| {
@@ -105,7 +105,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Returns when all of them are on disk.
+    /// Waits until all files are on disk.
     pub(super) fn wait(self) -> Result<(), FileError> {
         if self.count > FEW {
             let flush =
@@ -121,7 +121,7 @@ impl Barrier {
                 let threads: Vec<_> = several.iter().map(begin).collect();
                 let results = threads.into_iter().map(|thread| match thread {
                     Ok(thread) => thread.join().expect("fsync does not panic"),
-                    // Without a thread this one waits.
+                    // If no thread can be started, this thread flushes.
                     Err(file) => flush(file),
                 });
                 results.collect::<Result<(), _>>()

@@ -1,11 +1,11 @@
 //! Names of entries below a directory, as bytes and as text.
 
-/// The path of an entry relative to the managed directory.
+/// Returns the path of an entry relative to the managed directory.
 pub(super) fn join(below: &[u8], name: &[u8]) -> Vec<u8> {
     if below.is_empty() { name.to_vec() } else { [below, b"/", name].concat() }
 }
 
-/// The directory and the last component of a relative path.
+/// Returns the directory and the last component of a relative path.
 pub(super) fn split(below: &[u8]) -> (&[u8], &[u8]) {
     match below.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&below[..at], &below[at + 1..]),
@@ -13,7 +13,7 @@ pub(super) fn split(below: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The path as text: bytes that are not UTF-8 as `\xNN`, a backslash as `\\`.
+/// Returns the path as text: invalid UTF-8 bytes become `\xNN`, a backslash becomes `\\`.
 pub(super) fn text(below: &[u8]) -> String {
     let mut text = String::with_capacity(below.len());
     for chunk in below.utf8_chunks() {
@@ -25,7 +25,7 @@ pub(super) fn text(below: &[u8]) -> String {
     text
 }
 
-/// The path that [`text`] made a text of.
+/// Returns the path from its text, the inverse of [`text`].
 pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

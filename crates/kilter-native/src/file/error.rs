@@ -1,46 +1,46 @@
-//! Why a path could not be read or changed.
+//! Errors of reading or changing a path.
 
 use rustix::io::Errno;
 
 use super::kind::Kind;
 
-/// Why a path could not be read or changed.
+/// The reason why a path could not be read or changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum FileError {
     /// A system call failed.
     #[error("cannot {action} {path}: {}", explain(*errno))]
     Io {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: String,
-        /// Why it failed.
+        /// Error of the system.
         errno: Errno,
     },
-    /// A symbolic link above the path could have been planted by somebody else.
+    /// Another user may have planted a symbolic link above the path.
     #[error("will not follow the symbolic link {link}, a parent of {path}: {why}")]
     UntrustedLink {
         /// The link.
         link: String,
-        /// The path on whose way it lies.
+        /// The path that leads through it.
         path: String,
-        /// What makes it suspicious.
+        /// The reason for the suspicion.
         why: &'static str,
     },
-    /// What is there is not given up without `force`.
+    /// The existing file may be replaced or removed only with `force`.
     #[error("{path} is a {is}: `force: true` allows to {what} it")]
     NeedsForce {
         /// The path.
         path: String,
-        /// What is there.
+        /// Its kind.
         is: Kind,
-        /// What would happen to it.
+        /// The refused action.
         what: &'static str,
     },
-    /// There is nothing, and nothing is to be created.
+    /// The file does not exist and must not be created.
     #[error("there is no {0}, and `create` is false")]
     NotCreated(String),
-    /// No such account.
+    /// An account does not exist.
     #[error("the {kind} `{name}` does not exist")]
     NoAccount {
         /// `user` or `group`.
@@ -48,29 +48,29 @@ pub(super) enum FileError {
         /// Its name.
         name: String,
     },
-    /// An entry of `acl` that is none.
+    /// An invalid entry of `acl`.
     #[error("`{0}` is not an entry of an access list")]
     AclEntry(String),
-    /// The file has further names, which a change of owner or mode would reach.
+    /// The file has further names, which a change of owner or mode would affect.
     #[error("{path} has {links} hard links: {why}")]
     Shared {
         /// The path.
         path: String,
-        /// How many names the file has.
+        /// Number of names of the file.
         links: String,
-        /// Why that is a danger.
+        /// The reason for the danger.
         why: &'static str,
     },
-    /// The path was created while kilter was about to.
+    /// Another process created the path before kilter did.
     #[error("{0} appeared while it was being created")]
     Appeared(String),
-    /// The path was replaced while kilter worked on it.
+    /// Another process replaced the path during the change.
     #[error("{0} was replaced by something else meanwhile")]
     Swapped(String),
-    /// Nothing is kept in this run.
+    /// The run has no state directory for backups.
     #[error("backup: there is no directory to keep {0} in; give a suffix, such as `.orig`, or `false`")]
     NoBackupDir(String),
-    /// The content is too large to be kept.
+    /// The content is too large for a backup.
     #[error(
         "backup: {path} has {size} bytes, and the state directory keeps contents of at most {limit}; give a suffix, such as `.orig`, or `false`"
     )]
@@ -79,23 +79,23 @@ pub(super) enum FileError {
         path: String,
         /// Its size in bytes.
         size: u64,
-        /// The largest size in bytes.
+        /// Maximum size in bytes.
         limit: u64,
     },
-    /// The backup's place is taken.
+    /// The name of the backup is in use.
     #[error("the backup {0} exists already")]
     BackupExists(String),
-    /// The source is not of a kind that can be copied here.
+    /// A source of a kind that cannot be copied here.
     #[error("the source {path} is a {is}: {hint}")]
     Source {
         /// The source.
         path: String,
-        /// What it is.
+        /// Its kind.
         is: Kind,
-        /// How to mend it.
+        /// Hint for the repair.
         hint: &'static str,
     },
-    /// A copy would hold itself.
+    /// A copy would contain itself.
     #[error("{path} lies within its source {source_path}, by way of a link: the copy would hold itself")]
     Entangled {
         /// The copy.
@@ -103,35 +103,35 @@ pub(super) enum FileError {
         /// The source.
         source_path: String,
     },
-    /// `validate_cmd` did not accept the new content.
+    /// `validate_cmd` refused the new content.
     #[error("validate_cmd refused the new content of {path}: {why}")]
     Refused {
         /// The path.
         path: String,
-        /// What the command said.
+        /// Message of the command.
         why: String,
     },
     /// Directories are nested too deeply.
     #[error("{0}: directories are nested more than {MAX_DEPTH} deep")]
     TooDeep(String),
-    /// A tree is not changed beyond its own file system, nor where something is mounted.
+    /// A tree extends to another file system or a mount point, which is not changed.
     #[error("{0} is mounted there or lies on another file system; it is not removed")]
     OtherFileSystem(String),
-    /// The path is not absolute and normal.
+    /// The path is not absolute or not normal.
     #[error("`{0}` is not an absolute path without `.`, `..` and `//`")]
     NotNormal(String),
 }
 
-/// How deep trees are followed: each level holds a descriptor.
+/// Maximum depth of trees. Each level holds a descriptor.
 pub(super) const MAX_DEPTH: usize = 100;
 
 impl FileError {
-    /// A failed system call.
+    /// Creates the error of a failed system call.
     pub(super) fn io(action: &'static str, path: impl Into<String>, errno: Errno) -> FileError {
         FileError::Io { action, path: path.into(), errno }
     }
 
-    /// Whether the path, or a directory above it, is not there.
+    /// Returns true if the path, or a directory above it, does not exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, FileError::Io { errno: Errno::NOENT | Errno::NOTDIR, .. })
     }

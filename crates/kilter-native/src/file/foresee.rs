@@ -1,5 +1,5 @@
-//! What is certain to fail, told before anything is done: with the words in which the change itself
-//! would say it, and only where no other resource can mend it first.
+//! Predicts certain failures before a change, with the messages of the change itself. Predicts a failure only if no
+//! earlier resource can remove its cause.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use super::root::needs_force;
 use super::spec::{Ensure, Spec};
 use crate::accounts::Ids;
 
-/// Why the change is certain to fail, if it is.
+/// Returns the reason why a change is certain to fail, if it is.
 pub(super) fn failure(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> Option<FileError> {
     let spec = Spec::of(change.should?);
     let path = place::trim(change.name);
@@ -25,7 +25,7 @@ pub(super) fn failure(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
     (!cx.outlook().is_open_before(change.name)).then_some(error)
 }
 
-/// The checks in the order in which a change makes them.
+/// Runs the checks in the same order as a change.
 fn foreseen(
     cx: &Context<'_>,
     accounts: &Ids,
@@ -46,7 +46,7 @@ fn foreseen(
     listed(cx, accounts, spec)
 }
 
-/// Users and groups that `acl` names.
+/// Checks the users and groups in `acl`.
 fn listed(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileError> {
     let is_declared = |kind, name: &str| cx.outlook().declared(kind, name).is_some();
     match AclPolicy::for_new(spec, accounts) {
@@ -83,7 +83,7 @@ fn source(cx: &Context<'_>, name: &str, copy: &str, spec: &Spec<'_>) -> Result<(
     }
 }
 
-/// What stands in the way is replaced only with `force`, at the path as below it.
+/// Checks that existing files may be replaced without `force`, at the path and below it.
 fn force(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Result<(), FileError> {
     let Ensure::Is(kind) = spec.ensure else { return Ok(()) };
     if spec.force || is_open_above(cx, path) {
@@ -106,14 +106,14 @@ fn force(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> 
     }
 }
 
-/// A directory is removed without `force` only when it is empty.
+/// Checks that a directory may be removed without `force`, which requires that it is empty.
 fn removal(cx: &Context<'_>, path: &str, spec: &Spec<'_>) -> Result<(), FileError> {
     if spec.force || is_open_above(cx, path) {
         return Ok(());
     }
     let Ok(Some(Looked { kind: Kind::Directory, .. })) = look(path, false) else { return Ok(()) };
     let names = place::open(path, LIST).and_then(|directory| list(&directory, path)).unwrap_or_default();
-    // What is declared in it may be gone by then.
+    // Declared entries may be removed first.
     let stays = |name: &Vec<u8>| declared(cx, &format!("{path}/{}", String::from_utf8_lossy(name))).is_none();
     match names.iter().any(stays) {
         true => Err(FileError::NeedsForce { path: path.to_owned(), is: Kind::Directory, what: "remove what is in" }),
@@ -140,27 +140,27 @@ fn owners(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileE
     Ok(())
 }
 
-/// Whether other resources may make what is missing at a path, or above it, before it is needed.
+/// Returns true if other resources may create the missing parts of a path before it is needed.
 pub(super) fn may_come(cx: &Context<'_>, path: &str) -> bool {
     let Some(real) = resolved(Path::new(path)) else { return true };
     is_made(cx, path) || is_made(cx, &real.to_string_lossy())
 }
 
-/// Whether everything that is missing of a path is declared, or something above it can bring anything.
+/// Returns true if all missing parts of a path are declared, or a directory above can bring any file.
 fn is_made(cx: &Context<'_>, path: &str) -> bool {
     let is_missing = |path: &&str| std::fs::symlink_metadata(path).is_err();
     is_open_above(cx, path) || above(path).chain([path]).filter(is_missing).all(|path| declared(cx, path).is_some())
 }
 
-/// The path with the links in it followed as far as there is something; none where they lead nowhere.
+/// Returns the path with its links resolved as far as it exists; none for a dangling link.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let there = path.ancestors().find(|above| std::fs::symlink_metadata(above).is_ok())?;
     let rest = path.strip_prefix(there).ok()?;
     Some(std::fs::canonicalize(there).ok()?.join(rest))
 }
 
-/// Whether something above a path is declared that decides what is below it: a link, a copied tree,
-/// what is to go.
+/// Returns true if a declared directory above a path determines its content: a link, a copied tree, or a directory
+/// to remove.
 fn is_open_above(cx: &Context<'_>, path: &str) -> bool {
     let is_plain = |should: &Attributes| {
         matches!(should.text("ensure"), Some("directory"))
@@ -174,7 +174,7 @@ fn declared<'a>(cx: &Context<'a>, path: &str) -> Option<&'a Attributes> {
     of(path).or_else(|| of(&format!("{path}/")))
 }
 
-/// The directories above a path, without the root.
+/// Returns the directories above a path, without the root.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at]).filter(|path| !path.is_empty())
 }

@@ -1,4 +1,4 @@
-//! A content that is put together from files: it becomes the declared content, and is treated like one.
+//! Content that is assembled from files. It is treated like declared content.
 
 use std::borrow::Cow;
 
@@ -17,16 +17,16 @@ use super::predict::{self, Known};
 use super::{content_insync, look, mode, secret};
 use crate::words::texts;
 
-/// The largest content that is put together: it is held in memory.
+/// Maximum size in bytes of assembled content, which is held in memory.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// The mode of a file that is new, where none is declared.
+/// Default mode of a new file.
 const NEW: u32 = 0o644;
 
-/// What is declared, with the content that the fragments make.
+/// Returns the declaration with the assembled content.
 ///
 /// # Errors
-/// When one cannot be read.
+/// If a fragment cannot be read.
 pub(super) fn put_together<'a>(
     cx: &Context<'_>,
     name: &str,
@@ -44,22 +44,23 @@ pub(super) fn put_together<'a>(
     let mut effective = should.clone();
     let content = Value::from_bytes(&whole.bytes);
     effective.set("content", if whole.is_secret { Value::sensitive(content) } else { content });
-    // Nobody may read together what not everybody may read in parts.
+    // The complete file must not be readable for more users than each of its fragments.
     if should.get("mode").is_none() && whole.bits != NEW {
         effective.set("mode", mode::text(whole.bits));
     }
     Ok(Ok(Cow::Owned(effective)))
 }
 
-/// What is put together, and who may read all of it.
+/// Assembled content, with the mode that protects it.
 struct Whole {
     bytes: Vec<u8>,
     bits: u32,
-    /// Whether a part of it is a secret.
+    /// True if a fragment is a secret.
     is_secret: bool,
 }
 
-/// Adds a file, or those of a directory in the order of their names, as they will be when the resource `name` has its turn.
+/// Adds a file, or the files of a directory sorted by name, in the state in which the resource `name` will find
+/// them.
 fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Known<()>, FileError> {
     if !cx.only_looks() {
         return add_now(cx, path, whole).map(Ok);
@@ -117,7 +118,7 @@ fn append(
     whole.is_secret = whole.is_secret || secret::is_declared(cx, path);
     let failed = |errno| FileError::io("read", path, errno);
     let left = LARGEST - whole.bytes.len() as u64;
-    // What is too large is not read first.
+    // Check the size before reading.
     if u64::try_from(stat.st_size).is_ok_and(|size| size > left) {
         return Err(failed(Errno::FBIG));
     }
@@ -129,12 +130,13 @@ fn append(
     Ok(())
 }
 
-/// Whether fragments that are missing may be there by the turn of the resource.
+/// Returns true if an earlier resource may create missing fragments.
 pub(super) fn may_come(cx: &Context<'_>, name: &str, should: &Attributes) -> bool {
     texts(should.get("fragments")).iter().any(|path| is_later(cx, name, place::trim(path)))
 }
 
-/// What was found is held against what the fragments make: nobody else knows that.
+/// Adds the difference between the present content and the assembled content. The generic comparison does not know
+/// the assembled content.
 pub(super) fn compare(state: &mut State, effective: &Attributes) {
     if let Insync::Differs(message) = content_insync(state, effective)
         && state.exists

@@ -20,13 +20,14 @@ pub(super) struct NotKept {
     pub(super) capabilities: bool,
 }
 
-/// Copies extended attributes of the old file to the new one that will have the mode `bits`. `Err` names the attribute that
+/// Copies extended attributes of the old file to the new file with the mode `bits`. `Err` names the attribute that
 /// could not be kept.
 ///
-/// - The access control list is copied if `policy` allows it, and limited to the mode at once: otherwise the new file would
-///   have the permissions of the old one, and its content may be for fewer eyes.
-/// - Capabilities are not copied: root gave them to the old content. The system removes them at each write(2) as well.
-/// - `user.*` is copied unless the owner changes: the old owner wrote it.
+/// - The access control list is copied if `policy` allows it, and limited to the mode at once. Otherwise the new
+///   file would have the permissions of the old one, which may be wider.
+/// - Capabilities are not copied, because root gave them to the old content. The system removes them at each
+///   write(2) as well.
+/// - `user.*` is copied unless the owner changes, because the old owner wrote it.
 /// - Labels (`security.*`) are copied if the system allows it; otherwise they are returned.
 /// - `trusted.*` belongs to the layers of the file system and is not copied.
 pub(super) fn keep(old: &OwnedFd, new: &OwnedFd, bits: u32, policy: &AclPolicy) -> Result<NotKept, (String, Errno)> {
@@ -40,7 +41,7 @@ pub(super) fn keep(old: &OwnedFd, new: &OwnedFd, bits: u32, policy: &AclPolicy) 
     let keeps_list =
         names.contains(&ACL) && keeps_list(old, new, bits, policy).map_err(|errno| (ACL.to_owned(), errno))?;
     if !keeps_list {
-        // The directory may have given the new file a list that the old one did not have.
+        // The new file may have inherited a list from its directory.
         match fremovexattr(new, ACL) {
             Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => {}
             Err(errno) => return Err((ACL.to_owned(), errno)),
@@ -91,7 +92,7 @@ fn copy(old: &OwnedFd, new: &OwnedFd, name: &str, bits: u32) -> Result<(), Errno
     fsetxattr(new, name, &value, XattrFlags::empty())
 }
 
-/// Calls with larger buffers until the answer fits.
+/// Calls with larger buffers until the result fits.
 pub(super) fn read(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut buffer = vec![0; 1024];
     loop {
@@ -114,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Two files in a directory on the disk: the old one with an access list, the new one closed.
+    /// Creates two files in a directory on disk: the old one with an access list, the new one with mode 0600.
     fn files(home: &tempfile::TempDir, entries: &[(u16, u16, u32)]) -> (OwnedFd, OwnedFd) {
         let create = |name: &str| OwnedFd::from(File::create(home.path().join(name)).unwrap());
         let (old, new) = (create("old"), create("new"));

@@ -1,10 +1,10 @@
-//! What a path can be.
+//! Kinds of files.
 
 use std::fmt;
 
 use rustix::fs::{FileType, Stat};
 
-/// What a path can be.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A regular file.
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What `stat` describes.
+    /// Returns the kind in `stat`.
     pub(super) fn of(stat: &Stat) -> Kind {
         Kind::of_type(FileType::from_raw_mode(stat.st_mode))
     }
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The value of `ensure` that stands for it.
+    /// Returns the value of `ensure` for this kind.
     pub(super) fn ensure(self) -> &'static str {
         match self {
             Kind::File => "file",
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// The value of `kind`.
+    /// Returns the value of the attribute `kind`.
     pub(super) fn word(self) -> &'static str {
         match self {
             Kind::File => "file",

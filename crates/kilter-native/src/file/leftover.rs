@@ -1,10 +1,9 @@
-//! Names of temporary files, and what becomes of those that a killed run left behind.
+//! Names of temporary files, and removal of those that a killed run left behind.
 //!
-//! A name tells which process made it: `.kilter.<pid>-<start>-<space>-<number>`, all hexadecimal.
-//! `start` is when the process started, `space` stands for the boot and the PID namespace in which
-//! `pid` means something. Of its own space kilter knows whether the process still lives; files of
-//! others (a container that shares the directory, another host on a network file system, an
-//! earlier boot) are removed when they are a day old.
+//! A name identifies the process: `.kilter.<pid>-<start>-<space>-<number>`, all hexadecimal. `start` is the start
+//! time of the process. `space` identifies the boot and the PID namespace of `pid`. In its own space kilter knows if
+//! the process still runs. Files of other spaces (a container that shares the directory, another host on a network
+//! file system, an earlier boot) are removed when they are a day old.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -25,7 +24,7 @@ const DAY: i64 = 24 * 60 * 60;
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static SELF: LazyLock<Maker> = LazyLock::new(Maker::this);
 
-/// The process that made a temporary file.
+/// Process that made a temporary file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Maker {
     pid: u32,
@@ -33,11 +32,11 @@ pub(super) struct Maker {
     space: u64,
 }
 
-/// A new name for a temporary file.
+/// Returns a new name for a temporary file.
 pub(super) fn temporary_name() -> String {
     static BEGINNING: LazyLock<String> = LazyLock::new(|| format!("{PREFIX}{}-", SELF.text()));
     static RANDOM: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    // Not to be guessed, so that nobody can be there first; O_EXCL would notice.
+    // Random, so that other users cannot predict the name. O_EXCL would detect a collision.
     let mut random = RANDOM.hash_one(NEXT.fetch_add(1, Ordering::Relaxed));
     let mut name = String::with_capacity(BEGINNING.len() + 16);
     name.push_str(&BEGINNING);
@@ -48,7 +47,7 @@ pub(super) fn temporary_name() -> String {
     name
 }
 
-/// Whether a name is one that [`temporary_name`] makes.
+/// Returns true if [`temporary_name`] can have made a name.
 pub(super) fn is_temporary(name: &[u8]) -> bool {
     maker(name).is_some()
 }
@@ -59,12 +58,12 @@ fn maker(name: &[u8]) -> Option<Maker> {
     Maker::parse(text).filter(|_| is_number)
 }
 
-/// Removes temporary files of dead processes in a directory. What cannot be removed is left to others.
+/// Removes temporary files of ended processes from a directory. Ignores failures.
 pub(super) fn clean(directory: &OwnedFd) {
     drop(remove(directory, &is_dead, false));
 }
 
-/// Removes temporary files in a directory whose processes are dead; with `noop`, only lists them. Returns their names.
+/// Removes temporary files of ended processes from a directory. With `noop`, only lists them. Returns their names.
 pub(super) fn remove(
     directory: &OwnedFd,
     is_dead: &dyn Fn(Maker, &Stat) -> bool,
@@ -88,7 +87,7 @@ pub(super) fn remove(
             Kind::Directory => remove_private(directory, &name, &stat),
             _ => unlinkat(directory, &name[..], AtFlags::empty()),
         };
-        // Another process may have been first.
+        // Another process may have removed it first.
         if result != Err(Errno::NOENT) {
             removed.push((name, result));
         }
@@ -96,7 +95,7 @@ pub(super) fn remove(
     removed
 }
 
-/// Removes a private directory with the empty one that can be in it; anything else stays.
+/// Removes a private directory, which may contain an empty directory. Keeps other content.
 fn remove_private(directory: &OwnedFd, name: &[u8], stat: &Stat) -> Result<(), Errno> {
     let opened = open_seen(directory, name, "", stat, LIST).map_err(|error| match error {
         FileError::Io { errno, .. } => errno,
@@ -110,7 +109,7 @@ fn remove_private(directory: &OwnedFd, name: &[u8], stat: &Stat) -> Result<(), E
     unlinkat(directory, name, AtFlags::REMOVEDIR)
 }
 
-/// Whether kilter can have made what has a temporary name, and may still be at work on it.
+/// Returns true if kilter can have made a temporary file and its process may still use it.
 pub(super) fn is_in_use(name: &[u8], stat: &Stat) -> bool {
     let possible = match Kind::of(stat) {
         Kind::File | Kind::Link => true,
@@ -120,19 +119,20 @@ pub(super) fn is_in_use(name: &[u8], stat: &Stat) -> bool {
     possible && maker(name).is_some_and(|maker| !is_dead(maker, stat))
 }
 
-/// Returns true for what this process may remove if its maker is dead.
+/// Returns true if this process may remove the file when its maker has ended.
 fn is_judged(stat: &Stat) -> bool {
     let own = rustix::process::geteuid();
     match Kind::of(stat) {
-        // The owner is set before the rename, so a leftover may belong to whom the file was meant for:
-        // only root may judge such a file.
+        // The owner is set before the rename, so a leftover may belong to the final owner. Only root may remove such
+        // a file.
         Kind::File | Kind::Link => own.is_root() || stat.st_uid == own.as_raw(),
         Kind::Directory => stat.st_uid == own.as_raw() && stat.st_mode & 0o777 == 0o700,
         _ => false,
     }
 }
 
-/// Returns true if the process is dead for certain, or if it is of another boot, container or host and the file is a day old.
+/// Returns true if the process has certainly ended, or if it belongs to another boot, container or host and the file
+/// is a day old.
 pub(super) fn is_dead(maker: Maker, stat: &Stat) -> bool {
     if maker.space == SELF.space && maker.space != 0 {
         return started(maker.pid) != Some(maker.start);
@@ -148,12 +148,12 @@ impl Maker {
         *SELF
     }
 
-    /// Returns the part of a temporary name that stands for the process.
+    /// Returns the part of a temporary name that identifies the process.
     pub(super) fn text(self) -> String {
         format!("{:x}-{:x}-{:x}", self.pid, self.start, self.space)
     }
 
-    /// Reads that part.
+    /// Parses that part.
     pub(super) fn parse(text: &str) -> Option<Maker> {
         let mut parts = text.split('-');
         let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
@@ -161,8 +161,8 @@ impl Maker {
         parts.next().is_none().then_some(Maker { pid: u32::try_from(pid).ok()?, start, space })
     }
 
-    /// Returns true if the process has ended, provided that it can only live if its number means something here: that of a
-    /// process that held a lock that this process holds now.
+    /// Returns true if the process has ended. The caller knows that the process could only run in this PID
+    /// namespace, because it held a lock that this process holds now.
     pub(super) fn is_gone(self) -> bool {
         self != *SELF && (self.space != SELF.space || self.space == 0 || started(self.pid) != Some(self.start))
     }
@@ -183,10 +183,10 @@ impl Maker {
     }
 }
 
-/// When a process started, in ticks since the boot (field 22 of /proc/PID/stat).
+/// Returns the start time of a process in ticks since the boot (field 22 of /proc/PID/stat).
 fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, the command, may hold anything, also blanks and brackets.
+    // The second field, the command, may contain any character, also blanks and parentheses.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

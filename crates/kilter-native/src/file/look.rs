@@ -1,4 +1,4 @@
-//! What is at a path, through one descriptor.
+//! Examines a path through a single descriptor.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, openat, openat2, statx};
@@ -8,15 +8,15 @@ use super::error::FileError;
 use super::kind::Kind;
 use super::place::{self, LIST, LOOK, READ};
 
-/// What is at a path.
+/// An examined file.
 pub(super) struct Looked {
-    /// The thing itself, never what a link points to.
+    /// Descriptor of the file itself, never of a link's target.
     pub(super) fd: OwnedFd,
-    /// What it is.
+    /// Metadata.
     pub(super) stat: Stat,
-    /// Which kind of thing.
+    /// Kind of the file.
     pub(super) kind: Kind,
-    /// Whether the descriptor can read it.
+    /// True if the descriptor is readable.
     pub(super) readable: bool,
 }
 
@@ -27,19 +27,19 @@ impl Looked {
         Ok(Looked { fd, stat, kind, readable })
     }
 
-    /// The size of a file.
+    /// Returns the size of a file in bytes.
     pub(super) fn size(&self) -> u64 {
         u64::try_from(self.stat.st_size).unwrap_or(0)
     }
 }
 
-/// What is at a path; None when there is nothing.
+/// Examines a path; returns none if it does not exist.
 pub(super) fn look(path: &str, to_read: bool) -> Result<Option<Looked>, FileError> {
     let opened = if to_read { place::open(path, READ) } else { place::open(path, LOOK) };
     match opened {
         Ok(fd) => Looked::of(fd, path, to_read).map(Some),
         Err(error) if error.is_missing() => Ok(None),
-        // Not for reading: somebody else's file, a link, a socket.
+        // Not readable: a file of another user, a link, a socket.
         Err(FileError::Io { errno: Errno::ACCESS | Errno::LOOP | Errno::NXIO | Errno::NODEV, .. }) if to_read => {
             match place::open(path, LOOK) {
                 Ok(fd) => Looked::of(fd, path, false).map(Some),
@@ -51,7 +51,7 @@ pub(super) fn look(path: &str, to_read: bool) -> Result<Option<Looked>, FileErro
     }
 }
 
-/// What an entry of a directory is; None when there is nothing.
+/// Examines an entry of a directory; returns none if it does not exist.
 pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Option<Looked>, FileError> {
     match openat(directory, leaf, LOOK, Mode::empty()) {
         Ok(fd) => Looked::of(fd, path, false).map(Some),
@@ -60,19 +60,20 @@ pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Op
     }
 }
 
-/// What an entry of a directory is, when only that directory's file system is meant.
+/// An entry of a directory, restricted to the directory's mount.
 pub(super) enum Entry {
-    /// Nothing.
+    /// The entry does not exist.
     Missing,
-    /// This.
+    /// The entry.
     Here(Looked),
-    /// Something that is mounted there, even if from the same file system.
+    /// A mount point, even of the same file system.
     Mounted,
 }
 
-/// What an entry of a directory is, if it lies on the same mount.
+/// Examines an entry of a directory, restricted to the directory's mount.
 ///
-/// Device numbers do not tell that: on overlay file systems, files and directories of one mount can differ in theirs.
+/// Device numbers are not sufficient for this: on overlay file systems, files and directories of the same mount can
+/// have different ones.
 pub(super) fn look_within(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
     match openat2(directory, leaf, LOOK, Mode::empty(), ResolveFlags::NO_XDEV) {
         Ok(fd) => Ok(Entry::Here(Looked::of(fd, path, false)?)),
@@ -89,13 +90,13 @@ fn look_within_by_mount(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<
     let failed = |errno| FileError::io("inspect", path, errno);
     let is_here = match (mount_of(directory).map_err(failed)?, mount_of(&looked.fd).map_err(failed)?) {
         (Some(one), Some(other)) => one == other,
-        // Linux before 5.8: a mount from the same device passes for a directory.
+        // Linux before 5.8: a mount of the same device looks like a directory.
         _ => fstat(directory).map_err(failed)?.st_dev == looked.stat.st_dev,
     };
     Ok(if is_here { Entry::Here(looked) } else { Entry::Mounted })
 }
 
-/// The id of the mount that an open file lies on; none if the kernel does not tell it.
+/// Returns the mount id of an open file; none if the kernel does not report it.
 fn mount_of(fd: &OwnedFd) -> Result<Option<u64>, Errno> {
     match statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID) {
         Ok(found) => Ok((found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)),
@@ -104,7 +105,7 @@ fn mount_of(fd: &OwnedFd) -> Result<Option<u64>, Errno> {
     }
 }
 
-/// Opens an entry that was looked at, to read it, and makes sure that it is the same.
+/// Opens an examined entry for reading, and checks that it is the same file.
 pub(super) fn open_seen(
     directory: &OwnedFd,
     leaf: &[u8],
@@ -120,14 +121,14 @@ pub(super) fn open_seen(
     }
 }
 
-/// The names in a directory, sorted; temporary files of kilter left out.
+/// Returns the names in a directory, sorted, without temporary files of kilter.
 pub(super) fn list(directory: &OwnedFd, path: &str) -> Result<Vec<Vec<u8>>, FileError> {
     let mut names = list_all(directory, path)?;
     names.retain(|name| !super::leftover::is_temporary(name));
     Ok(names)
 }
 
-/// All names in a directory, sorted.
+/// Returns all names in a directory, sorted.
 pub(super) fn list_all(directory: &OwnedFd, path: &str) -> Result<Vec<Vec<u8>>, FileError> {
     let failed = |errno| FileError::io("list", path, errno);
     let fresh = openat(directory, c".", LIST, Mode::empty()).map_err(failed)?;
@@ -137,7 +138,7 @@ pub(super) fn list_all(directory: &OwnedFd, path: &str) -> Result<Vec<Vec<u8>>, 
     Ok(names)
 }
 
-/// Calls `take` with each name in a directory that was just opened.
+/// Calls `take` with each name in a newly opened directory.
 pub(super) fn each_name(directory: &OwnedFd, take: &mut dyn FnMut(&[u8])) -> Result<(), Errno> {
     let mut buffer = Vec::with_capacity(16 * 1024);
     let mut entries = rustix::fs::RawDir::new(directory, buffer.spare_capacity_mut());

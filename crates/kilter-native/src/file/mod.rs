@@ -1,11 +1,10 @@
 //! The type `file`: files, directories and links with their content, owner, group and mode.
 //!
-//! A check ([`observe`]) goes through one descriptor and costs four system calls for a file that is
-//! as declared: `openat2`, `fstat`, `read`, `close`; one more if an access control list can give more than its mode
-//! ([`acl_policy`]). A change ([`apply`], [`root`], [`branches`])
-//! works on a whole batch: contents are written under temporary names ([`stage`]), flushed
-//! together ([`durable`]) and then take their places. Every path goes through [`place`], which lets
-//! no symbolic link of somebody else lead it astray. [`tree`] compares what is below a directory.
+//! A check ([`observe`]) uses a single descriptor. It costs four system calls for a file in sync: `openat2`,
+//! `fstat`, `read`, `close`. It costs another one if an access control list can grant more than its mode
+//! ([`acl_policy`]). A change ([`apply`], [`root`], [`branches`]) processes a complete batch. It writes contents
+//! under temporary names ([`stage`]), flushes them together ([`durable`]) and renames them. All paths are opened by
+//! [`place`], which follows no symbolic link of another user. [`tree`] compares the content of a directory.
 
 mod accept;
 mod acl;
@@ -62,7 +61,7 @@ use crate::words::texts;
 use error::FileError;
 use spec::{Checksum, Spec};
 
-/// Reads and changes files, directories and links.
+/// Provides the type `file`.
 pub struct FileProvider {
     schema: LazyLock<TypeSchema>,
     accounts: Ids,
@@ -71,12 +70,12 @@ pub struct FileProvider {
 }
 
 impl FileProvider {
-    /// A provider for this machine.
+    /// Creates a provider for this machine.
     pub fn new() -> FileProvider {
         FileProvider::sharing(Arc::new(Accounts::new(System::real())))
     }
 
-    /// A provider that shares what is read of users and groups with others.
+    /// Creates a provider that shares accounts with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> FileProvider {
         FileProvider {
             schema: LazyLock::new(schema::schema),
@@ -94,7 +93,7 @@ impl Default for FileProvider {
 }
 
 impl FileProvider {
-    /// The state of a file that is declared.
+    /// Returns the state of a declared file.
     fn look(&self, cx: &Context<'_>, name: &EcoString, path: &str, should: &Attributes) -> Result<State, FileError> {
         let is_made = should.get("fragments").is_some();
         let effective = match fragments::put_together(cx, name, should) {
@@ -104,7 +103,7 @@ impl FileProvider {
                 return Ok(state);
             }
             Ok(Ok(effective)) => Ok(effective),
-            // A plan for fragments that another resource is going to create.
+            // In a plan, an earlier resource may create the fragments.
             Err(error) if error.is_missing() && fragments::may_come(cx, name, should) => {
                 let mut state = observe::declared(cx, &self.accounts, name, path, should)?;
                 if state.exists {
@@ -120,7 +119,7 @@ impl FileProvider {
             fragments::compare(&mut state, &effective);
         }
         let is_wanted = should.text("ensure") != Some("absent");
-        // In a plan another resource may be going to create it.
+        // In a plan, an earlier resource may create the file.
         let is_certain = !cx.only_looks() || !cx.outlook().is_open_before(name);
         if !state.exists && state.unknown.is_empty() && is_certain && is_wanted && should.truth("create") == Some(false)
         {
@@ -129,7 +128,7 @@ impl FileProvider {
         Ok(state)
     }
 
-    /// The content of a file that is not there yet, as lines to be added.
+    /// Returns the content of a new file as a diff.
     fn introduction(&self, is: &State, should: &Attributes) -> Option<EcoString> {
         let content = should.get("content").filter(|content| !is.exists && !content.holds_sensitive())?;
         content::introduction(place::trim(&is.name), content.as_bytes()?)
@@ -193,7 +192,7 @@ impl Provider for FileProvider {
             let effective = |should| fragments::put_together(cx, change.name, should);
             match change.should.map(effective).transpose() {
                 Ok(should) => {
-                    // Only a plan predicts, and it changes nothing.
+                    // Effects are used only in plans, which change nothing.
                     let should = should.and_then(Result::ok);
                     if should.as_deref().is_some_and(|should| should.truth("parents") == Some(true))
                         && !change.is.exists
@@ -224,7 +223,7 @@ impl Provider for FileProvider {
         declared::canonicalize(should)
     }
 
-    /// A content is shown as its checksum.
+    /// Returns true, because content is shown as a checksum.
     fn compares_absent(&self) -> bool {
         true
     }
@@ -282,7 +281,7 @@ impl Provider for FileProvider {
         if long || waits() { Placement::Worker } else { Placement::Inline }
     }
 
-    /// A backup reads the old content, which can be large.
+    /// Returns the placement of a change. A backup reads the old content, which can be large.
     fn set_placement(&self, should: &Attributes) -> Placement {
         let keeps = should.get("backup").is_some_and(|backup| !backup.is_undef() && backup.as_bool() != Some(false));
         if keeps { Placement::Worker } else { self.placement(should) }
@@ -311,7 +310,7 @@ impl Provider for FileProvider {
         declared::wishes(name, should, wish);
     }
 
-    /// The path itself, and what is below it where that is declared too; the file or the directory that is its source.
+    /// Returns the watches for the path, its tree if that is declared, its source and its fragments.
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         let below = ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true));
         let scope = if below { Scope::Tree } else { Scope::This };
@@ -331,7 +330,7 @@ impl Provider for FileProvider {
         restore::before(should, is)
     }
 
-    /// What is declared below it is left alone, and so is a source that is declared.
+    /// Returns true if other declarations affect this resource: those of its source, and of files below it.
     fn heeds_others(&self, should: &Attributes) -> bool {
         should.text("source").is_some() || ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true))
     }
@@ -343,7 +342,7 @@ impl Provider for FileProvider {
     }
 }
 
-/// What became of a change, without its secrets. Most have nothing to tell.
+/// Redacts the secrets in an outcome. Most outcomes have no messages.
 fn sealed(change: &Change<'_>, outcome: Outcome) -> Outcome {
     match change.should {
         Some(should) if outcome.failure.is_some() || !outcome.notes.is_empty() => Seal::of(should).outcome(outcome),
@@ -364,14 +363,14 @@ fn ensure_insync(is: &State, should: &Attributes) -> Insync {
     }
 }
 
-/// A symbolic mode is in sync when it changes nothing.
+/// Compares modes. A symbolic mode is in sync if it changes no bits.
 fn mode_insync(is: &State, should: &Attributes) -> Insync {
     let (found, declared) = (is.attributes.text("mode"), should.text("mode"));
     let recurse = should.truth("recurse") == Some(true);
     if found == declared && !recurse {
         return Insync::Same;
     }
-    // A link has none; and against a source, modes are among what the provider tells by itself.
+    // Links have no mode. With a source, the provider itself reports differences of modes.
     let ensure = is.attributes.text("ensure");
     if ensure == Some("link") || should.text("source").is_some() {
         return Insync::Same;
@@ -393,7 +392,7 @@ fn mode_insync(is: &State, should: &Attributes) -> Insync {
     }
 }
 
-/// Contents are told by their checksums: they are too long for a line, and may be nobody's business.
+/// Compares contents by checksum, because they are too long for a line and may be confidential.
 fn content_insync(is: &State, should: &Attributes) -> Insync {
     if should.truth("replace") == Some(false) {
         return Insync::Same;
@@ -401,7 +400,7 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     let Some(wanted) = should.get("content") else { return Insync::Default };
     let found = is.attributes.get("content").map(Value::unwrap_sensitive);
     if wanted.holds_sensitive() {
-        // What was found is told only if it is the declared value itself.
+        // The present content is reported only if it equals the declared value.
         let same = is.attributes.get("content") == Some(wanted);
         return if same {
             Insync::Same
@@ -427,14 +426,14 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     Insync::Differs(Some(eco_format!("{old} → {}{why}", content::brief(&new))))
 }
 
-/// Why there is no diff beside the checksums.
+/// Returns the reason why there is no diff in addition to the checksums.
 fn unshown(is: &State, should: &Attributes, found: Option<&[u8]>, wanted: &[u8]) -> Option<EcoString> {
     if should.truth("show_diff") == Some(false) {
         return Some("`show_diff` is false".into());
     }
     let why = match (is.exists, found) {
         (false, _) => content::unintroduced(wanted),
-        // What there is was too large to be kept.
+        // The present content was too large to load.
         (true, None) => Some(content::Unshown::Large(content::SHOWN)),
         (true, Some(found)) => content::unshown(found).or(content::unshown(wanted)),
     };

@@ -1,27 +1,27 @@
-//! Modes, as numbers and in the symbols of chmod(1).
+//! Modes, as numbers and in the symbolic form of chmod(1).
 
 use ecow::EcoString;
 
 use super::kind::Kind;
 
-/// The bits that a mode has.
+/// All bits of a mode.
 pub(super) const ALL: u32 = 0o7777;
 /// setuid and setgid.
 pub(super) const SET_ID: u32 = 0o6000;
 
-/// A mode as it was declared.
+/// A declared mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// These bits.
+    /// Absolute bits.
     Exact(u32),
-    /// Changes relative to the bits that are there.
+    /// Changes relative to the present bits.
     Symbolic(Vec<Step>),
 }
 
-/// One operation of a symbolic mode, such as `u+x`.
+/// An operation of a symbolic mode, such as `u+x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The bits of those it is for; 0 when nobody was named.
+    /// Bits of the affected classes; 0 if no class is named.
     affected: u32,
     op: u8,
     value: Bits,
@@ -29,14 +29,14 @@ pub(super) struct Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bits {
-    /// These; `x` as well if it is a directory or has an `x` already.
+    /// Fixed bits, and `x` if the file is a directory or already has an `x`.
     Fixed { bits: u32, x_if_any: bool },
-    /// What these have.
+    /// The bits of another class.
     Copied(u32),
 }
 
 impl Mode {
-    /// Reads a mode: one to four octal digits, or symbols.
+    /// Parses a mode: one to four octal digits, or the symbolic form.
     pub(super) fn parse(text: &str) -> Option<Mode> {
         if let Some(bits) = octal(text) {
             return Some(Mode::Exact(bits));
@@ -48,7 +48,7 @@ impl Mode {
         Some(Mode::Symbolic(steps))
     }
 
-    /// The bits that this mode makes of `current`.
+    /// Applies this mode to the bits `current`.
     pub(super) fn apply(&self, current: u32, directory: bool) -> u32 {
         match self {
             Mode::Exact(bits) => *bits,
@@ -57,13 +57,13 @@ impl Mode {
     }
 }
 
-/// What is left of the bits of a file that gets another owner or group: setuid and setgid were meant
-/// for the old one. Those of a directory give nobody's rights away.
+/// Returns the bits of a file that gets another owner or group, without setuid and setgid, which were meant for the
+/// old owner. A directory keeps them, because they grant no rights there.
 pub(super) fn disarmed(bits: u32, kind: Kind) -> u32 {
     if kind == Kind::Directory { bits } else { bits & !SET_ID }
 }
 
-/// The bits that one to four octal digits stand for.
+/// Parses one to four octal digits.
 pub(super) fn octal(text: &str) -> Option<u32> {
     let digits = text.as_bytes();
     if !(1..=4).contains(&digits.len()) {
@@ -75,14 +75,14 @@ pub(super) fn octal(text: &str) -> Option<u32> {
     })
 }
 
-/// The canonical text of `bits`: four digits.
+/// Returns the canonical text of `bits`: four digits.
 pub(super) fn text(bits: u32) -> EcoString {
     let digit = |shift: u32| b'0' + (bits >> shift & 7) as u8;
     let digits = [digit(9), digit(6), digit(3), digit(0)];
     EcoString::from(std::str::from_utf8(&digits).expect("digits are ASCII"))
 }
 
-/// The bits with an `x` wherever there is an `r`, as a directory needs it to be of use.
+/// Adds an `x` for each `r`, as directories need.
 pub(super) fn searchable(bits: u32) -> u32 {
     bits | (bits & 0o444) >> 2
 }
@@ -137,8 +137,8 @@ fn parse_bits(clause: &[u8], at: &mut usize) -> Bits {
 }
 
 impl Step {
-    /// As GNU chmod does it with a umask of 0: a directory keeps its setuid and setgid bits unless
-    /// they are named.
+    /// Applies an operation in the same way as GNU chmod with a umask of 0. A directory keeps its setuid and setgid
+    /// bits unless they are named.
     fn apply(self, mode: u32, directory: bool) -> u32 {
         let affected = if self.affected == 0 { ALL } else { self.affected };
         let (value, mentioned) = match self.value {
@@ -158,7 +158,7 @@ impl Step {
     }
 }
 
-/// The permissions of one class, for all classes.
+/// Copies the permissions of one class to all classes.
 fn spread(bits: u32) -> u32 {
     [0o444, 0o222, 0o111].into_iter().filter(|permission| bits & permission != 0).sum()
 }

@@ -1,4 +1,4 @@
-//! The state of a path.
+//! Reads the state of a path.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Because, Difference, State, Unknown, Value};
@@ -17,10 +17,10 @@ use super::spec::{Checksum, Ensure, Spec};
 use super::{mode, predict, time, tree};
 use crate::accounts::{Ids, number_of as number};
 
-/// The largest content that a `get` without a declaration returns.
+/// Maximum size in bytes of content that a `get` without a declaration returns.
 const READ: u64 = 64 * 1024;
 
-/// What is at a path, as far as the declaration asks for it.
+/// Returns the state of a path, as far as the declaration needs it.
 pub(super) fn declared(
     cx: &Context<'_>,
     accounts: &Ids,
@@ -76,7 +76,7 @@ pub(super) fn declared(
     Ok(state)
 }
 
-/// The state of a path where nothing is. A plan may not know what would be made there.
+/// Returns the state of a missing path. In a plan, the future content may be unknown.
 fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: &Spec<'_>) -> Result<State, FileError> {
     let mut state = State::absent(name.clone());
     if !cx.only_looks() {
@@ -85,7 +85,7 @@ fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: 
     let unknown = match (spec.ensure, spec.source) {
         (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
             Ok(Err(because)) => Some(Unknown { attribute: "content".into(), because: because.into() }),
-            // If it is missing, the preview says so.
+            // The preview reports a missing source.
             Ok(Ok(_)) | Err(_) => None,
         },
         _ if spec.has_tree() => unknown_tree(cx, accounts, name, path, spec),
@@ -95,13 +95,13 @@ fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: 
     Ok(state)
 }
 
-/// A state of which a plan does not know this attribute.
+/// Returns a state with an attribute that a plan does not know.
 fn unknown(name: &EcoString, attribute: &str, because: Because) -> State {
     let unknown = vec![Unknown { attribute: attribute.into(), because: because.into() }];
     State { unknown, ..State::absent(name.clone()) }
 }
 
-/// Adds owner, group and mode; returns those that a plan cannot predict.
+/// Adds owner, group and mode. Returns the attributes that a plan cannot predict.
 fn ownership(
     cx: &Context<'_>,
     accounts: &Ids,
@@ -130,7 +130,7 @@ fn ownership(
     unknown
 }
 
-/// Compares the access list: `acl` if it is declared, otherwise what nobody declared is a difference.
+/// Compares the access list with `acl` if it is declared. Otherwise a foreign list is a difference.
 fn access(
     accounts: &Ids,
     path: &str,
@@ -140,7 +140,7 @@ fn access(
 ) -> Result<Vec<Difference>, FileError> {
     let policy = match AclPolicy::of(spec, accounts) {
         Ok(policy) => policy,
-        // Another resource may be going to create the account.
+        // An earlier resource may create the account.
         Err(FileError::NoAccount { .. }) => {
             let entries = acl_policy::shown(accounts, &Xattrs::of(looked), looked.kind);
             let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
@@ -154,7 +154,7 @@ fn access(
     if let Some(declared) = spec.acl {
         let found = compared.acl.as_ref().map(|found| acl_policy::value_of(&acl_policy::declarable(found.clone())));
         let found = found.unwrap_or_else(|| declared.clone());
-        // The attribute tells a difference, unless only an entry differs that the mode stands for.
+        // The attribute already shows the difference, unless only an entry differs that belongs to the mode.
         if found != *declared {
             compared.acl = None;
         }
@@ -163,7 +163,7 @@ fn access(
     Ok(compared.differences(spec.acl).collect())
 }
 
-/// The owner in the form in which it was declared: as a name or as a number.
+/// Returns the owner in its declared form: as a name or as a number.
 pub(super) fn owner_value(accounts: &Ids, declared: &Value, uid: u32) -> Value {
     let text = declared.to_text().unwrap_or_default();
     if accounts.uid(&text) == Some(uid) {
@@ -172,7 +172,7 @@ pub(super) fn owner_value(accounts: &Ids, declared: &Value, uid: u32) -> Value {
     if number(&text).is_some() { eco_format!("{uid}").into() } else { accounts.user(uid).into() }
 }
 
-/// The group in the form in which it was declared.
+/// Returns the group in its declared form.
 pub(super) fn group_value(accounts: &Ids, declared: &Value, gid: u32) -> Value {
     let text = declared.to_text().unwrap_or_default();
     if accounts.gid(&text) == Some(gid) {
@@ -198,7 +198,7 @@ fn target_of(path: &str, looked: &Looked, wanted: Option<&Value>) -> Result<Valu
     Ok(text_or_bytes(target.to_bytes()))
 }
 
-/// Where a link points to, without loss.
+/// Returns the target of a link without loss.
 pub(super) fn text_or_bytes(target: &[u8]) -> Value {
     match std::str::from_utf8(target) {
         Ok(text) => Value::from(text),
@@ -206,8 +206,8 @@ pub(super) fn text_or_bytes(target: &[u8]) -> Value {
     }
 }
 
-/// Compares without keeping anything; only a content that differs and is short is read for good. Another user may have made the
-/// file as large as the file system allows: more than the declared content is never read of it.
+/// Compares content without keeping it. Loads the content only if it differs and is short. Reads at most the size of
+/// the declared content, because another user may have made the file as large as the file system allows.
 fn compare_content(
     cx: &Context<'_>,
     path: &str,
@@ -225,7 +225,7 @@ fn compare_content(
         attributes.push("content", wanted.clone());
         return Ok(());
     }
-    // Of a secret nothing is told, not even of what is in its place.
+    // No details of a secret are shown, not even of the content in its place.
     if wanted.holds_sensitive() {
         return Ok(());
     }
@@ -245,7 +245,7 @@ fn compare_content(
     Ok(())
 }
 
-/// What differs beyond the attributes: from a source, and below a directory.
+/// Returns the differences beyond the attributes: from a source, and below a directory.
 fn drift(
     cx: &Context<'_>,
     accounts: &Ids,
@@ -264,7 +264,7 @@ fn drift(
     }
 }
 
-/// What makes a comparison of a tree impossible in a plan.
+/// Returns the reason why a plan cannot compare a tree.
 fn unknown_tree(cx: &Context<'_>, accounts: &Ids, name: &str, path: &str, spec: &Spec<'_>) -> Option<Unknown> {
     if !cx.only_looks() {
         return None;
@@ -293,7 +293,7 @@ fn copied(
     let source = match predict::open_source(cx, name, source) {
         Ok(Ok(source)) => source,
         Ok(Err(because)) => return Ok(Err(Unknown { attribute: "content".into(), because: because.into() })),
-        // A plan for a source that another resource is going to create.
+        // In a plan, an earlier resource may create the source.
         Err(error) if error.is_missing() && is_later(cx, name, source) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             return Ok(Ok(vec![later.saying(eco_format!("changes to that of {source}, which is not there yet"))]));
@@ -314,12 +314,12 @@ fn copied(
     Ok(Ok(differences))
 }
 
-/// Whether a source that is not there may be by the turn of the resource `name`.
+/// Returns true if an earlier resource may create a missing source before the resource `name` runs.
 pub(super) fn is_later(cx: &Context<'_>, name: &str, source: &str) -> bool {
     cx.manages(source) || cx.only_looks() && (may_come(cx, source) || cx.outlook().is_open_before(name))
 }
 
-/// Everything that can be told of a path that nobody declared.
+/// Returns the complete state of an undeclared path.
 pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str) -> Result<State, FileError> {
     let Some(looked) = look(path, false)? else { return Ok(State::absent(name.clone())) };
     let mut attributes = Attributes::with_capacity(9);
@@ -349,12 +349,12 @@ pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &s
 
 fn whole_content(cx: &Context<'_>, path: &str, looked: &Looked, attributes: &mut Attributes) -> Result<(), FileError> {
     let failed = |errno| FileError::io("read", path, errno);
-    // The descriptor names the very file that was looked at; devices are never opened.
+    // The descriptor identifies the examined file. Devices are never opened.
     let again = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&looked.fd));
     let flags = super::place::READ.difference(rustix::fs::OFlags::NOFOLLOW);
     let fd = match rustix::fs::openat(CWD, again, flags, rustix::fs::Mode::empty()) {
         Ok(fd) => fd,
-        // Whoever may not read it is told the rest.
+        // A user without read permission gets the other attributes.
         Err(Errno::ACCESS | Errno::PERM) => return Ok(()),
         Err(errno) => return Err(failed(errno)),
     };

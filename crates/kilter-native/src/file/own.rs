@@ -1,4 +1,4 @@
-//! Owner, group and mode of what is there already.
+//! Changes owner, group and mode of existing files.
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Stat, Uid, chmodat, chownat, fchmod};
@@ -11,30 +11,31 @@ use super::look::{Looked, open_seen};
 use super::mode::{ALL, SET_ID, disarmed};
 use super::place::{Parent, READ};
 
-/// Owner, group and mode that are wanted; None where any will do.
+/// Desired owner, group and mode; none for any value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ownership {
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
     pub(super) bits: Option<u32>,
-    /// The bits by which an access list is judged, if they are not the wanted ones: those that the mode would have with it.
+    /// Bits to compare the access list with, if they differ from the desired bits: the mode that the file would have
+    /// with the list.
     pub(super) bits_with_list: Option<u32>,
 }
 
 impl Ownership {
-    /// Whether what is described gets another owner or group.
+    /// Returns true if the owner or the group changes.
     pub(super) fn moves(&self, is: &Stat) -> bool {
         self.uid.is_some_and(|uid| uid != is.st_uid) || self.gid.is_some_and(|gid| gid != is.st_gid)
     }
 }
 
-/// Gives what was looked at its owner, group and mode.
+/// Sets owner, group and mode of an examined file.
 ///
-/// Between the two steps it has the permissions that both the old and the new mode give, and no
-/// setuid bits: at no time is it more open than before or after.
+/// In between, the file has only the permissions that both the old and the new mode grant, and no setuid bits. It is
+/// never more open than before or after.
 ///
-/// The access list is changed after the owner: until then, the old owner could set it again. Without a list the group has what was
-/// the mask of the list, which is narrowed before.
+/// The access list is changed after the owner, because the old owner could set it again. Without a list, the mask of
+/// the list becomes the permissions of the group, so it is narrowed first.
 pub(super) fn settle(
     parent: &Parent,
     leaf: &[u8],
@@ -48,7 +49,7 @@ pub(super) fn settle(
     let current = looked.stat.st_mode & ALL;
     let bits = wanted.bits.filter(|_| looked.kind != Kind::Link);
     let owner_changes = wanted.moves(&looked.stat);
-    // The system would leave the setgid bit of a file that its group cannot execute.
+    // The system would keep the setgid bit of a file that its group cannot execute.
     let bits = match bits {
         None if owner_changes && is_armed(looked) => Some(disarmed(current, looked.kind)),
         bits => bits,
@@ -96,7 +97,7 @@ fn list_changes(
     changes.map_err(|errno| FileError::io("read the access list of", path, errno))
 }
 
-/// Whoever can write in a directory can give a foreign file a name in it.
+/// Refuses a file with several hard links: any user with write access to a directory can link a foreign file there.
 fn refuse_shared(
     parent: &Parent,
     path: &str,
@@ -118,24 +119,24 @@ fn refuse_shared(
     Ok(())
 }
 
-/// Changes the owner of the very thing that a descriptor stands for, a link included.
+/// Changes the owner of exactly the file of a descriptor, which may be a link.
 pub(super) fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
     chownat(fd, c"", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
 }
 
-/// Whether a file has setuid or setgid bits.
+/// Returns true if a file has setuid or setgid bits.
 pub(super) fn is_armed(old: &Looked) -> bool {
     old.kind == Kind::File && old.stat.st_mode & SET_ID != 0
 }
 
-/// Takes setuid and setgid from an old file that lives on under another name: nobody keeps the
-/// privileges of a program that was replaced.
+/// Removes setuid and setgid from an old file that exists under another name, so that no user keeps the privileges
+/// of a replaced program.
 pub(super) fn disarm(old: &Looked) -> Result<(), Errno> {
     if !is_armed(old) {
         return Ok(());
     }
     match chmod_fd(&old.fd, old.stat.st_mode & ALL & !SET_ID) {
-        // Somebody else's file, which kilter could only take the name from.
+        // A file of another user, of which kilter can only remove the name.
         Err(Errno::PERM) => Ok(()),
         other => other,
     }
@@ -152,7 +153,7 @@ impl Place<'_> {
     fn chmod(&self, bits: u32) -> Result<(), FileError> {
         let failed = |errno| FileError::io("change the mode of", self.path, errno);
         match chmod_fd(&self.looked.fd, bits) {
-            // No /proc in this place.
+            // There is no /proc.
             Err(Errno::NOENT) => {
                 let fd = open_seen(&self.parent.fd, self.leaf, self.path, &self.looked.stat, READ)?;
                 fchmod(&fd, Mode::from_raw_mode(bits)).map_err(failed)
@@ -162,7 +163,7 @@ impl Place<'_> {
     }
 }
 
-/// `fchmod` for descriptors that only look, which the system call itself does not take.
+/// Sets the mode through an `O_PATH` descriptor, which fchmod(2) does not accept.
 fn chmod_fd(fd: &OwnedFd, bits: u32) -> Result<(), Errno> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     chmodat(CWD, path, Mode::from_raw_mode(bits), AtFlags::empty())

@@ -1,4 +1,4 @@
-//! Directories above a path that are made with it.
+//! Creates missing directories above a path.
 
 use kilter_model::{Attributes, Change, Difference, State, Value};
 
@@ -7,7 +7,7 @@ use super::error::FileError;
 use super::look::look;
 use super::place;
 
-/// Makes the directories above `path` that are missing, the highest first.
+/// Creates the missing directories above `path`, the topmost first.
 pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
     for above in missing(path) {
         let name = ecow::EcoString::from(above.as_str());

@@ -1,21 +1,21 @@
-//! A content that is put together of parts that were declared.
+//! Content that is assembled from declared parts.
 
 use std::borrow::Cow;
 
 use kilter_model::{AttributeName, Attributes, Value};
 use kilter_provider::Problem;
 
-/// The place of a part that says nothing of it.
+/// Default order of a part.
 const ORDER: i64 = 10;
 
-/// What is declared with the content that its parts make.
+/// Replaces the parts in a declaration by their assembled content.
 pub(super) fn put_together(should: &mut Attributes) {
     let Some(parts) = should.get("parts").cloned() else { return };
     should.remove("parts");
     should.set(AttributeName::from("content"), content(&parts));
 }
 
-/// What is declared, and what is known later of it, as if the parts were a content, to be held against everything else.
+/// Returns the declaration with `parts` treated as `content`, for validation.
 pub(super) fn as_content<'a, 'd>(
     should: &'a Attributes,
     deferred: &'a [&'d str],
@@ -34,7 +34,7 @@ pub(super) fn as_content<'a, 'd>(
     (Cow::Owned(whole), Cow::Owned(deferred), None)
 }
 
-/// The parts one after the other, by their order and their names; a secret if any of them is one.
+/// Assembles the parts by order and name. The content is a secret if any part is.
 fn content(parts: &Value) -> Value {
     let is_secret = parts.holds_sensitive();
     let mut entries: Vec<(i64, &str, &Value)> = Vec::new();

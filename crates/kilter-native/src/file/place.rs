@@ -1,7 +1,7 @@
-//! Where a path lies: opening without being led astray.
+//! Opens paths without following untrusted links.
 //!
-//! One `openat2` that refuses every symbolic link is the normal way. Only when there is one above
-//! the path does [`walk`] go through the components and decide on each link.
+//! Normally a single `openat2` refuses all symbolic links. Only if there is a link above the path, [`walk`] resolves
+//! the components and decides on each link.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat, fstat, getxattr, openat, openat2, readlinkat};
@@ -12,49 +12,49 @@ use super::error::FileError;
 use super::keep;
 use super::kind::Kind;
 
-/// Opens only to look at what is there.
+/// Opens a path without reading it.
 pub(super) const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Opens to read, without waiting for a writer of a FIFO and without gaining a terminal.
+/// Opens for reading, without blocking on a FIFO and without acquiring a terminal.
 pub(super) const READ: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-/// Opens a directory to list and flush it.
+/// Opens a directory for listing and flushing.
 pub(super) const LIST: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 const STRICT: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 const MAX_LINKS: usize = 40;
 
-/// A directory in which changes are made, all relative to its descriptor.
+/// A directory for changes, all relative to its descriptor.
 #[derive(Debug)]
 pub(super) struct Parent {
     /// The directory.
     pub(super) fd: OwnedFd,
     /// Its path, for messages.
     pub(super) path: String,
-    /// Whether the descriptor can list and flush.
+    /// True if the descriptor supports listing and flushing.
     pub(super) readable: bool,
-    /// What it is.
+    /// Metadata.
     pub(super) stat: Stat,
 }
 
 impl Parent {
-    /// An open directory.
+    /// Creates a parent from an open directory.
     pub(super) fn of(fd: OwnedFd, path: &str, readable: bool) -> Result<Parent, FileError> {
         let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
         Ok(Parent { fd, path: path.to_owned(), readable, stat })
     }
 
-    /// The path of an entry, for messages.
+    /// Returns the path of an entry, for messages.
     pub(super) fn join(&self, leaf: &[u8]) -> String {
         let slash = if self.path.ends_with('/') { "" } else { "/" };
         format!("{}{slash}{}", self.path, String::from_utf8_lossy(leaf))
     }
 
-    /// Whether somebody else could put entries into it.
+    /// Returns true if another user can add entries.
     pub(super) fn is_shared(&self) -> bool {
         is_shared(self.fd.as_fd(), &self.stat)
     }
 }
 
-/// Splits a normal absolute path into its directory and its last component; `/` is its own.
+/// Splits a normal absolute path into its directory and its last component. The directory of `/` is `/`.
 pub(super) fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", "")) | None => ("/", "."),
@@ -63,7 +63,7 @@ pub(super) fn split(path: &str) -> (&str, &str) {
     }
 }
 
-/// The path without slashes at its end.
+/// Returns the path without trailing slashes.
 pub(super) fn trim(path: &str) -> &str {
     match path.trim_end_matches('/') {
         "" if path.starts_with('/') => "/",
@@ -71,13 +71,13 @@ pub(super) fn trim(path: &str) -> &str {
     }
 }
 
-/// Whether one path without slashes at its end lies below another.
+/// Returns true if a path lies below a directory. Neither may have trailing slashes.
 pub(super) fn is_within(path: &str, directory: &str) -> bool {
     let rest = path.strip_prefix(directory);
     path != directory && rest.is_some_and(|rest| directory == "/" || rest.starts_with('/'))
 }
 
-/// Whether the path is absolute and has no empty, `.` or `..` components and no NUL.
+/// Returns true if the path is absolute and contains no empty, `.` or `..` components and no NUL.
 pub(super) fn is_normal(path: &str) -> bool {
     let path = trim(path).as_bytes();
     let mut start = 1;
@@ -89,28 +89,28 @@ pub(super) fn is_normal(path: &str) -> bool {
             })
 }
 
-/// Opens a path; its last component is never followed.
+/// Opens a path. Never follows a link in its last component.
 pub(super) fn open(path: &str, flags: OFlags) -> Result<OwnedFd, FileError> {
     match openat2(CWD, path, flags, Mode::empty(), STRICT) {
         Ok(fd) => Ok(fd),
-        // A link that is the path itself, or one above it; or no openat2 on this kernel.
+        // The path itself or a component above is a link, or the kernel has no openat2.
         Err(Errno::LOOP | Errno::NOSYS | Errno::PERM) => walk(path, flags),
         Err(errno) => Err(FileError::io("open", path, errno)),
     }
 }
 
-/// Opens the directory that a path lies in, which may itself be a link that can be trusted.
+/// Opens the directory that contains a path. The directory itself may be a trusted link.
 pub(super) fn open_parent(path: &str) -> Result<Parent, FileError> {
     let directory = split(path).0;
     open_listed(directory, |flags| open_followed(directory, "open", flags.difference(OFlags::NOFOLLOW)))
 }
 
-/// Opens a directory for changes below it, never through a link in its place.
+/// Opens a directory for changes below it. Never follows a link in its place.
 pub(super) fn open_directory(path: &str) -> Result<Parent, FileError> {
     open_listed(path, |flags| open(path, flags))
 }
 
-/// Whoever may not list a directory may still change what is in it.
+/// Opens a directory. A user without permission to list a directory may still change its entries.
 fn open_listed(path: &str, open: impl Fn(OFlags) -> Result<OwnedFd, FileError>) -> Result<Parent, FileError> {
     match open(LIST) {
         Ok(fd) => Parent::of(fd, path, true),
@@ -119,7 +119,7 @@ fn open_listed(path: &str, open: impl Fn(OFlags) -> Result<OwnedFd, FileError>) 
     }
 }
 
-/// Opens the directory `below` a directory that is open; no link and no `..` leads out of it.
+/// Opens the directory `below` an open directory. No link and no `..` leads out of it.
 pub(super) fn open_below(root: &Parent, below: &[u8], what: &str) -> Result<Parent, FileError> {
     let resolve = STRICT | ResolveFlags::BENEATH;
     let below = if below.is_empty() { b"." } else { below };
@@ -141,7 +141,7 @@ fn descend(root: BorrowedFd<'_>, below: &[u8]) -> Result<OwnedFd, Errno> {
     Ok(at)
 }
 
-/// Opens a source: its last component may be a link, if that can be trusted.
+/// Opens a source. Its last component may be a trusted link.
 pub(super) fn open_source(path: &str, flags: OFlags) -> Result<OwnedFd, FileError> {
     open_followed(path, "read the source", flags.difference(OFlags::NOFOLLOW))
 }
@@ -178,7 +178,7 @@ fn error_of(path: &str, error: WalkError) -> FileError {
     }
 }
 
-/// Goes through a path component by component, holding each directory open.
+/// Resolves a path component by component, and holds each directory open.
 struct Walk<'a> {
     path: &'a str,
     links: usize,
@@ -188,7 +188,7 @@ impl Walk<'_> {
     fn run(mut self, flags: OFlags, follow_last: bool) -> Result<OwnedFd, WalkError> {
         let root = || openat(CWD, c"/", LOOK | OFlags::DIRECTORY, Mode::empty());
         let mut at = root()?;
-        // What is left to go, the next component last.
+        // Remaining components, the next one last.
         let mut todo: Vec<Vec<u8>> = components(self.path.as_bytes());
         while let Some(part) = todo.pop() {
             let last = todo.is_empty();
@@ -208,11 +208,11 @@ impl Walk<'_> {
             }
             todo.extend(components(target.as_bytes()));
         }
-        // The path was `/`, or ended in a link to it or to `.`.
+        // The path was `/`, or ended in a link to `/` or to `.`.
         Ok(openat(&at, c".", flags.difference(OFlags::NOFOLLOW), Mode::empty())?)
     }
 
-    /// Accepts a link that only root, or the user that kilter runs as, can have put there.
+    /// Accepts a link that only root or kilter's user can have created.
     fn trust(&mut self, directory: &OwnedFd, part: &[u8], link: &Stat) -> Result<(), WalkError> {
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -233,7 +233,7 @@ impl Walk<'_> {
     }
 }
 
-/// Opens what was looked at with the flags that are wanted, and makes sure that it is the same.
+/// Opens an examined file with other flags, and checks that it is the same file.
 fn reopen(at: &OwnedFd, part: &[u8], looked: OwnedFd, stat: &Stat, flags: OFlags) -> Result<OwnedFd, WalkError> {
     if flags == LOOK {
         return Ok(looked);
@@ -257,7 +257,7 @@ fn is_own(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Whether somebody else than root and the user that kilter runs as can change a directory.
+/// Returns true if users other than root and kilter's user can change a directory.
 fn is_shared(directory: BorrowedFd<'_>, stat: &Stat) -> bool {
     let group_writes = stat.st_mode & 0o020 != 0;
     !is_own(stat.st_uid)
@@ -269,10 +269,10 @@ fn is_own_group(gid: u32) -> bool {
     gid == 0 || gid == rustix::process::getegid().as_raw()
 }
 
-/// Whether an access control list lets others write. Where there is one, the bits of the group are
-/// its mask: without them it does not.
+/// Returns true if an access control list grants write access to others. If there is a list, the group bits are its
+/// mask, and without them it grants none.
 fn lists_others(directory: BorrowedFd<'_>) -> bool {
-    // Not every descriptor of a directory can be asked itself.
+    // Some descriptors of directories do not support the call directly.
     let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&directory));
     match keep::read(|buffer| getxattr(&*path, ACL, buffer)) {
         Ok(list) => acl::shares(&list, |named| match named {
@@ -280,7 +280,7 @@ fn lists_others(directory: BorrowedFd<'_>) -> bool {
             Named::Group(gid) => is_own_group(gid),
         }),
         Err(Errno::NODATA | Errno::NOTSUP) => false,
-        // It cannot be told, so it is not trusted.
+        // If the list cannot be read, the directory is not trusted.
         Err(_) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! Predictions of a plan: files as earlier resources will have made them, and what a change makes of its path.
+//! Predictions of a plan: files as earlier resources will leave them, and the effects of a change on its paths.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -28,20 +28,20 @@ const NEW_FILE: u32 = 0o644;
 /// Mode of a new file with a sensitive content, if none is declared.
 const NEW_SECRET_FILE: u32 = 0o600;
 
-/// Something that a plan knows, or the resource that makes it unknown.
+/// A known value in a plan, or the resource that makes it unknown.
 pub(super) type Known<T> = Result<T, Because>;
 
-/// Opens a file that the resource `name` copies, as it will be at its turn.
+/// Opens a file that the resource `name` copies, in its predicted state.
 ///
 /// # Errors
-/// If it cannot be read then.
+/// If it will not be readable then.
 pub(super) fn open_source(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, FileError> {
     match cx.outlook().node(name, path) {
         Forecast::Unchanged => open_now(cx, name, path),
         Forecast::Unknown(because) => Ok(Err(because)),
         Forecast::Changed(Node::File { content, mode }, because) => {
             let source = predicted(path, &content, mode)?;
-            // A kept plan knows large files by times, which are those of the change.
+            // A stored plan identifies large files by times, which will be those of the change.
             Ok(if source.size() > SHOWN { Err(because) } else { Ok(source) })
         }
         Forecast::Changed(Node::Kept, _) => Source::open_file(path).map(Ok),
@@ -54,7 +54,7 @@ pub(super) fn open_source(cx: &Context<'_>, name: &str, path: &str) -> Result<Kn
     }
 }
 
-/// Opens a file that no resource changes. If it is missing, a command or a package may still bring it.
+/// Opens a file that no resource changes. A command or a package may still bring a missing file.
 fn open_now(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, FileError> {
     match Source::open_file(path) {
         Err(error) if error.is_missing() => brought(cx, name, error),
@@ -62,17 +62,17 @@ fn open_now(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, F
     }
 }
 
-/// What a plan makes of a source that is missing: something may still bring it.
+/// Handles a missing source: unknown if a resource may still bring it, otherwise an error.
 pub(super) fn brought<T>(cx: &Context<'_>, name: &str, error: FileError) -> Result<Known<T>, FileError> {
     cx.outlook().bringer(name).map_or(Err(error), |because| Ok(Err(because)))
 }
 
-/// The error of a source that is going to be missing.
+/// Creates the error of a source that will be missing.
 pub(super) fn missing(path: &str) -> FileError {
     FileError::io("read the source", path, Errno::NOENT)
 }
 
-/// A source with the content and the mode that it is going to have.
+/// Returns a source with its predicted content and mode.
 fn predicted(path: &str, content: &Content, mode: Option<u32>) -> Result<Source, FileError> {
     let mut source = match content {
         Content::Kept => Source::open_file(path)?,
@@ -100,7 +100,7 @@ fn in_memory(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// The resource that makes what is below a directory unknown to the resource `name` that reads it.
+/// Returns the resource that makes the content of a directory unknown to the resource `name`, which reads it.
 pub(super) fn tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Option<Because> {
     match cx.outlook().node(name, path) {
         Forecast::Unchanged => cx.outlook().below(name, path, &|_| true),
@@ -108,13 +108,13 @@ pub(super) fn tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Optio
     }
 }
 
-/// The resource that changes an entry of a managed directory which no resource of the type declares.
+/// Returns the resource that changes an undeclared entry of a managed directory.
 pub(super) fn own_tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Option<Because> {
     let is_managed = |path: &str| cx.manages(path) || cx.manages(&format!("{path}/"));
     cx.outlook().below(name, path, &|path| !is_managed(path))
 }
 
-/// An owner or group that a file has, in the form in which it is declared.
+/// Returns an owner or group of a file in its declared form.
 ///
 /// # Errors
 /// The resource that makes it unknown.
@@ -127,7 +127,7 @@ pub(super) fn account(
 ) -> Known<Value> {
     let (type_name, declared) = of;
     let text = declared.to_text().unwrap_or_default();
-    // A number is the same whatever becomes of the account.
+    // A number does not depend on its account.
     if !cx.only_looks() || number(&text).is_some() {
         return Ok(now());
     }
@@ -135,7 +135,7 @@ pub(super) fn account(
         Forecast::Unchanged => Ok(now()),
         Forecast::Changed(Account::Id(new), _) if new == id => Ok(declared.clone()),
         Forecast::Changed(Account::Id(_), _) => Ok(now()),
-        // A number that has no name may become its number.
+        // A number without a name may become the number of the new account.
         Forecast::Changed(Account::New, because) => match now() {
             value if value.as_str().is_some_and(|value| number(value).is_none()) => Ok(value),
             _ => Err(because),
@@ -144,7 +144,7 @@ pub(super) fn account(
     }
 }
 
-/// The resource that changes an account to which the files of a tree are to belong.
+/// Returns the resource that changes the owner or group of a tree's files.
 pub(super) fn account_changed_by(cx: &Context<'_>, accounts: &Ids, name: &str, spec: &Spec<'_>) -> Option<Because> {
     let declared = [("user", spec.owner), ("group", spec.group)];
     let id_of = |type_name: &str, account: &str| match type_name {
@@ -160,7 +160,7 @@ pub(super) fn account_changed_by(cx: &Context<'_>, accounts: &Ids, name: &str, s
     )
 }
 
-/// What the change of a resource makes of the paths that it is about.
+/// Returns the effects of a change on the paths of a resource.
 pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> Vec<Effect> {
     let Some(should) = change.should else { return Vec::new() };
     let path = place::trim(change.name);
@@ -216,7 +216,7 @@ fn differs(change: &Change<'_>, attribute: &str) -> bool {
     change.differences.iter().any(|difference| difference.entry.is_none() && difference.attribute == attribute)
 }
 
-/// What the path itself becomes; none if that cannot be predicted.
+/// Returns the state of the path itself after the change; none if it cannot be predicted.
 fn root(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<Node> {
     let is_new = !change.is.exists || differs(change, "ensure");
     match spec.ensure {
@@ -233,7 +233,7 @@ fn root(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> O
     }
 }
 
-/// What is there keeps its kind.
+/// Returns the state after a change with `ensure: present`, which keeps the kind of the file.
 fn present(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<Node> {
     let found = look(path, false).ok()??;
     match found.kind {
@@ -242,7 +242,7 @@ fn present(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -
     }
 }
 
-/// What a file becomes that has this mode now, or is new.
+/// Returns the state of a file after a change. `is` is its present mode; none for a new file.
 fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>) -> Option<Node> {
     let source = match spec.source {
         Some(source) => Some(open_source(cx, change.name, source).ok()?.ok()?),
@@ -270,7 +270,7 @@ fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>)
     Some(Node::File { content, mode: Some(bits.unwrap_or(current)) })
 }
 
-/// What the entries of a directory become.
+/// Returns the states of the entries of a directory after the change.
 fn entries(path: &str, spec: &Spec<'_>, differences: &[Difference]) -> Vec<Effect> {
     let mut effects: Vec<Effect> = Vec::new();
     for difference in differences {
@@ -288,7 +288,7 @@ fn entries(path: &str, spec: &Spec<'_>, differences: &[Difference]) -> Vec<Effec
             },
             _ => continue,
         };
-        // The mode of a copy is told beside its content.
+        // The mode of a copy is listed in addition to its content.
         let is_known = |effect: &Effect| matches!(effect, Effect::Path { path, .. } if *path == entry);
         if !effects.last().is_some_and(is_known) {
             effects.push(Effect::Path { path: entry, node });
@@ -297,7 +297,7 @@ fn entries(path: &str, spec: &Spec<'_>, differences: &[Difference]) -> Vec<Effec
     effects
 }
 
-/// What the copy of an entry becomes.
+/// Returns the state of a copied entry.
 fn copied(spec: &Spec<'_>, source: Option<&EcoString>) -> Node {
     let copied = || {
         let source = source?;
@@ -312,7 +312,7 @@ fn copied(spec: &Spec<'_>, source: Option<&EcoString>) -> Node {
     copied().unwrap_or(Node::Unknown)
 }
 
-/// The paths that a resource writes and reads.
+/// Reports the paths that a resource writes and reads.
 pub(super) fn footprint(name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
     let given = |attribute: &str| should.get(attribute).is_some_and(|value| !value.is_undef());
     let is_whole = ["content", "source", "fragments", "target"].into_iter().any(given) && !given("recurse")

@@ -1,4 +1,4 @@
-//! New directories, made where nobody else can reach them.
+//! New directories, created where no other user has access.
 
 use std::rc::Rc;
 
@@ -15,18 +15,17 @@ use super::own::{Ownership, settle};
 use super::place::{LIST, Parent};
 use super::stage::rename_new;
 
-/// A directory that only the user that kilter runs as can enter, beside the place where a new one
-/// is to be. Removed when dropped.
+/// A private directory next to the location of a new one, accessible only to kilter's user. Removed when dropped.
 pub(super) struct Private<'a> {
     parent: &'a Rc<Parent>,
     leaf: &'a [u8],
     name: String,
-    /// It, under the path of its parent: messages name what is going to be.
+    /// Its content, with the path of the parent, because messages name the final path.
     inside: Parent,
 }
 
 impl<'a> Private<'a> {
-    /// Makes one for an entry.
+    /// Creates a private directory for an entry.
     pub(super) fn new(parent: &'a Rc<Parent>, leaf: &'a [u8]) -> Result<Private<'a>, FileError> {
         let name = temporary_name();
         mkdirat(&parent.fd, name.as_str(), Mode::RWXU)
@@ -37,12 +36,12 @@ impl<'a> Private<'a> {
         Ok(Private { parent, leaf, name, inside })
     }
 
-    /// Makes the directory that is going to be the entry.
+    /// Creates the future entry in the private directory.
     pub(super) fn make(&self) -> Result<Looked, FileError> {
         let path = || self.parent.join(self.leaf);
         match mkdirat(&self.inside.fd, self.leaf, Mode::RWXU) {
             Ok(()) => {}
-            // Somebody exchanged the private directory before it was opened.
+            // Another user exchanged the private directory before it was opened.
             Err(Errno::EXIST) => return Err(FileError::Swapped(path())),
             Err(errno) => return Err(FileError::io("create the directory", path(), errno)),
         }
@@ -52,13 +51,13 @@ impl<'a> Private<'a> {
         Ok(Looked { fd, stat, kind: Kind::Directory, readable: true })
     }
 
-    /// Gives the directory its owner and mode, and then its place, where nothing may be yet.
+    /// Sets owner and mode of the directory, and moves it to its final name, which must be free.
     pub(super) fn place(self, made: &Looked, wanted: Ownership, policy: &AclPolicy) -> Result<(), FileError> {
         let path = || self.parent.join(self.leaf);
         settle(&self.inside, self.leaf, made, wanted, policy)?;
         let rename = || rename_new(&self.inside.fd, self.leaf, &self.parent.fd, self.leaf);
         let renamed = match (rename(), wanted.bits) {
-            // Whoever is not root moves only directories that they may write in.
+            // A user other than root can move only writable directories.
             (Err(Errno::ACCESS), Some(bits)) if bits & 0o200 == 0 => {
                 let chmod = |fd: &OwnedFd, bits| fchmod(fd, Mode::from_raw_mode(bits));
                 chmod(&made.fd, bits | 0o200).and_then(|()| rename()).and_then(|()| chmod(&made.fd, bits))
@@ -80,8 +79,8 @@ impl Drop for Private<'_> {
     }
 }
 
-/// Opens a private directory. Whoever can write in the one above can put something else in its
-/// place, but nothing of their own that passes for it.
+/// Opens a private directory. A user with write access to the parent can replace it, but only with a directory that
+/// fails these checks.
 fn open(parent: &Parent, leaf: &[u8], name: &str) -> Result<Parent, FileError> {
     let path = parent.join(leaf);
     let fd = match openat(&parent.fd, name, LIST, Mode::empty()) {

@@ -1,4 +1,4 @@
-//! Removing what is there.
+//! Removes files and directories.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, unlinkat};
@@ -9,7 +9,7 @@ use super::kind::Kind;
 use super::look::{Entry, Looked, each_name, look_within, open_seen};
 use super::place::LIST;
 
-/// Removes a directory and everything below it, never what is mounted below it.
+/// Removes a directory with everything below it. Never removes mounted file systems.
 pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
     match look_within(directory, leaf, path)? {
         Entry::Here(looked) => below(directory, leaf, path, &looked, 0),
@@ -39,7 +39,7 @@ fn below(directory: &OwnedFd, leaf: &[u8], path: &str, looked: &Looked, depth: u
     rmdir(directory, leaf).map_err(|errno| FileError::io("remove", path, errno))
 }
 
-/// Removes an entry that is no directory.
+/// Removes an entry that is not a directory.
 pub(super) fn unlink(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
     match unlinkat(directory, leaf, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),

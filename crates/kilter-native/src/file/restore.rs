@@ -1,22 +1,24 @@
-//! What was at a path before, as what would have to be declared to bring it back.
+//! Saves the state of a path before a change, as a declaration that restores it.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, State, Value};
 
 use super::mode;
 
-/// What has to be declared to bring back what is there: what kind of file it is, what is in it or where it points to, and what
-/// is declared of its owner, group and mode; all of that where it is going to be removed.
+/// Returns the declaration that restores the present state.
+///
+/// It contains the kind and the content or target of the file. It contains owner, group and mode as far as they are
+/// declared, or completely if the file is going to be removed.
 ///
 /// # Errors
-/// When it could not be brought back.
+/// If the state could not be restored.
 pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
     let mut before = Attributes::new();
     if is_tree(should) {
         return Err("what is in a directory is not kept".into());
     }
     if !is.exists {
-        // A directory that was made is removed only if nobody has put anything in it.
+        // A created directory is removed later only if it is still empty.
         before.set("ensure", "absent");
         return Ok(before);
     }
@@ -47,7 +49,7 @@ pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoS
     if should.get("acl").is_some() && kind != "link" {
         before.set("acl", is.attributes.get("acl").cloned().unwrap_or_else(|| "none".into()));
     }
-    // What not everybody may read is shown to nobody.
+    // Content that is not readable by everybody is not shown.
     let is_private = is.attributes.text("mode").and_then(mode::octal).is_none_or(|mode| mode & 0o004 == 0);
     if kind == "file" && (is_private || should.truth("show_diff") == Some(false)) {
         before.set("show_diff", false);

@@ -1,4 +1,4 @@
-//! Bringing one declared path to its state.
+//! Brings a declared path in sync.
 
 use std::rc::Rc;
 
@@ -21,25 +21,25 @@ use super::spec::{Checksum, Ensure, Spec};
 use super::stage::{Data, Temporary, create, stage};
 use super::{branches, remove, secret, tree};
 
-/// Where something is to be brought to its state.
+/// Location of a change.
 pub(super) struct Site<'a> {
-    /// The change that it is part of.
+    /// Index of the change.
     pub(super) index: usize,
     pub(super) parent: &'a Rc<Parent>,
     pub(super) leaf: &'a [u8],
-    /// What is wanted.
+    /// Desired state.
     pub(super) spec: &'a Spec<'a>,
-    /// What was found to be there; None when it was found absent.
+    /// Present file; none if there is none.
     pub(super) old: Option<Looked>,
 }
 
-/// What a path becomes.
+/// Desired result at a path.
 pub(super) enum Goal<'a> {
-    /// A file with this content, or with any.
+    /// A file with this content, or with any content.
     File(Option<Data<'a>>),
     /// A directory.
     Directory,
-    /// A link to this target.
+    /// A link with this target.
     Link(&'a [u8]),
 }
 
@@ -53,7 +53,7 @@ impl Goal<'_> {
     }
 }
 
-/// Brings a declared path to its state.
+/// Brings a declared path in sync.
 pub(super) fn bring(
     batch: &mut Batch<'_>,
     index: usize,
@@ -100,7 +100,7 @@ pub(super) fn bring(
     Ok(())
 }
 
-/// Whether an attribute of the path itself differs.
+/// Returns true if an attribute of the path itself differs.
 fn differs(change: &Change<'_>, attribute: &str) -> bool {
     change.differences.iter().any(|difference| difference.entry.is_none() && difference.attribute == attribute)
 }
@@ -118,7 +118,7 @@ fn file(batch: &mut Batch<'_>, site: Site<'_>, change: &Change<'_>) -> Result<()
     reach(batch, site, &Goal::File(data.filter(|_| renew)), source.as_ref())
 }
 
-/// Makes the goal of what is there.
+/// Changes the present file to the goal.
 pub(super) fn reach(
     batch: &mut Batch<'_>,
     site: Site<'_>,
@@ -139,7 +139,7 @@ pub(super) fn reach(
     }
 }
 
-/// What may not be given up without being asked.
+/// Refuses to replace certain kinds of files without `force`.
 fn allow(site: &Site<'_>, goal: &Goal<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if old.kind != goal.kind() && needs_force(old.kind) && !site.spec.force {
@@ -148,13 +148,13 @@ fn allow(site: &Site<'_>, goal: &Goal<'_>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Whether something of this kind is replaced by something else only with `force`.
+/// Returns true if replacing a file of this kind by another kind requires `force`.
 pub(super) fn needs_force(kind: Kind) -> bool {
     matches!(kind, Kind::Directory | Kind::Block | Kind::Char)
 }
 
-/// The owner, group and mode that are wanted; of the mode, what it makes of `current`, without the
-/// setuid bits of another owner than that of `old`.
+/// Returns the desired owner, group and mode. The mode is relative to `current`, without the setuid bits of another
+/// owner than that of `old`.
 pub(super) fn ownership(
     batch: &Batch<'_>,
     spec: &Spec<'_>,
@@ -177,7 +177,7 @@ pub(super) fn ownership(
     Ok(wanted)
 }
 
-/// Changes the owner, group and mode of what is there.
+/// Changes owner, group and mode of the present file.
 pub(super) fn adjust(batch: &Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let mut wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
@@ -209,7 +209,7 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
         None => new,
     };
     let mut wanted = ownership(batch, spec, Kind::File, current, kept.map(|kept| &kept.stat), source)?;
-    // A new owner gets the setuid bits of the old one only if they were declared.
+    // A new owner gets the setuid bits of the old owner only if they are declared.
     let moves = kept.is_some_and(|kept| wanted.moves(&kept.stat));
     wanted.bits = wanted.bits.or(Some(if moves { mode::disarmed(current, Kind::File) } else { current }));
     if let Some(kept) = kept {
@@ -244,10 +244,10 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     }
 }
 
-/// The mode of what is there, without permissions that it has only by an access list that is dropped.
+/// Returns the present mode without permissions that come only from an access list that will be dropped.
 fn bits_of(old: &Looked, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
     let bits = old.stat.st_mode & mode::ALL;
-    // A mode in digits is relative to nothing.
+    // A numeric mode does not depend on the present mode.
     if matches!(spec.mode(), Some(mode::Mode::Exact(_))) {
         return Ok(bits);
     }
@@ -260,13 +260,13 @@ fn bits_of(old: &Looked, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Res
 
 fn make_directory(batch: &mut Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let (parent, leaf) = (site.parent, site.leaf);
-    // Nothing is removed for an owner that does not exist.
+    // Fails before the removal if the owner does not exist.
     ownership(batch, site.spec, Kind::Directory, 0, None, source)?;
     clear(batch, site)?;
     batch.record(parent);
     let private = Private::new(parent, leaf)?;
     let made = private.make()?;
-    // A directory in one with the setgid bit inherits it.
+    // A directory inherits the setgid bit of its parent.
     let current = 0o755 | made.stat.st_mode & 0o2000;
     let mut wanted = ownership(batch, site.spec, Kind::Directory, current, None, source)?;
     wanted.bits = wanted.bits.or(Some(current));
@@ -312,8 +312,8 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
     disarm(parent, leaf, old)
 }
 
-/// Gives a new link its owner. Whoever can write in the directory can give its name to something else,
-/// so the owner is that of what was opened and looked at.
+/// Sets the owner of a new link. A user with write access to the directory can replace the link, so the descriptor
+/// of the examined link is used.
 fn give(parent: &Parent, name: &str, uid: Option<u32>, gid: Option<u32>, path: &str) -> Result<(), FileError> {
     let made = look_at(&parent.fd, name.as_bytes(), path)?.filter(|made| {
         let own = rustix::process::geteuid().as_raw();
@@ -323,7 +323,7 @@ fn give(parent: &Parent, name: &str, uid: Option<u32>, gid: Option<u32>, path: &
     own::chown(&made.fd, uid, gid).map_err(|errno| FileError::io("set the owner of", path, errno))
 }
 
-/// Removes what is there, after keeping it, to make room for a directory.
+/// Backs up and removes the present file, to make room for a directory.
 fn clear(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if let Some(backup) = site.spec.backup {
@@ -335,7 +335,7 @@ fn clear(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
     disarm(site.parent, site.leaf, old)
 }
 
-/// Removes what is there.
+/// Removes the present file.
 pub(super) fn absent(batch: &mut Batch<'_>, site: Site<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let (parent, leaf) = (site.parent, site.leaf);

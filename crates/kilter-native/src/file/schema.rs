@@ -1,8 +1,8 @@
-//! The type `file`: its attributes and what each means.
+//! Attributes of the type `file`.
 
 use kilter_model::{Behaviour, Feature, TypeSchema};
 
-/// The schema of the type.
+/// Returns the schema of the type.
 pub(super) fn schema() -> TypeSchema {
     let schema = TypeSchema::new("file", DESC);
     let schema = what(schema);

@@ -1,4 +1,4 @@
-//! Which files have a sensitive content, as the catalog declares it: what is copied from them is sensitive too.
+//! Finds files whose declared content is sensitive. Copies of them are sensitive too.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,13 +10,13 @@ use kilter_provider::Context;
 use super::place;
 use crate::words::texts;
 
-/// Returns true if the catalog declares a sensitive content for the file at a path, directly or by way of the sources and
-/// fragments that it is made of.
+/// Returns true if the catalog declares sensitive content for the file at a path, directly or through its sources
+/// and fragments.
 pub(super) fn is_declared(cx: &Context<'_>, path: &str) -> bool {
     has_secret(cx, vec![place::trim(path).into()])
 }
 
-/// Returns true if a declaration has a sensitive content, or takes its content from a file that has one.
+/// Returns true if a declaration contains sensitive content, or uses a file with sensitive content.
 pub(super) fn holds(cx: &Context<'_>, should: &Attributes) -> bool {
     is_sensitive(should) || has_secret(cx, origins(should).collect())
 }
@@ -41,7 +41,7 @@ fn is_sensitive(should: &Attributes) -> bool {
     ["content", "parts"].iter().any(|name| should.get(name).is_some_and(Value::holds_sensitive))
 }
 
-/// The files that a content is made of.
+/// Returns the files that a content is made of.
 fn origins(should: &Attributes) -> impl Iterator<Item = EcoString> {
     let source = should.text("source").map(EcoString::from);
     source.into_iter().chain(texts(should.get("fragments"))).map(|path| place::trim(&path).into())

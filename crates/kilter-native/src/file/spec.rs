@@ -1,37 +1,37 @@
-//! What is wanted of a path, read out of its attributes in one pass.
+//! Desired state of a path, extracted from its attributes in a single pass.
 
 use kilter_model::{Attributes, Value};
 
 use super::kind::Kind;
 use super::mode::{self, Mode};
 
-/// What `ensure` asks for.
+/// Value of `ensure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ensure {
-    /// Nothing there.
+    /// No file.
     Absent,
-    /// Something there, whatever it is.
+    /// A file of any kind.
     Present,
-    /// This.
+    /// A file of this kind.
     Is(Kind),
 }
 
-/// How a copy is compared with its source.
+/// Method to compare a copy with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checksum {
-    /// By content, told as SHA-256.
+    /// By content, shown as SHA-256.
     Sha256,
-    /// By content, told as SHA-512.
+    /// By content, shown as SHA-512.
     Sha512,
-    /// By size and time of modification.
+    /// By size and modification time.
     Mtime,
     /// By size.
     Size,
-    /// Not at all once it is there.
+    /// No comparison after the first copy.
     None,
 }
 
-/// What is wanted of a path. Borrows from the attributes; undef counts as not given.
+/// Desired state of a path. Borrows from the attributes; undef counts as not given.
 #[derive(Clone, Debug)]
 pub(super) struct Spec<'a> {
     pub(super) ensure: Ensure,
@@ -53,7 +53,7 @@ pub(super) struct Spec<'a> {
 }
 
 impl<'a> Spec<'a> {
-    /// What canonical attributes ask for.
+    /// Reads canonical attributes.
     pub(super) fn of(should: &'a Attributes) -> Spec<'a> {
         let mut spec = Spec {
             ensure: Ensure::Present,
@@ -102,7 +102,7 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// Returns true if the declaration says who may have access: a content, an owner, a group or a mode is given.
+    /// Returns true if the declaration determines access: a content, an owner, a group or a mode is given.
     pub(super) fn restricts_access(&self) -> bool {
         self.content.is_some()
             || self.source.is_some()
@@ -111,14 +111,14 @@ impl<'a> Spec<'a> {
             || self.mode.is_some()
     }
 
-    /// The mode that was declared.
+    /// Returns the declared mode.
     pub(super) fn mode(&self) -> Option<Mode> {
         Mode::parse(self.mode?.as_str()?)
     }
 
-    /// The bits that the declared mode makes of `current`, or None if none was declared.
+    /// Applies the declared mode to the bits `current`; returns none if no mode is declared.
     ///
-    /// With `recurse`, directories can be searched wherever they can be read.
+    /// With `recurse`, readable directories also become searchable.
     pub(super) fn bits(&self, current: u32, kind: Kind) -> Option<u32> {
         let directory = kind == Kind::Directory;
         let declared = self.mode()?;
@@ -127,7 +127,7 @@ impl<'a> Spec<'a> {
         Some(if self.recurse && directory && exact { mode::searchable(bits) } else { bits })
     }
 
-    /// Whether entries below the path are looked at too.
+    /// Returns true if the entries below the path are checked too.
     pub(super) fn has_tree(&self) -> bool {
         self.ensure == Ensure::Is(Kind::Directory) && (self.recurse || self.purge)
     }

@@ -1,4 +1,4 @@
-//! New contents, complete before anybody can see them.
+//! New contents, complete before they become visible.
 
 use std::rc::Rc;
 
@@ -21,18 +21,18 @@ use super::look::{Looked, open_seen};
 use super::own::Ownership;
 use super::place::{Parent, READ};
 
-/// Size in bytes up to which a source is copied without a look at the free space.
+/// Size in bytes up to which a source is copied without a check of the free space.
 const UNCHECKED_SIZE: u64 = 1 << 20;
 
-/// Where a content comes from.
+/// Source of a content.
 pub(super) enum Data<'a> {
-    /// From these bytes.
+    /// Bytes in memory.
     Bytes(&'a [u8]),
-    /// From this file, with its time of modification if the second is true.
+    /// A file. If the flag is true, its modification time is copied too.
     Copy(&'a Source, bool, Interrupt<'a>),
 }
 
-/// An entry under a temporary name. Removed when dropped, unless it got its real name.
+/// An entry with a temporary name. Removed when dropped, unless it got its final name.
 #[derive(Debug)]
 pub(super) struct Temporary {
     parent: Rc<Parent>,
@@ -40,22 +40,22 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// A name that is going to be used.
+    /// Returns a new name for a file that does not exist yet.
     pub(super) fn new(parent: &Rc<Parent>) -> Temporary {
         Temporary { parent: Rc::clone(parent), name: Some(temporary_name()) }
     }
 
-    /// The name.
+    /// Returns the name.
     pub(super) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
 
-    /// The path, for commands and messages.
+    /// Returns the path, for commands and messages.
     pub(super) fn path(&self) -> String {
         self.parent.join(self.name().as_bytes())
     }
 
-    /// Gives it its real name, where nothing may be yet.
+    /// Renames it to its final name, which must be free.
     pub(super) fn become_new(mut self, leaf: &[u8]) -> Result<(), FileError> {
         match self.settle_as(leaf) {
             Ok(()) => Ok(()),
@@ -64,14 +64,14 @@ impl Temporary {
         }
     }
 
-    /// Gives it a lasting name that nothing has yet; it can be tried with another one.
+    /// Renames it to a free name. After a failure another name can be tried.
     pub(super) fn settle_as(&mut self, name: &[u8]) -> Result<(), Errno> {
         rename_new(&self.parent.fd, self.name().as_bytes(), &self.parent.fd, name)?;
         self.name = None;
         Ok(())
     }
 
-    /// Puts it in the place of what has its real name.
+    /// Replaces the file that has its final name.
     pub(super) fn take_over(mut self, leaf: &[u8]) -> Result<(), FileError> {
         let fd = &self.parent.fd;
         renameat(fd, self.name(), fd, leaf).map_err(|errno| FileError::io("replace", self.parent.join(leaf), errno))?;
@@ -80,10 +80,10 @@ impl Temporary {
     }
 }
 
-/// Renames to a name that nothing has yet.
+/// Renames to a free name.
 pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) -> Result<(), Errno> {
     match renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
-        // File systems that do not know the flag.
+        // The file system does not support the flag.
         Err(Errno::INVAL | Errno::NOSYS) => match statat(to, new, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => renameat(from, name, to, new),
             Ok(_) => Err(Errno::EXIST),
@@ -101,21 +101,21 @@ impl Drop for Temporary {
     }
 }
 
-/// A file that is complete but for its name.
+/// A complete file without its final name.
 pub(super) struct Staged {
-    /// Its name for now.
+    /// Its temporary name.
     pub(super) temporary: Temporary,
-    /// The file.
+    /// Its descriptor.
     pub(super) fd: OwnedFd,
     /// Extended attributes of the old file that were not kept.
     pub(super) not_kept: NotKept,
 }
 
-/// Makes a file where none is yet, with its final content, owner and mode. Returns false if the file system has no files without
-/// names: the file then has to be staged under a temporary one.
+/// Creates a new file with its final content, owner and mode. Returns false if the file system does not support
+/// files without names. The file must then be staged under a temporary name.
 ///
-/// It has no name until it is complete: a run that is killed leaves nothing, and the directory is
-/// changed once.
+/// The file has no name until it is complete. So a killed run leaves no file behind, and the directory changes only
+/// once.
 pub(super) fn create(
     parent: &Rc<Parent>,
     leaf: &[u8],
@@ -133,17 +133,17 @@ pub(super) fn create(
         match name(&fd, parent, leaf) {
             Ok(()) => return Ok(true),
             Err(Errno::EXIST) => return Err(FileError::Appeared(path)),
-            // A container without the capability and without /proc, or a file system that has its own mind.
+            // A container without the capability and without /proc, or an unusual file system.
             Err(_) => {}
         }
     }
     Ok(false)
 }
 
-/// Gives a file without a name one that nothing has yet.
+/// Gives a file without a name a free name.
 fn name(fd: &OwnedFd, parent: &Parent, leaf: &[u8]) -> Result<(), Errno> {
     match linkat(fd, c"", &parent.fd, leaf, AtFlags::EMPTY_PATH) {
-        // Older kernels want a capability for that.
+        // Older kernels require a capability for that.
         Err(Errno::NOENT) => {
             let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
             linkat(CWD, path, &parent.fd, leaf, AtFlags::SYMLINK_FOLLOW)
@@ -154,8 +154,8 @@ fn name(fd: &OwnedFd, parent: &Parent, leaf: &[u8]) -> Result<(), Errno> {
 
 /// Writes a file with its final content, owner and mode under a temporary name.
 ///
-/// It is created for its owner's eyes only; the mode comes last, after the owner, so that setuid
-/// bits are never there for the wrong user. What is not wanted otherwise is taken over from `old`.
+/// It is created with access for its owner only. The mode is set after the owner, so that setuid bits never apply to
+/// the wrong user. Other properties come from `old`.
 pub(super) fn stage(
     parent: &Rc<Parent>,
     leaf: &[u8],
@@ -180,7 +180,7 @@ pub(super) fn stage(
     Ok(Staged { temporary, fd, not_kept })
 }
 
-/// Sets what comes last: the mode, and the time where it is to be that of the source.
+/// Sets the mode, and the modification time if it is copied from the source.
 fn finish(fd: &OwnedFd, data: &Data<'_>, bits: u32, path: &str) -> Result<(), FileError> {
     fchmod(fd, Mode::from_raw_mode(bits)).map_err(|errno| FileError::io("set the mode of", path, errno))?;
     if let Data::Copy(source, true, _) = data {
@@ -204,7 +204,7 @@ fn fill(fd: &OwnedFd, data: &Data<'_>, path: &str) -> Result<(), FileError> {
             if written.is_err() {
                 return written.map_err(failed);
             }
-            // Another user may append to the source for ever.
+            // Another user may append to the source without end.
             let mut left = source.size();
             content::each_chunk(source.fd.as_fd(), &mut |chunk| {
                 let chunk = &chunk[..usize::try_from(left).map_or(chunk.len(), |left| chunk.len().min(left))];
@@ -218,8 +218,8 @@ fn fill(fd: &OwnedFd, data: &Data<'_>, path: &str) -> Result<(), FileError> {
     }
 }
 
-/// Fails with `NOSPC` if the file system has no room for a copy. A sparse source that another user made as large as the file
-/// system allows would otherwise be copied until the disk is full.
+/// Fails with `NOSPC` if the file system has no space for a copy. Another user can create a sparse source of any
+/// size, and a copy would fill the disk.
 fn has_room(fd: &OwnedFd, size: u64) -> Result<(), Errno> {
     if size <= UNCHECKED_SIZE {
         return Ok(());
@@ -228,7 +228,7 @@ fn has_room(fd: &OwnedFd, size: u64) -> Result<(), Errno> {
     if size > found.f_bfree.saturating_mul(found.f_frsize) { Err(Errno::NOSPC) } else { Ok(()) }
 }
 
-/// Removes a list that the directory gave the new file, or sets the declared one.
+/// Removes an inherited access list from the new file, or sets the declared one.
 fn set_list(fd: &OwnedFd, policy: &AclPolicy, after: FinalOwnership, path: &str) -> Result<(), FileError> {
     let file = Xattrs::open(fd);
     let changes = policy.changes(&file, Kind::File, after);
@@ -236,7 +236,8 @@ fn set_list(fd: &OwnedFd, policy: &AclPolicy, after: FinalOwnership, path: &str)
     set.map_err(|errno| FileError::io("set the access list of", path, errno))
 }
 
-/// Sets owner and group if they are not right yet: a user who is not root may do what changes nothing.
+/// Sets owner and group if they differ. Without a difference there is no call that could fail for users other than
+/// root.
 fn own(fd: &OwnedFd, wanted: Ownership, path: &str) -> Result<FinalOwnership, FileError> {
     let bits = wanted.bits.unwrap_or(0o600);
     if wanted.uid.is_none() && wanted.gid.is_none() {
@@ -268,7 +269,7 @@ fn take_over(
         Ok(old) => keep::keep(&old, fd, bits, policy).map_err(|(name, errno)| {
             FileError::io("keep the access list and extended attributes of", format!("{path} ({name})"), errno)
         }),
-        // Who may not read the old file cannot know what it had.
+        // The attributes of an unreadable file are unknown.
         Err(FileError::Io { errno: Errno::ACCESS, .. }) => {
             Ok(NotKept { lost: vec!["extended attributes of an unreadable file".to_owned()], capabilities: false })
         }

@@ -1,8 +1,9 @@
-//! Records in the state directory in which directories this process makes temporary files, so that a later process finds the
-//! files of one that was killed.
+//! Records the directories in which this process creates temporary files, so that a later process finds the files of
+//! a killed one.
 //!
-//! `temporary/PID-START-SPACE` holds the paths, each with a NUL behind it; the name is that of the temporary files of the process
-//! ([`leftover`]). The file exists only while there can be temporary files: a run that ends leaves none.
+//! `temporary/PID-START-SPACE` in the state directory contains the paths, each followed by a NUL. Its name is that
+//! of the process's temporary files ([`leftover`]). It exists only while there can be temporary files, and a
+//! completed run removes it.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -23,17 +24,17 @@ use super::place::{self, LIST};
 const DIRECTORY: &str = "temporary";
 /// Maximum size of a record that is read, in bytes.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
-/// Paths in a record that are not in use any more, before it is written again.
+/// Maximum number of unused paths in a record before it is rewritten.
 const MAX_STALE: usize = 256;
 
-/// The records of this process, by state directory.
+/// Records of this process, by state directory.
 static OPEN: Mutex<Option<FxHashMap<PathBuf, Record>>> = Mutex::new(None);
 
 struct Record {
     file: File,
-    /// The directories that are in use, and how often.
+    /// Directories in use, with their number of users.
     used: FxHashMap<Vec<u8>, usize>,
-    /// Paths that were written.
+    /// Number of written paths.
     written: usize,
 }
 
@@ -44,8 +45,8 @@ pub(crate) struct Recorded {
     path: Vec<u8>,
 }
 
-/// Records that temporary files are going to be made in a directory. Without a state directory, or if the record cannot be
-/// written, they are found by the next run that changes something beside them.
+/// Records a directory for temporary files. Without a state directory, or if the record cannot be written, the next
+/// run that changes a file in the same directory finds them.
 pub(crate) fn record(state_dir: Option<&Path>, directory: &OwnedFd) -> Option<Recorded> {
     let state_dir = state_dir?;
     let path = std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
@@ -74,7 +75,7 @@ impl Drop for Recorded {
         if record.used.is_empty() {
             records.remove(&self.state_dir);
             let _ = std::fs::remove_file(file_of(&self.state_dir));
-            // Another process may have one of its own.
+            // Another process may have its own record.
             let _ = std::fs::remove_dir(self.state_dir.join(DIRECTORY));
         } else if record.written > record.used.len() + MAX_STALE
             && let Ok(shorter) = record.again(&self.state_dir)
@@ -102,7 +103,7 @@ impl Record {
         Ok(())
     }
 
-    /// The same record with what is in use only.
+    /// Rewrites the record with the directories in use.
     fn again(&self, state_dir: &Path) -> std::io::Result<Record> {
         let new = file_of(state_dir).with_extension("new");
         let mut file = create(&new)?;
@@ -135,11 +136,12 @@ pub struct CleanedFiles {
     pub failed: Vec<(PathBuf, String)>,
 }
 
-/// Removes temporary files that killed processes left behind: in the directories that they recorded in the state directory, in its
-/// backups, and in `directories`. With `noop`, it only lists them.
+/// Removes temporary files of killed processes: in the directories that they recorded in the state directory, in its
+/// backups, and in `directories`. With `noop`, only lists them.
 ///
-/// The caller holds the lock of the state directory, so that no other process that has records there is alive. In `directories`,
-/// only the files count whose process has ended for certain: of another boot, container or host, those that are a day old.
+/// The caller holds the lock of the state directory, so that no other process with records there runs. In
+/// `directories`, only files of certainly ended processes are removed. Files of another boot, container or host are
+/// removed if they are a day old.
 pub fn clean_temporary_files(state_dir: Option<&Path>, directories: &[PathBuf], noop: bool) -> CleanedFiles {
     let mut cleaned = CleanedFiles::default();
     if let Some(state_dir) = state_dir {
@@ -161,7 +163,7 @@ pub fn clean_temporary_files(state_dir: Option<&Path>, directories: &[PathBuf], 
     cleaned
 }
 
-/// The records of processes that have ended.
+/// Returns the records of ended processes.
 fn records(state_dir: &Path) -> Vec<(PathBuf, Maker)> {
     let Ok(entries) = std::fs::read_dir(state_dir.join(DIRECTORY)) else { return Vec::new() };
     let record = |path: PathBuf| {
@@ -186,7 +188,7 @@ fn clean_recorded(record: &Path, maker: Maker, noop: bool, cleaned: &mut Cleaned
     for path in paths {
         clean(Path::new(OsStr::from_bytes(path)), &|found, _| found == maker, noop, cleaned);
     }
-    // What could not be removed is tried again next time.
+    // The next run retries files that could not be removed.
     if !noop && cleaned.failed.len() == failed {
         let _ = std::fs::remove_file(record);
     }
@@ -210,7 +212,7 @@ fn clean(directory: &Path, is_dead: &dyn Fn(Maker, &rustix::fs::Stat) -> bool, n
     }
 }
 
-/// Opens a directory by the path that it had; no link leads elsewhere.
+/// Opens a directory by its recorded path, without following links.
 fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, LIST, Mode::empty(), resolve) {

@@ -2,15 +2,15 @@
 
 use ecow::{EcoString, eco_format};
 
-/// Seconds since 1970 as `2026-03-01T12:00:00Z`.
+/// Formats seconds since 1970 as `2026-03-01T12:00:00Z`.
 pub(super) fn utc(seconds: i64) -> EcoString {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil(days);
     eco_format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// The date of a number of days since 1970-01-01 in the Gregorian calendar, counted in eras of 400
-/// years that begin on a first of March.
+/// Returns the Gregorian date of a number of days since 1970-01-01, computed in eras of 400 years that start on a
+/// first of March.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

@@ -1,4 +1,4 @@
-//! What differs below a directory. Decides; [`apply`](super::apply) does it.
+//! Compares the content of a directory. [`apply`](super::apply) makes the changes.
 
 use ecow::EcoString;
 use kilter_model::{Difference, Value};
@@ -20,10 +20,9 @@ use super::place::{LIST, READ};
 use super::spec::Spec;
 use crate::accounts::Ids;
 
-/// What differs below a directory that is there, or would if it were there and empty.
+/// Returns the differences below a directory, which may not exist yet.
 ///
-/// Directories come before what is in them, and what is removed from a directory before the
-/// directory itself.
+/// A directory precedes its entries. Removed entries precede their removed directory.
 pub(super) fn differences(
     cx: &Context<'_>,
     accounts: &Ids,
@@ -58,14 +57,14 @@ pub(super) fn differences(
     Ok(tree.found)
 }
 
-/// How the mode differs from what the declaration makes of `current`, or from that of the source.
+/// Returns the difference between the present mode and the declared mode, or that of the source.
 pub(super) fn mode_difference(spec: &Spec<'_>, is: &Stat, current: u32, source: Option<&Stat>) -> Option<Difference> {
     let should = wanted_bits(spec, Kind::of(is), current, source)?;
     let is = is.st_mode & mode::ALL;
     (is != should).then(|| Difference::new("mode", mode::text(is).into(), mode::text(should).into()))
 }
 
-/// The bits that an entry should have: by the declaration, relative to its source if it has one.
+/// Returns the desired bits of an entry: those of the declaration, relative to its source if there is one.
 pub(super) fn wanted_bits(spec: &Spec<'_>, kind: Kind, current: u32, source: Option<&Stat>) -> Option<u32> {
     if kind == Kind::Link {
         return None;
@@ -74,7 +73,7 @@ pub(super) fn wanted_bits(spec: &Spec<'_>, kind: Kind, current: u32, source: Opt
     spec.bits(base.unwrap_or(current), kind).or(base)
 }
 
-/// The owner, group and mode that a file has after the declaration was applied.
+/// Returns the owner, group and mode that a file has after the change.
 pub(super) fn final_ownership(
     accounts: &Ids,
     spec: &Spec<'_>,
@@ -100,7 +99,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Compares one directory with its counterpart in the source.
+    /// Compares a directory with its counterpart in the source.
     fn walk(
         &mut self,
         there: Option<&OwnedFd>,
@@ -122,7 +121,7 @@ impl Tree<'_> {
             }
         }
         let Some(directory) = there else { return Ok(()) };
-        // What a dead run left behind is an entry like any other when it comes to removing.
+        // For a purge, stale temporary files count as entries.
         let list = if self.spec.purge { list_all } else { list };
         for name in list(directory, &self.full(below))? {
             if wanted.binary_search(&name).is_ok() {
@@ -139,7 +138,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// An entry of the source and its copy.
+    /// Compares an entry of the source with its copy.
     fn copied(
         &mut self,
         there: Option<&OwnedFd>,
@@ -158,7 +157,7 @@ impl Tree<'_> {
             Some(directory) => match look_within(directory, name, &path)? {
                 Entry::Here(copy) => Some(copy),
                 Entry::Missing => None,
-                // What is mounted has its own contents, and nothing takes its place.
+                // A mount point has its own content and is never replaced.
                 Entry::Mounted => return Ok(()),
             },
             None => None,
@@ -222,7 +221,7 @@ impl Tree<'_> {
         self.ownership(copy, Some(&wanted.stat), below)
     }
 
-    /// Owner, group and mode of an entry.
+    /// Compares owner, group and mode of an entry.
     fn ownership(&mut self, looked: &Looked, source: Option<&Stat>, below: &[u8]) -> Result<(), FileError> {
         let is = &looked.stat;
         let accounts = self.accounts;
@@ -245,7 +244,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// An entry that has no source: the declared owner, group and mode apply to it.
+    /// Compares an entry without a source with the declared owner, group and mode.
     fn owned(&mut self, directory: &OwnedFd, below: &[u8], name: &[u8], depth: usize) -> Result<(), FileError> {
         let path = self.full(below);
         if self.is_managed(&path) {
@@ -260,7 +259,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// An entry that nobody declared. Tells whether it will be gone.
+    /// Adds the removal of an undeclared entry. Returns true if the entry will be gone.
     fn purge(&mut self, directory: &OwnedFd, below: &[u8], name: &[u8], depth: usize) -> Result<bool, FileError> {
         let path = self.full(below);
         if depth > MAX_DEPTH {
@@ -295,7 +294,7 @@ impl Tree<'_> {
         Ok(true)
     }
 
-    /// Fails after an interrupt: another user can make a tree as large as the file system allows.
+    /// Fails after an interrupt. Another user can make a tree as large as the file system allows.
     fn go_on(&self, below: &[u8]) -> Result<(), FileError> {
         go_on(self.cx.interrupt()).map_err(|errno| FileError::io("compare", self.full(below), errno))
     }
@@ -309,7 +308,7 @@ impl Tree<'_> {
         format!("{}{slash}{}", self.path, String::from_utf8_lossy(below))
     }
 
-    /// Whether a declared file needs the entry, be it there yet or not.
+    /// Returns true if a declared file lies below the entry, present or not.
     fn is_above_managed(&self, path: &str) -> bool {
         self.cx.manages_below(path)
     }

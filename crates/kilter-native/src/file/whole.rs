@@ -1,8 +1,8 @@
-//! Small files that other types change as a whole: read, and put back with some lines changed.
+//! Small files that other types rewrite as a whole, with some lines changed.
 //!
-//! Whoever can write in their directory must not get to see or change another file through them. So
-//! a [`Whole`] holds the directory open, reads the file through a descriptor that is no link, and
-//! replaces exactly what it has read, with its owner, mode and access list.
+//! A user with write access to their directory must not be able to read or change another file through them. So a
+//! [`Whole`] holds the directory open, reads the file without following links, and replaces exactly the file it has
+//! read. It keeps its owner, mode and access list.
 
 use std::rc::Rc;
 
@@ -21,10 +21,10 @@ use super::stage::{Data, stage};
 use super::temporary_record::record;
 use super::{content, leftover, mode};
 
-/// The largest file that is read: it is held in memory.
+/// Maximum size in bytes of a file, which is held in memory.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// Why a file could not be read or replaced.
+/// The reason why a file could not be read or replaced.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct WholeError(#[from] Reason);
@@ -45,16 +45,15 @@ impl From<FileError> for WholeError {
     }
 }
 
-/// Whether a path can be that of such a file: absolute, without `.`, `..` and `//`.
+/// Returns true if a path is valid for such a file: absolute, without `.`, `..` and `//`.
 pub(crate) fn is_normal(path: &str) -> bool {
     place::is_normal(path)
 }
 
-/// Reads a file only to look at it: a link in its place is followed if it can be trusted. None when
-/// there is no file.
+/// Reads a file without the intention to change it. Follows a trusted link. Returns none if the file does not exist.
 ///
 /// # Errors
-/// When it is no regular file, or the system refuses.
+/// If it is not a regular file, or the system refuses.
 pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
     let path = normal(path)?;
     let fd = match place::open_source(path, READ) {
@@ -67,7 +66,7 @@ pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
     Ok(Some(load(&fd, &stat, path)?))
 }
 
-/// A file as it was read, to be replaced.
+/// A file that was read, for its replacement.
 pub(crate) struct Whole {
     parent: Rc<Parent>,
     path: String,
@@ -76,17 +75,17 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Reads a file, or that there is none.
+    /// Reads a file, which may be missing.
     ///
     /// # Errors
-    /// When it is no regular file (no link is followed), or the system refuses.
+    /// If it is not a regular file (links are not followed), or the system refuses.
     pub(crate) fn open(path: &str) -> Result<Whole, WholeError> {
         let path = normal(path)?;
         let parent = Rc::new(place::open_parent(path)?);
         let leaf = place::split(path).1.as_bytes();
         let mut whole = Whole { path: path.to_owned(), old: None, bytes: Vec::new(), parent };
         let Some(looked) = look_at(&whole.parent.fd, leaf, path)? else { return Ok(whole) };
-        // Before it is opened: that alone can set a device in motion.
+        // Checked before the open, because opening a device can have effects.
         regular(&looked.stat, path)?;
         let fd = open_seen(&whole.parent.fd, leaf, path, &looked.stat, READ)?;
         whole.bytes = load(&fd, &looked.stat, path)?;
@@ -94,20 +93,18 @@ impl Whole {
         Ok(whole)
     }
 
-    /// What was read; nothing where there was no file.
+    /// Returns the read bytes; empty for a missing file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Puts `bytes` in the place of what was read: a reader sees the old file or the new one. Returns
-    /// the extended attributes that could not be kept.
+    /// Replaces the file atomically with `bytes`. Returns the extended attributes that could not be kept.
     ///
-    /// Owner, mode and access list are kept; a file that was not there belongs to the caller and has
-    /// the mode `new_mode`. A file that is mounted by itself, as containers do with `/etc/hosts`,
-    /// cannot be renamed over: it is written in place.
+    /// Owner, mode and access list are kept. A new file belongs to the caller and has the mode `new_mode`. A file
+    /// that is a mount point, as `/etc/hosts` in containers, cannot be replaced by a rename. It is written in place.
     ///
     /// # Errors
-    /// When something else is there than was read, or the system refuses.
+    /// If the file has changed since the read, or the system refuses.
     pub(crate) fn replace(self, bytes: &[u8], new_mode: u32, cx: &Context<'_>) -> Result<Vec<String>, WholeError> {
         let (parent, leaf) = (&self.parent, place::split(&self.path).1.as_bytes());
         if parent.readable {
@@ -134,7 +131,7 @@ impl Whole {
             self.settle(is_flushed)?;
             return Ok(staged.not_kept.lost);
         };
-        // Writing and flushing takes its time.
+        // Writing and flushing take some time.
         self.still_holds(old, leaf)?;
         match staged.temporary.take_over(leaf) {
             Ok(()) => self.settle(is_flushed)?,
@@ -147,7 +144,7 @@ impl Whole {
         Ok(staged.not_kept.lost)
     }
 
-    /// Makes sure that what was read is still there, and as it was.
+    /// Checks that the file is unchanged since the read.
     fn still_holds(&self, old: &Looked, leaf: &[u8]) -> Result<(), FileError> {
         let now = statat(&self.parent.fd, leaf, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| FileError::io("inspect", &self.path, errno))?;
@@ -159,13 +156,13 @@ impl Whole {
         let leaf = place::split(&self.path).1.as_bytes();
         let flags = READ | OFlags::WRONLY;
         let fd = open_seen(&self.parent.fd, leaf, &self.path, &old.stat, flags)?;
-        // Shortened last: a crash in between does not leave an empty file.
+        // Truncated last, so that a crash in between does not leave an empty file.
         let written = content::write(&fd, bytes).and_then(|()| ftruncate(&fd, bytes.len() as u64));
         let flushed = written.and_then(|()| if is_flushed { fsync(&fd) } else { Ok(()) });
         flushed.map_err(|errno| FileError::io("write", &self.path, errno))
     }
 
-    /// Flushes the directory, so that the new file is found after a crash.
+    /// Flushes the directory, so that the new name survives a crash.
     fn settle(&self, is_flushed: bool) -> Result<(), FileError> {
         match (is_flushed, self.parent.readable) {
             (false, _) => Ok(()),
@@ -293,7 +290,7 @@ mod tests {
         let bench = Bench::new();
         std::fs::set_permissions(&bench.path, PermissionsExt::from_mode(0o640)).unwrap();
         setxattr(&bench.path, "user.kilter", b"x", XattrFlags::empty()).unwrap();
-        // Of the first process of an earlier boot.
+        // A file of the first process of an earlier boot.
         let litter = bench.scratch.path().join(".kilter.1-0-1-0000000000000001");
         std::fs::write(&litter, "").unwrap();
         std::fs::File::open(&litter).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();

@@ -1,4 +1,4 @@
-//! Commands as they are declared, made into what can be started.
+//! Translates declared commands to executable ones.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, REDACTED, Value};
@@ -10,15 +10,15 @@ use super::split::split;
 #[derive(Clone, Debug)]
 pub(super) struct Command {
     pub(super) argv: Vec<String>,
-    /// The directory it runs in, where that is not the one of the resource.
+    /// Working directory, if it differs from that of the resource.
     pub(super) cwd: Option<EcoString>,
-    /// What people are shown of it: secrets redacted, one line.
+    /// Text for people: a single line with secrets redacted.
     pub(super) shown: EcoString,
-    /// Whether it is sensitive as a whole, so that nothing it says may be shown either.
+    /// True if the complete command is sensitive, so that its output is hidden too.
     pub(super) is_sealed: bool,
 }
 
-/// A command that is declared: a text, a list of words, or a mapping that says more of it.
+/// A declared command: a text, a list of words, or a mapping with further settings.
 pub(super) struct Declared<'a> {
     pub(super) attribute: &'a str,
     value: &'a Value,
@@ -36,33 +36,33 @@ impl<'a> Declared<'a> {
         Declared { attribute, value, more, is_sealed, should }
     }
 
-    /// The same as a part of a value that is sensitive as a whole, or not.
+    /// Marks the command as sensitive if it is a part of a sensitive value.
     fn within(self, whole: &Value) -> Declared<'a> {
         Declared { is_sealed: self.is_sealed || matches!(whole, Value::Sensitive(_)), ..self }
     }
 
-    /// What the mapping says under a name.
+    /// Returns the value of a key in the mapping.
     pub(super) fn key(&self, name: &str) -> Option<&'a Value> {
         key(self.more?, name)
     }
 
-    /// The shell that a text is handed to; none if it is split into words.
+    /// Returns the shell that runs a text; none if the text is split into words.
     pub(super) fn shell(&self) -> Option<&'a str> {
         self.key("shell").map_or_else(|| shell_of(self.should), shell)
     }
 
-    /// The directory it runs in, where it has one of its own.
+    /// Returns the command's own working directory.
     pub(super) fn cwd(&self) -> Option<&'a str> {
         self.key("cwd").and_then(Value::as_str)
     }
 
-    /// The same, if people may see it.
+    /// Returns the command's own working directory, if it is not sensitive.
     pub(super) fn shown_cwd(&self) -> Option<&'a str> {
         let is_shown = !self.is_sealed && !self.key("cwd")?.holds_sensitive();
         self.cwd().filter(|_| is_shown)
     }
 
-    /// Whether people may not see what it prints.
+    /// Returns true if the output is hidden.
     pub(super) fn is_hidden(&self) -> bool {
         self.is_sealed || self.should.truth("logoutput") == Some(false)
     }
@@ -92,7 +92,7 @@ impl<'a> Declared<'a> {
         if self.is_sealed { REDACTED.into() } else { shown(self.value) }
     }
 
-    /// The program as it is given, when people may see it.
+    /// Returns the program as given, if it is not sensitive.
     pub(super) fn program(&self) -> Option<String> {
         if self.is_sealed || self.value.holds_sensitive() {
             return None;
@@ -100,7 +100,7 @@ impl<'a> Declared<'a> {
         let program = match (self.value, self.shell()) {
             (Value::Array(words), _) => word(words.first()?),
             (Value::String(text), Some(_)) => {
-                // Words of a script are guessed: a wrong guess names no resource.
+                // The first word of a script is a guess. A wrong guess matches no resource.
                 text.trim_start().split(|c: char| c.is_whitespace() || "|&;<>()$`'\"".contains(c)).next()?.to_owned()
             }
             (Value::String(text), None) => split(text).ok()?.into_iter().next()?,
@@ -118,18 +118,18 @@ fn shell(value: &Value) -> Option<&str> {
     if value.as_bool() == Some(true) { Some("/bin/sh") } else { value.as_str() }
 }
 
-/// The shell of a resource, for texts that have none of their own.
+/// Returns the shell of a resource, for texts without their own shell.
 pub(super) fn shell_of(should: &Attributes) -> Option<&str> {
     should.get("shell").and_then(shell)
 }
 
-/// The command of a resource: its title unless another is given.
+/// Returns the command of a resource. The title is the default.
 pub(super) fn command_of(name: &str, should: &Attributes) -> Result<Command, Problem> {
     let title = Value::from(name);
     Declared::new("command", should.get("command").unwrap_or(&title), should).command()
 }
 
-/// What runs when the resource is refreshed.
+/// Returns the command for a refresh.
 pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, Problem> {
     match should.get("refresh") {
         Some(refresh) => Declared::new("refresh", refresh, should).command(),
@@ -137,18 +137,18 @@ pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, Pro
     }
 }
 
-/// What runs when the command has succeeded, if anything does.
+/// Returns the command that follows a successful command, if there is one.
 pub(super) fn done_of(should: &Attributes) -> Option<Result<Command, Problem>> {
     Some(Declared::new("done", should.get("done")?, should).command())
 }
 
-/// What tells, a line at a time, that something has changed.
+/// Returns the command that reports changes, one line each.
 pub(super) fn watch_of(should: &Attributes) -> Result<Command, Problem> {
     let watch = should.get("watch").ok_or_else(|| Problem::with("watch", "it has none"))?;
     Declared::new("watch", watch, should).command()
 }
 
-/// The guards of `unless` or `onlyif`: one, or a list of them.
+/// Returns the guards in `unless` or `onlyif`: a single guard or a list.
 pub(super) fn guards_of<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = Declared<'a>> {
     let declared = should.get(attribute).into_iter();
     declared.flat_map(move |whole| {
@@ -156,14 +156,14 @@ pub(super) fn guards_of<'a>(attribute: &'a str, should: &'a Attributes) -> impl 
     })
 }
 
-/// All the commands that are declared beside `command`.
+/// Returns all declared commands except `command`.
 pub(super) fn others_of(should: &Attributes) -> impl Iterator<Item = Declared<'_>> {
     let single = ["refresh", "done", "watch"].into_iter();
     let single = single.filter_map(|attribute| Some(Declared::new(attribute, should.get(attribute)?, should)));
     single.chain(["unless", "onlyif"].into_iter().flat_map(|attribute| guards_of(attribute, should)))
 }
 
-/// What is wrong with a list of guards that is none.
+/// Returns the problem of a guard list that looks like the words of a single command.
 pub(super) fn option_problem(attribute: &str, should: &Attributes) -> Option<Problem> {
     let declared = should.get(attribute)?.as_list();
     let option = declared.iter().skip(1).filter_map(Value::as_str).find(|text| text.starts_with('-'))?;

@@ -20,11 +20,11 @@ const REMEDY: &str = "a guard that has to write needs `confine: false`";
 /// State that the warnings of all guards share.
 #[derive(Default)]
 pub(super) struct ConfinedGuards {
-    /// True after the warning that this kernel does not confine completely: it is the same for all guards.
+    /// True after the warning that this kernel does not confine completely. The warning is the same for all guards.
     warned_of_gap: AtomicBool,
 }
 
-/// The resource whose guards are asked, for warnings about them.
+/// Resource whose guards run, for warnings about them.
 #[derive(Clone, Copy)]
 pub(super) struct Naming<'a> {
     pub(super) confined: &'a ConfinedGuards,
@@ -32,8 +32,8 @@ pub(super) struct Naming<'a> {
 }
 
 impl Naming<'_> {
-    /// Warns if a guard tried to change the machine or could have. Returns what the kernel refused it, because its answer
-    /// may then differ from that of an unconfined guard.
+    /// Warns if a guard tried to change the machine or may have tried. Returns the refusal, because the answer of
+    /// the guard may then differ from that of an unconfined guard.
     pub(super) fn report(
         self,
         cx: &Context<'_>,
@@ -52,7 +52,7 @@ impl Naming<'_> {
         }
         let refused = match (finished.attempts.is_empty(), &finished.refusal_hint) {
             (true, None) => return None,
-            // A guard that succeeds did without it.
+            // A successful guard did not need the refused operation.
             (true, Some(_)) if finished.is_success() => return None,
             (false, _) if guard.is_sealed => "tried to change the machine and was refused".to_owned(),
             (false, _) => format!("tried to {} and was refused", listed(&finished.attempts)),
@@ -65,7 +65,7 @@ impl Naming<'_> {
     }
 }
 
-/// The first attempts and the number of the others: `write /etc/motd, remove /etc/passwd and 3 more`.
+/// Returns the first attempts and the number of the others: `write /etc/motd, remove /etc/passwd and 3 more`.
 fn listed(attempts: &Attempts) -> String {
     let mut first = attempts.first.iter();
     let shown: Vec<String> =

@@ -1,4 +1,4 @@
-//! What a guard has to print.
+//! Expected output of a guard.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Value;
@@ -7,16 +7,16 @@ use kilter_process::{Capture, Captured, Finished, Invocation};
 use super::command::Declared;
 use super::secrets::Secrets;
 
-/// So many line breaks behind the text count as line breaks at its end.
+/// Maximum number of line breaks after the text that still count as trailing.
 const SPARE: usize = 4096;
 
-/// So many characters of a text are shown.
+/// Maximum number of characters of a text in messages.
 const SHOWN: usize = 60;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Printed {
     Stdout,
-    /// Output and error output.
+    /// Standard output and standard error.
     Together,
 }
 
@@ -26,7 +26,7 @@ enum Wanted {
     AnythingElse,
 }
 
-/// The keys of a guard that say what it has to print.
+/// Keys of a guard that declare its output.
 const KEYS: [(&str, Printed, Wanted); 4] = [
     ("stdout", Printed::Stdout, Wanted::This),
     ("output", Printed::Together, Wanted::This),
@@ -34,19 +34,19 @@ const KEYS: [(&str, Printed, Wanted); 4] = [
     ("not_output", Printed::Together, Wanted::AnythingElse),
 ];
 
-/// How much of a text counts.
+/// Part of a text to compare.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     All,
-    /// All but the line breaks at its end.
+    /// Everything except trailing line breaks.
     Lines,
 }
 
-/// The texts that what a guard prints is held against.
+/// Texts to compare with the output of a guard.
 pub(super) struct Expected<'a> {
     texts: Vec<(Printed, Wanted, &'a str)>,
     extent: Extent,
-    /// Whether nobody may see what is printed.
+    /// True if the output is hidden.
     is_hidden: bool,
 }
 
@@ -60,12 +60,12 @@ impl<'a> Expected<'a> {
         Expected { texts: texts.collect(), extent: if is_exact { Extent::All } else { Extent::Lines }, is_hidden }
     }
 
-    /// Has as much kept as it takes to compare it.
+    /// Sets the captures as the comparison needs them.
     pub(super) fn keep(&self, invocation: &mut Invocation) {
         let longest =
             |of: Printed| self.texts.iter().filter(|(printed, ..)| *printed == of).map(|(.., text)| text.len()).max();
         if let Some(length) = longest(Printed::Together) {
-            // One pipe for both keeps their order.
+            // A common pipe preserves the order of both outputs.
             (invocation.stdout, invocation.stderr) = (Capture::Nothing, Capture::Nothing);
             invocation.together = Capture::First(length + SPARE);
         }
@@ -77,7 +77,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Whether a guard that has succeeded printed what it has to, and what it did, in words.
+    /// Returns true if a successful guard printed the expected output, with a description.
     pub(super) fn met(&self, finished: &Finished, secrets: &Secrets) -> (bool, EcoString) {
         let mut first = None;
         for (printed, wanted, text) in &self.texts {
@@ -106,7 +106,7 @@ impl<'a> Expected<'a> {
     fn said(&self, printed: (Printed, &Captured), text: &str, is_this: bool, secrets: &Secrets) -> EcoString {
         let (which, printed) = printed;
         let shown = |bytes| shown(&secrets.redact(&String::from_utf8_lossy(self.counted(bytes))));
-        // A secret of which only the beginning was kept is not known for one, nor is one into which the other output has come.
+        // A truncated secret, or a secret mixed with the other output, cannot be recognised for redaction.
         let is_cut = (printed.is_truncated() || which == Printed::Together) && !secrets.is_empty();
         match (self.is_hidden || is_cut, is_this) {
             (true, true) => "prints the text it is held against".into(),
@@ -117,13 +117,13 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Bytes without the line breaks at their end.
+/// Returns the bytes without trailing line breaks.
 pub(super) fn without_line_breaks(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != b'\n').map_or(0, |last| last + 1);
     &bytes[..end]
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text on one line.
 fn shown(text: &str) -> EcoString {
     if text.is_empty() {
         return "nothing".into();

@@ -1,4 +1,4 @@
-//! Whether a command has to run.
+//! Decides if a command has to run.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Because, Unknown, UnknownCause};
@@ -17,32 +17,34 @@ use crate::words::texts;
 /// Number of bytes of a confined guard's error output that are searched for a refusal.
 const STDERR_BYTES: usize = 4096;
 
-/// What the guards of a resource say.
+/// Result of the guards of a resource.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The command has to run, because of this.
+    /// The command has to run, for this reason.
     Due(EcoString),
-    /// It need not.
+    /// The command need not run.
     Settled,
-    /// A plan cannot tell: an earlier resource decides this guard, or its confinement refused it something.
+    /// Unknown in a plan: an earlier resource decides this guard, or its confinement refused an operation.
     Unknown(Unknown),
 }
 
-/// Whether anything but the exit code tells that the command has done its work.
+/// Returns true if the resource has another criterion than the exit code of its command.
 pub(super) fn has_guards(should: &Attributes) -> bool {
     should.get("creates").is_some() || spawns(should)
 }
 
-/// Whether asking the guards starts processes.
+/// Returns true if the guards start processes.
 pub(super) fn spawns(should: &Attributes) -> bool {
     should.get("unless").is_some() || should.get("onlyif").is_some()
 }
 
-/// Asks the guards, the cheap ones first, until one says no. Warnings about confined guards name the resource `naming`. The
-/// answer of a guard that was refused something does not count: then the others decide, or the verdict is unknown.
+/// Runs the guards, the cheap ones first, until a guard decides that the command need not run.
+///
+/// Warnings about confined guards name the resource `naming`. If the confinement refused an operation, the answer of
+/// that guard does not count. The other guards then decide, or the verdict is unknown.
 ///
 /// # Errors
-/// When one cannot answer.
+/// If a guard cannot be evaluated.
 pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Verdict, ProviderError> {
     let mut reasons = Vec::new();
     let mut unknown = None;
@@ -65,8 +67,8 @@ pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Ver
                 return Ok(Verdict::Unknown(Unknown { attribute: attribute.into(), because: because.into() }));
             }
             if let Some(cwd) = missing_directory(guard.cwd.as_deref().or(launch.should.text("cwd"))) {
-                // Before the resource that makes it has run, a guard has nowhere to be asked. When it still is
-                // missing at the turn of the command, that fails and says so.
+                // A guard cannot run before its working directory exists. If the directory is still missing when the
+                // command runs, the command fails.
                 reasons.push(format!("its working directory {cwd} does not exist yet"));
                 return Ok(due(reasons, unknown));
             }
@@ -92,37 +94,36 @@ pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Ver
     Ok(due(reasons, unknown))
 }
 
-/// Returns the verdict if no guard has settled the matter.
+/// Returns the verdict if no guard has decided.
 fn due(reasons: Vec<String>, unknown: Option<Unknown>) -> Verdict {
     unknown.map_or_else(|| Verdict::Due(reasons.join(", ").into()), Verdict::Unknown)
 }
 
-/// What a guard says.
+/// Answer of a guard.
 enum Answer {
-    /// It succeeded, and printed what it has to; in words.
+    /// It succeeded and printed the expected output. Contains a description.
     Yes(EcoString),
-    /// It failed, or printed something else.
+    /// It failed, or printed another output.
     No(EcoString),
-    /// It could not be started in a run that only looks: whoever is to make its user or to bring its
-    /// program has not run either.
+    /// It could not be started in a noop run. An earlier resource may create its user or install its program.
     NotYet(EcoString),
-    /// Its confinement refused it something, so that its answer does not count.
+    /// Its confinement refused an operation, so that its answer does not count.
     Refused(EcoString),
 }
 
-/// The working directory that a guard is to be asked in, if it is not there.
+/// Returns the working directory of a guard, if it does not exist.
 fn missing_directory(cwd: Option<&str>) -> Option<&str> {
     let cwd = cwd?;
     std::fs::metadata(cwd).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound).then_some(cwd)
 }
 
-/// The resource of a plan that may change what a guard says.
+/// Returns the resource of a plan that may change the answer of a guard.
 fn changed_by(launch: &Launch<'_>, guard: &Command) -> Option<Because> {
     let cwd = guard.cwd.as_deref().or(launch.should.text("cwd"));
     launch.cx.outlook().command(launch.name, &guard.argv.join(" "), cwd)
 }
 
-/// Tells if a path exists when the command has its turn, or which resource makes that unknown.
+/// Returns true if a path exists when the command runs, or the resource that makes this unknown.
 fn exists(launch: &Launch<'_>, path: &str) -> Result<Result<bool, Because>, ProviderError> {
     match launch.cx.outlook().node(launch.name, path) {
         Forecast::Unchanged | Forecast::Changed(Node::Kept, _) => exists_now(path).map(Ok),
@@ -150,7 +151,7 @@ fn answer(
         |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) did not answer: {why}", guard.shown));
     let keep = |invocation: &mut Invocation| {
         if invocation.confinement != Confinement::None {
-            // Its last words may say that it was refused something.
+            // The last lines may show that an operation was refused.
             invocation.stderr = Capture::Last(STDERR_BYTES);
         }
         expected.keep(invocation);

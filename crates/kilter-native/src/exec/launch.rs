@@ -1,4 +1,4 @@
-//! The surroundings in which the commands of one resource run.
+//! Environment of the commands of a resource.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use super::command::Command;
 use crate::accounts::{Accounts, number, number_problem};
 use crate::words::{cancel, word};
 
-/// Starts the commands of one resource.
+/// Starts the commands of a resource.
 pub(super) struct Launch<'a> {
     pub(super) cx: &'a Context<'a>,
-    /// Its name.
+    /// Name of the resource.
     pub(super) name: &'a str,
     pub(super) should: &'a Attributes,
     pub(super) accounts: &'a Accounts,
-    /// What the commands are kept from doing.
+    /// Confinement of the commands.
     pub(super) confinement: Confinement,
 }
 
-/// The confinement of guards and watches. A noop run changes nothing, so its guards must not either. The attribute
-/// `confine` lifts that.
+/// Returns the confinement of guards and watches. A noop run changes nothing, so its guards must not either. The
+/// attribute `confine` disables the confinement.
 pub(super) fn confinement_of(should: &Attributes, noop: bool) -> Confinement {
     match noop && should.truth("confine") != Some(false) {
         true => Confinement::ReadOnly,
@@ -32,10 +32,10 @@ pub(super) fn confinement_of(should: &Attributes, noop: bool) -> Confinement {
 }
 
 impl Launch<'_> {
-    /// Runs a command; `keep` says what to keep of its outputs.
+    /// Runs a command. `keep` sets the captures of its outputs.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn run(&self, command: &Command, keep: impl FnOnce(&mut Invocation)) -> Result<Finished, EcoString> {
         let mut invocation = self.invocation(command)?;
         keep(&mut invocation);
@@ -49,10 +49,10 @@ impl Launch<'_> {
         })
     }
 
-    /// What is to be started.
+    /// Returns the invocation of a command.
     ///
     /// # Errors
-    /// When it cannot be: its user is not known.
+    /// If its user is unknown.
     pub(super) fn invocation(&self, command: &Command) -> Result<Invocation, EcoString> {
         let (program, args) = command.argv.split_first().ok_or("the command is empty")?;
         let cwd = command.cwd.as_deref().or(self.should.text("cwd")).unwrap_or("/");
@@ -67,20 +67,20 @@ impl Launch<'_> {
         invocation.umask = self.should.text("umask").and_then(|umask| u32::from_str_radix(umask, 8).ok());
         if self.confinement != Confinement::None {
             invocation.confinement = self.confinement;
-            // The kernel asks kilter about the writes of a confined process until kilter stops to wait for it.
+            // The kernel asks kilter about the writes of a confined process only while kilter waits for it.
             invocation.leftovers = Leftovers::Ended;
         }
         Ok(invocation)
     }
 
-    /// How long one command may take.
+    /// Returns the maximum duration of a command.
     pub(super) fn timeout(&self) -> Option<Duration> {
         seconds(self.should.get("timeout")).or(Some(Duration::from_secs(300))).filter(|timeout| !timeout.is_zero())
     }
 
     fn identity(&self) -> Result<Option<Identity>, EcoString> {
         let (user, group) = (self.should.get("user"), self.should.get("group"));
-        // A guard is asked with values that came from other resources before anybody has looked at them.
+        // A guard may use values of other resources before their validation.
         if let Some(problem) = account_problems(self.should).next() {
             return Err(problem.to_string().into());
         }
@@ -107,7 +107,7 @@ impl Launch<'_> {
                 let groups = self.accounts.supplementary(self.cx, &row.name).map_err(|error| error.message)?;
                 Ok(Identity { uid: row.uid, gid: gid.unwrap_or(row.gid), groups })
             }
-            // A number need not have a name, but nothing then tells its group.
+            // A number without an account is valid, but then there is no default for the group.
             (None, Some(uid)) => {
                 let gid =
                     gid.ok_or_else(|| format!("user: {uid} is no user that is known, so `group` is needed too"))?;
@@ -126,12 +126,12 @@ impl Launch<'_> {
     }
 }
 
-/// What is wrong with `user` and `group`.
+/// Returns the problems of `user` and `group`.
 pub(super) fn account_problems(should: &Attributes) -> impl Iterator<Item = Problem> {
     ["user", "group"].into_iter().filter_map(|attribute| number_problem(attribute, should.get(attribute)?))
 }
 
-/// A time that is given in seconds.
+/// Returns a duration given in seconds.
 pub(super) fn seconds(value: Option<&Value>) -> Option<Duration> {
     match value?.unwrap_sensitive() {
         Value::Float(seconds) => Duration::try_from_secs_f64(*seconds).ok(),
@@ -139,7 +139,7 @@ pub(super) fn seconds(value: Option<&Value>) -> Option<Duration> {
     }
 }
 
-/// The search path, with colons.
+/// Returns the search path, separated by colons.
 pub(super) fn search_path(should: &Attributes) -> String {
     match should.get("path") {
         Some(path) => crate::words::texts(Some(path)).join(":"),
@@ -147,7 +147,7 @@ pub(super) fn search_path(should: &Attributes) -> String {
     }
 }
 
-/// The variables that are given, names and values. A text without `=` has an empty name.
+/// Returns the given variables as names and values. A text without `=` gets an empty name.
 pub(super) fn environment(should: &Attributes) -> Vec<(String, String)> {
     let Some(environment) = should.get("environment") else { return Vec::new() };
     let text = |value: &Value| value.unwrap_sensitive().to_string();

@@ -33,26 +33,26 @@ use launch::{Launch, account_problems, confinement_of, environment};
 use secrets::Secrets;
 use stamp::Seen;
 
-/// Why a command without a guard has to run.
+/// Reason to run a command without a guard.
 const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onlyif`";
 
 /// Provides the type `exec`.
 pub struct ExecProvider {
     schema: LazyLock<TypeSchema>,
     accounts: Arc<Accounts>,
-    /// The resources whose command succeeded and which have not been checked since: that check tells
-    /// whether it has done its work, all others whether it has to run.
+    /// Resources whose command succeeded and which have not been checked since. The next check verifies the result
+    /// of the command. All other checks decide if the command has to run.
     ran: Mutex<FxHashSet<EcoString>>,
     confined: ConfinedGuards,
 }
 
 impl ExecProvider {
-    /// A provider that finds users and groups on `system`.
+    /// Creates a provider that looks up users and groups on `system`.
     pub fn new(system: System) -> ExecProvider {
         ExecProvider::sharing(Arc::new(Accounts::new(system)))
     }
 
-    /// A provider that shares what is read of users and groups with others.
+    /// Creates a provider that shares accounts with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> ExecProvider {
         ExecProvider {
             schema: LazyLock::new(schema::schema),
@@ -80,7 +80,8 @@ impl ExecProvider {
         if !guard::has_guards(should) {
             return Ok(Verdict::Due(EVERY_TIME.into()));
         }
-        // What was modified while the command ran asks for it the next time: it has done its work.
+        // A file that was modified while the command ran causes another run next time. The command itself has
+        // succeeded.
         match stamp::newer(cx, name, should).map_err(ProviderError::new)? {
             Verdict::Due(_) if has_run => {}
             Verdict::Settled => {}
@@ -119,7 +120,7 @@ impl ExecProvider {
         outcome
     }
 
-    /// The command has succeeded; what is to run then may still fail.
+    /// Runs the command in `done` after a success. It may still fail.
     fn also_done(launch: &Launch<'_>, outcome: Outcome) -> Outcome {
         let done = match done_of(launch.should) {
             None => return outcome,
@@ -129,7 +130,7 @@ impl ExecProvider {
         Outcome { failure: done.failure, notes: [outcome.notes, done.notes].concat(), ..outcome }
     }
 
-    /// The command has succeeded, and what it has heeded is kept.
+    /// Stores the file times of `mtimes` after a success.
     fn also_kept(launch: &Launch<'_>, name: &str, seen: Seen, mut outcome: Outcome) -> Outcome {
         match seen.keep(launch.cx, name, launch.should) {
             Ok(note) => outcome.notes.extend(note.map(|note| Secrets::of(launch.should).redact(&note))),
@@ -138,8 +139,7 @@ impl ExecProvider {
         outcome
     }
 
-    /// The command has just run, which serves a refresh that is owed; a command of its own for
-    /// refreshes still has to.
+    /// Serves a pending refresh after a run of the command. A separate command for refreshes still has to run.
     fn also_refreshed(&self, launch: &Launch<'_>, name: &str, outcome: Outcome) -> Outcome {
         if launch.should.get("refresh").is_none() {
             return Outcome { refreshed: true, ..outcome };
@@ -151,7 +151,7 @@ impl ExecProvider {
         Outcome { failure: refreshed.failure, refreshed: is_done, notes, ..outcome }
     }
 
-    /// Values that came from other resources have not been looked at before.
+    /// Validates the values, because values from other resources have not been validated before.
     fn sound(&self, name: &str, should: &Attributes) -> Result<(), Problem> {
         self.validate(name, should, &[]).into_iter().next().map_or(Ok(()), Err)
     }
@@ -173,7 +173,7 @@ impl ExecProvider {
             outcome = Self::also_kept(&launch, name, seen, outcome);
         }
         if !is_command {
-            // What others refer to is what `command` said.
+            // Outputs are those of `command` only.
             outcome.outputs = Attributes::new();
         }
         Ok(Outcome { refreshed: outcome.is_done(), ..outcome })
@@ -193,12 +193,13 @@ impl Provider for ExecProvider {
         "posix"
     }
 
-    /// A command that has to run is the same step whatever the reason is: reasons name times.
+    /// Returns a constant, because the reason contains times. A command that has to run is the same step for any
+    /// reason.
     fn basis(&self, _: &Context<'_>, _: Wanted<'_>, _: &Found) -> Option<Value> {
         Some("due".into())
     }
 
-    /// A command is not on the system: there is nothing to list.
+    /// Lists no resources: commands do not exist on the system.
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
     }
@@ -239,7 +240,8 @@ impl Provider for ExecProvider {
         self.refreshed(cx, wanted.name, should).unwrap_or_else(failed)
     }
 
-    /// A command that has to run runs once, unless refreshes have a command of their own.
+    /// Returns true if a refresh needs a run of its own. A command that has to run anyway runs once, unless there is
+    /// a separate command for refreshes.
     fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
         is.drift.is_empty() || should.get("refresh").is_some()
     }
@@ -263,7 +265,7 @@ impl Provider for ExecProvider {
             problems.extend(["unless", "onlyif"].iter().filter_map(|attribute| option_problem(attribute, should)));
         }
         if should.get("watch").is_some() || deferred.contains(&"watch") {
-            // Nobody waits for other resources before it watches, and as somebody else it must not.
+            // The watch starts before other resources run, and must not run as the wrong user.
             let needed = ["watch", "user", "group", "environment", "path", "umask", "cwd", "shell", "stop_signal"];
             problems.extend(needed.into_iter().filter(|name| deferred.contains(name)).map(needed_to_watch));
         }
@@ -280,12 +282,12 @@ impl Provider for ExecProvider {
         problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
-    /// Nothing is known of a command but whether it has to run, and that is told apart.
+    /// Returns no differences. The need to run the command is reported as drift.
     fn insync(&self, _: &str, _: &State, _: &Attributes) -> Insync {
         Insync::Same
     }
 
-    /// A command can do anything; it makes what it `creates`.
+    /// Predicts the paths in `creates` with unknown content. A command can have any other effect.
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
         let made = texts(change.should.and_then(|should| should.get("creates"))).into_iter();
         let made = made.map(|path| Effect::Path { path, node: Node::Unknown });
@@ -314,13 +316,13 @@ impl Provider for ExecProvider {
         Placement::Worker
     }
 
-    /// What `creates`, `watchfiles` and `mtimes` name, and what `watch` tells; a guard that runs a command is asked every so
-    /// often where nothing tells. A command without any of these runs when the run begins, and when it is refreshed.
+    /// Returns the watches for `creates`, `watchfiles`, `mtimes` and `watch`. Guards with commands are polled if
+    /// there is no `watch`. A command without any of these runs at the start of the run, and on a refresh.
     fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
         let made = texts(should.get("creates"));
         let made = made.into_iter().map(|path| Watch::Path { path: path.as_str().into(), scope: Scope::This });
         let is_told = should.get("watch").is_some();
-        // One whose guards are not asked again has no state that could be held.
+        // A command whose guards do not run again has no state to hold.
         let is_state = should.truth("verify") != Some(false);
         let asked = (guard::spawns(should) && !is_told && is_state).then_some(Watch::Every(POLL));
         let paths = ["watchfiles", "mtimes"].into_iter().flat_map(|attribute| texts(should.get(attribute)));
@@ -338,13 +340,13 @@ impl Provider for ExecProvider {
         given.map(|(output, value)| (output.clone(), secrets.sealing(value.clone()))).collect()
     }
 
-    /// One that has no guard has no state.
+    /// Returns true for a command without a guard, which has no state.
     fn acts_anew(&self, should: &Attributes) -> bool {
         !guard::has_guards(should) || should.truth("verify") == Some(false)
     }
 
-    /// One that runs whenever a file is modified has work to do then. What watches and has a guard has a state, for which others may
-    /// fight.
+    /// Returns true if the command handles events. A command with `mtimes` does so for each modified file. A command
+    /// with a watch and a guard holds a state that others may change back.
     fn does_jobs(&self, should: &Attributes) -> bool {
         self.acts_anew(should) || should.get("mtimes").is_some()
     }
@@ -365,12 +367,12 @@ impl Provider for ExecProvider {
     }
 }
 
-/// The commands of the guards that can be made of what is declared.
+/// Returns the commands of the guards that are valid.
 fn guard_commands<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = command::Command> {
     command::guards_of(attribute, should).filter_map(|declared| declared.command().ok())
 }
 
-/// A path without slashes at its end.
+/// Returns a path without trailing slashes.
 fn trimmed(path: &str) -> &str {
     match path.trim_end_matches('/') {
         "" => "/",

@@ -1,4 +1,4 @@
-//! Running a command, and what is told of it.
+//! Runs a command and reports the result.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const STDOUT: usize = 1024 * 1024;
 const STDERR: usize = 64 * 1024;
 const TOGETHER: usize = STDOUT + STDERR;
 
-/// Runs a command as often as it is to be tried.
+/// Runs a command up to the configured number of tries.
 pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
     let secrets = Secrets::of(launch.should);
     let tries = launch.should.get("tries").and_then(Value::as_integer).unwrap_or(1).max(1);
@@ -42,9 +42,9 @@ pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
     unreachable!("the last try returns")
 }
 
-/// Waits between two tries; says whether there is to be another.
+/// Waits between two tries. Returns true if there is another try.
 fn pause(cx: &Context<'_>, should: &Attributes) -> bool {
-    // A time beyond what the clock can tell has no end.
+    // A time beyond the range of the clock means forever.
     let until = Instant::now().checked_add(seconds(should.get("try_sleep")).unwrap_or_default());
     while !cx.is_ending() && !cx.interrupt().is_raised() {
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
@@ -65,7 +65,7 @@ fn is_success(finished: &Finished, should: &Attributes) -> bool {
 fn succeeded(should: &Attributes, command: &Command, finished: &Finished, secrets: &Secrets) -> Outcome {
     let mut notes = Vec::new();
     if should.truth("logoutput") == Some(true) && !command.is_sealed {
-        // A secret into which the other output has come is not known for one.
+        // A secret mixed with the other output cannot be recognised for redaction.
         let all = match finished.together.is_truncated() || !secrets.is_empty() {
             true => vec![&finished.stdout, &finished.stderr],
             false => vec![&finished.together],

@@ -1,4 +1,4 @@
-//! The attributes of an exec.
+//! Attributes of an exec.
 
 use kilter_model::{Behaviour, Feature, TypeSchema, Value};
 use kilter_process::Signal;
@@ -59,16 +59,16 @@ guard is sensitive, or `logoutput` is `false`.";
 const COMMAND: &str = "Variant[String[1], Array[Variant[String, Integer], 1]]";
 const WORDS: &str = "Array[Variant[String, Integer], 1]";
 const SHELL: &str = "Variant[Boolean, Pattern[/\\A\\//]]";
-/// What is no text is bytes.
+/// Output that is not text is binary.
 const PRINTED: &str = "Variant[String, Binary]";
 const SECONDS: &str = "Variant[Integer[0], Float[0]]";
 
-/// A command with surroundings of its own.
+/// Returns the type of a command with its own settings.
 fn other_command() -> String {
     format!("Variant[String[1], {WORDS}, Struct[{{{}}}]]", own_surroundings())
 }
 
-/// One guard, or several.
+/// Returns the type of a guard or a list of guards.
 fn guard() -> String {
     let printed = ["stdout", "output", "not_stdout", "not_output"].map(|key| format!("Optional[{key}] => String"));
     let mapping = format!("Struct[{{{}, {}, Optional[exact] => Boolean}}]", own_surroundings(), printed.join(", "));

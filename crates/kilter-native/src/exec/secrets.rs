@@ -1,20 +1,20 @@
-//! Sensitive values of a resource, kept out of what is told of it.
+//! Redacts the sensitive values of a resource.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, REDACTED, Value};
 use kilter_provider::redacted;
 
-/// Texts that are shorter stand in many words.
+/// Minimum length in bytes of a secret. Shorter texts occur in many words.
 const SHORTEST: usize = 4;
 
-/// The sensitive texts among the attributes of a resource.
+/// Sensitive texts in the attributes of a resource.
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
     pub(super) fn of(should: &Attributes) -> Secrets {
         let mut secrets = Secrets(Vec::new());
         should.iter().for_each(|(_, value)| secrets.collect(value, false));
-        // The longest first: a secret may hold another.
+        // Longest first, because a secret may contain another.
         secrets.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets
     }
@@ -25,9 +25,9 @@ impl Secrets {
             Value::Array(values) => values.iter().for_each(|value| self.collect(value, is_sealed)),
             Value::Hash(entries) => entries.values().for_each(|value| self.collect(value, is_sealed)),
             Value::String(text) if is_sealed => {
-                // Programs echo what they are given line by line and without its edges.
+                // Programs may print each line of a secret separately and trimmed.
                 self.0.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
-                // A variable in the list form shows up without its name.
+                // Programs print the value of a variable without its name.
                 let value = text.split_once('=').map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
                 self.0.extend(value.map(str::to_owned));
             }
@@ -40,13 +40,13 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// An output: sensitive, if there are any.
+    /// Returns an output, sensitive if there are secrets.
     pub(super) fn sealing(&self, output: Value) -> Value {
         if self.is_empty() { output } else { Value::sensitive(output) }
     }
 
-    /// A text without them. One in which a very short one stands is given up as a whole: in what is
-    /// left of every other word it could be guessed.
+    /// Redacts the secrets in a text. Redacts the complete text if it contains a very short secret, which could
+    /// otherwise be guessed from the remaining text.
     pub(super) fn redact(&self, text: &str) -> EcoString {
         if self.0.iter().any(|secret| secret.len() < SHORTEST && text.contains(secret.as_str())) {
             return REDACTED.into();

@@ -1,6 +1,6 @@
-//! Words of a command that is written as one text.
+//! Splits a command line into words.
 
-/// Says why a text is not a plain command.
+/// The reason why a text is not a plain command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SplitError {
     #[error("the command is empty")]
@@ -18,7 +18,7 @@ pub(crate) enum SplitError {
 }
 
 impl SplitError {
-    /// How to mend it.
+    /// Returns a hint for the repair.
     pub(super) fn hint(self) -> &'static str {
         match self {
             SplitError::Empty => "name a program",
@@ -29,9 +29,10 @@ impl SplitError {
     }
 }
 
-/// Splits a text into words by the quoting rules of POSIX shells (XCU 2.2): `\` quotes one
-/// character, `'…'` everything, `"…"` everything but `\`. Nothing is expanded, so what a shell
-/// would expand or act on is refused instead of being passed on literally.
+/// Splits a text into words by the quoting rules of POSIX shells (XCU 2.2).
+///
+/// `\` quotes one character, `'…'` all characters, `"…"` all except `\`. No expansions take place. Characters that a
+/// shell would expand or interpret are errors instead of literals.
 pub(crate) fn split(text: &str) -> Result<Vec<String>, SplitError> {
     let mut words = Vec::new();
     let mut rest = text.trim().chars();
@@ -44,7 +45,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<String>, SplitError> {
             '"' => double(&mut rest, word.get_or_insert_default())?,
             '\\' => word.get_or_insert_default().push(rest.next().ok_or(SplitError::Dangling)?),
             '|' | '&' | ';' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' => return Err(SplitError::Meta(c)),
-            // Only at the beginning of a word does a shell act on these.
+            // A shell interprets these characters only at the start of a word.
             '~' | '#' if word.is_none() => return Err(SplitError::Meta(c)),
             '=' if words.is_empty() && word.as_deref().is_some_and(is_name) => return Err(SplitError::Assignment),
             c => word.get_or_insert_default().push(c),

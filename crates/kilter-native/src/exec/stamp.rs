@@ -1,4 +1,4 @@
-//! What files were when a command was begun that has succeeded, held against what they are.
+//! Compares files with their state when the last successful command started.
 
 use std::fs::Metadata;
 use std::io::{Error, ErrorKind};
@@ -15,27 +15,30 @@ use crate::words::texts;
 
 const KIND: &str = "exec";
 
-/// The times of files are those of the last tick of the kernel, 10 ms ago at most: what was modified so lately may be modified
-/// once more and have the same time.
+/// Minimum age of a modification. File times come from the last tick of the kernel, up to 10 ms ago, so that a later
+/// modification could have the same time.
 const LATELY: Duration = Duration::from_millis(20);
 
-/// So often a file is waited for that is modified all the time.
+/// Maximum number of waits for a file that changes all the time.
 const WAITS: u32 = 10;
 
-/// The files of `mtimes` before a command: a line each, to be kept if it succeeds.
+/// State of the files in `mtimes` before a command: a line each, to be stored after a success.
 pub(super) struct Seen(Vec<String>);
 
 impl Seen {
-    /// The files as they are. Whatever is done to them from now on makes them others: waits for that, a moment, where one has
-    /// been modified just now. One of which that cannot be said is left out, and asks for the command once more.
+    /// Reads the state of the files so that every later modification is visible.
+    ///
+    /// Waits a moment if a file was modified just now. A file that keeps changing is left out, which causes another
+    /// run.
     pub(super) fn now(should: &Attributes) -> Seen {
         Seen(texts(should.get("mtimes")).iter().filter_map(|path| lasting(path)).collect())
     }
 
-    /// The command has succeeded. Tells which file was modified while it ran, perhaps by itself: it was perhaps not heeded.
+    /// Stores the state after a success. Reports a file that was modified during the command, possibly by the
+    /// command itself, because the command may have missed that change.
     ///
     /// # Errors
-    /// When that cannot be kept.
+    /// If it cannot be stored.
     pub(super) fn keep(
         self,
         cx: &Context<'_>,
@@ -52,10 +55,11 @@ impl Seen {
     }
 }
 
-/// Why a command has to run whatever its other guards say: a file of `mtimes` is not what it was when it last began to succeed.
+/// Returns the reason why the command has to run independently of its guards: a file in `mtimes` has changed since
+/// the start of the last successful command.
 ///
 /// # Errors
-/// When a file cannot be looked at.
+/// If a file cannot be examined.
 pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result<Verdict, EcoString> {
     let paths = texts(should.get("mtimes"));
     if paths.is_empty() {
@@ -66,7 +70,7 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
     let mut newer = None;
     for path in &paths {
         let found = match look(path) {
-            // Who is to make it has not run either.
+            // In a noop run, an earlier resource may create the file.
             Err(error) if error.kind() == ErrorKind::NotFound && cx.only_looks() => {
                 return Ok(Verdict::Due(eco_format!("{path} (mtimes) does not exist yet")));
             }
@@ -87,12 +91,12 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
     Ok(cx.only_looks().then(predicted).flatten().unwrap_or(Verdict::Settled))
 }
 
-/// What a plan says of a file that an earlier resource changes; none if no resource does.
+/// Returns the verdict for a file that an earlier resource of a plan changes; none if no resource does.
 fn predicted(cx: &Context<'_>, name: &str, path: &str) -> Option<Verdict> {
     let unknown = |because: Because| Verdict::Unknown(Unknown { attribute: "mtimes".into(), because: because.into() });
     match cx.outlook().node(name, path) {
         Forecast::Unchanged | Forecast::Changed(Node::Kept | Node::File { content: Content::Kept, .. }, _) => {
-            // The time of a directory is that of its last new or lost entry.
+            // The time of a directory changes with each new or removed entry.
             cx.outlook().below(name, path, &|_| true).map(unknown)
         }
         Forecast::Changed(Node::File { .. } | Node::Directory, because) if because.is_ordered => {
@@ -106,23 +110,23 @@ fn look(path: &str) -> Result<Metadata, Error> {
     std::fs::metadata(path)
 }
 
-/// What a file is: its path, when it was modified, which one it is and how long.
+/// Returns the state of a file: path, modification time, inode and size.
 fn line(path: &str, found: &Metadata) -> String {
     let (time, nanos) = (found.mtime(), found.mtime_nsec());
     format!("{}{time}.{nanos:09} {} {}\n", beginning(path), found.ino(), found.len())
 }
 
-/// With what the line of a file begins.
+/// Returns the beginning of a file's line.
 fn beginning(path: &str) -> String {
     format!("{path:?} ")
 }
 
-/// What a file is, as soon as nobody can modify it and leave it the same.
+/// Returns the state of a file, after the time in which a modification could be invisible.
 fn lasting(path: &str) -> Option<String> {
     for _ in 0..WAITS {
         let now = SystemTime::now();
         let found = look(path).ok()?;
-        // A time to come was set by somebody, and is none that the kernel gives.
+        // A time in the future was set explicitly and does not come from the kernel's clock.
         match now.duration_since(found.modified().ok()?) {
             Ok(age) if age < LATELY => std::thread::sleep(LATELY - age),
             _ => return Some(line(path, &found)),

@@ -29,7 +29,7 @@ impl Bench {
         std::fs::read_to_string(self.path(name)).map_or(0, |text| text.lines().count())
     }
 
-    /// Waits until a command has written the first line of its log; only a hang takes a minute.
+    /// Waits until a command has written the first line of its log. Only a hang reaches the minute.
     fn until_begun(&self) {
         let begun = Instant::now();
         while self.lines("log") == 0 && begun.elapsed() < Duration::from_secs(60) {
@@ -83,7 +83,7 @@ fn with(mut should: Attributes, name: &str, value: impl Into<Value>) -> Attribut
     should
 }
 
-/// A command as a mapping.
+/// Returns a command as a mapping.
 fn mapping(entries: &[(&str, Value)]) -> Value {
     Value::hash(entries.iter().map(|(key, value)| (*key, value.clone())))
 }
@@ -547,11 +547,11 @@ fn a_guard_is_trusted_to_have_been_right_if_asked() {
     assert_eq!(bench.check(&wanted).len(), 1);
     assert!(bench.set(&wanted).is_done());
     assert_eq!(bench.check(&wanted), []);
-    // The next look asks again.
+    // The next check runs the guards again.
     assert_eq!(bench.check(&wanted).len(), 1);
 }
 
-/// A command that heeds when files are modified, and what it is told and kept.
+/// A command with `mtimes`, and its state directory.
 struct Heeding {
     bench: Bench,
     state: std::path::PathBuf,
@@ -559,7 +559,7 @@ struct Heeding {
 }
 
 impl Heeding {
-    /// A command that heeds the file `input`, which is there.
+    /// Creates a command with the existing file `input` in `mtimes`.
     fn new(script: &str) -> Heeding {
         let bench = Bench::new();
         let (input, state) = (bench.path("input"), bench.scratch.path().join("state"));
@@ -587,12 +587,13 @@ impl Heeding {
         Ok(state.drift.first().and_then(|difference| difference.message.clone()))
     }
 
-    /// Why it has to run, if it has to.
+    /// Returns the reason to run the command, if there is one.
     fn due(&self) -> Option<EcoString> {
         self.look().unwrap()
     }
 
-    /// Runs it and looks behind that, as the engine does: why it still has to run, and what it noted.
+    /// Runs the command and checks it afterwards, as the engine does. Returns the reason for another run, and the
+    /// notes.
     fn run(&self) -> (Option<EcoString>, Vec<EcoString>) {
         let cx = Context::bare().with_var_dir(Some(&self.state));
         let (name, is) = ("work".into(), State::present("work", Attributes::new()));
@@ -619,7 +620,7 @@ fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
     assert_eq!(heeding.run(), (None, Vec::new()));
     assert_eq!(heeding.due(), None);
     let is_modified = || heeding.due().is_some_and(|why| why.ends_with("(mtimes) was modified since it ran"));
-    // Whatever its time says: what is put in its place may be older.
+    // The time may be older, because a replacement can have an older time.
     heeding.at(ago(90));
     assert!(is_modified());
     assert_eq!(heeding.run(), (None, Vec::new()));
@@ -703,7 +704,7 @@ fn what_is_to_run_when_it_has_succeeded_runs_behind_a_refresh_too() {
     assert!(bench.refresh(&wanted).refreshed);
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "ran\ndone\n");
     assert!(!bench.refresh(&with(wanted.clone(), "done", "exit 1")).refreshed);
-    // A command for refreshes alone is alone.
+    // A command for refreshes replaces the main command.
     assert!(bench.refresh(&with(wanted, "refresh", format!("echo refreshed >> {log}"))).refreshed);
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "ran\ndone\nran\nrefreshed\n");
 }

@@ -1,4 +1,4 @@
-//! Commands that tell, a line at a time, that something has changed.
+//! Commands that report changes, one line each.
 
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,20 @@ use super::secrets::Secrets;
 use super::{ExecProvider, guard};
 use crate::words::{cancel, ending_of};
 
-/// For how long a command that has ended is left alone: twice as long each time,
+/// Initial pause after a command has ended. It doubles each time.
 const FIRST: Duration = Duration::from_secs(1);
-/// and no longer than this.
+/// Maximum pause.
 const LONGEST: Duration = Duration::from_secs(300);
-/// One that went on for so long had begun well.
+/// Run time after which the pause is reset.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What it says of itself that is told, in bytes.
+/// Maximum number of bytes of standard error in a message.
 const STDERR: usize = 4096;
 
-/// Runs the command of a resource that has one, again and again, for as long as it is listened to.
+/// Runs the watch command of a resource repeatedly, until the watch ends.
 pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'_>, tell: &dyn Tell) {
     let (Some(should), name) = (wanted.should, wanted.name) else { return };
-    // What happens before the command has begun is not told; from now on it begins.
+    // Changes before the start of the command cause no event, so the watch counts as started only now.
     tell.watching();
     let mut pause = FIRST;
     let launch = Launch { confinement: confinement_of(should, wanted.noop), ..provider.launch(cx, name, should) };
@@ -47,7 +47,8 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
         if cx.interrupt().is_raised() {
             return;
         }
-        // Nobody has listened meanwhile. A command that cannot be asked whether it has to run is not run for that.
+        // Changes during the pause are unknown, so report an event. Without guards there is no check that could
+        // follow.
         if guard::has_guards(should) {
             tell.changed(name);
         }
@@ -55,7 +56,7 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
     }
 }
 
-/// Runs the command to its end; why it has ended.
+/// Runs the command to its end. Returns the reason of its end.
 fn once(launch: &Launch<'_>, name: &EcoString, tell: &dyn Tell) -> EcoString {
     let command = match watch_of(launch.should) {
         Ok(command) => command,
@@ -68,7 +69,7 @@ fn once(launch: &Launch<'_>, name: &EcoString, tell: &dyn Tell) -> EcoString {
     invocation.deadline = None;
     invocation.stdout = Capture::First(0);
     invocation.stderr = Capture::Last(STDERR);
-    // A line that says nothing is none.
+    // Empty lines are ignored.
     let mut says_something = false;
     let mut hear = |event: Event<'_>| {
         let bytes = match event {

@@ -1,4 +1,4 @@
-//! What a command comes after by itself.
+//! Automatic dependencies of commands.
 
 use kilter_model::{Attributes, Value};
 use kilter_provider::{Direction, Match, Wish};
@@ -8,7 +8,7 @@ use super::command::{Declared, others_of, shell_of};
 use super::launch::search_path;
 use crate::words::word;
 
-/// The directories, accounts and programs that the commands of a resource need.
+/// Requests edges to the directories, accounts and programs that the commands of a resource need.
 pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
     let title = Value::from(name);
     let command = Declared::new("command", should.get("command").unwrap_or(&title), should);
@@ -37,7 +37,7 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
     }
 }
 
-/// Wishes for a program: the file, or, where it is searched for, whatever package brings it.
+/// Requests an edge to a program: to its file, or to the package that contains it in the search path.
 fn wish_program(program: &str, search_path: &str, wish: &mut dyn FnMut(Wish<'_>)) {
     if program.starts_with('/') {
         wish(Wish::require("file", program));

@@ -1,4 +1,4 @@
-//! Guards in runs that change nothing.
+//! Guards in noop runs.
 
 use std::sync::Mutex;
 
@@ -6,7 +6,7 @@ use kilter_provider::{Level, Log};
 
 use super::*;
 
-/// Keeps the warnings of a check.
+/// Collects the warnings of a check.
 #[derive(Default)]
 struct Warnings(Mutex<Vec<String>>);
 
@@ -22,7 +22,7 @@ impl Log for Warnings {
 struct Checked {
     /// The reason why the command would run.
     due: Option<String>,
-    /// The guard whose answer is unknown, and why.
+    /// The guard whose answer is unknown, and the reason.
     unknown: Option<String>,
     warnings: Vec<String>,
 }
@@ -38,7 +38,7 @@ fn noop(bench: &Bench, should: &Attributes) -> Checked {
     Checked { due, unknown, warnings: warnings.0.into_inner().unwrap() }
 }
 
-/// The answer of a guard that was refused something.
+/// Returns the expected answer of a guard whose operation was refused.
 fn refused(attribute: &str, refusal: &str) -> Checked {
     let remedy = "a guard that has to write needs `confine: false`";
     Checked {

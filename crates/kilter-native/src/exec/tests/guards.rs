@@ -1,4 +1,4 @@
-//! Guards that have to print something, or have surroundings of their own.
+//! Guards with expected output, or with their own settings.
 
 use super::*;
 
@@ -73,7 +73,7 @@ fn a_guard_that_floods_is_no_more_than_another_text() {
         why(&bench, &should(&[("command", "true".into()), ("unless", mapping(&entries))]))
     };
     assert!(flood("30000000").ends_with("…`, not `x`"));
-    // Of a secret that was cut off the rest would not be recognised.
+    // The rest of a truncated secret could not be recognised.
     let secret = "s".repeat(9999);
     let entries = [("command", "printenv SECRET".into()), ("stdout", "x".into())];
     let wanted = should(&[("command", "true".into()), ("unless", mapping(&entries))]);
@@ -91,7 +91,7 @@ fn a_guard_whose_own_directory_is_missing_asks_for_the_command_which_may_make_it
     assert_eq!(why(&bench, &wanted), format!("its working directory {missing} does not exist yet"));
     assert!(bench.set(&wanted).is_done());
     assert_eq!(bench.check(&wanted), []);
-    // That of the command is none of its business.
+    // The command's own directory does not affect the guard.
     assert_eq!(bench.check(&with(with(sh("true"), "cwd", cwd), "unless", entries("/"))), []);
 }
 

@@ -1,4 +1,4 @@
-//! What holds for all the commands of a resource, and what each has for itself.
+//! Settings for all commands of a resource, and for single commands.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The type `exported`: resources that this machine declares for others.
+//! The type `exported`: resources that this machine declares for other machines.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,10 +14,10 @@ use kilter_provider::{
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
 
-/// Below it is what is exported.
+/// Key prefix of all exports.
 const EXPORTED: &str = "exported";
 
-/// From so many on, all that is exported is read at once.
+/// Number of resources from which all exports are read at once.
 const MANY: usize = 8;
 
 const DESC: &str = "\
@@ -59,16 +59,16 @@ pub struct ExportedProvider {
 }
 
 impl ExportedProvider {
-    /// The provider of what is exported to a world.
+    /// Creates the provider for a world.
     pub fn new(world: Arc<dyn World>) -> ExportedProvider {
         ExportedProvider { schema: LazyLock::new(schema), world }
     }
 
-    /// All that is exported; what cannot be read and is nobody knows what is told to `lost`.
+    /// Returns all exports. Calls `lost` with the error of each export that cannot be read and has no valid key.
     fn all(&self, lost: &mut dyn FnMut(EcoString)) -> Result<Vec<State>, ProviderError> {
         let found = self.world.below(&[EXPORTED]).map_err(|error| ProviderError::new(error.0))?;
         let state = |Shared { key, text }: Shared| {
-            // What has another key is something else.
+            // Other keys belong to other data.
             let [to, from, type_name, title] = &key[..] else {
                 text.err().into_iter().for_each(|why| lost(why.0));
                 return None;
@@ -99,7 +99,7 @@ impl ExportedProvider {
         if change.should.is_none() || should.text("ensure") == Some("absent") {
             return self.world.remove(&name.key()).map_err(|error| error.0);
         }
-        // A value that came from another resource has not been looked at before.
+        // A value from another resource has not been validated before.
         if let Some(problem) = secret(should) {
             return Err(problem.to_string().into());
         }
@@ -110,7 +110,7 @@ impl ExportedProvider {
     }
 }
 
-/// What a resource is called that is exported.
+/// Name of an exported resource.
 struct Name<'a> {
     resource: ResourceRef,
     to: &'a str,
@@ -118,7 +118,7 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    /// `type[title] for TO`, with ` from FROM` behind it where that is not this `host`.
+    /// Parses `type[title] for TO`, followed by ` from FROM` if the exporter is not this `host`.
     fn parse(name: &'a str, host: &'a str) -> Result<Name<'a>, EcoString> {
         let shape = || eco_format!("`{name}` does not say what is exported for whom: such as `file[/etc/motd] for *`");
         let (resource, rest) = name.rsplit_once("] for ").ok_or_else(shape)?;
@@ -140,7 +140,8 @@ impl<'a> Name<'a> {
     }
 }
 
-/// The state of what is exported. What cannot be read is as if it was exported with nothing in it: it is written anew.
+/// Returns the state of an export. An unreadable export counts as exported without attributes, so that it is written
+/// again.
 fn state(name: EcoString, from: &str, text: &str) -> State {
     let record: Json = serde_json::from_str(text).unwrap_or_default();
     let attributes = record.get("attributes").and_then(|attributes| from_canonical_json(attributes).ok());
@@ -178,7 +179,7 @@ impl Provider for ExportedProvider {
             Query::All => {
                 let tell = |name: &str, why: &str| cx.log(Level::Warning, "exported", name, why);
                 let mut all = self.all(&mut |why| tell("", &why))?;
-                // What cannot be read of one is no reason to tell nothing of the others.
+                // An unreadable export must not hide the others.
                 all.retain(|one| {
                     let why = one.unreadable.as_ref();
                     why.inspect(|why| tell(&one.name, why)).is_none()
@@ -193,7 +194,7 @@ impl Provider for ExportedProvider {
                 let one = |wanted: &Wanted<'_>| match all.remove(wanted.name) {
                     Some(state) => Ok(state),
                     None if is_all => Ok(State::absent(wanted.name.clone())),
-                    // It may be among what cannot be read.
+                    // It may be an unreadable export.
                     None => self.one(wanted.name),
                 };
                 return wanted.iter().map(one).collect();
@@ -223,7 +224,7 @@ impl Provider for ExportedProvider {
         odd.into_iter().chain(elsewhere).chain(secret(should)).collect()
     }
 
-    /// A name says from whom it is, whoever reads it.
+    /// Adds the exporter to the name, so that it is complete on every machine.
     fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
         let name = should.text("name").map_or_else(|| name.clone(), EcoString::from);
         let parsed = Name::parse(&name, self.world.host()).map_err(|why| Problem::with("name", why))?;
@@ -250,12 +251,13 @@ impl Provider for ExportedProvider {
         Restores::Absence
     }
 
-    /// What was exported to one world is nothing in another one.
+    /// A saved state is valid for its world only.
     fn before_where(&self) -> Option<String> {
         Some(self.world.id())
     }
 
-    /// What is declared no longer is exported no longer, whatever there was before.
+    /// Returns the state to restore when the resource is no longer declared: absent, independently of the earlier
+    /// state.
     fn before(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
         let world = EcoString::from(self.world.id());
         Ok(Attributes::from_iter([("ensure", Value::from("absent")), ("world", Value::String(world))]))

@@ -1,4 +1,4 @@
-//! The type `file_part`: a part of the content of a file, declared by itself.
+//! The type `file_part`: a separately declared part of the content of a file.
 
 use std::sync::LazyLock;
 
@@ -43,13 +43,13 @@ fn schema() -> TypeSchema {
         .features(&[Feature::SimpleGetFilter])
 }
 
-/// Provides the type `file_part`, of which nothing is ever asked or done.
+/// Provides the type `file_part`. Its provider is never asked to read or change a resource.
 pub struct FilePartProvider {
     schema: LazyLock<TypeSchema>,
 }
 
 impl FilePartProvider {
-    /// The provider.
+    /// Creates the provider.
     pub fn new() -> FilePartProvider {
         FilePartProvider { schema: LazyLock::new(schema) }
     }
@@ -84,7 +84,7 @@ impl Provider for FilePartProvider {
     }
 
     fn validate(&self, _: &str, _: &Attributes, _: &[&str]) -> Vec<Problem> {
-        // In a manifest it has become an entry of the file, unless it is hidden.
+        // A part in a manifest becomes an entry of its file, unless it is hidden.
         vec![Problem::new(ALONE).hint("declare it in a manifest, with the file")]
     }
 

@@ -1,4 +1,4 @@
-//! What resources keep for themselves in the state directory: a small file each, old or new but never half.
+//! Small files of resources in the state directory. Each is replaced atomically.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::file::whole::{self, Whole};
 
-/// A name whose file would have a longer one is known by a checksum instead.
+/// Maximum length in bytes of a file name. A name with a longer file name is replaced by a checksum.
 const LONGEST: usize = 200;
 
-/// The files of one type.
+/// Files of a resource type.
 pub(crate) struct Shelf<'a> {
     var_dir: Option<&'a Path>,
     kind: &'static str,
@@ -21,15 +21,15 @@ pub(crate) struct Shelf<'a> {
 }
 
 impl<'a> Shelf<'a> {
-    /// Those of `kind`, in the state directory of a run.
+    /// Opens the files of a type in the state directory of a run.
     pub(crate) fn of(cx: &'a Context<'a>, kind: &'static str) -> Shelf<'a> {
         Shelf { var_dir: cx.var_dir(), kind, cx }
     }
 
-    /// What is kept under a name; none if nothing is.
+    /// Returns the stored bytes of a name; none if there are none.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If they cannot be read.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, EcoString> {
         let Some(directory) = self.directory() else { return Ok(None) };
         match real(&directory)? {
@@ -40,10 +40,10 @@ impl<'a> Shelf<'a> {
         }
     }
 
-    /// Keeps something under a name, readable by nobody else.
+    /// Stores bytes under a name, readable by the owner only.
     ///
     /// # Errors
-    /// When it cannot be written, or nothing is kept in this run.
+    /// If they cannot be written, or the run has no state directory.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), EcoString> {
         let directory = self.directory().ok_or("there is no state directory to keep it in: give --state-dir")?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
@@ -54,10 +54,10 @@ impl<'a> Shelf<'a> {
         Ok(())
     }
 
-    /// Keeps nothing under a name any longer.
+    /// Removes the stored bytes of a name.
     ///
     /// # Errors
-    /// When the file cannot be removed.
+    /// If the file cannot be removed.
     pub(crate) fn remove(&self, name: &str) -> Result<(), EcoString> {
         let Some(directory) = self.directory() else { return Ok(()) };
         let path = directory.join(file_name(name));
@@ -69,10 +69,10 @@ impl<'a> Shelf<'a> {
         }
     }
 
-    /// The names under which something is kept, in order; without those that are too long.
+    /// Returns the stored names, sorted. Omits names that are replaced by checksums.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If the directory cannot be read.
     pub(crate) fn names(&self) -> Result<Vec<EcoString>, EcoString> {
         let Some(directory) = self.directory() else { return Ok(Vec::new()) };
         let entries = match std::fs::read_dir(&directory) {
@@ -90,23 +90,23 @@ impl<'a> Shelf<'a> {
     }
 }
 
-/// The file of a name, from the state directory.
+/// Returns the file of a name, relative to the state directory.
 pub(crate) fn path_of(kind: &str, name: &str) -> PathBuf {
     Path::new("kept").join(kind).join(file_name(name))
 }
 
-/// Whether a name is found again by [`Shelf::names`].
+/// Returns true if [`Shelf::names`] can return the name.
 pub(crate) fn is_listed(name: &str) -> bool {
     name_of(&file_name(name)).is_some()
 }
 
-/// What is harmless in a name stands for itself, everything else as `%XX`.
+/// Escapes a name as a file name: special bytes become `%XX`.
 fn file_name(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => escaped.push(char::from(byte)),
-            // A file that begins with a dot is somebody's who writes.
+            // Files with a leading dot are temporary files of writers.
             b'.' if !escaped.is_empty() => escaped.push('.'),
             byte => escaped.push_str(&format!("%{byte:02x}")),
         }
@@ -135,7 +135,7 @@ fn name_of(file: &str) -> Option<EcoString> {
     (file_name(&name) == file).then(|| name.into())
 }
 
-/// A directory by its whole path, however the state directory was given; none if it is not there.
+/// Returns the canonical path of a directory; none if it does not exist.
 fn real(directory: &Path) -> Result<Option<PathBuf>, EcoString> {
     match directory.canonicalize() {
         Ok(real) => Ok(Some(real)),

@@ -11,7 +11,7 @@ use kilter_provider::{
 use crate::kept;
 use crate::values::Values;
 
-/// So often a value that others change at the same time is tried to be set.
+/// Maximum number of attempts to set a value that other machines change at the same time.
 const TRIES: usize = 100;
 
 const DESC: &str = "\
@@ -70,12 +70,12 @@ fn schema() -> TypeSchema {
 pub struct KvProvider {
     schema: LazyLock<TypeSchema>,
     world: Arc<dyn World>,
-    /// Held from reading a value to writing another.
+    /// Held from the read of a value to its write.
     turn: Mutex<()>,
 }
 
 impl KvProvider {
-    /// The provider of values on this machine, or, where others share the world, there.
+    /// Creates the provider of values on this machine, or in the world if it is shared.
     pub fn new(world: Arc<dyn World>) -> KvProvider {
         KvProvider { schema: LazyLock::new(schema), world, turn: Mutex::new(()) }
     }
@@ -88,7 +88,7 @@ impl KvProvider {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings about what should be; `exactly` whatever is greater.
+    /// Sets the value of a resource. If `exactly`, also replaces a greater value.
     fn put(&self, cx: &Context<'_>, name: &str, should: Option<&Attributes>, exactly: bool) -> Result<(), EcoString> {
         let none = Attributes::new();
         let should_be = should.unwrap_or(&none);
@@ -96,7 +96,7 @@ impl KvProvider {
         if should.is_none() || should_be.text("ensure") == Some("absent") {
             return values.remove(key);
         }
-        // A value that came from another resource has not been looked at before.
+        // A value from another resource has not been validated before.
         if let Some(problem) = problems(name, should_be).into_iter().next() {
             return Err(problem.to_string().into());
         }
@@ -123,7 +123,7 @@ fn key<'a>(name: &'a str, should: &'a Attributes) -> &'a str {
     should.text("key").unwrap_or(name)
 }
 
-/// Whether a value that is there is to be left, since it is greater.
+/// Returns true if the present value is greater and must be kept.
 fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoString> {
     if should.truth("skiplessthan") != Some(true) {
         return Ok(false);
@@ -260,7 +260,7 @@ impl Provider for KvProvider {
 }
 
 impl KvProvider {
-    /// The outcome of a change, with the value that is there now.
+    /// Returns the outcome of a change, with the present value as output.
     fn sent(&self, cx: &Context<'_>, name: &EcoString, should: Option<&Attributes>) -> Outcome {
         let found = self.get_one(cx, Wanted::new(name, should));
         Outcome { outputs: found.map(|state| state.outputs).unwrap_or_default(), ..Outcome::done() }
@@ -281,7 +281,7 @@ mod tests {
             Machine { state: tempfile::tempdir().unwrap(), provider: KvProvider::new(Arc::new(crate::tests::Nowhere)) }
         }
 
-        /// Brings a resource to its state if it is not; what was done, and the value that is there.
+        /// Brings a resource in sync. Returns true if it changed, and the present value.
         fn bring(&self, name: &str, should: &[(&str, &str)]) -> (bool, Option<String>) {
             let truth = |text: &str| match text {
                 "true" => Value::Boolean(true),
@@ -330,7 +330,7 @@ mod tests {
         }
         let as_text = [("key", "stage"), ("value", "9"), ("skiplessthan", "true"), ("skipcmpstyle", "str")];
         assert_eq!(machine.bring("x", &as_text), (true, Some("9".into())));
-        // A refresh sets it all the same.
+        // A refresh sets the value in any case.
         let cx = Context::bare().with_var_dir(Some(machine.state.path()));
         let should = Attributes::from_iter([
             ("key", Value::from("stage")),

@@ -1,11 +1,11 @@
-//! The resource types that kilter brings along.
+//! The built-in resource types.
 //!
-//! [`native`] returns a provider for each: `exec`, `exported`, `file`, `file_part`,
-//! `group`, `host`, `kv`, `noop`, `notify`, `password`, `test`, `timer`, `user`, `value`. Each reads and
-//! changes the system it is given: the real one, or one that a test has made up below a directory.
+//! [`native`] returns their providers: `exec`, `exported`, `file`, `file_part`, `group`, `host`, `kv`, `noop`,
+//! `notify`, `password`, `test`, `timer`, `user`, `value`. Each reads and changes a given system: the real system,
+//! or a test system below a directory.
 //!
-//! When a provider is called, with what and in which order is left to the engine and its runtime;
-//! child processes are those of [`kilter_process`].
+//! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
+//! child processes.
 //!
 //! *Start from* [`native`] and a provider such as [`HostProvider`].
 
@@ -49,7 +49,7 @@ pub use timer::TimerProvider;
 pub use user::UserProvider;
 pub use value::ValueProvider;
 
-/// The providers of all built-in types on this machine, which shares `world` with others.
+/// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
     vec![
@@ -77,7 +77,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// There is nothing in it.
+    /// An empty world.
     pub(crate) struct Nowhere;
 
     impl World for Nowhere {
@@ -147,7 +147,7 @@ pub(crate) mod tests {
     }
 }
 
-/// The example of the guide compiles by itself; what it says is tried by the test `guide`.
+/// The example of the guide must compile. The test `guide` checks its results.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/native-provider.md")]
 struct Guide;

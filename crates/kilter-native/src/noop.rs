@@ -1,4 +1,4 @@
-//! The type `noop`: nothing at all.
+//! The type `noop`: a resource without any effect.
 
 use std::sync::LazyLock;
 
@@ -35,7 +35,7 @@ pub struct NoopProvider {
 }
 
 impl NoopProvider {
-    /// The provider.
+    /// Creates the provider.
     pub fn new() -> NoopProvider {
         NoopProvider { schema: LazyLock::new(schema) }
     }

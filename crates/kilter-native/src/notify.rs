@@ -1,4 +1,4 @@
-//! The type `notify`: says something.
+//! The type `notify`: a log message.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub struct NotifyProvider {
 }
 
 impl NotifyProvider {
-    /// The provider.
+    /// Creates the provider.
     pub fn new() -> NotifyProvider {
         NotifyProvider::at("/dev/log".into(), "/run/systemd/journal/socket".into())
     }
@@ -87,11 +87,11 @@ impl NotifyProvider {
         };
         let level = should.text("level").and_then(level).unwrap_or(Level::Notice);
         cx.log(level, "notify", wanted.name, &message);
-        // Who only looks says nothing to others.
+        // A noop run sends no messages to other logs.
         if cx.only_looks() {
             return;
         }
-        // Of a secret as a whole there is nothing to be told.
+        // A completely sensitive value is not logged.
         let fields = should.get("fields").filter(|fields| !matches!(fields, Value::Sensitive(_)));
         let line = Line { level, message: &message, fields: fields.and_then(Value::as_hash) };
         for (attribute, socket) in [("syslog", &self.syslog), ("journal", &self.journal)] {
@@ -106,7 +106,7 @@ impl NotifyProvider {
         }
     }
 
-    /// The provider, which says things at these sockets.
+    /// Creates a provider that uses these sockets.
     fn at(syslog: PathBuf, journal: PathBuf) -> NotifyProvider {
         NotifyProvider { schema: LazyLock::new(schema), syslog, journal }
     }
@@ -118,7 +118,7 @@ impl Default for NotifyProvider {
     }
 }
 
-/// The level of a word.
+/// Returns the level with this name.
 fn level(word: &str) -> Option<Level> {
     let levels = [
         Level::Debug,
@@ -133,7 +133,7 @@ fn level(word: &str) -> Option<Level> {
     levels.into_iter().find(|level| level.word() == word)
 }
 
-/// What is said to the logs of the system.
+/// A message for the logs of the system.
 struct Line<'a> {
     level: Level,
     message: &'a str,
@@ -141,7 +141,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// In the form of RFC 3164, as local programs send it: the facility is that of daemons.
+    /// Sends the message in the format of RFC 3164, as local programs send it, with the facility `daemon`.
     fn to_syslog(&self, socket: &Path) -> std::io::Result<()> {
         const DAEMON: u8 = 3;
         let priority = DAEMON * 8 + self.level.severity();
@@ -149,14 +149,14 @@ impl Line<'_> {
         send(socket, format!("<{priority}>kilter[{}]: {line}", std::process::id()).as_bytes())
     }
 
-    /// In the native protocol of the journal (systemd, `JOURNAL_NATIVE_PROTOCOL`): a field whose value has several lines is
-    /// its name, its length in eight bytes, and the value.
+    /// Sends the message in the native protocol of the journal (systemd, `JOURNAL_NATIVE_PROTOCOL`). A field with a
+    /// multi-line value consists of its name, its length in eight bytes, and the value.
     fn to_journal(&self, socket: &Path) -> std::io::Result<()> {
         let severity = self.level.severity().to_string();
         let own = [("MESSAGE", self.message), ("PRIORITY", &severity), ("SYSLOG_IDENTIFIER", "kilter")];
         let is_own = |name: &str| own.iter().any(|(own, _)| *own == name);
         let given = self.fields.into_iter().flatten().filter(|(name, _)| !is_own(name));
-        // Secrets show themselves as what they are.
+        // `Display` redacts secrets.
         let given: Vec<(&str, String)> = given.map(|(name, value)| (name.as_str(), value.to_string())).collect();
         let given = given.iter().map(|(name, value)| (*name, value.as_str()));
         let mut datagram = Vec::new();
@@ -175,7 +175,7 @@ impl Line<'_> {
     }
 }
 
-/// Says it, unless whoever listens is too slow: nobody waits for a log.
+/// Sends a datagram without blocking. A slow log must not delay the run, so the message is dropped.
 fn send(socket: &Path, datagram: &[u8]) -> std::io::Result<()> {
     let sender = UnixDatagram::unbound()?;
     sender.set_nonblocking(true)?;
@@ -200,7 +200,7 @@ impl Provider for NotifyProvider {
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        // Nobody who only asks what there is wants to hear it.
+        // A query without a declaration must not log the message.
         if wanted.should.is_some_and(|should| should.truth("refreshonly") != Some(true)) {
             self.say(cx, wanted);
         }
@@ -232,7 +232,7 @@ impl Provider for NotifyProvider {
         Placement::Inline
     }
 
-    /// What is said is said once, and again when it is refreshed.
+    /// Returns no watch: the message is sent at each check and refresh, and there are no events.
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
         Vec::new()
     }
@@ -304,7 +304,7 @@ mod tests {
         should.push("fields", Value::hash(fields));
         let name = EcoString::from("x");
         let wanted = Wanted::new(&name, Some(&should));
-        // Nobody listens yet, which is told, and is no failure.
+        // No process listens yet. This is logged, and is no failure.
         provider.get_one(&cx, wanted).unwrap();
         assert_eq!(lines.0.lock().unwrap().iter().filter(|line| line.contains("it cannot be said to")).count(), 2);
         let [syslog, journal] = [syslog, journal].map(|path| UnixDatagram::bind(path).unwrap());
@@ -320,7 +320,7 @@ mod tests {
                          TOKEN=[redacted]\n";
         assert_eq!(received(&journal), expected);
         assert!(lines.0.lock().unwrap().iter().any(|line| line.starts_with("critical: notify[x]: two")));
-        // A plan says nothing to others.
+        // A plan sends no messages to other logs.
         provider.get_one(&cx.with_only_looks(true), wanted).unwrap();
         syslog.set_nonblocking(true).unwrap();
         assert!(syslog.recv(&mut [0; 8]).is_err());

@@ -1,4 +1,4 @@
-//! The type `password`: a random text that is made once.
+//! The type `password`: a random password that is generated once.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use crate::words::present;
 
 const KIND: &str = "password";
 
-/// What a record begins with; the length follows.
+/// First bytes of a record. The length of the password follows.
 const HEAD: &str = "kilter password 1 ";
 
-/// Harmless in a shell, in a URL and in YAML.
+/// Characters without a special meaning in shells, URLs and YAML.
 const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 const DESC: &str = "\
@@ -62,7 +62,7 @@ pub struct PasswordProvider {
     schema: LazyLock<TypeSchema>,
 }
 
-/// What is kept of a password: its length, and itself if it is kept in clear.
+/// Record of a password: its length, and the password itself if it is stored in clear text.
 struct Record {
     length: usize,
     password: Option<EcoString>,
@@ -80,12 +80,12 @@ impl Record {
 }
 
 impl PasswordProvider {
-    /// The provider.
+    /// Creates the provider.
     pub fn new() -> PasswordProvider {
         PasswordProvider { schema: LazyLock::new(schema) }
     }
 
-    /// Why a password is to be made; none when there is one. With it what is kept in clear.
+    /// Returns the password if it is stored in clear text, or the reason why a new password is needed.
     fn look(
         cx: &Context<'_>,
         name: &str,
@@ -110,7 +110,7 @@ impl PasswordProvider {
         }
     }
 
-    /// Keeps one: the one that there is and that fits, if it `may_stay`, or a new one.
+    /// Stores a password: the present one if it `may_stay` and has the right length, otherwise a new one.
     fn make(cx: &Context<'_>, name: &EcoString, should: &Attributes, may_stay: bool) -> Outcome {
         let kept = || Record::of(&Shelf::of(cx, KIND).read(name).ok()??)?.password;
         let old = may_stay.then(kept).flatten().filter(|password| password.len() == length(should));
@@ -141,14 +141,14 @@ fn length(should: &Attributes) -> usize {
     usize::try_from(length.max(1)).unwrap_or(64)
 }
 
-/// Letters and digits, each as likely as any other.
+/// Returns random letters and digits with a uniform distribution.
 fn random(length: usize) -> Result<EcoString, EcoString> {
     let mut password = EcoString::with_capacity(length);
     let mut bytes = [0_u8; 256];
     while password.len() < length {
         let count = getrandom(&mut bytes, GetRandomFlags::empty())
             .map_err(|errno| eco_format!("the system has no random numbers: {errno}"))?;
-        // Numbers from 248 on would make the first letters likelier.
+        // Bytes from 248 on would favour the first letters.
         let fair = bytes[..count].iter().filter(|byte| usize::from(**byte) < 4 * LETTERS.len());
         for byte in fair.take(length - password.len()) {
             password.push(char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
@@ -196,7 +196,7 @@ impl Provider for PasswordProvider {
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let make = |change: &Change<'_>| match (change.should, mode) {
             (_, Mode::Preview) => Outcome::done(),
-            // A new one serves a refresh as well.
+            // A new password also serves a pending refresh.
             (Some(should), _) => {
                 let outcome = Self::make(cx, change.name, should, !change.refresh);
                 Outcome { refreshed: change.refresh && outcome.is_done(), ..outcome }

@@ -1,4 +1,4 @@
-//! The type `test`: an attribute of every kind, and nothing behind it.
+//! The type `test`: an attribute of every kind, without any effect.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ resources:
 
 It is always in its state and changes nothing. `validate_bool`, `validate_error` and `waitforerror` make it fail.";
 
-/// The attributes that only take a value, each with its data type.
+/// Attributes that only accept a value, with their data types.
 const TAKEN: [(&str, &str); 31] = [
     ("bool", "Boolean"),
     ("str", "String"),
@@ -105,7 +105,7 @@ pub struct TestProvider {
 }
 
 impl TestProvider {
-    /// The provider.
+    /// Creates the provider.
     pub fn new() -> TestProvider {
         TestProvider { schema: LazyLock::new(schema) }
     }

@@ -1,4 +1,4 @@
-//! The type `timer`: an event every so often.
+//! The type `timer`: periodic events.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,12 +40,12 @@ fn schema() -> TypeSchema {
 /// Provides the type `timer`.
 pub struct TimerProvider {
     schema: LazyLock<TypeSchema>,
-    /// When the interval of each began.
+    /// Start of the current interval of each timer.
     begun: Mutex<FxHashMap<EcoString, Instant>>,
 }
 
 impl TimerProvider {
-    /// The provider.
+    /// Creates the provider.
     pub fn new() -> TimerProvider {
         TimerProvider { schema: LazyLock::new(schema), begun: Mutex::default() }
     }
@@ -58,7 +58,7 @@ impl TimerProvider {
         self.begun().insert(name.clone(), Instant::now());
     }
 
-    /// An interval is over: the next one began when it ended, however late that was noticed.
+    /// Starts the next interval. It begins at the end of the previous one, even if the check was late.
     fn go_on(&self, name: &EcoString, interval: Duration) {
         let mut begun = self.begun();
         let begun = begun.entry(name.clone()).or_insert_with(Instant::now);
@@ -79,7 +79,7 @@ fn interval(should: Option<&Attributes>) -> Option<Duration> {
     Some(Duration::from_secs(seconds.max(1).unsigned_abs()))
 }
 
-/// By so much it may be looked at before an interval is over: whoever counts the time began a moment earlier.
+/// Returns the tolerance for checks before the end of an interval. The runtime started its timer slightly earlier.
 fn early(interval: Duration) -> Duration {
     (interval / 10).min(Duration::from_millis(500))
 }

@@ -43,7 +43,7 @@ pub struct ValueProvider {
 }
 
 impl ValueProvider {
-    /// The provider.
+    /// Creates the provider.
     pub fn new() -> ValueProvider {
         ValueProvider { schema: LazyLock::new(schema) }
     }
@@ -52,7 +52,7 @@ impl ValueProvider {
         let shelf = Shelf::of(cx, KIND);
         let Some(should) = should else { return shelf.remove(name).map(|()| Attributes::new()) };
         let Some(any) = should.get("any") else { return Ok(Attributes::new()) };
-        // One that came from another resource has not been looked at before.
+        // A value from another resource has not been validated before.
         if let Some(problem) = problem(should) {
             return Err(problem.to_string().into());
         }
@@ -94,13 +94,13 @@ impl Provider for ValueProvider {
         let kept = Shelf::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
         let mut state = present(wanted.name);
         let Some(bytes) = kept else {
-            // With nothing wanted of it there is nothing to be made.
+            // A query without a declaration reports a missing value as absent.
             return Ok(if wanted.should.is_some() { state } else { State::absent(wanted.name.clone()) });
         };
         let value = serde_json::from_slice(&bytes).ok().and_then(|json| from_canonical_json(&json).ok());
         let value = match (value, wanted.should.and_then(|should| should.get("any"))) {
             (Some(value), _) => value,
-            // It is written anew.
+            // A damaged value is written again.
             (None, Some(_)) => return Ok(state),
             (None, None) => return Err(ProviderError::new(eco_format!("what is kept of the value is damaged"))),
         };

@@ -1,21 +1,21 @@
-//! Where values are by their keys: in the state directory, or where machines share them.
+//! Storage of values by key: the state directory, or a world that machines share.
 
 use ecow::{EcoString, eco_format};
 use kilter_provider::{Context, Scope, Watch, World, WorldError};
 
 use crate::kept::{self, Shelf};
 
-/// Those of all machines.
+/// Kind of values that belong to all machines.
 const KIND: &str = "kv";
 
-/// Those that are of one machine alone.
+/// Kind of values that belong to a single machine.
 const MAPPED: &str = "kv.mapped";
 
-/// The values of one kind.
+/// Values of a kind.
 pub(crate) enum Values<'a> {
-    /// On this machine.
+    /// Values on this machine.
     Here(Shelf<'a>, &'static str),
-    /// Where other machines see them; with the name of this one, those that are its own.
+    /// Values in a shared world. With the name of this machine, only its own values.
     Shared(&'a dyn World, Option<&'a str>),
 }
 
@@ -28,7 +28,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The value of a key; none if it has none.
+    /// Returns the value of a key, if there is one.
     pub(crate) fn read(&self, key: &str) -> Result<Option<EcoString>, EcoString> {
         match self {
             Values::Here(shelf, _) => {
@@ -39,10 +39,10 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Gives a key a value, if the one that it has is what was expected: whether it was.
+    /// Replaces the value of a key if it equals `expected`. Returns true if it did.
     pub(crate) fn replace(&self, key: &str, expected: Option<&str>, value: &str) -> Result<bool, EcoString> {
         match self {
-            // Whoever writes here has its turn.
+            // The caller holds the lock for writes on this machine.
             Values::Here(shelf, _) => shelf.write(key, value.as_bytes()).map(|()| true),
             Values::Shared(world, host) => world.replace(&parts(key, *host), expected, value).map_err(why),
         }
@@ -55,7 +55,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The keys that have a value.
+    /// Returns the keys with a value.
     pub(crate) fn names(&self) -> Result<Vec<EcoString>, EcoString> {
         match self {
             Values::Here(shelf, _) => shelf.names(),
@@ -66,7 +66,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What tells that the value of a key may be another one.
+    /// Returns a watch for changes of a key.
     pub(crate) fn watch(&self, key: &str) -> Watch {
         match self {
             Values::Here(_, kind) => Watch::Kept(kept::path_of(kind, key)),

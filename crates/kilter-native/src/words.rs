@@ -1,49 +1,50 @@
-//! Texts: what programs say, cut down for a report, lists of them, and states that are no more than a name.
+//! Helpers for texts: output of programs, lists of texts, and states that consist of a name.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, State, Value};
 use kilter_process::Cancel;
 use kilter_provider::{Context, Problem};
 
-/// The problem of an attribute that is needed when a run begins and would be sent later; `why` says what for.
+/// Creates the problem of an attribute that must be known before the run but depends on an output. `why` gives the
+/// purpose.
 pub(crate) fn known_before(attribute: &str, why: &str) -> Problem {
     let problem = Problem::with(attribute, format!("{why}: it must be known before the run"));
     problem.hint("give it without outputs of other resources: by a variable or a fact")
 }
 
-/// What ends a command in flight.
+/// Returns the means to cancel a command in flight.
 pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
     let interrupt = cx.interrupt();
     Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
 }
 
-/// How many lines of an output a report shows.
+/// Maximum number of output lines in a report.
 const LINES: usize = 10;
 
-/// The last lines of an output; none when it says nothing.
+/// Returns the last lines of an output; none if it is blank.
 pub(crate) fn ending_of(output: &str) -> Option<String> {
     let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(LINES)..];
     (!last.is_empty()).then(|| last.join("\n"))
 }
 
-/// The texts of a list, or of a single value.
+/// Returns the texts of a list, or of a single value.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<EcoString> {
     let list = list.map(Value::as_list).unwrap_or_default();
     list.iter().filter_map(Value::as_str).map(EcoString::from).collect()
 }
 
-/// A value in the place of another: sealed if that one was, or held something that was.
+/// Returns a new value, sensitive if the old value is or contains a sensitive value.
 pub(crate) fn sealed_like(old: &Value, new: impl Into<Value>) -> Value {
     if old.holds_sensitive() { Value::sensitive(new.into()) } else { new.into() }
 }
 
-/// The text of a scalar for a program that is to be given it; sealed ones in clear.
+/// Returns a scalar as text for a program, sensitive values in clear text.
 pub(crate) fn word(value: &Value) -> String {
     value.to_text().unwrap_or_default().into()
 }
 
-/// The state of what is there as soon as it is asked for, and has nothing but its name.
+/// Returns the state of a resource that always exists and has only a name.
 pub(crate) fn present(name: &EcoString) -> State {
     State::present(name.clone(), Attributes::from_iter([("name", Value::String(name.clone()))]))
 }

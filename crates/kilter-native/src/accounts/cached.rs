@@ -1,4 +1,4 @@
-//! A file that is parsed once for each of its versions.
+//! A file that is parsed once per version.
 
 use std::fs::Metadata;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tells two versions of a file apart; none when there is no file.
+/// Identifies a version of a file; none if the file does not exist.
 type Stamp = Option<(u64, u64, i64, i64, i64, i64)>;
 
 pub(crate) struct Cached<T> {
@@ -20,7 +20,7 @@ impl<T> Cached<T> {
         Cached { path, parse, slot: Mutex::new(None) }
     }
 
-    /// The content; a file that is not there is an empty one.
+    /// Returns the content. A missing file counts as empty.
     pub(crate) fn get(&self) -> io::Result<Arc<T>> {
         let mut slot = self.slot();
         let stamp = match std::fs::metadata(&self.path) {
@@ -44,7 +44,7 @@ impl<T> Cached<T> {
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<(Stamp, Arc<T>)>> {
-        // A slot is whole or empty whenever it can be seen.
+        // A panic cannot leave a partial value in the slot.
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

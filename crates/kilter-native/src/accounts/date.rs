@@ -1,8 +1,8 @@
 //! Days since 1970-01-01, and dates of the Gregorian calendar.
 
-/// `2030-12-31` for days since 1970-01-01.
+/// Returns days since 1970-01-01 as a date such as `2030-12-31`.
 pub(crate) fn date(days: i64) -> String {
-    // Years that begin in March: the leap day is the last of its year.
+    // Years start in March, so that the leap day is the last day of a year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -15,7 +15,7 @@ pub(crate) fn date(days: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Days since 1970-01-01 of a date written `2030-12-31`; none if there is no such day.
+/// Returns the days since 1970-01-01 for a date such as `2030-12-31`; none for an invalid date.
 pub(crate) fn days(text: &str) -> Option<i64> {
     let mut parts = text.splitn(3, '-').map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);

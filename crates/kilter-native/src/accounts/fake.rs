@@ -1,4 +1,4 @@
-//! A system made up by a test: files in a directory, and a runner that writes down what it is given.
+//! A system for tests: files in a directory, and a runner that records its calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ pub(crate) struct Fake {
 #[derive(Default)]
 pub(crate) struct Recorder {
     calls: Mutex<Vec<(String, String)>>,
-    /// What the tools return, and say.
+    /// Exit code and output of the tools.
     pub(crate) answer: Mutex<(i32, String)>,
 }
 
@@ -37,12 +37,12 @@ impl Fake {
         System::new(self.root.path(), self.log.clone())
     }
 
-    /// The argvs since the last time it was asked.
+    /// Returns the argvs since the last call.
     pub(crate) fn argvs(&self) -> Vec<String> {
         self.log.taken().into_iter().map(|(argv, _)| argv).collect()
     }
 
-    /// What the tools could read since the last time it was asked.
+    /// Returns the standard inputs of the tools since the last call.
     pub(crate) fn inputs(&self) -> Vec<String> {
         self.log.taken().into_iter().map(|(_, stdin)| stdin).collect()
     }

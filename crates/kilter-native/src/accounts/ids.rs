@@ -13,19 +13,18 @@ use rustix::fs::Stat;
 use super::Accounts;
 use super::names::number_of as number;
 
-/// How long what was read is believed before the file is looked at again: a thousand checks, and
-/// less than it takes to run `usermod`.
+/// Time for which a read file is trusted without another check. Long enough for a thousand checks, and shorter than
+/// a run of `usermod`.
 const FRESH: Duration = Duration::from_millis(10);
-/// How long a name that no source knows is not asked for again, unless the file changes.
+/// Time for which an unknown name is not queried again, unless the file changes.
 const MISSING_FRESH: Duration = Duration::from_secs(1);
-/// How long answers of other sources than the file are believed.
+/// Time for which answers of sources other than the file are trusted.
 const FOREIGN_FRESH: Duration = Duration::from_secs(60);
 
-/// Nobody ends a question: it takes ten seconds at most.
+/// Cancel flag for queries, never set: a query takes ten seconds at most.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Numbers by name and names by number, for whoever asks them by the thousand: unlike [`Accounts`] it
-/// does not look at the files each time.
+/// Numbers by name and names by number, for bulk lookups. Unlike [`Accounts`] it does not check the files each time.
 pub(crate) struct Ids {
     users: Database,
     groups: Database,
@@ -33,52 +32,52 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// The numbers and names of these accounts.
+    /// Creates the lookup tables of these accounts.
     pub(crate) fn new(accounts: Arc<Accounts>) -> Ids {
         let database = |name| Database { name, file: accounts.system.etc(name), loaded: RwLock::default() };
         Ids { users: database("passwd"), groups: database("group"), accounts }
     }
 
-    /// Whether to tell the number of this user means to ask, and to wait for, another source than the file.
+    /// Returns true if the lookup of this user may query, and wait for, another source than the file.
     pub(crate) fn user_may_wait(&self, user: &str) -> bool {
         number(user).is_none() && self.users.lacks(user) && self.accounts.may_wait("passwd")
     }
 
-    /// The same of a group.
+    /// Returns true if the lookup of this group may query, and wait for, another source than the file.
     pub(crate) fn group_may_wait(&self, group: &str) -> bool {
         number(group).is_none() && self.groups.lacks(group) && self.accounts.may_wait("group")
     }
 
-    /// Looks at the files again at the next question: before a change nothing old will do.
+    /// Forces a check of the files at the next lookup. Changes must not use old data.
     pub(crate) fn expire(&self) {
         for database in [&self.users, &self.groups] {
             database.loaded.write().unwrap_or_else(PoisonError::into_inner).looked = None;
         }
     }
 
-    /// The number of a user given by name or number.
+    /// Returns the number of a user given by name or number.
     pub(crate) fn uid(&self, user: &str) -> Option<u32> {
         number(user).or_else(|| self.users.id(&self.accounts, user))
     }
 
-    /// The number of a group given by name or number.
+    /// Returns the number of a group given by name or number.
     pub(crate) fn gid(&self, group: &str) -> Option<u32> {
         number(group).or_else(|| self.groups.id(&self.accounts, group))
     }
 
-    /// The name of a user, or else the number.
+    /// Returns the name of a user, or the number if there is no name.
     pub(crate) fn user(&self, uid: u32) -> EcoString {
         self.users.name(&self.accounts, uid)
     }
 
-    /// The name of a group, or else the number.
+    /// Returns the name of a group, or the number if there is no name.
     pub(crate) fn group(&self, gid: u32) -> EcoString {
         self.groups.name(&self.accounts, gid)
     }
 }
 
 struct Database {
-    /// The name of the file, and of the database that `getent` is asked for.
+    /// Name of the file, and of the `getent` database.
     name: &'static str,
     file: PathBuf,
     loaded: RwLock<Loaded>,
@@ -86,12 +85,12 @@ struct Database {
 
 #[derive(Default)]
 struct Loaded {
-    /// When the file was last looked at, and what it was then.
+    /// Time of the last check of the file, and its metadata.
     looked: Option<Instant>,
     stamp: Option<Stat>,
     by_name: FxHashMap<EcoString, u32>,
     by_id: FxHashMap<u32, EcoString>,
-    /// What `getent` said of names and numbers that the file lacks.
+    /// Answers of `getent` for names and numbers that the file lacks.
     foreign_ids: FxHashMap<EcoString, (Option<u32>, Instant)>,
     foreign_names: FxHashMap<u32, (EcoString, Instant)>,
 }
@@ -121,7 +120,7 @@ impl Database {
         {
             return *id;
         }
-        // Others need not wait for the answer.
+        // Other threads need not wait for the answer.
         drop(loaded);
         let id = self.ask(accounts, name).and_then(|line| parse(&line).map(|(_, id)| id));
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +155,7 @@ impl Database {
         name
     }
 
-    /// Reads the file again if it is another one than last time.
+    /// Reads the file again if it has changed.
     fn look(&self, loaded: &mut Loaded) {
         loaded.looked = Some(Instant::now());
         let stamp = rustix::fs::stat(&self.file).ok();
@@ -178,7 +177,7 @@ impl Database {
         }
     }
 
-    /// Whether a name is not in the file.
+    /// Returns true if the file lacks a name.
     fn lacks(&self, name: &str) -> bool {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         if loaded.is_fresh() {
@@ -190,8 +189,8 @@ impl Database {
         !loaded.by_name.contains_key(name)
     }
 
-    /// Asks every source that the machine is configured for (directory accounts, …), if it has more
-    /// than the files: that costs a process.
+    /// Queries all configured sources (directory services, …) if there are others than the files. A query costs a
+    /// process.
     fn ask(&self, accounts: &Accounts, key: &str) -> Option<String> {
         if !accounts.may_wait(self.name) {
             return None;
@@ -211,7 +210,7 @@ fn unchanged(now: &Stat, then: &Stat) -> bool {
     stamp(now) == stamp(then)
 }
 
-/// The name and the number of a line of `passwd` or `group`.
+/// Returns name and number in a line of `passwd` or `group`.
 fn parse(line: &str) -> Option<(&str, u32)> {
     let mut fields = line.split(':');
     let name = fields.next().filter(|name| !name.is_empty() && !name.starts_with('#'))?;

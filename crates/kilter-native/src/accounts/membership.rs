@@ -1,7 +1,7 @@
 //! Memberships that both a user and a group declare.
 //!
-//! A membership is one relation. Declarations that contradict each other are problems before the run. If they agree, the
-//! resource that runs last makes the membership: the first one cannot, because the other one does not exist yet.
+//! A membership is a single relation. Contradictory declarations are problems before the run. If they agree, the
+//! resource that runs last creates the membership, because the other account does not exist before.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ fn left(
     names
 }
 
-/// Reports memberships that another resource makes as if they were there.
+/// Reports memberships that another resource creates as present.
 pub(crate) fn report(state: &mut State, attribute: &str, left: &[EcoString]) {
     if left.is_empty() || !state.exists {
         return;
@@ -62,7 +62,7 @@ pub(crate) fn report(state: &mut State, attribute: &str, left: &[EcoString]) {
     state.attributes.set(attribute, Value::strings(names));
 }
 
-/// Returns the declaration without memberships that another resource makes.
+/// Returns the declaration without memberships that another resource creates.
 pub(crate) fn without<'a>(should: &'a Attributes, attribute: &str, left: &[EcoString]) -> Cow<'a, Attributes> {
     if left.is_empty() {
         return Cow::Borrowed(should);
@@ -158,7 +158,7 @@ mod tests {
         Value::strings(texts.iter().copied())
     }
 
-    /// What both providers say of the user `adam` and the group `wheel`.
+    /// Returns the contradictions that both providers report for the user `adam` and the group `wheel`.
     fn said(user: &[(&str, Value)], group: &[(&str, Value)]) -> Vec<String> {
         let system = Fake::new("", "", "").system();
         let (user, group) = (attributes(user), attributes(group));
@@ -193,7 +193,7 @@ mod tests {
         );
     }
 
-    /// The catalog of a run that declares the user `adam` and the group `wheel`.
+    /// Catalog with the user `adam` and the group `wheel`.
     struct Catalog {
         user: Attributes,
         group: Attributes,
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Brings a resource to its state; returns what the tools were told, and what differs when they have done their work.
+    /// Brings a resource in sync. Returns the arguments of the tools, and the remaining differences afterwards.
     fn bring(
         fake: &Fake,
         provider: &dyn Provider,

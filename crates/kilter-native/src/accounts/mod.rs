@@ -1,8 +1,8 @@
-//! Users and groups as the system keeps them: what [`user`](crate::user), [`group`](crate::group),
-//! [`exec`](crate::exec) and [`file`](crate::file) have in common.
+//! Users and groups of the system, shared by [`user`](crate::user), [`group`](crate::group), [`exec`](crate::exec)
+//! and [`file`](crate::file).
 //!
-//! The files are read here and changed by the shadow tools only. A file is parsed once and again
-//! when it has changed, which one `stat` tells.
+//! This module reads the files, and only the shadow tools change them. It parses a file again only if a `stat` shows
+//! a change.
 
 mod cached;
 pub(crate) mod date;
@@ -31,20 +31,20 @@ pub(crate) use names::{is_numeric, name_problem, number, number_of, number_probl
 pub(crate) use rows::{GroupRow, Groups, Shadows, UserRow, Users};
 pub use system::{RealRunner, Runner, System};
 
-/// The accounts of a system.
+/// Accounts of a system.
 pub(crate) struct Accounts {
     system: System,
     users: Cached<Users>,
     groups: Cached<Groups>,
     shadows: Cached<Shadows>,
-    /// Which databases have sources beside the files, from `/etc/nsswitch.conf`.
+    /// Databases with other sources than the files, from `/etc/nsswitch.conf`.
     services: Cached<Services>,
-    /// The tools lock the files against each other by waiting seconds; taking turns is quicker.
+    /// Serialises the tools. Their own file locks wait whole seconds.
     turn: Mutex<()>,
 }
 
 impl Accounts {
-    /// What tells that one of these files in `/etc` has changed.
+    /// Returns the watches for these files in `/etc`.
     pub(crate) fn watches(&self, names: &[&str]) -> Vec<kilter_provider::Watch> {
         let watch = |name: &&str| kilter_provider::Watch::Path {
             path: self.system.etc(name),
@@ -72,7 +72,7 @@ impl Accounts {
         self.groups.get().map_err(|error| self.unreadable("group", &error))
     }
 
-    /// Passwords and ages; none when the caller may not read them.
+    /// Returns passwords and ages; none if the caller may not read them.
     pub(crate) fn shadows(&self) -> Result<Option<Arc<Shadows>>, ProviderError> {
         match self.shadows.get() {
             Ok(shadows) => Ok(Some(shadows)),
@@ -85,7 +85,7 @@ impl Accounts {
         ProviderError::new(format!("cannot read {}: {error}", self.system.etc(file).display()))
     }
 
-    /// A user by name, from the files or whatever else the system asks.
+    /// Returns a user by name, from the files or from other configured sources.
     pub(crate) fn user(&self, cx: &Context<'_>, name: &str) -> Result<Option<UserRow>, ProviderError> {
         match self.users()?.find(name) {
             Some(row) => Ok(Some(row.clone())),
@@ -93,7 +93,7 @@ impl Accounts {
         }
     }
 
-    /// A group by name, from the files or whatever else the system asks.
+    /// Returns a group by name, from the files or from other configured sources.
     pub(crate) fn group(&self, cx: &Context<'_>, name: &str) -> Result<Option<GroupRow>, ProviderError> {
         match self.groups()?.find(name) {
             Some(row) => Ok(Some(row.clone())),
@@ -101,17 +101,17 @@ impl Accounts {
         }
     }
 
-    /// All groups a user has beside the primary one, by number.
+    /// Returns the numbers of all supplementary groups of a user.
     pub(crate) fn supplementary(&self, cx: &Context<'_>, user: &str) -> Result<Vec<u32>, ProviderError> {
         let listed = self.groups()?.listing(user).map(|group| group.gid).collect();
         let Some(line) = self.ask(cx, "initgroups", user)? else { return Ok(listed) };
         Ok(line.split_ascii_whitespace().skip(1).filter_map(|gid| gid.parse().ok()).collect())
     }
 
-    /// Asks the name service, if it has more to ask than the files: that costs a process.
+    /// Queries the name service if it has other sources than the files. A query costs a process.
     fn ask(&self, cx: &Context<'_>, database: &str, key: &str) -> Result<Option<String>, ProviderError> {
         let services = self.services.get().map_err(|error| self.unreadable("nsswitch.conf", &error))?;
-        // A number would be looked up as one, and the large ones as others.
+        // The name service would treat a numeric key as an id, and truncate large numbers.
         if !services.has_more_than_files(database) || key.starts_with('-') || is_numeric(key) {
             return Ok(None);
         }
@@ -119,17 +119,17 @@ impl Accounts {
         Ok(finished.is_success().then(|| finished.stdout.text().trim_end().to_owned()))
     }
 
-    /// Whether a name that is not in the files is asked for elsewhere.
+    /// Returns true if names that the files lack are looked up elsewhere.
     pub(crate) fn may_wait(&self, database: &str) -> bool {
         self.services.get().is_ok_and(|services| services.has_more_than_files(database))
     }
 
-    /// The directory that stands for `/`.
+    /// Returns the directory that represents `/`.
     pub(crate) fn root(&self) -> &Path {
         self.system.root()
     }
 
-    /// Forgets what was read: it is about to change.
+    /// Clears the caches before a change.
     fn forget(&self) {
         self.users.forget();
         self.groups.forget();
@@ -141,7 +141,7 @@ impl Accounts {
     }
 }
 
-/// `/etc/nsswitch.conf`: databases and the services that are asked.
+/// `/etc/nsswitch.conf`: databases and their services.
 #[derive(Debug, Default)]
 struct Services(FxHashMap<EcoString, bool>);
 

@@ -1,24 +1,24 @@
-//! Names and numbers that accounts can have.
+//! Valid names and numbers of accounts.
 
 use kilter_model::Value;
 use kilter_provider::Problem;
 
-/// The largest number of an account. The one above means "as before" to the system: who asks to
-/// become it stays root.
+/// Largest number of an account. System calls take the next number for "unchanged", so a process that requests it
+/// stays root.
 const MAX_ID: u32 = u32::MAX - 1;
 
-/// The number of an account, if that is what a value gives.
+/// Returns the number of an account, if the value is a number.
 pub(crate) fn number(account: &Value) -> Option<u32> {
     number_of(&account.to_text()?)
 }
 
-/// The number of an account that a text of digits stands for.
+/// Returns the number of an account from a text of digits.
 pub(crate) fn number_of(text: &str) -> Option<u32> {
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_digits { text.parse().ok().filter(|number| *number <= MAX_ID) } else { None }
 }
 
-/// What is wrong with a value that gives an account as a number which none has. Names are not looked at.
+/// Returns the problem of an account number that is out of range. Does not check names.
 pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<Problem> {
     let is_numeric = account.as_str().map_or(account.as_integer().is_some(), is_numeric);
     if !is_numeric || number(account).is_some() {
@@ -28,15 +28,15 @@ pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<Problem
     Some(problem.hint(format!("the largest is {MAX_ID}")))
 }
 
-/// Whether the C library would read a text as a number, after which it drops what does not fit:
-/// 4294967296 is root.
+/// Returns true if the C library would read a text as a number. It truncates large numbers, so that 4294967296 means
+/// root.
 pub(crate) fn is_numeric(text: &str) -> bool {
     let digits = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{b}').trim_start_matches(['+', '-']);
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// What is wrong with the name of a user or group, by the rules of Debian's shadow tools
-/// (useradd(8), "CAVEATS"): wider than upstream's, so that every account that exists can be named.
+/// Returns the problem of a name that the rules of Debian's shadow tools forbid (useradd(8), "CAVEATS"). They allow
+/// more than upstream's, so that every existing account can be named.
 pub(crate) fn name_problem(attribute: &str, name: &str) -> Option<Problem> {
     let why = if name.is_empty() {
         "is empty"

@@ -5,7 +5,7 @@ use kilter_provider::{Account, Effect};
 
 use super::number;
 
-/// What a change makes of the number of a user or a group, which its attribute `id` declares.
+/// Returns the effect of a change on the number of a user or a group, which the attribute `id` declares.
 pub(crate) fn account(type_name: &'static str, id: &str, change: &Change<'_>) -> Effect {
     let should = change.should.filter(|should| should.text("ensure") != Some("absent"));
     let account = match should {
@@ -13,12 +13,12 @@ pub(crate) fn account(type_name: &'static str, id: &str, change: &Change<'_>) ->
             Some(id) => Account::Id(id),
             None => Account::New,
         },
-        // Nothing that a file could have of it changes.
+        // The change does not affect files of the account.
         Some(_) if !change.differs(id) => match change.is.attributes.get(id).and_then(number) {
             Some(id) => Account::Id(id),
             None => Account::Unknown,
         },
-        // Its files get another owner with it, or lose theirs.
+        // The files of the account get another owner, or lose their owner.
         _ => Account::Unknown,
     };
     Effect::Account { type_name, name: change.name.clone(), account }

@@ -1,4 +1,4 @@
-//! The account files, parsed: passwd(5), group(5), shadow(5).
+//! Parsed account files: passwd(5), group(5), shadow(5).
 
 use ecow::EcoString;
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UserRow {
     pub(crate) name: EcoString,
-    /// `x` when it is in `/etc/shadow`.
+    /// `x` if the password is in `/etc/shadow`.
     pub(crate) password: EcoString,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -17,8 +17,7 @@ pub(crate) struct UserRow {
 }
 
 impl UserRow {
-    /// Reads `name:password:uid:gid:comment:home:shell`; none for lines of another form, such as
-    /// those of NIS.
+    /// Parses `name:password:uid:gid:comment:home:shell`; returns none for other lines, such as those of NIS.
     pub(crate) fn parse(line: &str) -> Option<UserRow> {
         let mut fields = fields(line)?;
         Some(UserRow {
@@ -38,12 +37,12 @@ impl UserRow {
 pub(crate) struct GroupRow {
     pub(crate) name: EcoString,
     pub(crate) gid: u32,
-    /// As listed: those who have it as their primary group are not among them.
+    /// Listed members. Users with this primary group are not included.
     pub(crate) members: Vec<EcoString>,
 }
 
 impl GroupRow {
-    /// Reads `name:password:gid:member,member`.
+    /// Parses `name:password:gid:member,member`.
     pub(crate) fn parse(line: &str) -> Option<GroupRow> {
         let mut fields = fields(line)?;
         let name = name(fields.next()?)?;
@@ -61,7 +60,7 @@ impl GroupRow {
 pub(crate) struct ShadowRow {
     pub(crate) name: EcoString,
     pub(crate) password: EcoString,
-    /// Days; none where the field is empty.
+    /// Days; none if the field is empty.
     pub(crate) min_age: Option<i64>,
     pub(crate) max_age: Option<i64>,
     pub(crate) warn_days: Option<i64>,
@@ -70,7 +69,7 @@ pub(crate) struct ShadowRow {
 }
 
 impl ShadowRow {
-    /// Reads `name:password:changed:min:max:warn:inactive:expiry:`.
+    /// Parses `name:password:changed:min:max:warn:inactive:expiry:`.
     pub(crate) fn parse(line: &str) -> Option<ShadowRow> {
         let mut fields = fields(line)?;
         let (name, password) = (name(fields.next()?)?, fields.next()?.into());
@@ -94,7 +93,7 @@ fn name(field: &str) -> Option<EcoString> {
     (!field.is_empty()).then(|| field.into())
 }
 
-/// Users in the order of the file. Of several of one name the first counts, as for the C library.
+/// Users in the order of the file. The first of several users with the same name counts, as in the C library.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     pub(crate) rows: Vec<UserRow>,
@@ -157,7 +156,7 @@ impl Groups {
         self.by_gid.get(&gid).map(|&at| &self.rows[at])
     }
 
-    /// The groups that list a user as their member.
+    /// Returns the groups that list a user as a member.
     pub(crate) fn listing(&self, user: &str) -> impl Iterator<Item = &GroupRow> {
         self.by_member.get(user).into_iter().flatten().map(|&at| &self.rows[at])
     }

@@ -1,4 +1,4 @@
-//! The system that accounts live on, real or made up by a test.
+//! System that contains the accounts, real or for tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use kilter_process::{Cancel, Finished, Invocation, SpawnError};
 
 /// Starts the programs that change accounts.
 pub trait Runner: Send + Sync {
-    /// Starts one and returns when it has ended.
+    /// Runs a program and returns when it has ended.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Finished, SpawnError>;
 }
 
-/// Really starts them.
+/// Runs real programs.
 pub struct RealRunner;
 
 impl Runner for RealRunner {
@@ -23,7 +23,7 @@ impl Runner for RealRunner {
     }
 }
 
-/// Where the account files are, and who runs the tools.
+/// Location of the account files, and the runner of the tools.
 #[derive(Clone)]
 pub struct System {
     root: PathBuf,
@@ -31,17 +31,17 @@ pub struct System {
 }
 
 impl System {
-    /// This machine.
+    /// Returns this machine.
     pub fn real() -> System {
         System::new("/", Arc::new(RealRunner))
     }
 
-    /// A system whose files are below `root` and whose tools are run by `runner`.
+    /// Creates a system with files below `root`, whose tools `runner` runs.
     pub fn new(root: impl Into<PathBuf>, runner: Arc<dyn Runner>) -> System {
         System { root: root.into(), runner }
     }
 
-    /// The path of a file in `/etc`.
+    /// Returns the path of a file in `/etc`.
     pub(crate) fn etc(&self, name: &str) -> PathBuf {
         self.root.join("etc").join(name)
     }
@@ -50,7 +50,7 @@ impl System {
         &*self.runner
     }
 
-    /// The directory that stands for `/`.
+    /// Returns the directory that represents `/`.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -9,16 +9,16 @@ use kilter_provider::{Context, ProviderError};
 use super::Accounts;
 use crate::words::{cancel, ending_of};
 
-/// Moving a home or changing the owner of all that is in it may take its time.
+/// Maximum duration of a change. Moving a home directory or changing the owner of its files can take long.
 const TOOL: Duration = Duration::from_secs(3600);
 const QUERY: Duration = Duration::from_secs(60);
 const KEPT: usize = 64 * 1024;
 
 impl Accounts {
-    /// Runs the tools one after the other up to the first that fails.
+    /// Runs the tools in sequence, up to the first failure.
     ///
     /// # Errors
-    /// Says which failed and why; arguments are not shown.
+    /// Names the failed tool and the reason, but no arguments.
     pub(crate) fn change(&self, cx: &Context<'_>, tools: Vec<Invocation>) -> Result<(), EcoString> {
         let _turn = self.lock();
         for tool in tools {

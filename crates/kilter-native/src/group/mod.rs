@@ -84,12 +84,12 @@ fn schema() -> TypeSchema {
 }
 
 impl GroupProvider {
-    /// A provider for the groups of a system.
+    /// Creates a provider for the groups of a system.
     pub fn new(system: System) -> GroupProvider {
         GroupProvider::sharing(Arc::new(Accounts::new(system)))
     }
 
-    /// A provider that shares what is read, and the turns of the tools, with others.
+    /// Creates a provider that shares accounts and the lock of the tools with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> GroupProvider {
         GroupProvider { schema: LazyLock::new(schema), accounts }
     }
@@ -97,7 +97,7 @@ impl GroupProvider {
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let tools = match change.should {
             Some(should) if should.text("ensure") != Some("absent") => {
-                // Values that came from other resources have not been looked at before.
+                // Values from other resources have not been validated before.
                 if let Some(problem) = self.validate(change.name, should, &[]).first() {
                     return Err(problem.to_string().into());
                 }
@@ -115,7 +115,7 @@ impl GroupProvider {
         self.accounts.user(cx, user).is_ok_and(|user| user.is_some())
     }
 
-    /// Before anything is changed: gpasswd would refuse as well, but with a group half made.
+    /// Checks the members before any change. gpasswd would refuse too, but leave a partly changed group.
     fn have_members(&self, cx: &Context<'_>, should: &Attributes) -> Result<(), EcoString> {
         for member in texts(should.get("members")) {
             if self.accounts.user(cx, &member).map_err(|error| error.message)?.is_none() {

@@ -1,11 +1,11 @@
-//! Which tools bring a group to its state, with which arguments.
+//! Tools and arguments that bring a group in sync.
 
 use kilter_model::{Attributes, Change};
 use kilter_process::Invocation;
 
 use crate::words::{texts, word};
 
-/// The tools that create a group.
+/// Returns the tools that create a group.
 pub(super) fn create(name: &str, should: &Attributes) -> Vec<Invocation> {
     let mut tool = Invocation::new("groupadd");
     if should.truth("system") == Some(true) {
@@ -18,7 +18,7 @@ pub(super) fn create(name: &str, should: &Attributes) -> Vec<Invocation> {
     tools
 }
 
-/// The tools that change a group that exists.
+/// Returns the tools that change an existing group.
 pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation> {
     let mut tools = Vec::new();
     if change.differs("gid") {
@@ -36,7 +36,7 @@ pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation
     tools
 }
 
-/// The tools that remove a group.
+/// Returns the tools that remove a group.
 pub(super) fn remove(name: &str) -> Vec<Invocation> {
     vec![Invocation::new("groupdel").args(["--", name])]
 }
@@ -51,7 +51,7 @@ fn exactly(name: &str, should: &Attributes) -> Invocation {
     Invocation::new("gpasswd").args(["-M", &texts(should.get("members")).join(","), "--", name])
 }
 
-/// Whether members that are not given are removed.
+/// Returns true if undeclared members are removed.
 pub(super) fn is_inclusive(should: &Attributes) -> bool {
     should.truth("auth_membership") != Some(false)
 }

@@ -39,7 +39,7 @@ A name that several lines begin with (`localhost` often does) is that of the fir
 pub struct HostProvider {
     schema: LazyLock<TypeSchema>,
     root: PathBuf,
-    /// Held from reading a file to writing it.
+    /// Held from the read of a file to its write.
     turn: Mutex<()>,
 }
 
@@ -50,7 +50,7 @@ impl Default for HostProvider {
 }
 
 impl HostProvider {
-    /// A provider for the files below `root`.
+    /// Creates a provider for the files below `root`.
     pub fn new(root: impl Into<PathBuf>) -> HostProvider {
         HostProvider { schema: LazyLock::new(schema), root: root.into(), turn: Mutex::new(()) }
     }
@@ -66,7 +66,7 @@ impl HostProvider {
         }
     }
 
-    /// Makes the changes to one file; returns what is to be told of them.
+    /// Makes the changes to a file. Returns the notes.
     fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<EcoString>, EcoString> {
         let path = self.path(target);
         let failed = |error: whole::WholeError| EcoString::from(error.to_string());
@@ -144,7 +144,7 @@ fn state(entry: &Entry) -> State {
     State::present(entry.name.clone(), attributes)
 }
 
-/// The entry that is, with what should be.
+/// Returns the present entry with the declared attributes.
 fn merged(table: &Table, name: &EcoString, should: &Attributes) -> Result<Entry, EcoString> {
     let mut entry = table.find(name).cloned().unwrap_or_default();
     entry.name = name.clone();
@@ -157,7 +157,7 @@ fn merged(table: &Table, name: &EcoString, should: &Attributes) -> Result<Entry,
     if let Some(comment) = should.text("comment") {
         entry.comment = comment.trim().into();
     }
-    // Values that came from other resources have not been looked at before.
+    // Values from other resources have not been validated before.
     match problems(name, &entry).into_iter().next() {
         Some(problem) => Err(problem.to_string().into()),
         None => Ok(entry),
@@ -186,7 +186,7 @@ fn problems(name: &str, entry: &Entry) -> Vec<Problem> {
     problems
 }
 
-/// An address, and the zone that IPv6 may have.
+/// Parses an address and an optional IPv6 zone.
 fn address(text: &str) -> Option<(IpAddr, &str)> {
     let (address, zone) = text.split_once('%').unwrap_or((text, ""));
     let fits = !zone.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#');
@@ -246,7 +246,7 @@ impl Provider for HostProvider {
                 outcomes[at[0]].notes = notes;
                 continue;
             }
-            // One that is wrong must not take the others with it.
+            // An invalid change must not make the others fail.
             for &at in &at {
                 match self.change(cx, target, &[&changes[at]]) {
                     Ok(notes) => outcomes[at].notes = notes,
@@ -311,7 +311,7 @@ impl Provider for HostProvider {
         Placement::Worker
     }
 
-    /// A target of its own may be made by this.
+    /// Returns the watch for the file that contains the entry.
     fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
         vec![Watch::Path { path: should.text("target").unwrap_or(TARGET).into(), scope: Scope::This }]
     }

@@ -1,8 +1,8 @@
-//! The lines of a hosts(5) file, kept byte for byte where nobody changes them.
+//! Lines of a hosts(5) file. Unchanged lines are kept byte for byte.
 
 use ecow::EcoString;
 
-/// What one line says.
+/// An entry of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) ip: EcoString,
@@ -12,7 +12,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Reads `ip name alias … # comment`; none for comments and what else is no entry.
+    /// Parses `ip name alias … # comment`; returns none for comments and other lines.
     fn parse(line: &str) -> Option<Entry> {
         let (fields, comment) = line.split_once('#').unwrap_or((line, ""));
         let mut fields = fields.split_ascii_whitespace().map(EcoString::from);
@@ -54,7 +54,7 @@ impl Table {
         self.lines.iter().flat_map(|(bytes, _)| bytes).copied().collect()
     }
 
-    /// The entries; of several of one name the first.
+    /// Returns the entries. If several have the same name, the first counts.
     pub(super) fn entries(&self) -> Vec<&Entry> {
         let mut seen = rustc_hash::FxHashSet::default();
         self.all().filter(|entry| seen.insert(&entry.name)).collect()
@@ -68,7 +68,7 @@ impl Table {
         self.lines.iter().filter_map(|(_, entry)| entry.as_ref())
     }
 
-    /// Puts an entry in the place of the first of its name, or at the end.
+    /// Replaces the first entry with this name, or adds the entry at the end.
     pub(super) fn put(&mut self, entry: Entry) {
         let line = entry.line().into_bytes();
         let old = self.lines.iter_mut().find(|(_, old)| old.as_ref().is_some_and(|old| old.name == entry.name));
@@ -84,7 +84,7 @@ impl Table {
         self.lines.push((line, Some(entry)));
     }
 
-    /// Takes out every entry of a name.
+    /// Removes all entries with a name.
     pub(super) fn remove(&mut self, name: &str) {
         self.lines.retain(|(_, entry)| entry.as_ref().is_none_or(|entry| entry.name != name));
     }

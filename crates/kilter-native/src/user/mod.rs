@@ -23,12 +23,12 @@ pub struct UserProvider {
 }
 
 impl UserProvider {
-    /// A provider for the users of a system.
+    /// Creates a provider for the users of a system.
     pub fn new(system: System) -> UserProvider {
         UserProvider::sharing(Arc::new(Accounts::new(system)))
     }
 
-    /// A provider that shares what is read, and the turns of the tools, with others.
+    /// Creates a provider that shares accounts and the lock of the tools with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> UserProvider {
         UserProvider { schema: LazyLock::new(schema::schema), accounts }
     }
@@ -36,7 +36,7 @@ impl UserProvider {
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let tools = match change.should {
             Some(should) if should.text("ensure") != Some("absent") => {
-                // Values that came from other resources have not been looked at before.
+                // Values from other resources have not been validated before.
                 if let Some(problem) = self.validate(change.name, should, &[]).first() {
                     return Err(problem.to_string().into());
                 }
@@ -74,7 +74,7 @@ impl UserProvider {
         }
     }
 
-    /// Whether the groups are as wanted; the primary one may be among those that are.
+    /// Returns true if the groups are in sync. The primary group may be among the declared groups.
     fn groups_are(&self, is: &State, should: &Attributes) -> bool {
         let is_in = texts(is.attributes.get("groups"));
         let wanted = texts(should.get("groups"));
@@ -90,7 +90,7 @@ impl UserProvider {
     }
 }
 
-/// A path without slashes at its end, but for the root.
+/// Returns a path without trailing slashes, except for the root.
 fn bare(home: Option<&Value>) -> Option<&str> {
     let home = home?.unwrap_sensitive().as_str()?;
     Some(if home.trim_end_matches('/').is_empty() { home } else { home.trim_end_matches('/') })
@@ -201,7 +201,7 @@ impl Provider for UserProvider {
         let same = match (attribute, should.get(attribute)) {
             ("gid", Some(gid)) => self.gid_is(is, gid),
             ("groups", Some(_)) => self.groups_are(is, should),
-            // The tools take a slash at the end away, each in its own time.
+            // The tools remove a trailing slash, but not all at the same time.
             ("home", Some(home)) => bare(is.attributes.get("home")) == bare(Some(home)),
             _ => return Insync::Default,
         };
@@ -222,12 +222,12 @@ impl Provider for UserProvider {
         }
     }
 
-    /// A home directory comes with what is in the skeleton.
+    /// Returns the watches for the account files. The home directory is not watched.
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
         self.accounts.watches(&["passwd", "group", "shadow"])
     }
 
-    /// A user who is made may bring a group of the same name, and a home directory.
+    /// Predicts the account. A new user may also create a group of the same name and a home directory.
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
         let mut effects = vec![predict::account("user", "uid", change)];
         let should = change.should.filter(|should| should.text("ensure") != Some("absent"));
@@ -254,14 +254,14 @@ impl Provider for UserProvider {
         if let Some(gid) = should.get("gid") {
             group(&word(gid));
         } else {
-            // Its own group: taken when the user is made, and removed with it.
+            // The user's own group, which is used when the user is created, and removed with the user.
             group(name);
         }
         texts(should.get("groups")).iter().for_each(|name| group(name));
     }
 }
 
-/// Whether a text can be the password field of shadow(5).
+/// Returns true if a text is valid for the password field of shadow(5).
 fn is_hash(text: &str) -> bool {
     let is_des = || text.len() == 13 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'/');
     text.is_empty() || text.starts_with(['$', '!', '*', '_']) || is_des()

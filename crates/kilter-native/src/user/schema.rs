@@ -1,4 +1,4 @@
-//! The attributes of a user.
+//! Attributes of a user.
 
 use kilter_model::{AttributeSchema, Behaviour, Feature, TypeSchema, Value};
 
@@ -26,7 +26,7 @@ What nothing is said of stays as it is, or gets the default of `useradd` when th
 Passwords and their ages are in `/etc/shadow`: without the right to read it they are not reported, and a user of which \
 they are declared cannot be checked.";
 
-/// The attributes that are kept in `/etc/shadow`.
+/// Attributes in `/etc/shadow`.
 pub(super) const IN_SHADOW: [&str; 5] =
     ["password", "expiry", "password_min_age", "password_max_age", "password_warn_days"];
 

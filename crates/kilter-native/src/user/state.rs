@@ -1,4 +1,4 @@
-//! Users as they are.
+//! State of users.
 
 use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Context, ProviderError, Wanted};
@@ -6,13 +6,13 @@ use kilter_provider::{Context, ProviderError, Wanted};
 use super::schema::IN_SHADOW;
 use crate::accounts::{Accounts, Groups, Shadows, UserRow, date};
 
-/// All users of the files.
+/// Returns the states of all users in the files.
 pub(super) fn all(accounts: &Accounts) -> Result<Vec<State>, ProviderError> {
     let (users, groups, shadows) = (accounts.users()?, accounts.groups()?, accounts.shadows()?);
     Ok(users.rows.iter().map(|row| state(row, &groups, shadows.as_deref())).collect())
 }
 
-/// One user.
+/// Returns the state of a user.
 pub(super) fn one(accounts: &Accounts, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
     let Some(row) = accounts.user(cx, wanted.name)? else { return Ok(State::absent(wanted.name.clone())) };
     let is_declared = |should: &Attributes| IN_SHADOW.iter().any(|name| should.get(name).is_some());
@@ -47,7 +47,7 @@ fn state(row: &UserRow, groups: &Groups, shadows: Option<&Shadows>) -> State {
 
 fn push_shadow(attributes: &mut Attributes, row: &UserRow, shadows: Option<&Shadows>) {
     let shadow = shadows.and_then(|shadows| shadows.find(&row.name));
-    // A password that is not in /etc/shadow is in the place of the `x`.
+    // A password outside of /etc/shadow replaces the `x`.
     let password = if row.password == "x" { shadow.map(|shadow| &shadow.password) } else { Some(&row.password) };
     if let Some(password) = password.filter(|_| shadows.is_some()) {
         attributes.push("password", Value::sensitive(Value::String(password.clone())));

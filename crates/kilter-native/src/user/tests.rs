@@ -30,7 +30,7 @@ fn differences(provider: &UserProvider, name: &str, should: &Attributes) -> Vec<
     check(provider, &Context::bare(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
 }
 
-/// Checks a user and changes what differs.
+/// Checks a user and changes the differences.
 fn apply(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> Outcome {
     let (name, should) = (name.into(), should(provider, attributes));
     let wanted = Wanted::new(&name, Some(&should));
@@ -176,7 +176,7 @@ fn what_means_the_same_is_the_same() {
         vec![("home", "/home/alice/".into())],
         vec![("groups", Value::strings(["wheel", "adm", "wheel"])), ("membership", "inclusive".into())],
         vec![("groups", Value::strings(["wheel"]))],
-        // The primary group may be named as well.
+        // The primary group may be listed too.
         vec![("groups", Value::strings(["alice", "adm", "wheel"])), ("membership", "inclusive".into())],
         vec![("password", "$6$salt$hash".into()), ("expiry", "2024-10-04".into())],
     ] {
@@ -234,7 +234,7 @@ fn a_name_service_is_asked_only_where_there_is_one() {
     *fake.log.answer.lock().unwrap() = (0, "ldap:*:5000:5000:From afar:/home/ldap:/bin/sh\n".to_owned());
     assert_eq!(get("ldap").attributes.get("uid"), Some(&Value::Integer(5000)));
     assert_eq!(get("alice").attributes.get("uid"), Some(&Value::Integer(1000)));
-    // getent drops what does not fit: this would be root.
+    // getent truncates the number to that of root.
     assert!(!get("4294967296").exists);
     assert_eq!(fake.argvs(), ["getent passwd ldap"]);
 }

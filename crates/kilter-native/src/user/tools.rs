@@ -1,4 +1,4 @@
-//! Which tools bring a user to its state, with which arguments.
+//! Tools and arguments that bring a user in sync.
 
 use kilter_model::{Attributes, Change, Value};
 use kilter_process::Invocation;
@@ -6,7 +6,7 @@ use kilter_process::Invocation;
 use crate::accounts::Groups;
 use crate::words::{texts, word};
 
-/// The tools that create a user.
+/// Returns the tools that create a user.
 pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<Invocation> {
     let mut tool = Invocation::new("useradd");
     tool = tool.arg(if should.truth("managehome") == Some(true) { "-m" } else { "-M" });
@@ -15,7 +15,7 @@ pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<In
     }
     match should.get("gid") {
         Some(gid) => tool = tool.args(["-g".to_owned(), word(gid)]),
-        // useradd would want to make a group of that name, and refuse.
+        // useradd would try to create a group with that name, and fail.
         None if groups.find(name).is_some() => tool = tool.args(["-g", name]),
         None => {}
     }
@@ -23,7 +23,7 @@ pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<In
     if !wanted.is_empty() {
         tool = tool.args(["-G", &wanted.join(",")]);
     }
-    // useradd takes no day of expiry for a system account, and does not say so.
+    // useradd silently ignores the expiry of a system account.
     let is_late = |attribute: &str| attribute == "expiry" && should.truth("system") == Some(true);
     tool = plain(tool, should, |attribute| !is_late(attribute));
     let mut tools = vec![tool.args(["--", name])];
@@ -35,7 +35,7 @@ pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<In
     tools
 }
 
-/// The tools that change a user that exists.
+/// Returns the tools that change an existing user.
 pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation> {
     let mut tool = Invocation::new("usermod");
     if change.differs("gid")
@@ -60,7 +60,7 @@ pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation
     tools
 }
 
-/// The tools that remove a user. `home_exists` says whether there is a home to remove.
+/// Returns the tools that remove a user. `home_exists` is true if there is a home directory to remove.
 pub(super) fn remove(name: &str, should: Option<&Attributes>, home_exists: bool) -> Vec<Invocation> {
     let mut tool = Invocation::new("userdel");
     if home_exists && should.and_then(|should| should.truth("managehome")) == Some(true) {
@@ -69,7 +69,7 @@ pub(super) fn remove(name: &str, should: Option<&Attributes>, home_exists: bool)
     vec![tool.args(["--", name])]
 }
 
-/// What `useradd` and `usermod` name alike.
+/// Adds the options that `useradd` and `usermod` share.
 fn plain(mut tool: Invocation, should: &Attributes, wanted: impl Fn(&str) -> bool) -> Invocation {
     if wanted("uid")
         && let Some(uid) = should.get("uid")
@@ -90,7 +90,8 @@ fn plain(mut tool: Invocation, should: &Attributes, wanted: impl Fn(&str) -> boo
     tool
 }
 
-/// The password, through a pipe so that no list of processes shows it, and its ages.
+/// Returns the tools for the password and its ages. The password goes through a pipe, so that no process list shows
+/// it.
 fn in_shadow(name: &str, should: &Attributes, wanted: impl Fn(&str) -> bool) -> Vec<Invocation> {
     let mut tools = Vec::new();
     if wanted("password")

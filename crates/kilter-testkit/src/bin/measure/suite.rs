@@ -93,7 +93,7 @@ fn tampered(bench: &Bench, table: &mut Table) {
         }
         bench.apply(&manifest, &["--no-flush"])
     });
-    table.limit("1000 files, 1 % tampered, CPU", cost.cpu, "ms", 16.0);
+    table.limit("1000 files, 1 % tampered, CPU", cost.cpu, "ms", 20.0);
 }
 
 fn mixed(bench: &Bench, table: &mut Table) {
@@ -163,7 +163,7 @@ fn chain(bench: &Bench, table: &mut Table) {
         one = super::run::least([one, unchanged(bench, &apart)].into_iter());
         other = super::run::least([other, unchanged(bench, &chain)].into_iter());
     }
-    table.ratio("chain of 1000 files, CPU", other.cpu, one.cpu, "ms", "independent", 1.1);
+    table.ratio("chain of 1000 files, CPU", other.cpu, one.cpu, "ms", "independent", 1.2);
 }
 
 fn linear(bench: &Bench, table: &mut Table) {
@@ -197,10 +197,10 @@ fn memory(bench: &Bench, table: &mut Table) {
         let (_, manifest) = applied(bench, "memory", |directory| workload::files(directory, count, false));
         best(3, || bench.apply(&manifest, &[])).memory
     };
-    table.limit("empty manifest, memory", empty(bench).memory / 1024.0, "MB", 10.0);
+    table.limit("empty manifest, memory", empty(bench).memory / 1024.0, "MB", 8.0);
     for count in [1000, 11_000] {
-        // Above the target of 9 MB at 1,000 files (docs/performance.md): 9 MB are pages of the program file.
-        let allowed = 10.0 + count as f64 / 1000.0;
+        // Most of it is pages of the program file (docs/performance.md).
+        let allowed = 8.0 + count as f64 / 1000.0;
         table.limit(&format!("memory of {count} files, nothing to change"), peak(count) / 1024.0, "MB", allowed);
     }
 }

@@ -94,10 +94,8 @@ impl Walk<'_> {
         self.loaded.complete &= complete;
         self.stack.push(name);
         let (mut includes, mut collects) = (Vec::new(), Vec::new());
-        if complete {
-            for root in tree.roots() {
-                self.check_root(root, &mut includes, &mut collects);
-            }
+        for root in tree.roots() {
+            self.check_root(root, complete, &mut includes, &mut collects);
         }
         for (path, span) in includes {
             self.include(id, &path, span);
@@ -116,6 +114,7 @@ impl Walk<'_> {
     fn check_root(
         &mut self,
         root: View<'_>,
+        complete: bool,
         includes: &mut Vec<(EcoString, Span)>,
         collects: &mut Vec<(Collect, Span)>,
     ) {
@@ -150,7 +149,9 @@ impl Walk<'_> {
                         self.report(problem.hint(hint));
                     }
                 }
-                _ => self.unknown_section(key, value),
+                _ if complete => self.unknown_section(key, value),
+                // It may be another kind of text.
+                _ => {}
             }
         }
     }

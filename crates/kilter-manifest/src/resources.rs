@@ -9,7 +9,7 @@ use std::rc::Rc;
 use ecow::{EcoString, eco_format};
 use indexmap::{Equivalent, IndexMap};
 use kilter_model::{Catalog, Resource, ResourceRef, Span, Title, TypeSchema, Value};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::attributes::Body;
 use crate::composite::{Composite, Composites, NAME};
@@ -195,6 +195,10 @@ pub(crate) struct Resources<'e, 't> {
     owner: Option<u32>,
     /// Number of resources whose `when` is false.
     left_out: usize,
+    /// Numbers of the resources whose `when` is wrong: they may not be part of the run.
+    doubtful: FxHashSet<u32>,
+    /// Resources that are written a second time, with the number of the first.
+    repeated: Vec<(u32, u32, EcoString, Entry<'t>)>,
 }
 
 impl<'e, 't> Resources<'e, 't> {
@@ -221,6 +225,8 @@ impl<'e, 't> Resources<'e, 't> {
             composites: Vec::new(),
             owner: None,
             left_out: 0,
+            doubtful: FxHashSet::default(),
+            repeated: Vec::new(),
         }
     }
 
@@ -257,6 +263,19 @@ impl<'e, 't> Resources<'e, 't> {
             }
         }
         self.environment.within(None);
+        // Providers check these as well. Their relations say nothing.
+        let mut repeated = Vec::new();
+        for (number, type_id, title, entry) in &self.repeated {
+            let type_ = self.index.types.get(*type_id);
+            if type_.schema.is_some() {
+                repeated.push(body.compile(*number, type_, title, entry, &mut Catalog::default()));
+            }
+        }
+        if !self.doubtful.is_empty() {
+            let doubtful: FxHashSet<u32> =
+                self.doubtful.iter().filter_map(|number| self.index.position(*number)).collect();
+            catalog.relations.retain(|one| !doubtful.contains(&one.first) && !doubtful.contains(&one.second));
+        }
         self.check_names(&explicit, &catalog);
         let is_declared = |type_name: &str, title: &str| self.index.find(type_name, title).is_some();
         // An exported part is exported by itself, and not again with its owner.
@@ -264,6 +283,7 @@ impl<'e, 't> Resources<'e, 't> {
         parts::fold(&mut catalog, &|resource| !is_exported(resource), &is_declared, self.environment);
         export::add(&mut catalog, &is_declared, self.environment);
         parts::fold(&mut catalog, &is_exported, &is_declared, self.environment);
+        catalog.resources.extend(repeated);
         catalog
     }
 
@@ -278,7 +298,11 @@ impl<'e, 't> Resources<'e, 't> {
             }
         };
         let type_id = self.index.types.id(type_name);
-        if self.index.types.get(type_id).schema.is_none() {
+        let may_be_lost = || {
+            let broken = self.loaded.trees.iter().filter(|tree| self.loaded.broken.contains(&tree.source));
+            broken.into_iter().any(|tree| tree.mentions("types:"))
+        };
+        if self.index.types.get(type_id).schema.is_none() && !may_be_lost() {
             self.environment.report(self.unknown(type_name, key.span()));
         }
         if !body.is_mapping() && !body.is_null() {
@@ -290,17 +314,28 @@ impl<'e, 't> Resources<'e, 't> {
             let problem = twice(&reference, key.span(), first.key.span());
             let hint = (key.span() == first.key.span())
                 .then_some("each resource of the type has one: put `${self.name}` into the title");
-            return self.environment.report(problem.hint_if(hint));
+            self.environment.report(problem.hint_if(hint));
+            // Its body may have problems as well. That of a part is compiled with each composite resource.
+            if self.nested.is_empty() {
+                let number = self.index.entries.get_index_of(&Wanted(type_id, title)).map(small).unwrap_or_default();
+                self.repeated.push((number, type_id, title.into(), Entry::new(key, body, None)));
+            }
+            return;
         }
         // Composite resources and resources of unknown types have no catalog position.
         let type_ = self.index.types.get(type_id);
         let (is_known, composite) = (type_.schema.is_some(), type_.composite);
-        let is_wanted = self.is_wanted(body);
+        let wanted = self.is_wanted(body);
+        // A body is checked although its `when` is wrong; parts of a composite resource would only repeat its problems.
+        let is_wanted = wanted.unwrap_or(composite.is_none());
         self.left_out += usize::from(!is_wanted);
         let at = (is_wanted && is_known && composite.is_none()).then_some(*kept);
         *kept += u32::from(at.is_some());
         let title = EcoString::from(title);
         let number = small(self.index.entries.len());
+        if wanted.is_none() {
+            self.doubtful.insert(number);
+        }
         self.index.entries.insert(Key { type_id, title: title.clone() }, Entry::new(key, body, at));
         let Some(composite) = composite else { return };
         if is_wanted {
@@ -424,15 +459,15 @@ impl<'e, 't> Resources<'e, 't> {
         if key.tree().is_literal() { Some(key.text().into()) } else { self.environment.text(key) }
     }
 
-    /// Evaluates `when`.
-    fn is_wanted(&self, body: View<'t>) -> bool {
-        let Some(when) = body.get("when").filter(|_| !body.tree().is_literal()) else { return true };
+    /// Returns the value of `when`; none if it is wrong, which has been reported.
+    fn is_wanted(&self, body: View<'t>) -> Option<bool> {
+        let Some(when) = body.get("when").filter(|_| !body.tree().is_literal()) else { return Some(true) };
         if !when.is_scalar() || when.is_null() {
             let problem = Diagnostic::new("`when` expects an expression").at(when.span());
             self.environment.report(problem.hint("such as when: facts.os.family == \"debian\""));
-            return false;
+            return None;
         }
-        self.environment.condition(when).unwrap_or(false)
+        self.environment.condition(when)
     }
 
     /// Reports explicit names that are already used by another resource of the same type. Hidden resources do not
@@ -441,16 +476,17 @@ impl<'e, 't> Resources<'e, 't> {
         if explicit.is_empty() {
             return;
         }
-        let renamed: rustc_hash::FxHashSet<u32> = explicit.iter().map(|(_, _, at)| *at).collect();
+        let renamed: FxHashSet<u32> = explicit.iter().map(|(_, _, at)| *at).collect();
         let is_held = |at: u32| catalog.resources.get(at as usize).is_some_and(|resource| !resource.is_hidden());
         let mut owners: FxHashMap<(u32, &str), u32> = FxHashMap::default();
         for (at, (key, _)) in self.index.entries.iter().enumerate() {
-            if !renamed.contains(&small(at)) && self.index.position(small(at)).is_some_and(is_held) {
+            let is_certain = !self.doubtful.contains(&small(at));
+            if is_certain && !renamed.contains(&small(at)) && self.index.position(small(at)).is_some_and(is_held) {
                 owners.insert((key.type_id, &key.title), small(at));
             }
         }
         for (type_id, name, at) in explicit {
-            if self.index.position(*at).is_none() {
+            if self.index.position(*at).is_none() || self.doubtful.contains(at) {
                 continue;
             }
             if let Some(other) = owners.insert((*type_id, name), *at) {

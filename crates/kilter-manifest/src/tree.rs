@@ -115,6 +115,17 @@ impl Tree {
         sections.flat_map(View::entries).chain(exported)
     }
 
+    /// Returns true if a word is part of the text.
+    pub(crate) fn mentions(&self, word: &str) -> bool {
+        self.text.contains(word)
+    }
+
+    /// Forgets all documents.
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        self.roots.clear();
+    }
+
     /// Returns true if merge keys exceeded the limit.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.merged.get() >= MAX_MERGED
@@ -435,14 +446,72 @@ impl Builder {
     /// cause reports of missing names.
     pub(crate) fn finish(mut self, complete: bool) -> (Tree, Vec<Diagnostic>) {
         if !complete {
-            self.tree.nodes.clear();
-            self.tree.roots.clear();
+            self.tree.clear();
         }
         (self.tree, self.problems)
     }
 }
 
 impl Builder {
+    /// Cuts the tree off before a syntax error. What remains of the document are the entries of its root, and of the section
+    /// with the error, that are certainly whole.
+    pub(crate) fn cut(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        let Some((&root, inner)) = open.split_first() else { return };
+        let is_mapping = |tree: &Tree, index: u32| tree.nodes[index as usize].kind == Kind::Mapping;
+        if !is_mapping(&self.tree, root) {
+            self.tree.nodes.truncate(root as usize);
+            self.tree.roots.retain(|index| *index != root);
+            return;
+        }
+        let section = inner
+            .first()
+            .copied()
+            .filter(|section| is_mapping(&self.tree, *section) && self.closed(root, Some(*section)).len() % 2 == 1);
+        if let Some(section) = section {
+            self.close(section, inner.get(1).copied());
+        }
+        match section {
+            Some(_) => {
+                let pairs = self.closed(root, section).len().div_ceil(2);
+                self.finish_mapping(root, pairs);
+            }
+            None => self.close(root, inner.first().copied()),
+        }
+    }
+
+    /// The children of an open node, in order, without the one that is open itself.
+    fn closed(&self, parent: u32, open: Option<u32>) -> Vec<u32> {
+        let end = open.unwrap_or_else(|| small(self.tree.nodes.len()));
+        let mut children = Vec::new();
+        let mut at = parent + 1;
+        while at < end {
+            children.push(at);
+            at = self.tree.next(at);
+        }
+        children
+    }
+
+    /// Closes a mapping in which reading has ended. Its last entry is dropped, because the error may be part of it.
+    fn close(&mut self, mapping: u32, open: Option<u32>) {
+        let children = self.closed(mapping, open);
+        let is_within_entry = open.is_some() || children.len() % 2 == 1;
+        let pairs = (children.len() / 2).saturating_sub(usize::from(!is_within_entry));
+        if let Some(first) = children.get(2 * pairs).copied().or(open) {
+            self.tree.nodes.truncate(first as usize);
+        }
+        self.finish_mapping(mapping, pairs);
+    }
+
+    fn finish_mapping(&mut self, mapping: u32, pairs: usize) {
+        let end = small(self.tree.nodes.len());
+        let node = &mut self.tree.nodes[mapping as usize];
+        (node.a, node.b) = (small(pairs), end);
+        if pairs > 0 {
+            self.check_keys(mapping);
+        }
+    }
+
     /// Returns the tree of a converted text, whose values contain no expressions.
     pub(crate) fn finish_literal(mut self) -> (Tree, Vec<Diagnostic>) {
         self.tree.is_literal = true;

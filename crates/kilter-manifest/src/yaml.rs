@@ -27,8 +27,12 @@ pub(crate) struct Parsed {
 
 /// Parses a text in any supported format to the tree of a manifest.
 pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
-    let parsed = parse_text(id, sources);
+    let mut parsed = parse_text(id, sources);
     if !parsed.complete {
+        // Half of a graph would be taken for something else.
+        if mgmt::is_graph(&parsed.tree) || puppet::has_resources(&parsed.tree) {
+            parsed.tree.clear();
+        }
         return parsed;
     }
     if puppet::has_resources(&parsed.tree) {
@@ -67,14 +71,10 @@ pub(crate) fn parse_text(id: SourceId, sources: &Sources) -> Parsed {
         return finish(builder, true);
     }
     let mut builder = Builder::new(id, sources);
-    let complete = match events(text, &mut builder) {
-        Ok(()) => true,
-        Err(error) => {
-            builder.report(explained(&error, text, &builder));
-            false
-        }
-    };
-    finish(builder, complete)
+    let Err(error) = events(text, &mut builder) else { return finish(builder, true) };
+    builder.report(explained(&error, text, &builder));
+    builder.cut();
+    Parsed { complete: false, ..finish(builder, true) }
 }
 
 fn finish(builder: Builder, complete: bool) -> Parsed {

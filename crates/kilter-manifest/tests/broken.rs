@@ -270,6 +270,59 @@ fn broken_json_is_told_in_the_words_of_json() {
 }
 
 #[test]
+fn entries_before_a_syntax_error_and_includes_are_checked_all_the_same() {
+    let world = World::new();
+    let mut wrong = Vec::new();
+    for (text, expected) in [
+        (
+            "resources:\n  file[/a]: { mod: x }\n  file[/b]: { content: [ }\n  file[/c]: { mod: x }\n",
+            &["2:15", "3:24"][..],
+        ),
+        ("include: wrong.yaml\nresources:\n  file[/b]: { notify: service[s] }\n", &["2:22", "3:30"]),
+        ("resources:\n  file[/a]: { mod: x }\nvars:\n  a: b: c\n", &["2:15", "4:7"]),
+        // What may be in the rest of the text is not missed.
+        ("resources:\n  pair[x]: {}\n  file[/a]: { require: 'file[/b]' }\n  x: [\ntypes:\n  pair: {}\n", &["6:7"]),
+        ("graph: g\nresources:\n  file:\n  - name: [\n", &["4:11"]),
+        ("- a\n- [\n", &["2:3"]),
+        ("? {a: b}\n: [\n", &["2:3"]),
+        ("vars: {}\n---\nresources:\n  file[/a]: { mod: x }\n  file[/b]: [\n", &["4:15", "5:13"]),
+    ] {
+        let (result, sources) = world.compile(text);
+        let problems = result.err().unwrap_or_default();
+        let place = |span| format!("{}:{}", sources.locate(span).line, sources.locate(span).column);
+        let mut places: Vec<String> = problems.iter().filter_map(|problem| problem.span.map(place)).collect();
+        places.sort();
+        if places != expected {
+            wrong.push(format!("{places:?}, not {expected:?}, in\n{text}\n{}", render(&problems, &sources, false)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n----\n"));
+}
+
+#[test]
+fn resource_that_is_written_twice_or_has_a_wrong_condition_is_checked_all_the_same() {
+    let world = World::new();
+    for (text, expected) in [
+        (
+            "resources:\n  file[/a]: { content: x }\n  file[/a]: { mod: x, require: 'file[/none]' }\n",
+            &["written twice", "did you mean `mode`?", "there is no resource `file[/none]`"][..],
+        ),
+        ("resources:\n  file[/a]: { when: 'nope(', mod: x }\n", &["unknown function", "did you mean `mode`?"]),
+        // Which of these are part of the run is not known.
+        (
+            "resources:\n  file[/a]: { when: 'facts.none', path: /x, require: 'file[/b]' }\n  \
+             file[/b]: { when: '!facts.none', path: /x, require: 'file[/a]' }\n",
+            &["there is no fact `none`", "there is no fact `none`"],
+        ),
+    ] {
+        let (result, sources) = world.compile(text);
+        let shown = render(&result.err().unwrap_or_default(), &sources, false);
+        assert_eq!(shown.matches("error: ").count(), expected.len(), "{shown}");
+        expected.iter().for_each(|part| assert!(shown.contains(part), "{part}: {shown}"));
+    }
+}
+
+#[test]
 fn problems_of_several_files_are_told_together() {
     let world = World::new();
     let mut sources = Sources::new();

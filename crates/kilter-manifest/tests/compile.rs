@@ -345,6 +345,9 @@ fn a_problem_is_an_object_for_programs() {
         serde_json::json!([{
             "file": "site.yaml", "line": 3, "column": 3, "message": "`file[/a]` is written twice",
             "related": [{"file": "site.yaml", "line": 2, "column": 3, "message": "first written here"}],
+        }, {
+            "file": "site.yaml", "line": 3, "column": 15, "message": "`file` has no attribute `mdoe`",
+            "hint": "did you mean `mode`?",
         }])
     );
 }

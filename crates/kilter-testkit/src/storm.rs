@@ -3,12 +3,14 @@
 //! Two threads perform bursts of operations in the directories of a thousand resources. In every other burst the
 //! process is stopped. The kernel's event queue then overflows, and the last events are certainly lost.
 //!
-//! | resources | effect of the storm | expected result |
-//! |---|---|---|
-//! | calm files | each is changed once per burst, and touched all the time | in sync after each burst, and repaired once per change |
-//! | limited files | written all the time | in sync at the end, and changed no more often than `limit` and `burst` allow |
-//! | limited commands | the files they check appear and disappear all the time | checked no more often than `limit` and `burst` allow |
-//! | contested files | written all the time, and at the end until they are contested | no other resource becomes contested; an edit of the manifest resets them |
+//! - *Calm files* are changed once per burst, and touched all the time. After each burst they are in sync, with one
+//!   repair per change.
+//! - *Limited files* are written all the time. At the end they are in sync, with no more changes than `limit` and
+//!   `burst` allow.
+//! - *Limited commands* check files that appear and disappear all the time. They run no more checks than `limit` and
+//!   `burst` allow.
+//! - *Contested files* are written all the time, and at the end until they are contested. No other resource becomes
+//!   contested. An edit of the manifest resets them.
 //!
 //! There are also files that the manifest does not declare.
 

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests, from the unit to the long run of the simulator.
+//! `cargo xtask test`: all tests, from unit tests to a long run of the simulator.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::Instant;
 use crate::step::{cargo, shown};
 use crate::{hosts, measure, requirements};
 
-/// How many random graphs the simulator runs.
+/// Number of random graphs in the simulator.
 pub(crate) const GRAPHS: u32 = 100_000;
 
-/// Runs everything, whatever fails on the way; the exit code is that of the worst.
+/// Runs all tests, also after failures. Returns the worst exit code.
 pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
     let begun = Instant::now();
     if let Err(why) = requirements::provide() {
@@ -38,12 +38,12 @@ pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
     ExitCode::from(worst(&parts))
 }
 
-/// System calls, processes and bytes of memory per resource: the measurements that noise cannot blur.
+/// Runs the measurements without noise: system calls, processes, and bytes of memory per resource.
 fn gates(root: &Path) -> u8 {
     measure::run(root, &["--gates".to_owned()])
 }
 
-/// What the test programs counted.
+/// Counters of the test programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     programs: u32,
@@ -70,7 +70,7 @@ impl Tally {
     }
 }
 
-/// Runs a program, passes its output on and counts its tests; returns its exit code.
+/// Runs a program, forwards its output and counts its tests. Returns its exit code.
 fn watched(command: &mut Command, tally: &mut Tally) -> u8 {
     println!("+ {}", shown(command));
     let mut child = match command.stdout(Stdio::piped()).spawn() {
@@ -81,7 +81,7 @@ fn watched(command: &mut Command, tally: &mut Tally) -> u8 {
         let mut own = std::io::stdout();
         for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            // Nobody may be reading any more; the tests are counted all the same.
+            // The reader may have closed the output. The tests are counted in any case.
             let _ = writeln!(own, "{line}");
             tally.add(&line);
         }
@@ -102,7 +102,7 @@ fn not_started(command: &Command, error: &std::io::Error) -> u8 {
     1
 }
 
-/// The exit code; 1 for a program that a signal ended.
+/// Returns the exit code; 1 for a program ended by a signal.
 fn code(status: std::process::ExitStatus) -> u8 {
     if status.success() {
         return 0;

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what has to pass before a change is taken, the quickest first.
+//! `cargo xtask ci`: checks that every change must pass, the fastest first.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::step::{cargo, output, succeeds};
 use crate::{all_tests, docs, layers};
 
-/// The version of cargo-deny that reads `deny.toml`.
+/// Version of cargo-deny for `deny.toml`.
 const CARGO_DENY: &str = "0.20.2";
 
 type Step = (&'static str, fn(&Path) -> Result<(), String>);
@@ -25,7 +25,7 @@ const STEPS: [Step; 7] = [
     }),
 ];
 
-/// Runs the steps; the first that fails is the last.
+/// Runs the steps up to the first failure.
 pub(crate) fn run(root: &Path) -> ExitCode {
     let begun = Instant::now();
     for (name, step) in STEPS {
@@ -62,13 +62,13 @@ fn rustdoc(root: &Path) -> Result<(), String> {
     succeeds(cargo(root).args(args).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Advisories are left out: their database has to be fetched from elsewhere.
+/// Advisories are not checked, because their database would have to be downloaded.
 fn deny(root: &Path) -> Result<(), String> {
     let installed = output(cargo(root).args(["deny", "--version"])).unwrap_or_default();
     if installed.trim() != format!("cargo-deny {CARGO_DENY}") {
         println!("installing cargo-deny {CARGO_DENY}: some minutes, once");
         let args = ["install", "cargo-deny", "--locked", "--quiet", "--version", CARGO_DENY];
-        // A build directory of its own: what the workspace is built with must not matter to it.
+        // A separate build directory, so that the build does not depend on the workspace's settings.
         succeeds(cargo(root).args(args).env_remove("CARGO_TARGET_DIR"))?;
     }
     succeeds(cargo(root).args(["deny", "--workspace", "--locked", "check", "licenses", "bans", "sources"]))

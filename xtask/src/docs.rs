@@ -1,5 +1,4 @@
-//! `cargo xtask docs`: the generated pages, the links, the examples of the documents and the tests that they
-//! name.
+//! `cargo xtask docs`: checks generated pages, links, examples in documents, and the tests that documents name.
 
 mod evidence;
 mod examples;
@@ -11,19 +10,19 @@ use std::path::{Path, PathBuf};
 
 use crate::step::built_kilter;
 
-/// What is done with generated pages.
+/// Treatment of generated pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// They are written.
+    /// Write the pages.
     Write,
-    /// They are compared with what would be written.
+    /// Compare the pages with the output of the generator.
     Check,
 }
 
-/// The documents in the root; those in `docs` are found.
+/// Documents in the root. Those in `docs` are found by a search.
 const IN_ROOT: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
-/// Does all of it; returns every problem.
+/// Runs all checks. Returns every problem.
 pub(crate) fn run(root: &Path, mode: Pages) -> Result<String, Vec<String>> {
     let kilter = built_kilter(root).map_err(|problem| vec![problem])?;
     let mut problems = pages::run(root, mode, &kilter);
@@ -42,13 +41,13 @@ pub(crate) fn run(root: &Path, mode: Pages) -> Result<String, Vec<String>> {
 
 /// A document of the repository.
 pub(crate) struct Document {
-    /// Where it is, from the root.
+    /// Path, relative to the root.
     path: PathBuf,
-    /// Its text.
+    /// Content.
     text: String,
 }
 
-/// The documents, and why some cannot be read.
+/// Returns the documents, and the errors for unreadable ones.
 fn documents(root: &Path) -> (Vec<Document>, Vec<String>) {
     let mut paths: Vec<PathBuf> = IN_ROOT.iter().map(PathBuf::from).collect();
     paths.extend(files_below(root, Path::new("docs")).into_iter().filter(|p| p.extension().is_some_and(|e| e == "md")));
@@ -62,7 +61,7 @@ fn documents(root: &Path) -> (Vec<Document>, Vec<String>) {
     (documents, problems)
 }
 
-/// The files below a directory of the repository, from the root, sorted.
+/// Returns the files below a directory of the repository, relative to the root, sorted.
 fn files_below(root: &Path, directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(root.join(directory)) else { return Vec::new() };
     let mut found = Vec::new();

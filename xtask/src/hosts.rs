@@ -1,5 +1,4 @@
-//! The test hosts: their root file system is made while cargo builds, and `cargo xtask host` is a shell
-//! in one of them.
+//! Test hosts: builds their root file system while cargo builds. `cargo xtask host` opens a shell in a host.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -8,14 +7,14 @@ use std::thread::JoinHandle;
 use crate::requirements::is_root;
 use crate::step::{built_kilter, output};
 
-/// Where the programs of the hosts are.
+/// Directory of the programs for hosts.
 const PROGRAMS: &str = "crates/kilter-testkit/hosts";
 
-/// The root file system that is being made.
+/// Root file system that is being built.
 pub(crate) struct Base(Option<JoinHandle<Result<String, String>>>);
 
-/// Begins to make the root file system of the hosts, if it is not there. Tests that come first wait for it
-/// and, should it fail, try by themselves and say why. Without root it cannot be made.
+/// Starts the build of the hosts' root file system, if it does not exist. Early tests wait for it. If it fails, they
+/// try again themselves and report the reason. The build requires root.
 pub(crate) fn begin(root: &Path) -> Base {
     if !is_root() {
         return Base(None);
@@ -26,7 +25,7 @@ pub(crate) fn begin(root: &Path) -> Base {
 }
 
 impl Base {
-    /// Waits for its end, and tells of a failure.
+    /// Waits for the end, and reports a failure.
     pub(crate) fn end(self) {
         if let Some(Ok(Err(why))) = self.0.map(JoinHandle::join) {
             eprintln!("error: the root file system of the test hosts: {why}");
@@ -34,14 +33,14 @@ impl Base {
     }
 }
 
-/// In the sandbox: a host with kilter and its providers, and a shell or a command in it.
+/// Script in the sandbox: boots a host with kilter and its providers, and runs a shell or a command in it.
 const SHELL: &str = r#"
     host=$0 kilter=$1 providers=$2
     shift 2
     "$host" up host "$kilter:/usr/local/bin/kilter" "$providers:/usr/local/share/kilter/providers"
     if [ $# -gt 0 ]; then "$host" run host "$@"; else "$host" shell host; fi"#;
 
-/// Boots a host, and runs a command in it, or a shell.
+/// Boots a host, and runs a command or a shell in it.
 pub(crate) fn run(root: &Path, command: &[&str]) -> ExitCode {
     let kilter = match built_kilter(root) {
         Ok(kilter) => kilter,

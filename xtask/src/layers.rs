@@ -1,4 +1,4 @@
-//! `cargo xtask layers`: the dependencies of the crates against `layers.toml`.
+//! `cargo xtask layers`: checks the dependencies of the crates against `layers.toml`.
 
 mod edges;
 mod rules;
@@ -11,7 +11,7 @@ use rules::Rules;
 
 const FILE: &str = "layers.toml";
 
-/// Checks every dependency of every crate of the workspace.
+/// Checks all dependencies of all crates in the workspace.
 pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
     let text = std::fs::read_to_string(root.join(FILE)).map_err(|error| vec![format!("{FILE}: {error}")])?;
     let rules = Rules::read(&text).map_err(|problem| vec![format!("{FILE}: {problem}")])?;
@@ -26,7 +26,7 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
     Ok(format!("layers: {} crates, {} dependencies, all as listed", workspace.crates.len(), workspace.edges.len()))
 }
 
-/// The edges that the rules do not allow, and the rules that speak of nothing.
+/// Returns forbidden dependencies, and rules for crates that do not exist.
 fn check(rules: &Rules, workspace: &edges::Workspace) -> Vec<String> {
     let is_ours = |name: &str| workspace.crates.iter().any(|own| own == name);
     let mut problems: Vec<String> = Vec::new();
@@ -57,7 +57,7 @@ fn allows(rules: &Rules, edge: &Edge, is_ours: bool) -> bool {
     listed(&rules.external, &edge.to, &edge.from) || for_tests && listed(&rules.dev_external, &edge.to, &edge.from)
 }
 
-/// Who depends on what, and which line would allow it.
+/// Describes a forbidden dependency, and the line that would allow it.
 fn refusal(edge: &Edge, is_ours: bool) -> String {
     let Edge { from, to, purpose } = edge;
     let (section, key, name) = match (is_ours, purpose) {

@@ -2,15 +2,15 @@
 //!
 //! | task | does |
 //! |---|---|
-//! | `ci` | everything that has to pass before a change is taken |
-//! | `test` | brings what the tests need, and runs all of them |
-//! | `host` | boots a test host with kilter in it, and runs a shell there, or a command |
-//! | `layers` | holds the dependencies of the crates against `layers.toml` |
-//! | `dist` | builds the static program that is installed |
-//! | `measure` | builds it and measures it; `--gates` for the measurements that noise cannot blur |
-//! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes nothing |
+//! | `ci` | runs all checks that a change must pass |
+//! | `test` | installs the programs that the tests need, and runs all tests |
+//! | `host` | boots a test host with kilter, and runs a shell or a command there |
+//! | `layers` | checks the dependencies of the crates against `layers.toml` |
+//! | `dist` | builds the static program for installation |
+//! | `measure` | builds that program and measures it; `--gates` selects the measurements without noise |
+//! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes no files |
 //!
-//! Knows nothing of what kilter does: it starts programs and reads files.
+//! It knows no details of kilter. It only starts programs and reads files.
 
 mod all_tests;
 mod ci;
@@ -57,7 +57,7 @@ fn usage(problem: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints the good news or the problems.
+/// Prints the summary or the problems.
 fn told(result: Result<String, Vec<String>>) -> ExitCode {
     match result {
         Ok(summary) => {
@@ -73,7 +73,7 @@ fn told(result: Result<String, Vec<String>>) -> ExitCode {
     }
 }
 
-/// The root of the repository: the directory above this crate's.
+/// Returns the root of the repository, the parent of this crate's directory.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("the crate lies in the repository").to_owned()

@@ -1,11 +1,11 @@
-//! Measures the program that is installed.
+//! Measures the program for installation.
 
 use std::path::Path;
 
 use crate::dist;
 use crate::step::{cargo, shown};
 
-/// Builds the program and the measuring program, and runs that with `args`; returns its exit code.
+/// Builds the program and the measuring program, and runs the latter with `args`. Returns its exit code.
 pub(crate) fn run(root: &Path, args: &[String]) -> u8 {
     match measured(root, args) {
         Ok(code) => code,

@@ -1,29 +1,29 @@
-//! What the tests need of the machine, beside Rust.
+//! Programs other than Rust that the tests need.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::step::{shown, succeeds};
 
-/// A program that tests start, and the Debian package that has it.
+/// A program that tests start, and its Debian package.
 struct Requirement {
     program: &'static str,
     package: &'static str,
 }
 
 const REQUIREMENTS: [Requirement; 35] = [
-    // System calls and processes are counted by it.
+    // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
-    // Takes rights and capabilities away.
+    // Drops rights and capabilities.
     Requirement { program: "setpriv", package: "util-linux" },
     // Locks a file.
     Requirement { program: "flock", package: "util-linux" },
-    // What a confined child tries.
+    // Operations that a confined child tries.
     Requirement { program: "chattr", package: "e2fsprogs" },
     Requirement { program: "sysctl", package: "procps" },
     // Namespaces, in which users and mounts can be changed.
     Requirement { program: "unshare", package: "util-linux" },
-    // Hosts that are booted: their root file system, mounts, names and network.
+    // Test hosts: their root file system, mounts, names and network.
     Requirement { program: "mmdebstrap", package: "mmdebstrap" },
     Requirement { program: "mount", package: "mount" },
     Requirement { program: "findmnt", package: "util-linux" },
@@ -33,29 +33,29 @@ const REQUIREMENTS: [Requirement; 35] = [
     Requirement { program: "useradd", package: "passwd" },
     Requirement { program: "groupadd", package: "passwd" },
     Requirement { program: "gpasswd", package: "passwd" },
-    // An executable manifest is written in it.
+    // Runs an executable manifest.
     Requirement { program: "python3", package: "python3-minimal" },
-    // Its modules json and shlex come with the whole of it, whose program this is.
+    // Represents the complete package, which contains the modules json and shlex.
     Requirement { program: "pydoc3", package: "python3" },
-    // Providers are written in it,
+    // Runs providers.
     Requirement { program: "bash", package: "bash" },
-    // and tell by it what changes.
+    // Reports changes for providers.
     Requirement { program: "inotifywait", package: "inotify-tools" },
-    // Takes a lock that the Rust standard library has no call for.
+    // Takes a kind of lock that the Rust standard library does not support.
     Requirement { program: "perl", package: "perl-base" },
-    // Answers what values are of which data types.
+    // Reference for values and data types.
     Requirement { program: "puppet", package: "puppet" },
     Requirement { program: "ruby", package: "ruby" },
-    // What machines share, over TLS too, and what asks it beside kilter.
+    // Shared worlds, also over TLS, and a second client.
     Requirement { program: "etcd", package: "etcd-server" },
     Requirement { program: "openssl", package: "openssl" },
     Requirement { program: "curl", package: "curl" },
-    // What is told on a bus.
+    // D-Bus messages.
     Requirement { program: "dbus-daemon", package: "dbus-daemon" },
     Requirement { program: "dbus-monitor", package: "dbus-bin" },
-    // What facts are compared with.
+    // Reference for facts.
     Requirement { program: "getconf", package: "libc-bin" },
-    // The providers that come along: their programs, and what reads their text.
+    // Programs that the included providers use.
     Requirement { program: "systemctl", package: "systemd" },
     Requirement { program: "crontab", package: "cron" },
     Requirement { program: "pip3", package: "python3-pip" },
@@ -66,11 +66,10 @@ const REQUIREMENTS: [Requirement; 35] = [
     Requirement { program: "pyflakes3", package: "pyflakes3" },
 ];
 
-/// System programs are not in every user's `PATH`.
+/// Directories of system programs, which may be missing in a user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Sees to it that every required program is there: installs what is missing, where that is
-/// possible, or says what to install.
+/// Ensures that all required programs exist. Installs missing packages if possible, otherwise names them.
 pub(crate) fn provide() -> Result<(), String> {
     let missing = missing(&has);
     if missing.is_empty() {
@@ -95,7 +94,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     succeeds(command.env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
-/// The packages of the programs that are not there, each once.
+/// Returns the packages of missing programs without duplicates.
 fn missing(has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     let absent = REQUIREMENTS.iter().filter(|requirement| !has(requirement.program));
     let mut packages: Vec<&str> = absent.map(|requirement| requirement.package).collect();

@@ -1,16 +1,16 @@
-//! Starting other programs.
+//! Runs other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The cargo that started this program, or the one in `PATH`, in the directory `root`.
+/// Returns the cargo that started this program, or the one in `PATH`, with the working directory `root`.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
 }
 
-/// Runs a program to its end.
+/// Runs a program and fails unless it succeeds.
 pub(crate) fn succeeds(command: &mut Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -19,7 +19,7 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// What a program prints.
+/// Returns the standard output of a program.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("`{}` cannot be started: {error}", shown(command)))?;
     if !output.status.success() {
@@ -29,7 +29,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|_| format!("`{}` prints what is not UTF-8", shown(command)))
 }
 
-/// Builds the command; returns where it is.
+/// Builds the command and returns its path.
 pub(crate) fn built_kilter(root: &Path) -> Result<PathBuf, String> {
     let args = ["build", "--quiet", "--locked", "-p", "kilter", "--message-format", "json-render-diagnostics"];
     let messages = output(cargo(root).args(args))?;
@@ -40,7 +40,7 @@ pub(crate) fn built_kilter(root: &Path) -> Result<PathBuf, String> {
     executables.next_back().ok_or_else(|| "cargo built no executable of kilter".to_owned())
 }
 
-/// The command line, as one would type it.
+/// Returns the command line as typed in a shell.
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());

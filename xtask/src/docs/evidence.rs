@@ -1,7 +1,7 @@
-//! The tests that documents name as `path::test`: each exists, and every promise has one.
+//! Checks the tests that documents name as `path::test`: each must exist, and every promise must have a test.
 //!
-//! A table whose last column is headed `test` is held to: where its second cell begins with a bold word
-//! of [`PROMISES`], the last one names at least one test.
+//! The check of promises covers tables whose last column has the heading `test`. If the second cell of a row starts
+//! with a bold word of [`PROMISES`], the last cell must name a test.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,16 +9,16 @@ use std::path::Path;
 use super::Document;
 use super::markdown::divide;
 
-/// The words for what kilter does; others say that it does not.
+/// Words for features that kilter has.
 const PROMISES: [&str; 3] = ["kept", "lifted", "otherwise"];
 
-/// The words for what it does not do.
+/// Words for features that kilter does not have.
 const OTHERS: [&str; 3] = ["advice", "not yet", "waits"];
 
-/// The heading of the column with the tests.
+/// Heading of the column with the tests.
 const HEADING: &str = "test";
 
-/// What is wrong with the tests that documents name, each with its place.
+/// Returns the problems of the tests that documents name, with their positions.
 pub(super) fn missing(root: &Path, documents: &[Document]) -> Vec<String> {
     let mut tests = Tests { root, read: HashMap::new() };
     documents.iter().flat_map(|document| missing_in(document, &mut tests)).collect()
@@ -58,7 +58,7 @@ fn missing_in(document: &Document, tests: &mut Tests<'_>) -> Vec<String> {
     problems
 }
 
-/// The cells of a row; none if the line is no row.
+/// Returns the cells of a row; none if the line is not a row.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     let mut cells = Vec::new();
@@ -73,17 +73,17 @@ fn cells(line: &str) -> Option<Vec<&str>> {
     Some(cells)
 }
 
-/// The bold word that a cell begins with.
+/// Returns the bold word at the start of a cell.
 fn bold(cell: &str) -> Option<&str> {
     cell.strip_prefix("**")?.split("**").next()
 }
 
-/// What a cell has in code spans.
+/// Returns the code spans in a cell.
 fn named(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// The tests of the files that were asked for.
+/// Tests of the requested files.
 struct Tests<'a> {
     root: &'a Path,
     read: HashMap<String, Result<Vec<String>, String>>,
@@ -105,7 +105,7 @@ impl Tests<'_> {
     }
 }
 
-/// The functions under `#[test]`, whatever other attributes stand between.
+/// Returns the functions with `#[test]`, also if other attributes follow it.
 fn tests_in(text: &str) -> Vec<String> {
     let mut is_test = false;
     let mut found = Vec::new();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn told(page: &str) -> Vec<String> {
-        // Tests run side by side.
+        // Tests run in parallel.
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("xtask-evidence-{}-{number}", std::process::id()));

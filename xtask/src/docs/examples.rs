@@ -1,4 +1,4 @@
-//! The manifests in documents and in `examples`: each is planned.
+//! Plans the manifests in documents and in `examples`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::process::Command;
 use super::markdown::divide;
 use super::{Document, files_below};
 
-/// The words of a fenced block that is a whole manifest.
+/// Info string of a fenced block with a complete manifest.
 const MARK: &str = "yaml kilter";
 
-/// Plans manifests that are given together.
+/// Plans several manifests together.
 pub(super) type Plan<'a> = &'a dyn Fn(&[PathBuf]) -> Result<(), String>;
 
-/// The examples that cannot be planned, each with its place.
+/// Returns the examples that cannot be planned, with their positions.
 pub(super) fn failing(root: &Path, documents: &[Document], plan: Plan<'_>) -> Vec<String> {
     let mut problems: Vec<String> = documents.iter().flat_map(|document| failing_in(document, plan)).collect();
     problems.extend(failing_files(root, plan));
@@ -29,7 +29,7 @@ fn failing_in(document: &Document, plan: Plan<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Hands a text over as a file that is gone afterwards.
+/// Passes a text as a temporary file.
 fn in_scratch_file(text: &str, plan: Plan<'_>) -> Result<(), String> {
     let directory = std::env::temp_dir().join(format!("xtask-example-{}", std::process::id()));
     let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
@@ -40,8 +40,8 @@ fn in_scratch_file(text: &str, plan: Plan<'_>) -> Result<(), String> {
     result
 }
 
-/// A manifest in `examples` is a file there or, for those that belong together, the manifests of a
-/// directory. Hidden directories below hold what manifests read.
+/// Plans the manifests in `examples`. A file is a manifest, and the manifests of a directory belong together. Hidden
+/// directories contain files that manifests read.
 fn failing_files(root: &Path, plan: Plan<'_>) -> Vec<String> {
     let sets = sets(root);
     if sets.is_empty() {
@@ -56,7 +56,7 @@ fn failing_files(root: &Path, plan: Plan<'_>) -> Vec<String> {
     sets.into_iter().filter_map(failed).collect()
 }
 
-/// The manifests that are planned together.
+/// Returns the sets of manifests that are planned together.
 fn sets(root: &Path) -> Vec<Vec<PathBuf>> {
     let mut sets: Vec<Vec<PathBuf>> = Vec::new();
     let is_manifest = |path: &PathBuf| {
@@ -81,15 +81,15 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Plans manifests with the command. Changes may be pending, and a normal user may be unable to
-/// read some resource; what counts is that there is a plan.
+/// Plans manifests with the command. Changes may be pending, and a normal user may be unable to read some resources.
+/// Only the existence of a plan counts.
 pub(super) fn plan(kilter: &Path, manifests: &[PathBuf]) -> Result<(), String> {
-    // What kilter keeps of this machine is none of the documents' business.
+    // The examples must not depend on kilter's state on this machine.
     let state = std::env::temp_dir().join(format!("xtask-state-{}", std::process::id()));
     let mut command = Command::new(kilter);
     command.args(["plan", "--format", "json", "--state-dir"]).arg(&state).args(manifests);
     let output = command.output();
-    // A plan need not have kept anything.
+    // A plan may have stored no state.
     let _ = std::fs::remove_dir_all(&state);
     let output = output.map_err(|error| format!("{}: {error}", kilter.display()))?;
     let stderr = String::from_utf8_lossy(&output.stderr);

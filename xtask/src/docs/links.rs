@@ -1,19 +1,19 @@
-//! The links between documents.
+//! Checks links between documents.
 
 use std::path::Path;
 
 use super::Document;
 use super::markdown::{anchors, divide, link_targets};
 
-/// The relative links that lead nowhere, each with its place.
+/// Returns the broken relative links, with their positions.
 pub(super) fn broken(root: &Path, documents: &[Document]) -> Vec<String> {
     documents.iter().flat_map(|document| broken_in(root, document)).collect()
 }
 
-/// The table of contents of the book.
+/// Table of contents of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// The pages below `docs` that the table of contents does not list.
+/// Returns the pages below `docs` that the table of contents does not list.
 pub(super) fn unlisted(documents: &[Document]) -> Vec<String> {
     let summary = documents.iter().find(|document| document.path == Path::new(SUMMARY));
     let listed: Vec<String> = summary.map_or_else(Vec::new, |summary| {

@@ -1,21 +1,21 @@
-//! As much of Markdown as links and fenced examples need.
+//! Minimal Markdown parser for links and fenced examples.
 
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fence<'a> {
-    /// The words after the opening fence: `yaml kilter`.
+    /// Info string of the opening fence, such as `yaml kilter`.
     pub(super) words: &'a str,
-    /// The number of its first line, from 1.
+    /// Number of its first line, from 1.
     pub(super) line: usize,
-    /// What is in it, without the indentation of the fence.
+    /// Content without the indentation of the fence.
     pub(super) text: String,
 }
 
-/// A text divided into fenced blocks and the lines outside of them.
+/// A text divided into fenced blocks and other lines.
 pub(super) struct Divided<'a> {
-    /// The blocks.
+    /// Fenced blocks.
     pub(super) fences: Vec<Fence<'a>>,
-    /// The other lines, with their numbers from 1.
+    /// Other lines, with their numbers from 1.
     pub(super) prose: Vec<(usize, &'a str)>,
 }
 
@@ -45,14 +45,14 @@ pub(super) fn divide(text: &str) -> Divided<'_> {
     divided
 }
 
-/// The fence that a line begins with.
+/// Returns the fence at the start of a line.
 fn fence_of(line: &str) -> Option<&str> {
     let first = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let length = line.chars().take_while(|c| *c == first).count();
     (length >= 3).then(|| &line[..length])
 }
 
-/// The anchors of a text's headings, as GitHub makes them.
+/// Returns the anchors of a text's headings in GitHub's format.
 pub(super) fn anchors(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (_, line) in divide(text).prose {
@@ -72,7 +72,7 @@ fn anchor(title: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The targets of the links in a line, code spans left out.
+/// Returns the targets of the links in a line, except in code spans.
 pub(super) fn link_targets(line: &str) -> Vec<String> {
     let outside: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let mut targets = Vec::new();

@@ -1,4 +1,4 @@
-//! The pages that the command writes about itself.
+//! Pages that the command generates about itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,21 +8,21 @@ use crate::step::output;
 
 /// A generated page.
 pub(super) struct Page {
-    /// Where it lies.
+    /// Path of the page.
     file: &'static str,
-    /// What is in it.
+    /// Content of the page.
     content: Content,
 }
 
-/// What kilter prints for a page.
+/// Source of a page's content.
 enum Content {
-    /// The output of a command that prints Markdown.
+    /// Output of a command that prints Markdown.
     Printed(&'static [&'static str]),
-    /// The help of the program and of these of its commands.
+    /// Help of the program and of these commands.
     Help(&'static [&'static str]),
 }
 
-/// The page of a type.
+/// Defines the page of a type.
 macro_rules! of_type {
     ($name:literal) => {
         Page {
@@ -51,7 +51,7 @@ pub(super) const TABLE: [Page; 15] = [
     of_type!("value"),
 ];
 
-/// The commands, in the order of the manual.
+/// Commands in the order of the manual.
 const COMMANDS: [&str; 13] = [
     "types",
     "get",
@@ -68,13 +68,12 @@ const COMMANDS: [&str; 13] = [
     "man",
 ];
 
-/// Where nothing but generated pages lies: a page there that is not in the table has outlived its
-/// command.
+/// Directory with generated pages only. A page that is not in the table is obsolete.
 const DIRECTORY: &str = "docs/reference/types";
 
-/// Writes or compares the pages; returns the problems.
+/// Writes or compares the pages. Returns the problems.
 pub(super) fn run(root: &Path, mode: Pages, kilter: &Path) -> Vec<String> {
-    // Help is wrapped to the width of the terminal, unless it is told another.
+    // The help is wrapped to the width of the terminal by default.
     let print = |args: &[&str]| output(Command::new(kilter).args(args).current_dir(root).env("COLUMNS", "100"));
     let mut problems: Vec<String> = TABLE.iter().filter_map(|page| treat(root, mode, page, &print).err()).collect();
     problems.extend(strangers(root, &TABLE));
@@ -83,7 +82,7 @@ pub(super) fn run(root: &Path, mode: Pages, kilter: &Path) -> Vec<String> {
 
 type Print<'a> = &'a dyn Fn(&[&str]) -> Result<String, String>;
 
-/// The text of a page, without what is said about its origin.
+/// Returns the text of a page without the note about its origin.
 fn text_of(content: &Content, print: Print<'_>) -> Result<String, String> {
     let printed = |args: &[&str]| {
         let text = print(args)?;
@@ -136,7 +135,7 @@ fn first_difference(known: &str, new: &str) -> String {
     format!("line {} is not what the command prints:\n  - {}\n  + {}", same + 1, line(known), line(new))
 }
 
-/// The files in the directory of generated pages that no command writes.
+/// Returns the files in the directory of generated pages that no command writes.
 fn strangers(root: &Path, table: &[Page]) -> Vec<String> {
     let listed = |path: &PathBuf| table.iter().any(|page| Path::new(page.file) == path);
     let strange = files_below(root, Path::new(DIRECTORY)).into_iter().filter(|path| !listed(path));

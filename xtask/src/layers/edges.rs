@@ -1,30 +1,30 @@
-//! The dependencies that `cargo metadata` tells of.
+//! Dependencies in the output of `cargo metadata`.
 
 use serde_json::Value;
 
-/// The crates of the workspace and their direct dependencies.
+/// Crates of the workspace with their direct dependencies.
 pub(super) struct Workspace {
     pub(super) crates: Vec<String>,
     pub(super) edges: Vec<Edge>,
 }
 
-/// One crate depends on another.
+/// A dependency between two crates.
 pub(super) struct Edge {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) purpose: Purpose,
 }
 
-/// What a dependency is for.
+/// Purpose of a dependency.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The program, or its build.
+    /// The program or its build.
     Program,
     /// Tests, benches and examples.
     Tests,
 }
 
-/// Reads the output of `cargo metadata --no-deps`.
+/// Parses the output of `cargo metadata --no-deps`.
 pub(super) fn read(metadata: &Value) -> Option<Workspace> {
     let packages = metadata["packages"].as_array()?;
     let mut workspace = Workspace { crates: Vec::new(), edges: Vec::new() };
@@ -36,7 +36,7 @@ pub(super) fn read(metadata: &Value) -> Option<Workspace> {
                 Some("dev") => Purpose::Tests,
                 _ => Purpose::Program,
             };
-            // `name` is the crate's own, whatever it is renamed to.
+            // `name` is the crate's own name, also for a renamed dependency.
             let to = dependency["name"].as_str()?.to_owned();
             workspace.edges.push(Edge { from: from.to_owned(), to, purpose });
         }

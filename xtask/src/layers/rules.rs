@@ -1,25 +1,25 @@
-//! Rules of `layers.toml`.
+//! `layers.toml`: sections with names and single-line lists of texts.
 
 use std::collections::BTreeMap;
 
-/// Lists of crate names by crate name.
+/// Names, each with a list of names.
 pub(super) type Table = BTreeMap<String, Vec<String>>;
 
-/// Allowed dependencies.
+/// Rules of `layers.toml`.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    /// Dependencies inside the workspace, by crate.
+    /// For each crate of the workspace: the crates that it may depend on.
     pub(super) crates: Table,
-    /// Further dependencies of tests inside the workspace, by crate.
+    /// The same for tests.
     pub(super) dev_crates: Table,
-    /// Crates of the workspace that may use an external crate, by external crate.
+    /// For each external crate: the crates of the workspace that may depend on it.
     pub(super) external: Table,
-    /// Crates of the workspace whose tests may use an external crate, by external crate.
+    /// The same for tests.
     pub(super) dev_external: Table,
 }
 
 impl Rules {
-    /// Parses the file. An error names the line.
+    /// Parses the file. A problem starts with its line number.
     pub(super) fn read(text: &str) -> Result<Rules, String> {
         let mut sections: BTreeMap<String, Table> = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut section = |name: &str| sections.remove(name).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! libFuzzer's way to `../targets/data_type.rs`.
+//! libFuzzer entry point for `../targets/data_type.rs`.
 
 #![no_main]
 

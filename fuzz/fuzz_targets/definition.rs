@@ -1,4 +1,4 @@
-//! libFuzzer's way to `../targets/definition.rs`.
+//! libFuzzer entry point for `../targets/definition.rs`.
 
 #![no_main]
 

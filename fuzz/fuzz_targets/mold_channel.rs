@@ -1,4 +1,4 @@
-//! libFuzzer's way to `../targets/mold_channel.rs`.
+//! libFuzzer entry point for `../targets/mold_channel.rs`.
 
 #![no_main]
 

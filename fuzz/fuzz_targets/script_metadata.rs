@@ -1,4 +1,4 @@
-//! libFuzzer's way to `../targets/script_metadata.rs`.
+//! libFuzzer entry point for `../targets/script_metadata.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way to `../targets/script_reply.rs`.
+//! libFuzzer entry point for `../targets/script_reply.rs`.
 
 #![no_main]
 

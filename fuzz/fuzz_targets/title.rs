@@ -1,4 +1,4 @@
-//! libFuzzer's way to `../targets/title.rs`.
+//! libFuzzer entry point for `../targets/title.rs`.
 
 #![no_main]
 

@@ -1,12 +1,15 @@
-//! The parser of data types, and with what it reads the checks, messages and command-line words.
+//! Fuzzes the parser of data types, with checks, messages and command-line words.
 //!
-//! The input is a data type and, behind a NUL byte, a value as JSON or a word. What must hold: nothing
-//! panics, a type that is read is printed so that it is read again, a check and its message agree,
-//! and the time does not grow faster than the input (`-timeout` sees to that).
+//! The input is a data type, optionally followed by a NUL byte and a value as JSON or a word. Properties:
+//!
+//! - It does not panic.
+//! - A printed type can be parsed again.
+//! - A check and its message agree.
+//! - The time grows linearly with the input (`-timeout` checks that).
 
 use kilter_model::{DataType, Value, from_canonical_json, to_canonical_json_clear};
 
-/// Holds one input against what must hold.
+/// Checks the properties for one input.
 pub(crate) fn run(data: &[u8]) {
     let (text, rest) = match data.iter().position(|byte| *byte == 0) {
         Some(at) => (&data[..at], &data[at + 1..]),

@@ -1,11 +1,14 @@
-//! The reader of type definitions.
+//! Fuzzes the reader of type definitions.
 //!
-//! The input is a definition as JSON. What must hold: nothing panics; what is wrong is said; a schema
-//! without faults has none when it is checked, and is written so that the same is read again.
+//! The input is a definition as JSON. Properties:
+//!
+//! - It does not panic.
+//! - Every fault has a message.
+//! - A schema without faults passes its check, and can be read again after it is written.
 
 use kilter_model::{Attributes, DataType, definition, from_json};
 
-/// Holds one input against what must hold.
+/// Checks the properties for one input.
 pub(crate) fn run(data: &[u8]) {
     let Ok(json) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let reading = definition::read(&from_json(&json));

@@ -1,16 +1,22 @@
-//! The reader of channel 3: messages of JSON in netstrings, in a stream that may be damaged.
+//! Fuzzes the reader of channel 3: JSON messages in netstrings, in a stream that may be damaged.
 //!
-//! The first byte chooses how the rest, which is the stream, is cut into parts, and how long messages may be. What must hold:
-//! nothing panics; what is read does not depend on the cuts; what is held is bounded; damage and messages make up the stream, and
-//! damage is told with its place; a message before or behind any damage is found; each message is written so that it is read again.
+//! The first byte determines the splits of the stream and the maximum length of messages. The rest is the stream.
+//! Properties:
+//!
+//! - It does not panic.
+//! - The result does not depend on the splits.
+//! - The buffered data is bounded.
+//! - Damage and messages make up the stream, and damage is reported with its position.
+//! - A message before or after damage is found.
+//! - A written message can be read again.
 
 use kilter_script::mold::{Channel, Frame, LONGEST_MESSAGE, Message};
 use serde_json::json;
 
-/// How long messages may be, other than usual.
+/// Reduced maximum length of messages in bytes.
 const SHORT: usize = 60;
 
-/// Feeds the stream in parts whose lengths `cut` gives.
+/// Feeds the stream in parts. `cut` returns their lengths.
 fn read(stream: &[u8], longest: usize, mut cut: impl FnMut() -> usize) -> Vec<Frame<Message>> {
     let mut frames = Vec::new();
     let mut channel = Channel::with_longest(longest);
@@ -18,7 +24,7 @@ fn read(stream: &[u8], longest: usize, mut cut: impl FnMut() -> usize) -> Vec<Fr
     while !rest.is_empty() {
         let (part, after) = rest.split_at(cut().clamp(1, rest.len()));
         channel.feed(part, &mut |frame| frames.push(frame));
-        // The length has as many digits as the longest, and `:` and `,` are around the content.
+        // The length prefix has at most as many digits as the maximum. `:` and `,` surround the content.
         assert!(channel.held() <= longest + longest.to_string().len() + 2);
         rest = after;
     }
@@ -41,7 +47,7 @@ fn messages(frames: &[Frame<Message>]) -> Vec<&Message> {
         .collect()
 }
 
-/// Damage lies in the stream, in order, and is not what white space is passed over for.
+/// Checks that damage lies in the stream, in order, and does not start with white space, which is skipped.
 fn check_damage(stream: &[u8], frames: &[Frame<Message>]) {
     let mut end = 0;
     let mut skipped = 0;
@@ -55,11 +61,11 @@ fn check_damage(stream: &[u8], frames: &[Frame<Message>]) {
         }
     }
     assert!(end <= stream.len());
-    // The shortest message that there is.
+    // The shortest possible message.
     assert!(skipped + messages(frames).len() * b"8:[\"\",0,0],".len() <= stream.len());
 }
 
-/// Holds one input against what must hold.
+/// Checks the properties for one input.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, stream)) = data.split_first() else { return };
     let longest = if choice & 1 == 0 { LONGEST_MESSAGE } else { SHORT };
@@ -78,7 +84,7 @@ pub(crate) fn run(data: &[u8]) {
         let _ = message.said();
         assert_eq!(whole(&message.to_netstring(), LONGEST_MESSAGE), [Frame::Message(message.clone())]);
     }
-    // No JSON goes on with the beginning of this one.
+    // The start of this message cannot continue any JSON.
     let known = Message::new("end", json!(7));
     let behind = whole(&[stream, &known.to_netstring()].concat(), longest);
     assert_eq!(messages(&behind), [messages(&frames), vec![&known]].concat());

@@ -1,11 +1,12 @@
-//! Runs a target over its seeds and what is near these, as a test.
+//! Runs a target over its seeds and variants of them, as a test.
 
 use std::path::Path;
 
-/// So many variants of each seed are tried.
+/// Number of variants per seed.
 const VARIANTS: u32 = 1000;
 
-/// Runs a target over its seeds, and over these with bytes changed, left out and put in, by a generator with a known seed.
+/// Runs a target over its seeds, and over variants with changed, removed and inserted bytes. The generator has a
+/// fixed seed.
 pub(crate) fn run(name: &str, target: fn(&[u8])) {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
     let mut files: Vec<_> =

@@ -1,7 +1,11 @@
-//! The reader of the metadata of scripts, and the conditions in it.
+//! Fuzzes the reader of script metadata and its conditions.
 //!
-//! The input is YAML. What must hold: nothing panics or takes more than 5 s; what is wrong is said; a type that is
-//! read has no faults when it is checked; its conditions come to something.
+//! The input is YAML. Properties:
+//!
+//! - It does not panic and takes at most 5 s.
+//! - Every fault has a message.
+//! - A valid type passes its check.
+//! - Its conditions can be evaluated.
 
 use kilter_model::{Value, definition};
 use kilter_script::{Machine, Metadata, condition::Clause};
@@ -18,7 +22,7 @@ impl Machine for Somewhere {
     }
 }
 
-/// Holds one input against what must hold.
+/// Checks the properties for one input.
 pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(clause) = Clause::parse(text) {

@@ -1,15 +1,18 @@
-//! The decoders of both calling conventions.
+//! Fuzzes the decoders of both calling conventions.
 //!
-//! The first byte chooses the convention and the request, the rest is what a script printed. What must hold:
-//! nothing panics; what is refused has a message without control characters but line breaks; no two resources of a
-//! reply have one name; a resource that is read can be asked for again.
+//! The first byte determines the convention and the request. The rest is the output of a script. Properties:
+//!
+//! - It does not panic.
+//! - A refusal has a message without control characters except line breaks.
+//! - The resources of a reply have different names.
+//! - A decoded resource can be requested again.
 
 use kilter_model::Attributes;
 use kilter_process::{Captured, Finished, Invocation, Status};
 use kilter_provider::Mode;
 use kilter_script::{Convention, Json, Reply, Request, Simple, Update};
 
-/// Holds one input against what must hold.
+/// Checks the properties for one input.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, output)) = data.split_first() else { return };
     let base = Invocation::new("/x");

@@ -1,11 +1,13 @@
-//! Title patterns and titles.
+//! Fuzzes title patterns and titles.
 //!
-//! The input is a pattern and, behind a NUL byte, a title. What must hold: nothing panics or takes
-//! for ever (`-timeout` sees to that), and a title agrees with the namevars that it gives.
+//! The input is a pattern, optionally followed by a NUL byte and a title. Properties:
+//!
+//! - It does not panic and ends in bounded time (`-timeout` checks that).
+//! - A title agrees with its namevars.
 
 use kilter_model::{Attributes, Behaviour, TitlePattern, TypeSchema};
 
-/// Holds one input against what must hold.
+/// Checks the properties for one input.
 pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (pattern, title) = text.split_once('\0').unwrap_or((text, "php-yum"));

@@ -1,4 +1,4 @@
-//! One pass: the loop between the machine and the providers.
+//! One pass: the loop between the state machine and the providers.
 
 mod begin;
 mod board;
@@ -69,56 +69,56 @@ use timeout::Timed;
 use treatment::Numbers;
 pub use window::{Begun, CompositeStanding, Contest, Standing, Standings, Tally, Unseen, Watched, Which, Window};
 
-/// Resources whose states are held at the same time, at most.
+/// Maximum number of resources whose states are held in memory at the same time.
 pub(crate) const CHUNK: usize = 64;
 
-/// Resources that are changed on this thread between two looks for an interrupt, at most.
+/// Maximum number of resources that are changed on this thread between two checks for an interrupt.
 const PORTION: usize = 1024;
 
-/// Time between two looks at what takes long.
+/// Interval between checks for long calls.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A time as the machine counts it.
+/// Returns a time in the unit of the state machine.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The bit of a group whose checks run on a worker.
+/// Bit of a group whose checks run on a worker.
 const CHECKS_ON_WORKER: u16 = 2;
-/// The bit of a group whose changes run on a worker.
+/// Bit of a group whose changes run on a worker.
 const CHANGES_ON_WORKER: u16 = 1;
 
-/// Whether a run changes anything.
+/// Mode of a run: with or without changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Brings resources to their state.
+    /// Brings resources to their declared state.
     Apply,
-    /// Only tells what it would do. Takes no lock and writes nothing.
+    /// Only reports the changes that a run would make. Takes no lock and writes nothing.
     Noop,
 }
 
-/// How a run is carried out.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether anything is changed.
+    /// Mode of the run.
     pub mode: Mode,
-    /// Calls that may wait, at most so many at a time.
+    /// Maximum number of concurrent calls that may block.
     pub jobs: usize,
-    /// Whether what was done survives a crash of the machine.
+    /// Durability of changes after a crash of the machine.
     pub durability: Durability,
-    /// How strictly providers are held to their promises.
+    /// Strictness of the checks that providers keep their contract.
     pub strictness: Strictness,
-    /// Where state is kept; none for a run that leaves nothing behind.
+    /// State directory; none for a run that stores no state.
     pub state_dir: Option<StateDir>,
 }
 
-/// Why a run did not take place, or could not go on.
+/// Reason why a run did not take place, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The state directory cannot be used.
     #[error(transparent)]
     StateDir(#[from] StateDirError),
-    /// The journal of owed refreshes cannot be used; nothing further was changed.
+    /// The journal of pending refreshes cannot be used; the run makes no further changes.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The system has no descriptor left for the interrupt.
@@ -126,7 +126,7 @@ pub enum RunError {
     Event(#[source] std::io::Error),
 }
 
-/// How a driver has ended.
+/// End of a driver.
 enum Ended {
     Report(Box<Report>),
     Superseded(Box<Parts>),
@@ -147,35 +147,35 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     workers: Workers<'scope, 'env>,
     machine: Machine,
     board: Board<'run>,
-    /// What is added where the state is held.
+    /// Additional state of a run that holds the declared state.
     holder: Option<Holder<'hold>>,
     journal: Option<Journal>,
     observer: &'hold mut dyn Observer,
     start: Instant,
     now: Timestamp,
-    /// Vertices that wait for their time.
+    /// Vertices that wait for a timer, with the time.
     wakes: Vec<(Timestamp, VertexId)>,
-    /// Calls on workers, those for former graphs too.
+    /// Calls on workers, including calls of former graphs.
     calls: Calls,
-    /// When the last one for a former graph ended.
+    /// Time at which the last call of a former graph ended.
     landed_at: Timestamp,
-    /// The numbers of semaphores.
+    /// Numbers of semaphores.
     numbers: Numbers,
     seen_requests: u32,
-    /// Why the journal cannot be written in a single pass.
+    /// Reason why a single pass cannot write the journal.
     journal_failure: Option<EcoString>,
-    /// Why refreshes could not be journalled that the next changes of these vertices would cause: they are refused.
+    /// Vertices whose refreshes could not be journalled, with the reason. Their next changes are refused.
     unrecorded: FxHashMap<VertexId, EcoString>,
-    /// Vertices that were refused, to be checked when the journal can be written again.
+    /// Refused vertices. They are checked when the journal can be written again.
     refused: Vec<VertexId>,
-    /// The resource whose failure is to end the run.
+    /// Resource whose failure ends the run.
     fatal: Option<ResourceRef>,
-    /// Calls that may take so long only.
+    /// Calls with a timeout.
     timed: Vec<Timed>,
-    /// Room for what is checked on this thread, and for what comes of it.
+    /// Reused buffers for checks on this thread and their results.
     items: Vec<Item<'run>>,
     done: Vec<Done>,
-    /// Checks of a plan that wait for what they read, each with its group.
+    /// Checks of a plan that wait for the resources they read, each with its group.
     held_back: Vec<(u16, VertexId)>,
 }
 
@@ -187,7 +187,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         {
             self.observer.event(Event::Converged(false));
         }
-        // It may be another one since it was made, when nobody watched it.
+        // The manifest may have changed between the read and the start of the watch.
         self.tell_door();
         if is_first && let Some(pause) = self.holder.as_ref().and_then(|holder| holder.hold.paused) {
             self.pause(pause);
@@ -203,11 +203,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             for command in commands.drain(..) {
                 self.carry_out(command);
             }
-            // All resources may have settled at once, and may never again.
+            // All resources may have settled at once, which may never happen again.
             commands.shrink_to(PORTION);
             while let Ok(message) = self.receiver.try_recv() {
                 self.take(message);
-                // What it brought may have given the machine something to do: no waiting before that.
+                // The message may have given the machine work: carry that out before waiting.
                 idle = false;
             }
             if !idle {
@@ -230,8 +230,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Reads the clock: before a message is taken and behind work on this thread, since what is to wait for so long waits from then
-    /// on. Between two readings everything happens at the same time.
+    /// Reads the clock: before a message is handled, and after work on this thread.
+    ///
+    /// Back-off and timers start at this time. All events between two readings have the same time.
     fn tick(&mut self) {
         self.now = Timestamp(self.start.elapsed().as_millis() as u64);
     }
@@ -250,17 +251,19 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Whether nothing further is begun: somebody asked for it, or a failure was fatal.
+    /// Returns true if the driver starts nothing new: a stop was requested, or a failure was fatal.
     fn is_ending(&self) -> bool {
         self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(Holder::is_enough)
     }
 
-    /// Whether something else is declared, for which this run makes way.
+    /// Returns true if another graph is declared, for which this driver ends.
     fn is_superseded(&self) -> bool {
         self.holder.as_ref().is_some_and(Holder::is_superseded)
     }
 
-    /// Whether something is still to be done to a vertex. What was not begun, to make way for what is declared now, is begun then.
+    /// Returns true if a vertex has not settled yet.
+    ///
+    /// Work that was cancelled in favour of the next graph counts as not settled: the next graph starts it.
     fn is_under_way(&self, vertex: VertexId) -> bool {
         match self.machine.settlement(vertex) {
             None => true,
@@ -272,16 +275,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Nothing further is begun: something else is declared.
+    /// Starts nothing new, because another graph is declared.
     fn make_way(&mut self) {
         self.machine.input(self.now, Input::Pause);
         self.take_back();
     }
 
-    /// Leaves everything to whoever holds what is declared now. What is in flight goes on.
+    /// Hands everything over to the driver of the next graph. Calls in flight continue.
     fn hand_over(mut self) -> Parts {
         self.observer.event(Event::Idle);
-        // Some watches are ended behind this, and may say something at last.
+        // Some watches end after this, and may still send events.
         let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
         let vertices: Vec<VertexId> = self.calls.vertices().chain(listened).collect();
         self.board.remember_secrets(vertices.into_iter());
@@ -291,7 +294,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         Parts { machine, watching, board, journal, refused, wakes, calls, timed, sender, receiver, start }
     }
 
-    /// What has not been begun is not begun any more.
+    /// Cancels all queued calls.
     fn take_back(&mut self) {
         let mut unbegun = self.unbegun(|_| true);
         unbegun.extend(self.held_back.drain(..).map(|(_, vertex)| vertex));
@@ -299,7 +302,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.drop_parked();
     }
 
-    /// Takes back calls that no worker has begun: the vertices that they are for.
+    /// Cancels the queued calls that no worker has started; returns their vertices.
     fn unbegun(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<VertexId> {
         let calls = self.workers.take_back(is_meant);
         let ended = calls.into_iter().filter_map(|call| self.calls.end(call));
@@ -312,7 +315,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Waits for the next message or the next vertex whose time has come.
+    /// Waits for the next message or the next timer.
     fn wait(&mut self) {
         self.wakes.sort_unstable();
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
@@ -341,7 +344,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     fn take(&mut self, message: Message) {
-        // It was sent while this thread waited or worked.
+        // The message was sent while this thread waited or worked.
         self.tick();
         match message {
             Message::Stop => {}
@@ -354,7 +357,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             }
             Message::Read { call, provider, mut done, mut rest, foreign } => {
                 if self.has_ended(call, &mut done) && rest.is_err() {
-                    // It was too slow for one, and may be fast enough for others.
+                    // The batch was too slow for one resource, and may be fast enough for the others.
                     rest = Ok(Read::default());
                 }
                 match self.landed(call) {
@@ -379,7 +382,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Carries out one command of the machine.
     fn carry_out(&mut self, command: Command) {
         match command {
-            // It begins with what is declared now.
+            // The next graph starts it.
             Command::Settled(_, Settlement::Interrupted) if self.is_superseded() && !self.is_ending() => {}
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
@@ -388,7 +391,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Command::Demoted(vertex) => self.demoted(vertex),
             Command::Contested(vertex) => self.contested(vertex),
             Command::Uncontested(vertex) => self.uncontested(vertex),
-            // Watches that end are begun anew by those who have them.
+            // The watches restart lost watches themselves.
             Command::Watch(vertex) => self.machine.input(self.now, Input::Watching(vertex)),
             Command::Owe(tokens) => self.owe(&tokens),
             Command::Paid(tokens) => self.paid(&tokens),
@@ -406,7 +409,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 self.dispatch(Doing::Refresh, batch.group, items);
             }
             Command::Wake(vertex, at) => {
-                // What has settled is looked at again, which is no retry.
+                // A new check of a settled vertex is no retry.
                 if self.machine.settlement(vertex).is_none() {
                     self.board.tell_retry(vertex, self.observer);
                 }

@@ -1,4 +1,4 @@
-//! From what is declared to a driver, and from its end to what is told of that.
+//! Starts a driver from a prepared catalog and turns its result into a report.
 
 use std::sync::Arc;
 use std::thread;
@@ -33,22 +33,22 @@ impl Prepared<'_> {
     /// Carries the run out, once.
     ///
     /// # Errors
-    /// When the state directory or the journal cannot be used. What providers cannot do is in the
-    /// report.
+    /// If the state directory or the journal cannot be used. Failures of providers are in the report.
     pub fn execute(&self, options: &Options, stop: &Stop, observer: &mut dyn Observer) -> Result<Report, RunError> {
         match self.drive(options, None, None, stop, observer)? {
             Held::Ended(report) => Ok(*report),
-            // Nothing is held, so nothing supersedes it.
+            // Only a run that holds a state can be superseded.
             Held::Superseded(_) => Ok(Report::default()),
         }
     }
 
-    /// Brings everything to its state and holds it, until somebody stops it, `hold` says that it is enough, or something
-    /// else is declared.
+    /// Brings everything to its declared state and holds it.
+    ///
+    /// The run ends if a stop is requested, if `hold` has reached its goal, or if another graph is declared.
     ///
     /// # Errors
-    /// When the state directory or the journal cannot be used. What providers cannot do is in the
-    /// report, which tells what is not in its state at the end.
+    /// If the state directory or the journal cannot be used. Failures of providers are in the report, which
+    /// contains the resources that are out of sync at the end.
     pub fn hold(
         &self,
         options: &Options,
@@ -59,10 +59,10 @@ impl Prepared<'_> {
         self.drive(options, Some(hold), None, stop, observer)
     }
 
-    /// Goes on where another graph was held: what is declared as it was keeps its state, and is not looked at for that.
+    /// Replaces the running graph. Unchanged resources keep their state and are not checked for the replacement.
     ///
     /// # Errors
-    /// Those of [`hold`](Prepared::hold).
+    /// The same as [`hold`](Prepared::hold).
     pub fn take_over(
         &self,
         takeover: Takeover,
@@ -116,7 +116,7 @@ impl Prepared<'_> {
             receiver,
             start,
         } = parts;
-        // A journal that is handed over may know of refreshes that could not be written yet.
+        // A journal from the previous graph may contain refreshes that could not be written yet.
         let journal = match (journal, &options.state_dir) {
             (None, Some(state_dir)) => opened_journal(state_dir, options, observer)?,
             (journal, _) => journal,
@@ -137,17 +137,17 @@ impl Prepared<'_> {
             let mut holder = hold
                 .as_mut()
                 .map(|hold| Holder::begin(self, hold.borrowed(), &sender, watching, &kept, state_dir, now));
-            // A semaphore that something holds which was begun before is known by the number that it had then.
+            // A semaphore that a call of a former graph holds keeps its number.
             let mut numbers = Numbers::held(calls.semaphores());
             let semaphores = self.semaphores(&mut numbers);
             let machine = match &holder {
                 Some(holder) => {
                     let mut unwatched = holder.listening.silent();
-                    // What waits for its watch goes on waiting for that.
+                    // Kept vertices that wait for their watch continue to wait.
                     unwatched.retain(|vertex| !kept.is_kept(*vertex));
-                    // Whatever takes the place of something that is still being changed waits for that.
+                    // A resource that replaces the target of a running change waits for that change.
                     unwatched.extend(calls.former().filter_map(|(provider, name)| lookup.named(*provider, name)));
-                    // Whatever is to be refreshed because of it is, when it has been.
+                    // A resource that such a change refreshes also waits for it.
                     unwatched.extend(calls.changing().flat_map(|first| owed_for(&lookup, journal.as_ref(), first)));
                     let succession = Succession { before: old, kept: &kept, unwatched, semaphores };
                     self.holding_machine(options.mode, succession, &owed, now)
@@ -167,7 +167,7 @@ impl Prepared<'_> {
             if let Some(holder) = &mut holder {
                 holder.listening.begin(self, options.mode, &sender, stop);
             }
-            // What was begun before counts.
+            // Running calls of former graphs count.
             let jobs = options.jobs.max(1).saturating_sub(calls.len());
             let driver = Driver {
                 prepared: self,
@@ -222,10 +222,10 @@ impl Prepared<'_> {
     }
 }
 
-/// Opens the journal of a run. A dry run needs none, and only reports one that it cannot read.
+/// Opens the journal of a run. A dry run needs none, and only reports a journal that it cannot read.
 ///
 /// # Errors
-/// If it cannot be read, unless nothing is changed.
+/// If the journal cannot be read and the run makes changes.
 fn opened_journal(
     state_dir: &StateDir,
     options: &Options,
@@ -241,7 +241,9 @@ fn opened_journal(
     }
 }
 
-/// Holds what is declared next, and next, until all calls have ended that were begun for a graph: until then it cannot be left.
+/// Holds the next graphs until all calls of generation `generation` have ended.
+///
+/// The calls borrow from the graph, so that the graph must stay until then.
 fn succeeded(
     mut handover: Box<Handover>,
     generation: Generation,
@@ -256,11 +258,11 @@ fn succeeded(
     Ok(Held::Superseded(handover))
 }
 
-/// How the holding of a state has ended.
+/// End of a run that held a state.
 #[derive(Debug)]
 pub enum Held {
-    /// Nothing is held any more.
+    /// The run has ended.
     Ended(Box<Report>),
-    /// Something else is declared: whoever holds that takes this over.
+    /// Another graph is declared: its driver takes over from this handover.
     Superseded(Box<Handover>),
 }

@@ -1,4 +1,4 @@
-//! What is known of each resource during a pass, and the report that grows from it.
+//! State of each resource during a pass, and the report that is built from it.
 
 mod otherwise;
 mod planned;
@@ -32,89 +32,90 @@ use crate::report::{Counts, Deviation, Report, ResourceReport, Status};
 use crate::state_dir::StateDir;
 use crate::step::{Done, Item, Received, Should, guarded};
 
-/// What is known of each resource during a pass. Resources that are in their state have no entry.
+/// State of each resource during a pass. Resources that are in sync have no entry.
 pub(super) struct Board<'run> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     options: &'run Options,
-    /// Resources whose outputs others refer to, and whether somebody does as to a secret.
+    /// Resources whose outputs other resources use, with true if an output is used as a secret.
     senders: FxHashMap<VertexId, bool>,
-    /// What was kept of them.
+    /// Stored outputs of these resources.
     kept: Option<Outputs<'run>>,
-    /// Why that cannot be used.
+    /// Reason why stored outputs cannot be used.
     lost: FxHashMap<VertexId, EcoString>,
-    /// What they sent.
+    /// Outputs of this run.
     outputs: FxHashMap<VertexId, Attributes>,
-    /// What is wanted of resources whose values were sent by others.
+    /// Declared attributes with the received outputs filled in.
     resolved: FxHashMap<VertexId, Arc<Received>>,
-    /// What others had sent when a resource was last in its state.
+    /// Outputs that a resource had received when it was last in sync.
     accepted: FxHashMap<VertexId, Arc<Received>>,
-    /// What others have sent and a resource cannot become.
+    /// Received outputs that a resource cannot accept.
     refused: FxHashMap<VertexId, Box<[Receipt]>>,
-    /// Who takes what somebody sends.
+    /// Receivers of each sender.
     receivers: FxHashMap<VertexId, Vec<VertexId>>,
-    /// Those who have been sent something else than before, while a state is held.
+    /// Resources whose received outputs have changed while the state is held.
     renewed: Vec<VertexId>,
-    /// How often that was, since when.
+    /// Number of such changes, and the start of the count.
     renewals: FxHashMap<VertexId, (Timestamp, u32)>,
-    /// What must not be told of any resource of a type; made when it is first needed.
+    /// Values to redact in all output about resources of a type; created at the first use.
     seals: FxHashMap<u16, Seal>,
     found: FxHashMap<VertexId, Found>,
-    /// Secrets that were sent: others may be made of them.
+    /// Secrets among the outputs: other secrets may be derived from them.
     sent: Vec<Value>,
     drafts: FxHashMap<VertexId, Draft>,
-    /// What changed, or would.
+    /// Resources that changed or would change.
     changed: FxHashMap<VertexId, Settlement>,
-    /// Edges along which a change has refreshed, since the last one.
+    /// Edges along which a change has sent a refresh, since the last change.
     served: FxHashSet<EdgeId>,
     reports: Vec<(VertexId, ResourceReport)>,
-    /// While a state is held: what is not in its state, instead of all that ever happened.
+    /// Resources out of sync, while a state is held. It replaces the full list of reports.
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
-    /// What was done to resources while a state is held.
+    /// Numbers of changes and refreshes, while a state is held.
     tallies: Tallies,
     /// Differences that the last repair of a contested resource removed.
     contested: FxHashMap<VertexId, Box<[Difference]>>,
-    /// What resources were before; none if nothing of that is kept.
+    /// Saved pre-change state; none if the run saves none.
     before: Option<Before>,
-    /// Which resources have settled once, while a state is held.
+    /// Resources that have settled once, while a state is held.
     settled_once: Vec<bool>,
-    /// Time of the last check of each resource while a state is held, in seconds of the driver's clock plus one; 0 for none.
+    /// Time of the last check of each resource while a state is held, in seconds of the driver's clock plus one; 0
+    /// for none.
     checked_at: Vec<u32>,
-    /// Resources that are to be looked at since it is time to, and to which nothing has happened.
+    /// Resources whose next check is a poll, without an event.
     polled: FxHashSet<VertexId>,
     used: FxHashSet<u16>,
     counts: Counts,
 }
 
-/// What a report is made of.
+/// Collected results of one resource, from which its report is made.
 #[derive(Default)]
 pub(super) struct Draft {
     differences: Vec<Difference>,
     told: Vec<Difference>,
     is_unsettled: bool,
     unknown: Vec<(EcoString, EcoString)>,
-    /// The resource that makes it unknown.
+    /// Resource that makes it unknown.
     unknown_by: Option<ResourceRef>,
     failure: Option<EcoString>,
-    /// True if a change failed, not a check. Only a change that succeeds, or a check that finds the resource in sync, ends
-    /// such a failure.
+    /// True if a change failed, not a check. Only a change that succeeds, or a check that finds the resource in
+    /// sync, ends such a failure.
     is_change_failure: bool,
     notes: Vec<EcoString>,
-    /// The digest of what its change reads and replaces.
+    /// Digest of the state that its change reads and replaces.
     basis: Option<Value>,
-    /// How the resource deviates from the plan.
+    /// Deviation of the resource from the plan.
     deviation: Option<Deviation>,
-    /// What is said of that.
+    /// Note about the deviation.
     plan_note: Option<EcoString>,
-    /// Whether the resource has been compared with its step of the plan.
+    /// True if the resource has been compared with its step of the plan.
     is_compared: bool,
     changed: bool,
     refreshed: bool,
     tries: u32,
     duration: Duration,
-    /// Whether what was done before this has been reported, since the resource did not settle behind it.
+    /// True if earlier changes have been reported already, because the resource did not settle after them.
     is_continued: bool,
-    /// What differed before that.
+    /// Differences before these changes.
     repaired: Vec<Difference>,
     /// True if a refresh does nothing after the change.
     is_idle: bool,
@@ -198,7 +199,7 @@ impl<'run> Board<'run> {
         vertices.iter().map(|vertex| self.item(*vertex)).collect()
     }
 
-    /// Adds the resources of a batch that can be checked to `items`; returns the answers for those that cannot.
+    /// Adds the resources of a batch that can be checked to `items`; returns the answers for the others.
     pub(super) fn checkable(&mut self, vertices: &[VertexId], items: &mut Vec<Item<'run>>) -> Vec<(VertexId, Verdict)> {
         let mut answers = Vec::new();
         for &vertex in vertices {
@@ -248,7 +249,7 @@ impl<'run> Board<'run> {
         Verdict::Failed
     }
 
-    /// Nothing of a resource is known yet, for a reason that completes "known …".
+    /// Records that the whole resource is unknown, for a reason that completes "known …".
     pub(super) fn unknown_as_a_whole(&mut self, vertex: VertexId, reason: EcoString, because: ResourceRef) -> Verdict {
         let reason = self.seal(vertex).hide(reason);
         let draft = self.draft(vertex);
@@ -257,7 +258,7 @@ impl<'run> Board<'run> {
         Verdict::Unknown
     }
 
-    /// The resources of a batch with what their checks found.
+    /// Returns the resources of a batch with the results of their checks.
     pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Item<'run>> {
         vertices
             .iter()
@@ -283,7 +284,7 @@ impl<'run> Board<'run> {
         draft.tries += 1;
     }
 
-    /// Takes what a check found. A refresh may be owed to the resource.
+    /// Handles the result of a check. A refresh may be pending for the resource.
     pub(super) fn checked(&mut self, done: Done, now: Timestamp, is_owed: bool) -> Verdict {
         self.has_checked(&done, now);
         if let Some(outcome) = done.outcome {
@@ -316,9 +317,9 @@ impl<'run> Board<'run> {
                 if self.is_refused(done.vertex, &[], is_owed && found.acts_on_refresh) {
                     return Verdict::Refused;
                 }
-                // What cannot be restored is in order as long as it need not be changed.
+                // A state that cannot be saved is no failure while the resource needs no change.
                 let _ = self.keep_before(done.vertex);
-                // What is still to be refreshed sends something else then.
+                // A pending refresh may change the outputs.
                 let acts = found.acts_on_refresh;
                 let will_refresh = || acts && self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
                 if !self.senders.is_empty() && !will_refresh() {
@@ -348,7 +349,7 @@ impl<'run> Board<'run> {
         }
     }
 
-    /// Resources that are about to be read ahead: not in their turn yet, and with nothing to wait for.
+    /// Returns the resources to read ahead: not ready yet, and with attributes that depend on no output.
     pub(super) fn ahead(&self, vertices: Vec<VertexId>) -> Vec<Item<'run>> {
         let is_known = |vertex: &VertexId| {
             let resource = self.prepared.resource(*vertex);
@@ -357,22 +358,22 @@ impl<'run> Board<'run> {
         vertices.into_iter().filter(is_known).map(|vertex| self.item(vertex)).collect()
     }
 
-    /// Whether a check of the resource has failed in this pass.
+    /// Returns true if a check of the resource has failed in this pass.
     pub(super) fn is_tried_again(&self, vertex: VertexId) -> bool {
         self.drafts.get(&vertex).is_some_and(|draft| draft.tries > 0)
     }
 
-    /// Whether a resource is never changed in this run.
+    /// Returns true if this run never changes the resource.
     fn is_looked_at(&self, vertex: VertexId) -> bool {
         self.options.mode == Mode::Noop || self.is_left(vertex)
     }
 
-    /// Whether a resource says of itself that it is never changed.
+    /// Returns true if the resource declares that it is never changed.
     fn is_left(&self, vertex: VertexId) -> bool {
         self.prepared.resource(vertex).meta().is_some_and(Meta::only_looks)
     }
 
-    /// Takes what came of a change, and of a refresh that was owed for these.
+    /// Handles the result of a change, and of a refresh that the resources `owed_by` sent.
     pub(super) fn applied(&mut self, done: Done, now: Timestamp, owed_by: Vec<ResourceRef>) -> Ran {
         self.has_checked(&done, now);
         let outcome = done.outcome.unwrap_or_default();
@@ -404,7 +405,7 @@ impl<'run> Board<'run> {
         ran
     }
 
-    /// Takes what came of a refresh that was owed for these.
+    /// Handles the result of a refresh that the resources `owed_by` sent.
     pub(super) fn refreshed(&mut self, done: Done, owed_by: Vec<ResourceRef>) -> bool {
         let outcome = done.outcome.unwrap_or_default();
         self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
@@ -426,7 +427,8 @@ impl<'run> Board<'run> {
         }
     }
 
-    /// Tells that a resource is tried again which has failed; others wait for their limit.
+    /// Reports the retry of a failed resource. Vertices without a failure wait for their rate limit and are not
+    /// reported.
     pub(super) fn tell_retry(&mut self, vertex: VertexId, observer: &mut dyn Observer) {
         let resource = self.prepared.resource(vertex);
         let Some(failure) = self.drafts.get(&vertex).and_then(|draft| draft.failure.as_deref()) else { return };
@@ -434,7 +436,7 @@ impl<'run> Board<'run> {
         observer.event(Event::Retrying { reference: &resource.reference, failure, delay });
     }
 
-    /// Has the providers that changed something make it durable. Those that cannot will be asked again.
+    /// Flushes the providers that changed the system. A provider whose flush fails is flushed again later.
     pub(super) fn flush_now(&mut self, log: &dyn Log) -> Vec<EcoString> {
         let cx = Context::bare()
             .with_log(log)
@@ -455,13 +457,13 @@ impl<'run> Board<'run> {
         unflushed
     }
 
-    /// Registers a provider for the next flush. The driver calls this after a change, never before: a flush that runs while
-    /// the call still waits for a worker must not count for that change.
+    /// Registers a provider for the next flush. The driver calls this after a change, never before: a flush that
+    /// runs while the call still waits for a worker must not count for that change.
     pub(super) fn needs_flush(&mut self, provider: u16) {
         self.used.insert(provider);
     }
 
-    /// Whether a provider changed something that need not be durable yet.
+    /// Returns true if changes of a provider may not be durable yet.
     pub(super) fn is_unflushed(&self) -> bool {
         !self.used.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Calls on workers: those of the graph that is held, and those that were begun for a graph before it and have not ended yet.
+//! Calls on workers: calls of the current graph, and running calls of former graphs.
 
 use std::time::Instant;
 
@@ -11,31 +11,32 @@ use super::handover::Kept;
 use super::stop::Doing;
 use super::window::Begun;
 
-/// Which call it is, over all graphs.
+/// Identifier of a call, unique over all graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallId(u64);
 
-/// Which graph it is, in the order in which they are held.
+/// Number of a graph, in the order of their replacement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
-/// A resource for which a call was begun.
+/// Resource for which a call was started.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// Its vertex in the graph for which it was begun.
+    /// Its vertex in the graph for which the call was started.
     pub(super) then: VertexId,
-    /// Its vertex in the graph that is held; none if it is declared in another way now, or no longer.
+    /// Its vertex in the current graph; none if it has changed or been removed.
     pub(super) now: Option<VertexId>,
-    /// Its provider and its name on the system: by them whoever takes its place is found.
+    /// Its provider and its name on the system, which identify the resource that replaces it.
     pub(super) of: (u16, EcoString),
     pub(super) reference: ResourceRef,
-    /// The semaphores that it holds, by name and number.
+    /// Semaphores that it holds, by name and number.
     pub(super) semaphores: Vec<(EcoString, u16)>,
-    /// What it is declared as, if it is changed and others refer to what it sends, and whether they do as to a secret.
+    /// Its declared attributes if it is being changed and others use its outputs, with true if an output is used as
+    /// a secret.
     pub(super) sends: Option<(Attributes, bool)>,
 }
 
-/// A call that was given to a worker.
+/// Call that was given to a worker.
 #[derive(Debug)]
 pub(super) struct Call {
     id: CallId,
@@ -46,17 +47,17 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// What is known of a vertex of the graph for which it was begun.
+    /// Returns the target of a vertex of the graph for which the call was started.
     pub(super) fn target(&self, then: VertexId) -> Option<&Target> {
         self.targets.iter().find(|target| target.then == then)
     }
 
-    /// The resources that are declared in another way now, or no longer.
+    /// Returns the targets that have changed or been removed since.
     pub(super) fn former(&self) -> impl Iterator<Item = &(u16, EcoString)> {
         self.gone().map(|target| &target.of)
     }
 
-    /// The semaphores that these hold.
+    /// Returns the semaphores that these hold.
     pub(super) fn freed(&self) -> impl Iterator<Item = &(EcoString, u16)> {
         self.gone().flat_map(|target| &target.semaphores)
     }
@@ -65,7 +66,7 @@ impl Call {
         self.doing != Doing::Check
     }
 
-    /// What is told of it, and of one of its targets.
+    /// Describes the call and one of its targets for the status.
     pub(super) fn begun(&self, target: &Target) -> Begun {
         Begun { reference: target.reference.clone(), doing: self.doing.word(), since: self.since.elapsed() }
     }
@@ -75,7 +76,7 @@ impl Call {
     }
 }
 
-/// All calls that have not been answered.
+/// All calls without an answer.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     next: u64,
@@ -84,7 +85,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// A call is given to a worker.
+    /// Records a call that is given to a worker.
     pub(super) fn begin(&mut self, doing: Doing, targets: Vec<Target>) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
@@ -92,7 +93,7 @@ impl Calls {
         id
     }
 
-    /// A call has been answered, or taken back.
+    /// Removes a call that was answered or cancelled.
     pub(super) fn end(&mut self, id: CallId) -> Option<Call> {
         let at = self.open.iter().position(|call| call.id == id)?;
         Some(self.open.remove(at))
@@ -102,7 +103,7 @@ impl Calls {
         self.generation
     }
 
-    /// Whether a call was begun for the graph that is held.
+    /// Returns true if a call was started for the current graph.
     pub(super) fn is_own(&self, call: &Call) -> bool {
         call.generation == self.generation
     }
@@ -115,12 +116,12 @@ impl Calls {
         self.open.len()
     }
 
-    /// Whether calls that were begun for a graph have not been answered.
+    /// Returns true if calls of a graph have no answer yet.
     pub(super) fn has_of(&self, generation: Generation) -> bool {
         self.open.iter().any(|call| call.generation == generation)
     }
 
-    /// How many calls are for one resource alone, which the oldest of them is for, and since when.
+    /// Returns the number of calls for a single resource, and the oldest of them with its start.
     pub(super) fn single(&self) -> (usize, Option<(&Target, Instant)>) {
         let mut single = self.open.iter().filter_map(|call| match &*call.targets {
             [target] => Some((target, call.since)),
@@ -130,50 +131,51 @@ impl Calls {
         (single.count() + usize::from(first.is_some()), first)
     }
 
-    /// The calls for resources that are declared in another way now, or no longer.
+    /// Returns the calls for resources that have changed or been removed since.
     pub(super) fn begun_before(&self) -> impl Iterator<Item = (&Call, &Target)> {
         self.open.iter().flat_map(|call| call.gone().map(move |target| (call, target)))
     }
 
-    /// Resources of former graphs that something is still done to.
+    /// Returns resources of former graphs with a running call.
     pub(super) fn former(&self) -> impl Iterator<Item = &(u16, EcoString)> {
         self.open.iter().flat_map(Call::former)
     }
 
-    /// All semaphores that are held. Their numbers stay as long as that: what holds one may be gone with the next graph.
+    /// Returns all held semaphores. Their numbers stay valid while they are held, because the next graph may not
+    /// declare the holder.
     pub(super) fn semaphores(&self) -> impl Iterator<Item = &(EcoString, u16)> {
         self.open.iter().flat_map(|call| &call.targets).flat_map(|target| &target.semaphores)
     }
 
-    /// Whether a resource is being changed, and sends something when it has been.
+    /// Returns true if a resource is being changed, which will send outputs.
     pub(super) fn is_to_send(&self, vertex: VertexId) -> bool {
         let changing = self.open.iter().filter(|call| call.is_change());
         changing.flat_map(|call| &call.targets).any(|target| target.now == Some(vertex))
     }
 
-    /// The resources that are being changed as they were declared in a former graph.
+    /// Returns the resources that are being changed as a former graph declared them.
     pub(super) fn changing(&self) -> impl Iterator<Item = &ResourceRef> {
         let changing = self.begun_before().filter(|(call, _)| call.is_change());
         changing.map(|(_, target)| &target.reference)
     }
 
-    /// The calls that change something.
+    /// Returns the calls that change resources.
     pub(super) fn that_change(&self) -> Vec<CallId> {
         self.open.iter().filter(|call| call.doing != Doing::Check).map(|call| call.id).collect()
     }
 
-    /// The resources of some calls, as far as they are in the graph that is held.
+    /// Returns the resources of some calls that are in the current graph.
     pub(super) fn vertices_of(&self, calls: &[CallId]) -> FxHashSet<VertexId> {
         let some = self.open.iter().filter(|call| calls.contains(&call.id));
         some.flat_map(|call| &call.targets).filter_map(|target| target.now).collect()
     }
 
-    /// All resources to which something is done, as far as they are in the graph that is held.
+    /// Returns all resources with a running call that are in the current graph.
     pub(super) fn vertices(&self) -> impl Iterator<Item = VertexId> {
         self.open.iter().flat_map(|call| &call.targets).filter_map(|target| target.now)
     }
 
-    /// The same in the numbers of the next graph.
+    /// Converts the calls to the vertices of the next graph.
     pub(super) fn renumbered(mut self, kept: &Kept) -> Calls {
         self.generation.0 += 1;
         for target in self.open.iter_mut().flat_map(|call| &mut call.targets) {

@@ -1,4 +1,4 @@
-//! Composite resources for those who look at a run: they are as their parts are.
+//! Composite resources in status snapshots. Their state follows from their parts.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Driver;
 use super::window::CompositeStanding;
 
-/// The words for where a resource stands, the worst first: what failed or may not be left so, what is under way, and what is
-/// at rest.
+/// Words of the states, the worst first: failures and deviations, then activity, then rest.
 const WORDS: [&str; 16] = [
     "failed",
     "skipped",
@@ -30,24 +29,24 @@ const WORDS: [&str; 16] = [
     "hidden",
 ];
 
-/// What somebody has asked for.
+/// Resources of a status request.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// The indexes of the composite resources.
+    /// Indexes of the composite resources.
     pub(super) composites: BTreeSet<u32>,
     pub(super) vertices: Vec<VertexId>,
-    /// The names of what there is not.
+    /// Names that the graph does not contain.
     pub(super) unknown: Vec<ResourceRef>,
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// All resources, and all composite ones.
+    /// Returns all resources, and all composite resources.
     pub(super) fn all_asked(&self) -> Asked {
         let composites = (0..).zip(self.composites()).map(|(at, _)| at).collect();
         Asked { composites, vertices: self.prepared.graph.vertices().collect(), ..Asked::default() }
     }
 
-    /// Some resources, and what they are parts of.
+    /// Returns some resources, and the composite resources that contain them.
     pub(super) fn asked_with_owners(&self, vertices: Vec<VertexId>) -> Asked {
         let mut composites = BTreeSet::new();
         for vertex in &vertices {
@@ -66,11 +65,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         Asked { composites, vertices, ..Asked::default() }
     }
 
-    /// What is named, composite resources with all that they stand for; each once.
+    /// Returns the named resources, each once. A composite resource brings all its parts.
     pub(super) fn asked_by_name(&self, names: &[ResourceRef]) -> Asked {
         let mut asked = Asked::default();
         let mut seen = FxHashSet::default();
-        // Only who names something else than a resource needs them.
+        // Only a name that is no resource needs the index.
         let mut by_name: Option<FxHashMap<&ResourceRef, u32>> = None;
         for name in names {
             if let Some(vertex) = self.lookup.referred(name) {
@@ -81,7 +80,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 self.composites().iter().zip(0..).map(|(composite, at)| (&composite.reference, at)).collect()
             });
             match by_name.get(name) {
-                // Who has it has all of it.
+                // Its parts are included already.
                 Some(at) if asked.composites.contains(at) => {}
                 Some(at) => {
                     asked.composites.insert(*at);
@@ -95,13 +94,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         asked
     }
 
-    /// The composite resource that a resource is a part of.
+    /// Returns the composite resource that contains a resource.
     pub(super) fn owner(&self, vertex: VertexId) -> Option<ResourceRef> {
         let owner = self.prepared.catalog.owner_of(vertex.0)?;
         Some(self.composites()[owner as usize].reference.clone())
     }
 
-    /// Where a composite resource stands; `queued` are those that wait for a worker.
+    /// Returns the state of a composite resource; `queued` contains the vertices that wait for a worker.
     pub(super) fn composite_standing(&self, at: u32, queued: &FxHashSet<VertexId>) -> CompositeStanding {
         let Composite { reference, owner, entries_in, .. } = &self.composites()[at as usize];
         let mut counts: Vec<(&str, usize)> = Vec::new();
@@ -123,13 +122,15 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// The resources that a composite one is as: those that it stands for, and those of which parts of it are entries.
+    /// Returns the resources that determine the state of a composite: its parts, and the resources that contain its
+    /// entries.
     fn whole(&self, at: u32) -> impl Iterator<Item = VertexId> + use<'run> {
         let Composite { parts, entries_in, .. } = &self.composites()[at as usize];
         parts.clone().chain(entries_in.iter().copied()).map(VertexId)
     }
 
-    /// What a composite resource stands for, in manifest order, those of a composite one among it left to that.
+    /// Returns the direct parts of a composite resource in manifest order. A nested composite resource stands for
+    /// its own parts.
     fn parts(&self, at: u32) -> Vec<ResourceRef> {
         let resources = |parts: std::ops::Range<u32>| {
             parts.map(|vertex| self.prepared.resource(VertexId(vertex)).reference.clone())

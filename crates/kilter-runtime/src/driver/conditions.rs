@@ -7,14 +7,14 @@ use ecow::EcoString;
 use super::Driver;
 use crate::observer::Event;
 
-/// Conditions that keep a run from holding the declared state as usual. None of them ends it.
+/// Conditions that keep a run from holding the declared state as usual. None of them ends the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// The manifest has errors, so an older state is held.
+    /// The manifest has errors, so the run holds an older state.
     pub outdated: Option<Outdated>,
-    /// Why the journal of owed refreshes cannot be written: changes that owe a refresh wait.
+    /// Reason why the journal of pending refreshes cannot be written: changes that cause a refresh wait.
     pub journal: Option<EcoString>,
-    /// Where collected resources come from cannot be reached: those that were collected last are held.
+    /// The source of collected resources is unreachable: the run holds the resources collected last.
     pub collected: Option<Stale>,
     /// The manifest cannot be watched: it is polled.
     pub is_declared_polled: bool,
@@ -22,32 +22,32 @@ pub struct Conditions {
     pub unwatched: usize,
     /// Number of resources whose repairs another program undoes.
     pub contested: usize,
-    /// Number of resources that were contested and are not repaired any more (`contested: observe`).
+    /// Number of contested resources that are no longer repaired (`contested: observe`).
     pub watched_only: usize,
 }
 
-/// What is held is older than what is declared, because that has errors.
+/// Held state that is older than the manifest, because the manifest has errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outdated {
-    /// Time at which what is held was declared for the last time, as far as is known.
+    /// Last time at which the manifest declared the held state, as far as is known.
     pub held: SystemTime,
-    /// Number of errors in what is declared now.
+    /// Number of errors in the current manifest.
     pub errors: usize,
-    /// The errors, as they are shown to people.
+    /// Errors, as they are shown to people.
     pub messages: Vec<EcoString>,
 }
 
-/// Collected resources that may be older than those that are exported now.
+/// Collected resources that may be older than the exported ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
-    /// Time at which they were exported, as far as is known.
+    /// Time of the export, as far as is known.
     pub at: SystemTime,
-    /// Why newer ones cannot be collected.
+    /// Reason why newer resources cannot be collected.
     pub why: EcoString,
 }
 
 impl Driver<'_, '_, '_, '_> {
-    /// Conditions that keep this run from holding the declared state as usual.
+    /// Returns the conditions that keep this run from holding the declared state as usual.
     pub(super) fn conditions(&self) -> Conditions {
         let Some(holder) = &self.holder else { return Conditions::default() };
         Conditions {
@@ -61,7 +61,7 @@ impl Driver<'_, '_, '_, '_> {
         }
     }
 
-    /// Reports conditions that have changed.
+    /// Reports changed conditions.
     pub(super) fn report_conditions(&mut self) {
         let conditions = self.conditions();
         let Some(holder) = self.holder.as_mut().filter(|holder| holder.conditions != conditions) else { return };

@@ -1,4 +1,4 @@
-//! Refreshes that are owed: as the machine knows them, and as the journal does.
+//! Pending refreshes, in the form of the machine and in the form of the journal.
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{Batch, Graph, Input, Timestamp, Token, VertexId};
@@ -13,34 +13,34 @@ use crate::lookup::Lookup;
 use crate::observer::Event;
 use crate::step;
 
-/// Milliseconds between two tries to write a journal that could not be written.
+/// Interval between attempts to write a journal after a failure, in milliseconds.
 const JOURNAL_RETRY: u64 = 5_000;
 
-/// The journal cannot be written while a state is held.
+/// State of a journal that cannot be written while a state is held.
 #[derive(Clone, Debug)]
 pub(super) struct JournalFailure {
     pub(super) why: EcoString,
     pub(super) next_try: Timestamp,
 }
 
-/// An error with its cause.
+/// Formats an error with its cause.
 pub(super) fn described(error: &JournalError) -> EcoString {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     eco_format!("{error}{}", cause.unwrap_or_default())
 }
 
-/// What earlier runs still owe to resources of this one.
+/// Returns the refreshes that earlier runs left pending for resources of this one.
 pub(super) fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph) -> Vec<Token> {
     journal.into_iter().flat_map(Journal::owed).filter_map(|debt| token_of(lookup, debt, graph)).collect()
 }
 
-/// Who is owed a refresh by a resource, as far as it is declared here.
+/// Returns the declared resources for which a refresh from `first` is pending.
 pub(super) fn owed_for(lookup: &Lookup<'_>, journal: Option<&Journal>, first: &ResourceRef) -> Vec<VertexId> {
     let debts = journal.into_iter().flat_map(Journal::owed).filter(|debt| debt.0 == *first);
     debts.filter_map(|(_, second)| lookup.referred(second)).collect()
 }
 
-/// A debt as the machine knows it; none when it is owed to a resource that is not declared here.
+/// Converts a journal entry to a token; none if the graph does not contain the resource to refresh.
 fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Option<Token> {
     let second = lookup.referred(second)?;
     let first = lookup.referred(first).filter(|first| graph.find(*first, second).is_some());
@@ -48,15 +48,15 @@ fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Optio
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Journals refreshes that are owed for changes which come next. Those changes are refused if that fails, and all others are
-    /// made.
+    /// Journals the refreshes of the next changes. If that fails, the driver refuses these changes and makes all
+    /// others.
     pub(super) fn owe(&mut self, tokens: &[Token]) {
-        // The machine names again each refresh that could not be recorded: an earlier failure does not count any more.
+        // The machine repeats each refresh that could not be recorded, so that an earlier failure no longer counts.
         for token in tokens {
             self.unrecorded.remove(&token.first);
         }
         let Err(why) = self.journalled(tokens, |journal, debts| journal.owe(debts)) else { return };
-        // A change that is under way cannot be refused: it was begun for a graph in which it had nothing to notify.
+        // A running change cannot be refused: it was started for a graph in which it notified no resource.
         let under_way: FxHashSet<VertexId> = self.calls.vertices().collect();
         let (late, next): (Vec<Token>, Vec<Token>) = tokens.iter().partition(|token| under_way.contains(&token.first));
         let late = self.debts(&late);
@@ -69,9 +69,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Journals refreshes that are owed no longer. If that fails, a crash would cost a refresh too many.
+    /// Removes delivered refreshes from the journal. If that fails, a crash leads to one refresh too many.
     pub(super) fn paid(&mut self, tokens: &[Token]) {
-        // It has been reported, and is tried again.
+        // The failure has been reported, and the write is retried.
         let _ = self.journalled(tokens, |journal, debts| journal.paid(&debts));
     }
 
@@ -90,7 +90,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         written
     }
 
-    /// The journal cannot be written: reports that once. While a state is held, it is tried again.
+    /// Reports once that the journal cannot be written. While a state is held, the driver retries.
     fn journal_fails(&mut self, why: &EcoString) {
         let (is_known, verb) = match &mut self.holder {
             Some(holder) => {
@@ -105,10 +105,10 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// The journal can be written: what has waited for that is tried again.
+    /// Retries all vertices that waited for the journal.
     fn journal_works(&mut self) {
         let Some(holder) = &mut self.holder else {
-            // What was refused has failed, and says why.
+            // Refused vertices have failed with the reason.
             self.journal_failure = None;
             return;
         };
@@ -122,7 +122,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Tries to write a journal that could not be written, or was removed.
+    /// Retries the write of a journal that failed or was removed.
     pub(super) fn look_at_journal(&mut self) {
         let Some(holder) = &self.holder else { return };
         let is_due = holder.journal.as_ref().is_some_and(|failure| failure.next_try <= self.now);
@@ -133,7 +133,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Refuses those of a batch whose refreshes could not be journalled; returns the others.
+    /// Refuses the vertices of a batch whose refreshes could not be journalled; returns the others.
     pub(super) fn refuse_unrecorded(&mut self, doing: Doing, mut batch: Batch) -> Batch {
         if self.unrecorded.is_empty() {
             return batch;
@@ -156,13 +156,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         batch
     }
 
-    /// The resources whose changes a vertex is still to be refreshed for, or is being.
+    /// Returns the resources whose changes have a pending or running refresh of a vertex.
     pub(super) fn owed_by(&self, vertex: VertexId) -> Vec<ResourceRef> {
         self.debts(&self.machine.owed_to(vertex)).into_iter().map(|(first, _)| first).collect()
     }
 
-    /// Tokens as the journal names them. What a vertex inherited is owed to it by whoever no longer
-    /// comes before it.
+    /// Converts tokens to journal entries. An inherited token stands for the entries of all notifiers that left the
+    /// graph.
     pub(super) fn debts(&self, tokens: &[Token]) -> Vec<Debt> {
         let reference = |vertex: VertexId| &self.prepared.resource(vertex).reference;
         let mut debts = Vec::with_capacity(tokens.len());

@@ -1,4 +1,5 @@
-//! What was begun for a graph before the one that is held, and goes on: it is not waited for, but by whoever takes its place.
+//! Calls that were started for a former graph. They run to completion; only resources that replace their targets
+//! wait for them.
 
 use kilter_engine::{Input, VertexId};
 use kilter_provider::Level;
@@ -12,15 +13,15 @@ use crate::observer::Event;
 use crate::step::Done;
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
-    /// A call has been answered: what it was if it was begun for a former graph.
+    /// Removes an answered call; returns it if it was started for a former graph.
     pub(super) fn landed(&mut self, call: CallId) -> Option<Call> {
         let call = self.calls.end(call).filter(|call| !self.calls.is_own(call))?;
         self.workers.allow_one_more();
         Some(call)
     }
 
-    /// Takes the answer of a call of a former graph: what is declared as it was goes on with it, and what takes the place of the
-    /// rest may begin.
+    /// Handles the answer of a call of a former graph. Unchanged resources use the result; resources that waited
+    /// for the call start.
     pub(super) fn former(&mut self, call: &Call, doing: Doing, done: Vec<Done>) {
         let mut kept = Vec::new();
         for one in done {
@@ -42,11 +43,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Nobody asks any more for what was declared then; that something was done all the same is told.
+    /// Reports the change of a resource as a former graph declared it.
     fn changed_former(&mut self, former: &Target, mut done: Done) {
         let outcome = done.outcome.take().unwrap_or_default();
         if outcome.fatal {
-            // It is the run that nothing more is to be begun in, whatever is declared by now.
+            // A fatal failure ends the run, for whichever graph the call was started.
             self.fatal.get_or_insert_with(|| former.reference.clone());
         }
         let sent = outcome.outputs;
@@ -70,13 +71,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.observer.event(Event::Log { level, type_name: type_name.as_str(), name, message });
     }
 
-    /// The call that a resource waits for, since it was begun for it as it was declared before, or for what owes it a refresh then.
+    /// Returns the call of a former graph that a resource waits for.
+    ///
+    /// The call works on the former version of the resource, or on a resource that has a pending refresh for it.
     pub(super) fn awaited(&self, vertex: VertexId) -> Option<(&Call, &Target)> {
         let of_it = |target: &Target| self.lookup.named(target.of.0, &target.of.1) == Some(vertex);
         self.calls.begun_before().find(|(_, target)| of_it(target)).or_else(|| self.awaited_change(vertex))
     }
 
-    /// The change of what owes a vertex a refresh, as it was declared before.
+    /// Returns the change of a former resource with a pending refresh for a vertex.
     fn awaited_change(&self, vertex: VertexId) -> Option<(&Call, &Target)> {
         let mut changes = self.calls.begun_before().filter(|(call, _)| call.is_change()).peekable();
         changes.peek()?;
@@ -86,14 +89,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         changes.find(|(_, target)| owed_by.contains(&&target.reference))
     }
 
-    /// The call that has a semaphore, for what is declared in another way now or no longer.
+    /// Returns the call that holds a semaphore for a resource that has changed or been removed since.
     pub(super) fn occupant(&self, semaphore: &str) -> Option<(&Call, &Target)> {
         let has = |target: &Target| target.semaphores.iter().any(|(name, _)| name == semaphore);
         self.calls.begun_before().find(|(_, target)| has(target))
     }
 
-    /// Whatever happens to a resource from now on is told, so that it may be looked at, unless something is still done to it as it
-    /// was declared before or its provider has yet to say that it watches.
+    /// Reports a resource to the machine as watched, so that it can be checked.
+    ///
+    /// Not if a call of a former graph still works on it, or if its provider has not confirmed the watch.
     pub(super) fn begins_to_be_watched(&mut self, vertex: VertexId) {
         let is_silent = self.holder.as_ref().is_some_and(|holder| holder.listening.is_silent(vertex));
         if !is_silent && self.awaited(vertex).is_none() {

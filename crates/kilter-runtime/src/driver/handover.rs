@@ -1,5 +1,4 @@
-//! From one graph to the next, without letting go of what is held: what is declared in another way begins anew, everything else
-//! goes on.
+//! Replaces the running graph: changed resources restart, unchanged ones keep their state, watches and timers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,13 +30,13 @@ use crate::report::{Counts, ResourceReport};
 use crate::step::Received;
 use crate::watch::{Bells, Hub, Subscriber};
 
-/// What is held, on its way to what is declared now.
+/// State that the driver of one graph passes to the driver of the next.
 pub struct Handover {
     pub(super) parts: Parts,
     pub(super) opened: Arc<Opened>,
 }
 
-/// The same, and which of the new resources are the old ones.
+/// Handover with the mapping of old to new resources.
 pub struct Takeover {
     pub(super) parts: Parts,
     pub(super) opened: Arc<Opened>,
@@ -50,12 +49,12 @@ impl std::fmt::Debug for Handover {
     }
 }
 
-/// What a driver leaves to the next one.
+/// State that a driver leaves to the next one.
 pub(super) struct Parts {
     pub(super) machine: Option<Machine>,
     pub(super) watching: Option<Watching>,
     pub(super) board: Option<Carried>,
-    /// The open journal: refreshes that are owed may not be on the disk yet.
+    /// Open journal. Pending refreshes may not be on disk yet.
     pub(super) journal: Option<Journal>,
     /// Vertices that were refused because the journal could not be written.
     pub(super) refused: Vec<VertexId>,
@@ -68,7 +67,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What the first driver begins with.
+    /// Returns the initial state of the first driver.
     pub(super) fn first() -> Parts {
         let (sender, receiver) = channel();
         Parts {
@@ -87,7 +86,7 @@ impl Parts {
     }
 }
 
-/// What tells that something has changed.
+/// Watches, subscriptions and polls.
 pub(super) struct Watching {
     pub(super) hub: Hub,
     pub(super) bells: Bells,
@@ -96,7 +95,7 @@ pub(super) struct Watching {
     pub(super) polls: Polls,
     pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
     pub(super) listening: Listening,
-    /// What providers are asked to tell.
+    /// Names that providers were asked to watch.
     pub(super) asked: BTreeMap<Asked, Names>,
     pub(super) flush_after: Timestamp,
     pub(super) alive_at: Timestamp,
@@ -107,7 +106,7 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// Of a first graph: nothing is watched yet.
+    /// Creates the state of a first graph, without watches.
     pub(super) fn new(count: usize, sender: &Sender<Message>) -> Watching {
         let tidings = Tidings::default();
         let tell = || {
@@ -132,7 +131,7 @@ impl Watching {
         }
     }
 
-    /// The same for the resources that are kept; the others are watched no longer.
+    /// Converts to the vertices of the next graph, and ends the watches of resources that are not kept.
     pub(super) fn renumbered(self, kept: &Kept) -> Watching {
         let (subscribers, gone) = self.subscribers.renumbered(kept);
         gone.into_iter().for_each(|subscriber| {
@@ -153,7 +152,7 @@ impl Watching {
     }
 }
 
-/// What is known of resources.
+/// Known state of resources.
 #[derive(Default)]
 pub(super) struct Carried {
     pub(super) senders: FxHashMap<VertexId, bool>,
@@ -161,7 +160,7 @@ pub(super) struct Carried {
     pub(super) resolved: FxHashMap<VertexId, Arc<Received>>,
     pub(super) accepted: FxHashMap<VertexId, Arc<Received>>,
     pub(super) changed: FxHashMap<VertexId, Settlement>,
-    /// Whether everything is only looked at.
+    /// True if the run changes nothing.
     pub(super) noop: bool,
     pub(super) sent: Vec<Value>,
     pub(super) found: FxHashMap<VertexId, Found>,
@@ -175,17 +174,17 @@ pub(super) struct Carried {
     pub(super) counts: Counts,
 }
 
-/// Which vertex each was before, where nothing about it has changed, and the other way round.
+/// Mapping of unchanged resources between the old and the new vertices, in both directions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     pub(super) old_of: Vec<Option<VertexId>>,
     pub(super) new_of: Vec<Option<VertexId>>,
-    /// Which vertex each was before that is declared in another way, unless it is to have all its tries again (`reset`).
+    /// Old vertex of each changed resource, unless `reset` gives the resource all its retries again.
     pub(super) heirs: Vec<Option<VertexId>>,
 }
 
 impl Kept {
-    /// The vertex that an old one is now.
+    /// Returns the new vertex of an old one.
     pub(super) fn new_of(&self, old: VertexId) -> Option<VertexId> {
         self.new_of.get(old.0 as usize).copied().flatten()
     }
@@ -194,21 +193,21 @@ impl Kept {
         self.old_of.get(new.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// The old vertex begins anew.
+    /// Restarts a resource: it no longer counts as kept.
     pub(super) fn forget(&mut self, new: VertexId) {
         if let Some(old) = self.old_of.get_mut(new.0 as usize).and_then(Option::take) {
             self.new_of[old.0 as usize] = None;
         }
     }
 
-    /// What is known of old vertices, as it is known of the new ones.
+    /// Converts a map of old vertices to a map of new ones.
     pub(super) fn map<T, M: FromIterator<(VertexId, T)>>(&self, old: impl IntoIterator<Item = (VertexId, T)>) -> M {
         old.into_iter().filter_map(|(vertex, value)| Some((self.new_of(vertex)?, value))).collect()
     }
 }
 
 impl Handover {
-    /// Compares what is declared now with what was declared before.
+    /// Compares the new graph with the previous one.
     #[must_use]
     pub fn onto(self, before: &Prepared<'_>, after: &Prepared<'_>) -> Takeover {
         let Handover { parts, opened } = self;
@@ -223,7 +222,7 @@ impl Handover {
         let mut next = VertexId(0);
         for vertex in after.graph.vertices() {
             let resource = after.resource(vertex);
-            // Most are in the order in which they were.
+            // Most resources keep their order.
             let is_next = |next: &VertexId| {
                 before.resources().get(next.0 as usize).is_some_and(|before| before.reference == resource.reference)
             };
@@ -233,7 +232,7 @@ impl Handover {
                 let provider = |prepared: &Prepared<'_>, vertex: VertexId| prepared.providers[vertex.0 as usize];
                 provider(before, *old) == provider(after, vertex)
                     && is_same(before.resource(*old), resource, &surroundings)
-                    // What was not begun, to make way, begins.
+                    // A vertex that was cancelled for the new graph restarts.
                     && settlement(*old) != Some(Settlement::Interrupted)
             });
             if let Some(old) = old {
@@ -241,7 +240,7 @@ impl Handover {
             }
             let tries = |resource: &Resource| resource.meta().is_some_and(|meta| meta.retry != 0 && !meta.reset);
             if let (Some(heir), None, true) = (of_reference, old, tries(resource)) {
-                // Few are tried more than once.
+                // Few resources have retries.
                 kept.heirs.resize(kept.old_of.len(), None);
                 kept.heirs.push(Some(heir));
             }
@@ -251,7 +250,7 @@ impl Handover {
     }
 }
 
-/// The variables and facts that templates name, before and after.
+/// Variables and facts of both graphs, for comparing templates.
 struct Surroundings<'p> {
     before: &'p Catalog,
     after: &'p Catalog,
@@ -264,7 +263,7 @@ impl<'p> Surroundings<'p> {
         Surroundings { before, after, are_same }
     }
 
-    /// Whether all that a template names is what it was.
+    /// Returns true if all variables and facts of a template are unchanged.
     fn are_same_for(&self, template: &Template) -> bool {
         let mut same = true;
         if !self.are_same {
@@ -280,8 +279,10 @@ impl<'p> Surroundings<'p> {
     }
 }
 
-/// Whether a resource is declared as it was. What is made of what others send may be another one with other `surroundings`, and
-/// what is only looked at may be another one with other resources: of those nothing is left to wait for.
+/// Returns true if a resource is declared as before and needs no restart.
+///
+/// A template may have another value with other `surroundings`. The result of a noop resource may depend on other
+/// resources, so that such a resource always restarts.
 fn is_same(one: &Resource, other: &Resource, surroundings: &Surroundings<'_>) -> bool {
     one.name == other.name
         && one.attributes == other.attributes
@@ -296,7 +297,7 @@ fn is_same(one: &Resource, other: &Resource, surroundings: &Surroundings<'_>) ->
         })
 }
 
-/// By which numbers the hub knows the resources: they stay when the vertices get others.
+/// Numbers under which the hub knows the resources. They stay the same when the vertices change.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     of: Vec<Subscriber>,
@@ -304,7 +305,7 @@ pub(super) struct Subscribers {
 }
 
 impl Subscribers {
-    /// Those of the first graph.
+    /// Returns the numbers of the first graph.
     pub(super) fn of_first(count: usize) -> Subscribers {
         let vertices = (0..).map(VertexId).take(count);
         Subscribers {
@@ -321,8 +322,10 @@ impl Subscribers {
         self.vertices.get(subscriber.0 as usize).copied().flatten()
     }
 
-    /// The same for the new vertices, and those that nobody has any more. Their numbers are given to others the next time: what has
-    /// just been told of the former ones is told of nobody.
+    /// Converts to the vertices of the next graph; returns the numbers that are no longer used.
+    ///
+    /// They are reused only by the graph after the next one, so that a queued event of a former resource reaches no
+    /// other resource.
     pub(super) fn renumbered(self, kept: &Kept) -> (Subscribers, Vec<Subscriber>) {
         let mut vertices = self.vertices;
         let (mut gone, mut free) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Holding a state: what it begins with, what is done when nothing is to be done, and when it is enough.
+//! Holding a state: start, idle work and end.
 
 mod watched;
 
@@ -27,80 +27,81 @@ use crate::step::Received;
 use crate::watch::{Bells, Counts, Hub, PathWatch, Scope, Subscriber, Told};
 use watched::{Telling, Ways};
 
-/// Who subscribes to what is declared: no resource has this number.
+/// Subscriber number of the manifest. No resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
 
-/// Who subscribes to the path that others need who look on.
+/// Subscriber number of the path that status clients need.
 const DOOR: Subscriber = Subscriber(u32::MAX - 1);
 
-/// How a state is held, and for how long.
+/// Settings of a run that holds a state.
 pub struct Hold<'a> {
-    /// For how long everything has to have settled until it counts as converged.
+    /// Time without activity after which the run counts as converged.
     pub converged: Option<Duration>,
-    /// Whether that is enough.
+    /// True if the run ends when it has converged.
     pub until_converged: bool,
-    /// The longest that the state is held.
+    /// Maximum duration of the run.
     pub longest: Option<Duration>,
-    /// Where it is declared.
+    /// Source of the declared state.
     pub declared: &'a mut (dyn Declared + 'a),
-    /// How often that is read anew though nobody has written it: what programs print and facts say may be something else.
+    /// Interval at which the manifest is reloaded without an edit, because the output of programs and the facts may
+    /// change.
     pub reread: Option<Duration>,
-    /// How often it is told that the run is well.
+    /// Interval of the signs of life.
     pub alive: Option<Duration>,
-    /// A pause that the first graph begins with.
+    /// Pause at the start of the first graph.
     pub paused: Option<&'a Pause>,
-    /// Where others look on.
+    /// Receiver of status requests.
     pub window: Option<&'a Window>,
-    /// A path that others need for that: [`Event::Door`] tells that something may have happened to it.
+    /// Path that status clients need: the driver reports [`Event::Door`] after each event on it.
     pub door: Option<&'a Path>,
 }
 
 impl Hold<'_> {
-    /// The same for a while.
+    /// Borrows the settings for a shorter time.
     pub(super) fn borrowed(&mut self) -> Hold<'_> {
         Hold { declared: &mut *self.declared, ..*self }
     }
 }
 
-/// Milliseconds between two times at which what was done is made durable, at least.
+/// Minimum interval between two flushes, in milliseconds.
 const FLUSH: u64 = 1000;
-/// The same where that failed.
+/// Interval after a failed flush, in milliseconds.
 const FLUSH_AGAIN: u64 = 60_000;
 
-/// The changing part of holding a state.
+/// Mutable state of a run that holds a state.
 pub(super) struct Holder<'hold> {
     pub(super) hold: Hold<'hold>,
     pub(super) reading: Reading,
-    /// Lives as long as the state is held, over all graphs.
+    /// Lives over all graphs of the run.
     hub: Hub,
     bells: Bells,
     tidings: Tidings,
     subscribers: Subscribers,
-    /// What is looked at every so often.
+    /// Polled resources.
     pub(super) polls: Polls,
-    /// What others have sent to resources, as far as it is watched.
+    /// Received outputs with which the watches of a resource were registered.
     pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
-    /// What providers tell themselves.
+    /// Watches of the providers themselves.
     pub(super) listening: Listening,
-    /// When what was done is made durable, at the earliest.
+    /// Earliest time of the next flush.
     flush_after: Timestamp,
-    /// When it is told next that the run is well.
+    /// Time of the next sign of life.
     alive_at: Timestamp,
-    /// How often anything had settled when it was told that nothing is left to be done; none while something is.
+    /// Number of settlements at the last report that nothing is left to do; none while there is work.
     quiet_at: Option<usize>,
     is_converged: bool,
     /// Conditions that were reported last.
     pub(super) conditions: Conditions,
     pub(super) is_enough: bool,
     pub(super) is_superseded: bool,
-    /// Why the journal cannot be written.
+    /// Reason why the journal cannot be written.
     pub(super) journal: Option<JournalFailure>,
-    /// Whether somebody wants nothing further to be begun.
+    /// Pause of the run, if it is paused.
     pub(super) paused: Option<PauseState>,
 }
 
 impl<'hold> Holder<'hold> {
-    /// Has everything watched, before anything is looked at. What is kept is watched already.
+    /// Registers all watches, before any check starts. Kept resources are watched already.
     pub(super) fn begin(
         prepared: &Prepared<'_>,
         hold: Hold<'hold>,
@@ -170,14 +171,14 @@ impl<'hold> Holder<'hold> {
         let door = hold.door.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
         watches.extend(door.map(|door| (DOOR, vec![door])));
         for lost in hub.watch_all(watches) {
-            // The driver takes it when it begins.
+            // The driver handles it when it starts.
             tidings.add(Told::Lost(lost), sender);
         }
-        // A process is looked for when its file is watched already.
+        // The watch on the file starts before the search for its process.
         for lost in rung.into_iter().filter_map(|(subscriber, rings)| bells.watch(subscriber, rings).err()) {
             tidings.add(Told::Lost(lost), sender);
         }
-        // It may have been edited since it was read, when nobody watched.
+        // The manifest may have changed between the read and the start of the watch.
         let mut reading = Reading::begun();
         reading.read_again_after(hold.reread, now);
         let (quiet_at, is_enough, is_superseded) = (None, false, false);
@@ -206,22 +207,22 @@ impl<'hold> Holder<'hold> {
         }
     }
 
-    /// Whether nothing further is to be done.
+    /// Returns true if the run has reached its end.
     pub(super) fn is_enough(&self) -> bool {
         self.is_enough
     }
 
-    /// Whether it has been told that everything is converged, which it has to become anew.
+    /// Returns true if the run was reported as converged, and resets that: the new graph must converge again.
     pub(super) fn begins_anew(&mut self) -> bool {
         std::mem::take(&mut self.is_converged)
     }
 
-    /// Whether something else is declared, and nothing further is begun before that is held.
+    /// Returns true if another graph is declared: this driver starts nothing new.
     pub(super) fn is_superseded(&self) -> bool {
         self.is_superseded
     }
 
-    /// What the holder of the next graph goes on with.
+    /// Returns the state that the holder of the next graph takes over.
     pub(super) fn leave(self) -> Watching {
         let Holder {
             hub,
@@ -258,24 +259,24 @@ impl<'hold> Holder<'hold> {
         }
     }
 
-    /// The resources that are looked at every so often, each with the time of its next look.
+    /// Returns the polled resources, each with the time of its next poll.
     pub(super) fn next_looks(&self) -> impl Iterator<Item = (Timestamp, VertexId)> {
         self.polls.looks()
     }
 
-    /// How often a resource is looked at, if nothing tells of it.
+    /// Returns the poll interval of a resource, if it is polled.
     pub(super) fn interval(&self, vertex: VertexId) -> Option<Duration> {
         self.polls.interval(vertex).map(Duration::from_millis)
     }
 
-    /// What the hub holds.
+    /// Returns the numbers of watches of the hub.
     pub(super) fn watches(&self) -> Counts {
         self.hub.counts()
     }
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// What is done when nothing is to be done now: whether that gave the machine something to do.
+    /// Does the idle work. Returns true if the loop must run again.
     pub(super) fn rest(&mut self) -> bool {
         self.flush_what_was_done();
         let quiet_since = self.quiet_since();
@@ -287,13 +288,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             }
             return false;
         };
-        // What was looked at by this thread itself began and ended between two rests.
+        // Checks on this thread start and end between two calls of this function.
         let settled = self.board.settled().total;
         if holder.quiet_at.replace(settled) != Some(settled) {
             self.observer.event(Event::Quiet(self.board.standing_counts()));
         }
         let quiet = Duration::from_millis(self.now.0.saturating_sub(since.0));
-        // What was mended between two looks was activity as well.
+        // A repair between two checks also counts as activity.
         let is_converged = holder.hold.converged.is_some_and(|asked| quiet >= asked);
         if is_converged != std::mem::replace(&mut holder.is_converged, is_converged) {
             self.observer.event(Event::Converged(is_converged));
@@ -303,9 +304,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         false
     }
 
-    /// Whatever comes next, what was done so far is durable: also while something waits to be tried again, for ever perhaps.
+    /// Flushes completed changes, also while a retry is pending, which may never succeed.
     ///
-    /// While the run is paused, at once: whoever pauses it may be about to copy the disk.
+    /// A paused run flushes at once, because the administrator may be about to copy the disk.
     pub(super) fn flush_what_was_done(&mut self) {
         if !self.board.is_unflushed() || self.in_flight() > 0 {
             return;
@@ -326,7 +327,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Tells that the run is well, when it is time to.
+    /// Reports a sign of life when it is due.
     pub(super) fn tell_alive(&mut self) {
         let Some(holder) = self.holder.as_mut().filter(|holder| holder.alive_at <= self.now) else { return };
         if let Some(interval) = holder.hold.alive {
@@ -336,12 +337,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Since when nothing happened. What was begun for a former graph is something that happens.
+    /// Returns the time of the last activity, calls of former graphs included; none while there is activity.
     pub(super) fn quiet_since(&self) -> Option<Timestamp> {
         self.machine.quiet_since().filter(|_| self.calls.is_empty()).map(|since| since.max(self.landed_at))
     }
 
-    /// How long there is to wait, at most, until something is to be looked at.
+    /// Returns the time until the next timer or poll.
     pub(super) fn next_time(&self) -> Option<Duration> {
         let holder = self.holder.as_ref()?;
         let until = |at: u64| Duration::from_millis(at.saturating_sub(self.now.0));
@@ -372,7 +373,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             .min()
     }
 
-    /// Looks at what nothing tells of, when its time has come, and at the clock.
+    /// Polls what is due, and checks the time limits.
     pub(super) fn look_around(&mut self) {
         self.look_at_declared();
         self.look_at_listening();
@@ -381,9 +382,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         let mut found = 0;
         while let Some(vertex) = holder.polls.due(self.now) {
-            // It is watched before it is looked at.
+            // The watch starts before the check.
             found += usize::from(holder.finds(vertex));
-            // A look that is under way is the look: nobody knows of a change since it began.
+            // A running check counts as the poll: no event has arrived since its start.
             if self.machine.settlement(vertex).is_some() {
                 self.board.is_polled(vertex);
                 self.machine.input(self.now, Input::Stale(vertex));
@@ -395,9 +396,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         holder.is_enough |= holder.hold.longest.is_some_and(|longest| self.start.elapsed() >= longest);
     }
 
-    /// Another program undoes the repairs of a resource.
+    /// Reports that another program undoes the repairs of a resource.
     pub(super) fn contested(&mut self, vertex: VertexId) {
-        // The contest may have ended with the command that came with this one.
+        // The contest may have ended with a command of the same batch.
         let Some(contest) = self.machine.contest(vertex) else { return };
         self.board.is_contested(vertex);
         self.observer.event(Event::Contested {
@@ -408,14 +409,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         });
     }
 
-    /// The contest over a resource has ended.
+    /// Reports that the contest over a resource has ended.
     pub(super) fn uncontested(&mut self, vertex: VertexId) {
         if self.board.is_uncontested(vertex) {
             self.observer.event(Event::Uncontested { reference: &self.prepared.resource(vertex).reference });
         }
     }
 
-    /// A resource whose repairs another program undoes is only watched from now on.
+    /// Reports that a contested resource is no longer repaired.
     pub(super) fn demoted(&mut self, vertex: VertexId) {
         let Budget { repairs, within, .. } = Budget::default();
         let reference = &self.prepared.resource(vertex).reference;
@@ -428,12 +429,12 @@ fn poll_of(resource: &Resource) -> Poll {
     resource.meta().map_or(Poll::Watched, |meta| meta.poll)
 }
 
-/// Whether a resource is watched, as far as that is possible.
+/// Returns true if a resource is watched, as far as possible.
 pub(super) fn is_watched(resource: &Resource) -> bool {
     poll_of(resource) == Poll::Watched && !is_not_held(resource)
 }
 
-/// Whether it has no state that is held: nothing is done about it, or nothing any more when it is restored.
+/// Returns true if a resource has no held state: it is hidden, or it is only restored once.
 fn is_not_held(resource: &Resource) -> bool {
     resource.is_reversal() || resource.is_hidden()
 }

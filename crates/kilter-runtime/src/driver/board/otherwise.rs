@@ -1,8 +1,9 @@
-//! What a provider says of its change beside what was found to differ.
+//! Changes that a provider reports beyond the differences found.
 
 use kilter_model::{Difference, TypeSchema, Value};
 
-/// What of `told` is not among `differences`: other attributes that change, and other values than are wanted.
+/// Returns the entries of `told` that are not in `differences`: other attributes, and other values than the
+/// declared ones.
 pub(super) fn otherwise(schema: &TypeSchema, told: &[Difference], differences: &[Difference]) -> Vec<Difference> {
     let is_news = |told: &&Difference| {
         let is_it = |one: &&Difference| one.attribute == told.attribute && one.entry == told.entry;
@@ -14,8 +15,8 @@ pub(super) fn otherwise(schema: &TypeSchema, told: &[Difference], differences: &
     told.iter().filter(is_news).cloned().collect()
 }
 
-/// Whether what an attribute becomes is what is wanted of it. Nobody may have said of which type it is: then it is if it
-/// looks like that.
+/// Returns true if the new value of an attribute is the declared one. Without a known type, equal texts count as
+/// equal.
 fn is_as_wanted(schema: &TypeSchema, told: &Difference, wanted: &Value) -> bool {
     let comparison = schema.known(told.attribute.as_str()).map(|known| known.comparison).unwrap_or_default();
     let is_open = !told.should.holds_sensitive() && !wanted.holds_sensitive();

@@ -10,12 +10,13 @@ use super::otherwise::otherwise;
 use crate::plan::{Plan, Step};
 use crate::report::Deviation;
 
-/// What to do about a step that is stale.
+/// Advice for a stale step.
 const REMEDY: &str = "make a new plan with `kilter plan -o FILE`";
 
 impl Board<'_> {
-    /// Returns true if the resource must not be changed, because the plan that is carried out did not show that. A resource is
-    /// compared once: what a try of this run has changed of it is no drift.
+    /// Returns true if the resource must not be changed, because the plan does not show the change.
+    ///
+    /// A resource is compared once. A change of an earlier attempt of this run is no drift.
     pub(super) fn is_refused(&mut self, vertex: VertexId, differences: &[Difference], is_owed: bool) -> bool {
         let prepared = self.prepared;
         let Some(plan) = prepared.plan.as_ref().filter(|_| !self.is_left(vertex)) else { return false };
@@ -47,16 +48,16 @@ impl Board<'_> {
         }
     }
 
-    /// Returns true if the plan that is carried out shows what the change of a resource does.
+    /// Returns true if the plan shows the change of the resource.
     pub(super) fn is_shown_in_plan(&self, vertex: VertexId) -> bool {
         let step = self.prepared.plan.as_ref().and_then(|plan| plan.step(&self.prepared.resource(vertex).reference));
         step.is_some_and(|step| step.changes() && !step.is_unknown)
     }
 
-    /// Compares a resource with its step. Returns how it deviates and may still be brought to its state.
+    /// Compares a resource with its step. Returns a deviation that permits the change.
     ///
     /// # Errors
-    /// When the plan did not show what would be done now, and why.
+    /// If the plan does not show the change, with the reason.
     fn drift(
         &self,
         plan: &Plan,
@@ -73,7 +74,7 @@ impl Board<'_> {
             };
         }
         let drift = match step.filter(|step| !step.is_unknown) {
-            // What it differed in is as it should be by now.
+            // The differences of the plan are gone.
             _ if differences.is_empty() => None,
             None => Some("the plan had it in its state, and it is not any more".into()),
             Some(step) => {
@@ -107,20 +108,21 @@ impl Board<'_> {
         })
     }
 
-    /// Describes the removal or replacement of what exists, if the plan had a step as unknown for another reason.
+    /// Describes an unplanned removal or replacement, if the step was unknown for a reason other than the
+    /// existence.
     fn unshown_removal(&self, step: &Step, vertex: VertexId, differences: &[Difference]) -> Option<EcoString> {
         if step.is_existence_unknown() {
             return None;
         }
         let removed = differences.iter().find(|one| one.attribute == "ensure" && one.entry.is_none())?;
         let (is, should) = (removed.is.as_str()?, removed.should.as_str()?);
-        // The `ensure` of a file is its kind: to change it is to remove what is there.
+        // The `ensure` of a file is its kind: a change removes the existing entry.
         let is_removal = should == "absent" || self.prepared.resource(vertex).reference.type_name.as_str() == "file";
         (is != "absent" && is_removal && !step.found(is))
             .then(|| eco_format!("`ensure` would change from {is} to {should}, which the plan did not show"))
     }
 
-    /// Returns a resource that was unknown in the plan, has changed something and notifies another one.
+    /// Returns a resource that was unknown in the plan, has changed and notifies the vertex.
     fn unknown_notifier(&self, plan: &Plan, vertex: VertexId) -> Option<VertexId> {
         let graph = &self.prepared.graph;
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());

@@ -1,4 +1,4 @@
-//! What resources were before, to be restored when they are declared no longer.
+//! Saved pre-change state, restored when a resource is no longer declared.
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
@@ -14,7 +14,7 @@ use crate::reversals::Reversals;
 use crate::step::guarded;
 
 impl Board<'_> {
-    /// Keeps what a resource is that is to be restored later, when it is first looked at.
+    /// Saves the state of a resource with `reverse` at its first check.
     pub(super) fn keep_before(&self, vertex: VertexId) -> Result<(), EcoString> {
         let resource = self.prepared.resource(vertex);
         let is_reversed = resource.meta().is_some_and(|meta| meta.reverse);
@@ -25,7 +25,7 @@ impl Board<'_> {
         let cx = Context::bare().with_hostname(self.prepared.registry.hostname());
         let kept = match &self.before {
             Some(before) => guarded(provider, || before.kept.keep(&cx, provider, resource)).and_then(|kept| kept),
-            // Without it nothing is lost: it stays.
+            // Restoring the absence needs no saved state.
             None if provider.restores() == Restores::Absence => Ok(()),
             None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
         };
@@ -34,7 +34,7 @@ impl Board<'_> {
         })
     }
 
-    /// What is said of a resource that is declared no longer.
+    /// Returns the note for a resource that is no longer declared.
     pub(super) fn reversal_note(&self, vertex: VertexId, status: Status) -> EcoString {
         let resource = self.prepared.resource(vertex);
         let before = self.before.as_ref().filter(|_| status == Status::Failed);
@@ -48,7 +48,7 @@ impl Board<'_> {
         }
     }
 
-    /// What was restored, and what is to stay, is not kept any longer.
+    /// Removes the saved state of a resource that was restored, or that is to stay.
     pub(super) fn forget_before(&mut self, vertex: VertexId, status: Status) {
         let is_done = matches!(status, Status::InSync | Status::Changed | Status::Refreshed);
         if let Some(before) = self.before.as_mut().filter(|_| is_done && self.options.mode == Mode::Apply)
@@ -59,15 +59,15 @@ impl Board<'_> {
     }
 }
 
-/// What resources were before.
+/// Saved pre-change state of this manifest.
 pub(super) struct Before {
     kept: Reversals,
-    /// Of which of them it is still kept, and need not be as soon as they are in their state.
+    /// Resources whose saved state is removed when they are in sync.
     over: FxHashSet<VertexId>,
 }
 
 impl Before {
-    /// None if nothing is kept, and nothing may have to be.
+    /// Returns none if no state is saved and no resource may need one.
     pub(super) fn of(prepared: &Prepared<'_>, options: &Options) -> Option<Before> {
         let kept = Reversals::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
         let is_reversed = |one: &Resource| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse);

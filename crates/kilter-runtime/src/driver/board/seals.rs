@@ -1,4 +1,4 @@
-//! What must not be told of a resource.
+//! Redaction of secrets in reports and logs.
 
 use ecow::EcoString;
 use kilter_engine::VertexId;
@@ -8,12 +8,12 @@ use kilter_provider::Seal;
 use super::Board;
 
 impl Board<'_> {
-    /// What must not be told of a resource.
+    /// Returns the secrets to redact for a resource.
     pub(super) fn seal(&self, vertex: VertexId) -> Seal {
         self.seal_of([self.wanted_of(vertex)])
     }
 
-    /// What is wanted of a resource, as far as it is known.
+    /// Returns the declared attributes of a resource, with received outputs as far as they are known.
     fn wanted_of(&self, vertex: VertexId) -> &Attributes {
         match self.resolved.get(&vertex) {
             Some(resolved) => &resolved.attributes,
@@ -21,14 +21,16 @@ impl Board<'_> {
         }
     }
 
-    /// What must not be told of several resources: their own secrets, and those of which others are made.
+    /// Returns the secrets to redact for several resources: their own, those of the manifest, and received ones.
     fn seal_of<'a>(&'a self, resources: impl IntoIterator<Item = &'a Attributes>) -> Seal {
         let own = resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value));
         Seal::of_values(own.chain(&self.prepared.catalog.secrets).chain(&self.sent))
     }
 
-    /// A line that a provider wrote, without the secrets of the resource that it is about. One that is
-    /// about none of those that are declared may be about all of its type: a call that was given up.
+    /// Redacts a log line of a provider.
+    ///
+    /// A line about an undeclared resource may come from a cancelled call. The secrets of all resources of the type
+    /// are then redacted.
     pub(in super::super) fn sealed(&mut self, type_name: &str, name: &str, line: String) -> EcoString {
         let Some(provider) = self.prepared.registry.index(type_name) else { return line.into() };
         if let Some(vertex) = self.lookup.named(provider as u16, name) {
@@ -42,14 +44,15 @@ impl Board<'_> {
         self.seals[&slot].hide(line.into())
     }
 
-    /// What must not be told of any resource of a type.
+    /// Returns the secrets to redact for all resources of a type.
     fn seal_of_type(&self, slot: u16) -> Seal {
         let vertices = self.prepared.providers.iter().zip((0..).map(VertexId));
         let of_type = vertices.filter(|(at, _)| self.prepared.registry.slot(usize::from(**at)) == slot);
         self.seal_of(of_type.map(|(_, vertex)| self.wanted_of(vertex)))
     }
 
-    /// Keeps secret for all others what is secret of these, to which something is still being done when they are declared no longer.
+    /// Remembers the secrets of resources with running calls, because the next graph may not declare these
+    /// resources.
     pub(in super::super) fn remember_secrets(&mut self, vertices: impl Iterator<Item = VertexId>) {
         let mut vertices = vertices.peekable();
         let of_manifest = vertices.peek().map_or(&[][..], |_| &self.prepared.catalog.secrets);
@@ -62,7 +65,7 @@ impl Board<'_> {
         }
     }
 
-    /// Differences as they may be told.
+    /// Redacts secrets in differences.
     pub(super) fn told(&self, vertex: VertexId, differences: Vec<Difference>) -> Vec<Difference> {
         let seal = self.seal(vertex);
         differences.into_iter().map(|each| seal.hide_in(each)).collect()

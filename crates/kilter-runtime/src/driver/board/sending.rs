@@ -1,4 +1,4 @@
-//! What resources send to others: in this run, and from those before it.
+//! Outputs of resources: of this run, and stored by earlier runs.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::driver::resolve::sources;
 use crate::outputs::{Declared, Outputs};
 use crate::step::Received;
 
-/// So many times in so many milliseconds something else is sent to a resource without its repairs being counted.
+/// Maximum number of changed outputs per receiver without a count against its repair budget, and the period in
+/// milliseconds.
 const RENEWED_MOST: u32 = 120;
 const RENEWED_WITHIN: u64 = 60_000;
 
 impl Board<'_> {
-    /// The outputs of a resource that is in its state: what it says, what was kept of its last change, or what it
-    /// sends while nothing was.
+    /// Returns the outputs of a resource that is in sync: reported ones, stored ones or the default.
     pub(super) fn sent_before(&mut self, vertex: VertexId, said: Attributes) {
         if !self.senders.contains_key(&vertex) {
             return;
@@ -42,8 +42,9 @@ impl Board<'_> {
         }
     }
 
-    /// What a resource sends that has not sent anything yet, if it sends anything then. One that has sent something as
-    /// another declaration may send something else as this one: nobody knows.
+    /// Returns the default outputs of a resource that has never sent any.
+    ///
+    /// If another declaration of the resource has sent outputs, the default may be wrong, and there is none.
     fn fallback(&self, vertex: VertexId) -> Option<Attributes> {
         let was_sent = |kept: &Outputs<'_>| kept.has(&self.prepared.resource(vertex).reference);
         if self.outputs.contains_key(&vertex) || self.kept.as_ref().is_some_and(was_sent) {
@@ -54,7 +55,7 @@ impl Board<'_> {
     }
 
     pub(super) fn send(&mut self, vertex: VertexId, sent: Attributes) {
-        // What is a secret is not made again for who refers to it later.
+        // A later receiver cannot recreate a secret, so that secrets are always stored.
         let is_sent = self.senders.contains_key(&vertex);
         if sent.is_empty() || !is_sent && !sent.iter().any(|(_, value)| value.holds_sensitive()) {
             return;
@@ -70,7 +71,7 @@ impl Board<'_> {
         }
     }
 
-    /// Others can have what a resource sends.
+    /// Makes outputs available to receivers.
     fn sends(&mut self, vertex: VertexId, sent: Attributes) {
         let confidential = self.senders.get(&vertex).is_some_and(|confidential| *confidential);
         let secret = |value: &Value| match confidential && !value.holds_sensitive() {
@@ -95,7 +96,7 @@ impl Board<'_> {
         self.outputs.insert(vertex, sent);
     }
 
-    /// Whether a resource takes one of these outputs of a sender.
+    /// Returns true if a resource uses one of these outputs of a sender.
     fn takes(&self, receiver: VertexId, sender: VertexId, is_meant: &dyn Fn(&str) -> bool) -> bool {
         let mut takes = false;
         for deferred in self.prepared.resource(receiver).deferred() {
@@ -108,13 +109,12 @@ impl Board<'_> {
         takes
     }
 
-    /// Those who have been sent something else than before, while a state is held: they are not as they should be, whatever
-    /// they are.
+    /// Takes the resources whose received outputs have changed while the state is held. They need a check.
     pub(in super::super) fn take_renewed(&mut self) -> Vec<VertexId> {
         std::mem::take(&mut self.renewed)
     }
 
-    /// Whether a resource is sent something else no more than so often.
+    /// Returns true if the received outputs of a resource change within the permitted rate.
     pub(in super::super) fn may_be_renewed(&mut self, vertex: VertexId, now: Timestamp) -> bool {
         let (since, count) = self.renewals.entry(vertex).or_insert((now, 0));
         if now.0.saturating_sub(since.0) >= RENEWED_WITHIN {
@@ -124,7 +124,7 @@ impl Board<'_> {
         *count <= RENEWED_MOST
     }
 
-    /// A resource is to be what others have sent.
+    /// Records the received outputs of a resource as its declared state.
     pub(super) fn receive(&mut self, vertex: VertexId, attributes: Attributes, sent: Box<[Value]>) {
         self.refused.remove(&vertex);
         let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.attributes);
@@ -137,7 +137,8 @@ impl Board<'_> {
         self.resolved.insert(vertex, Arc::new(Received { attributes, receipts, sent }));
     }
 
-    /// What others have sent to a resource cannot be used: it has yet to become all of that that it is not.
+    /// Records received outputs that cannot be used. All attributes that differ from the accepted ones stay
+    /// pending.
     pub(super) fn refuse(&mut self, vertex: VertexId, sent: &[Value]) {
         let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.sent);
         let receipts = self.prepared.resource(vertex).deferred().iter().enumerate().map(|(at, deferred)| {
@@ -148,14 +149,15 @@ impl Board<'_> {
         self.refused.insert(vertex, receipts.collect());
     }
 
-    /// A resource is what others have sent.
+    /// Records that a resource is in sync with its received outputs.
     pub(super) fn accept(&mut self, vertex: VertexId) {
         if let Some(received) = self.resolved.get(&vertex) {
             self.accepted.insert(vertex, Arc::clone(received));
         }
     }
 
-    /// What others have sent to a resource, as of its last look, and whether it has yet to become what they have sent.
+    /// Returns the received outputs as of the last check, with true for those that the resource has not applied
+    /// yet.
     pub(in super::super) fn received(&self, vertex: VertexId) -> Vec<Receipt> {
         if let Some(refused) = self.refused.get(&vertex) {
             return refused.to_vec();
@@ -166,7 +168,7 @@ impl Board<'_> {
         receipts.map(|receipt| Receipt { changed: receipt.changed && !is_accepted, ..receipt }).collect()
     }
 
-    /// Why what a resource waits for was kept and cannot be used.
+    /// Returns the reason why stored outputs for a resource cannot be used.
     pub(super) fn lost_to(&self, vertex: VertexId) -> Option<EcoString> {
         let deferred = self.prepared.resource(vertex).deferred().iter();
         let references = deferred.flat_map(|deferred| deferred.template.references());
@@ -178,22 +180,21 @@ impl Board<'_> {
         })
     }
 
-    /// What a resource has sent is not what it sends next: it is gone before it runs again, so that a run
-    /// that is cut short leaves nothing old behind.
+    /// Removes the stored outputs before the resource runs again, so that an interrupted run leaves no outdated
+    /// ones.
     pub(super) fn forget(&self, vertex: VertexId) {
         if let (true, Some(outputs)) = (self.senders.contains_key(&vertex), &self.kept) {
             outputs.forget(&self.prepared.resource(vertex).reference);
         }
     }
 
-    /// What a resource is declared as, for what it sends.
-    /// What a resource is declared as whose outputs others refer to, and whether they do as to a secret.
+    /// Returns the declared attributes of a resource with receivers, and true if an output is used as a secret.
     pub(in super::super) fn sends_as(&self, vertex: VertexId) -> Option<(Attributes, bool)> {
         let confidential = *self.senders.get(&vertex)?;
         Some((self.declared(vertex).attributes.clone(), confidential))
     }
 
-    /// Keeps what a resource of a former graph has sent: who is declared as it was has that.
+    /// Stores the outputs of a resource of a former graph, for a resource with the same declaration.
     pub(in super::super) fn keep_former(&self, former: &Target, sent: &Attributes) -> Result<(), EcoString> {
         let (Some((attributes, confidential)), Some(outputs)) = (&former.sends, &self.kept) else { return Ok(()) };
         let provider = self.prepared.registry.at(usize::from(former.of.0));

@@ -1,4 +1,4 @@
-//! What becomes of a resource when it has settled: what is told, and what is kept.
+//! Reports and bookkeeping when a resource settles.
 
 use kilter_engine::{Graph, Machine, Settlement, Stage, VertexId};
 use kilter_model::{Because, Policy, ResourceRef};
@@ -21,9 +21,9 @@ impl Board<'_> {
         let is_polled = self.polled.remove(&vertex);
         let has_failed = self.drafts.get(&vertex).is_some_and(|draft| draft.failure.is_some());
         let status = match status(settlement) {
-            // It was to be tried again.
+            // A retry was pending.
             Status::Interrupted if has_failed => Status::Failed,
-            // It is what it was.
+            // A poll was cancelled, so that the state is the same as before.
             Status::Interrupted if is_polled && !self.found.contains_key(&vertex) => return,
             status => status,
         };
@@ -38,7 +38,7 @@ impl Board<'_> {
         }
         let mut draft = self.drafts.remove(&vertex);
         if let Some(found) = self.found.remove(&vertex) {
-            // It was to be changed, and was not.
+            // The change was pending and did not run.
             draft.get_or_insert_default().differences = self.told(vertex, found.differences);
         }
         let would = self.refreshing(vertex, machine.graph());
@@ -78,7 +78,7 @@ impl Board<'_> {
         let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
         report.refresh_not_needed = unneeded;
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
-        // What is so still is not told again, however often somebody looks.
+        // A repeated check with the same result is not reported again.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {
             observer.event(Event::Settled(&report));
@@ -97,12 +97,11 @@ impl Board<'_> {
         self.progress(observer);
     }
 
-    /// Reports what was done to a resource that has not settled behind it, since something happened to it meanwhile: it is checked
-    /// again, and what comes of that is another matter.
+    /// Reports a change of a resource that received an event meanwhile. The next check is reported separately.
     pub(in super::super) fn report_done(&mut self, vertex: VertexId, machine: &Machine, observer: &mut dyn Observer) {
         let is_done = |draft: &&mut Draft| draft.changed || draft.refreshed;
         let (Some(_), Some(draft)) = (&self.standing, self.drafts.get_mut(&vertex).filter(is_done)) else { return };
-        // What is refreshed behind a change is reported with it.
+        // A refresh after a change is reported with it.
         if machine.settlement(vertex).is_some() || machine.stage(vertex) == Stage::Owed {
             return;
         }
@@ -155,7 +154,7 @@ impl Board<'_> {
         }
     }
 
-    /// Counts a change, and a refresh that it has served.
+    /// Counts a change, and the refresh that it included.
     pub(super) fn count_change(&mut self, vertex: VertexId, refreshed: Option<Vec<ResourceRef>>) {
         let differences = self.drafts.get(&vertex).map(|draft| draft.differences.as_slice());
         if self.standing.is_some() {
@@ -173,11 +172,11 @@ impl Board<'_> {
         }
     }
 
-    /// Keeps what refreshes others, and forgets what refreshed this one: the next change that does is another one.
+    /// Records a resource that refreshes others, and marks the refreshes of this one as served.
     fn note_causes(&mut self, vertex: VertexId, settlement: Settlement, refreshed: bool, machine: &Machine) {
         let graph = machine.graph();
         if refreshed && !self.changed.is_empty() {
-            // What changed once more meanwhile refreshes it once more.
+            // A notifier that changed again meanwhile causes another refresh.
             let served =
                 graph.entering(vertex).iter().filter(|edge| graph.edge(**edge).notify && !machine.is_owed(**edge));
             self.served.extend(served);
@@ -190,7 +189,7 @@ impl Board<'_> {
                 self.changed.insert(vertex, settlement);
             }
             Settlement::InSync => {
-                // What would have changed would not any more. What did is owed until it is served.
+                // A predicted change is gone. A completed change counts until its refreshes have been delivered.
                 let is_looked_at = |was: &Settlement| matches!(was, Settlement::WouldChange | Settlement::WouldRefresh);
                 if self.changed.get(&vertex).is_some_and(is_looked_at) {
                     self.changed.remove(&vertex);
@@ -208,12 +207,12 @@ impl Board<'_> {
         self.prepared.is_refreshable(vertex)
     }
 
-    /// Whether something has changed, or would, that refreshes a vertex.
+    /// Returns true if a vertex has a notifier that changed or would change.
     pub(super) fn is_to_be_refreshed(&self, vertex: VertexId) -> bool {
         self.refreshable(vertex) && !self.refreshing(vertex, &self.prepared.graph).is_empty()
     }
 
-    /// The resources whose changes refresh a vertex.
+    /// Returns the resources whose changes refresh a vertex.
     fn refreshing(&self, vertex: VertexId, graph: &Graph) -> Vec<ResourceRef> {
         if self.changed.is_empty() {
             return Vec::new();
@@ -225,7 +224,7 @@ impl Board<'_> {
     }
 }
 
-/// The resource that notifies another one, if it changes.
+/// Returns the notifier of a vertex that is unknown.
 fn unknown_notifier(vertex: VertexId, machine: &Machine) -> Option<VertexId> {
     let graph = machine.graph();
     let edges = graph.entering(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
@@ -237,7 +236,7 @@ impl Draft {
         self.notes.is_empty() && self.plan_note.is_none()
     }
 
-    /// How a resource has settled, without what has been reported before.
+    /// Returns the status without the parts that have been reported already.
     fn what_is_new(&self, status: Status) -> Status {
         match status {
             Status::Changed if self.is_continued && !self.changed && self.refreshed => Status::Refreshed,

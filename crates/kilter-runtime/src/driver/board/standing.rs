@@ -1,4 +1,4 @@
-//! What is known of resources while a state is held.
+//! State of resources while a state is held.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,28 +16,28 @@ use crate::driver::window::Tally;
 use crate::report::{Counts, ResourceReport, Status};
 use crate::step::Done;
 
-/// For so many resources there is always room.
+/// Number of entries for which a map always keeps room.
 const ROOM: usize = 1024;
 
 impl Board<'_> {
-    /// Keeps what is not in its state, and nothing of what was mended.
+    /// Starts to hold a state: from now on only resources out of sync have a report.
     ///
-    /// What is known of resources that are kept is known still. One that others take values from in another way is not kept: it is
-    /// to be asked for them.
+    /// Kept resources keep their known state. A sender with new receivers is not kept, because its outputs must be
+    /// read.
     pub(in super::super) fn holds(&mut self, carried: Option<Carried>, calls: &Calls, kept: &mut Kept) {
         let carried = carried.unwrap_or_default();
         for (vertex, confidential) in &self.senders {
             let old = kept.old_of.get(vertex.0 as usize).copied().flatten();
             let sends =
                 |old: &VertexId| carried.outputs.contains_key(old) && carried.senders.get(old) == Some(confidential);
-            // What is still being done to it sends when it has ended.
+            // A running call sends the outputs when it ends.
             let is_to_send = old.is_some_and(|old| calls.is_to_send(old));
             if !old.as_ref().is_some_and(sends) && !is_to_send && kept.is_kept(*vertex) {
                 kept.forget(*vertex);
             }
         }
         if self.options.mode == Mode::Noop || carried.noop {
-            // What would be done depends on what else would be.
+            // A predicted change depends on the predictions of other resources.
             self.prepared.graph.vertices().for_each(|vertex| kept.forget(vertex));
         }
         self.forget_receivers(kept);
@@ -60,7 +60,7 @@ impl Board<'_> {
         (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
     }
 
-    /// What takes values from others that begin anew begins anew.
+    /// Restarts the receivers of restarted senders.
     fn forget_receivers(&self, kept: &mut Kept) {
         let all = self.prepared.resources().iter().zip((0..).map(VertexId));
         let mut receivers: Vec<_> = all.filter(|(resource, _)| !resource.deferred().is_empty()).collect();
@@ -81,7 +81,7 @@ impl Board<'_> {
         }
     }
 
-    /// What the board of the next graph goes on with.
+    /// Returns the state that the board of the next graph takes over.
     pub(in super::super) fn leave(self) -> Carried {
         let noop = self.options.mode == Mode::Noop;
         let Board {
@@ -121,19 +121,19 @@ impl Board<'_> {
         }
     }
 
-    /// What a resource was when it was last changed, and what it was changed into, until that has settled.
+    /// Returns the differences of the last change of a resource, until the change has settled.
     pub(in super::super) fn repaired(&self, vertex: VertexId) -> &[Difference] {
         let Some(draft) = self.drafts.get(&vertex) else { return &[] };
         if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
     }
 
-    /// A resource is contested: remembers the differences that its last repair removed.
+    /// Records the differences that the last repair of a contested resource removed.
     pub(in super::super) fn is_contested(&mut self, vertex: VertexId) {
         let differences = self.repaired(vertex).into();
         self.contested.insert(vertex, differences);
     }
 
-    /// The contest over a resource has ended. Returns true if it was known as contested.
+    /// Ends the contest over a resource. Returns true if it was known as contested.
     pub(in super::super) fn is_uncontested(&mut self, vertex: VertexId) -> bool {
         self.contested.remove(&vertex).is_some()
     }
@@ -143,15 +143,16 @@ impl Board<'_> {
         self.contested.get(&vertex).map_or(&[], |differences| differences)
     }
 
-    /// Gives the room back that was needed while much was under way: where a run has made everything it is as much as all the
-    /// rest.
+    /// Frees memory that was used while many resources were active. After a first run it is as large as the rest
+    /// together.
     pub(in super::super) fn give_room_back(&mut self) {
         give_back(&mut self.found);
         give_back(&mut self.drafts);
     }
 
-    /// How many resources are in which state, while one is held. What is under way is as it was before that; what has not
-    /// settled yet is in none.
+    /// Counts the resources by state while a state is held.
+    ///
+    /// An active resource counts with its earlier state, and a resource that has never settled does not count.
     pub(in super::super) fn standing_counts(&self) -> Counts {
         let total = self.prepared.resources().len();
         let in_sync = self.settled_once.iter().filter(|has_settled| **has_settled).count();
@@ -173,56 +174,56 @@ impl Board<'_> {
         counts
     }
 
-    /// A resource has been checked: its state is known as of now.
+    /// Records the time of a successful check.
     pub(in super::super) fn has_checked(&mut self, done: &Done, now: Timestamp) {
         if let (Some(at), Ok(_)) = (self.checked_at.get_mut(done.vertex.0 as usize), &done.result) {
             *at = u32::try_from(now.0 / 1000 + 1).unwrap_or(u32::MAX);
         }
     }
 
-    /// Time since the last check of a resource, in whole seconds.
+    /// Returns the time since the last check of a resource, in whole seconds.
     pub(in super::super) fn last_check(&self, vertex: VertexId, now: Timestamp) -> Option<Duration> {
         let at = self.checked_at.get(vertex.0 as usize)?.checked_sub(1)?;
         Some(Duration::from_secs((now.0 / 1000).saturating_sub(at.into())))
     }
 
-    /// It is time to look at a resource that has settled.
+    /// Records that the next check of a settled resource is a poll.
     pub(in super::super) fn is_polled(&mut self, vertex: VertexId) {
         self.polled.insert(vertex);
     }
 
-    /// Something happened to a resource: what it was is not what it is for certain.
+    /// Records an event on a resource: its next check is no poll.
     pub(in super::super) fn is_stale(&mut self, vertex: VertexId) {
         self.polled.remove(&vertex);
     }
 
-    /// Whether a resource has settled once, while a state is held.
+    /// Returns true if a resource has settled once, while a state is held.
     pub(in super::super) fn has_settled(&self, vertex: VertexId) -> bool {
         self.settled_once.get(vertex.0 as usize).is_some_and(|has_settled| *has_settled)
     }
 
-    /// How often anything has settled, and how.
+    /// Returns the numbers of settlements, by status.
     pub(in super::super) fn settled(&self) -> Counts {
         self.counts
     }
 
-    /// What is to be told of a resource that is not in its state, while one is held.
+    /// Returns the report of a resource that is out of sync, while a state is held.
     pub(in super::super) fn standing_of(&self, vertex: VertexId) -> Option<&ResourceReport> {
         self.standing.as_ref()?.get(&vertex)
     }
 
-    /// Why the last try of a resource failed that is tried again.
+    /// Returns the failure of a resource with a pending retry.
     pub(in super::super) fn failure_under_way(&self, vertex: VertexId) -> Option<EcoString> {
         self.drafts.get(&vertex)?.failure.clone()
     }
 
-    /// What was done to a resource.
+    /// Returns the numbers of changes and refreshes of a resource.
     pub(in super::super) fn tally(&self, vertex: VertexId) -> Tally {
         self.tallies.of(vertex)
     }
 }
 
-/// Shrinks a map that is nearly empty, unless it is small anyway.
+/// Shrinks a map that is nearly empty, unless it is small.
 fn give_back<T>(map: &mut FxHashMap<VertexId, T>) {
     if map.capacity() > ROOM && map.len() < map.capacity() / 4 {
         map.shrink_to(ROOM);

@@ -1,4 +1,4 @@
-//! What was done to resources while their state is held, in little memory: a run may have made all of them.
+//! Changes and refreshes of resources while a state is held, in little memory: a run may have changed all of them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,26 +10,26 @@ use crate::driver::handover::Kept;
 use crate::driver::millis;
 use crate::driver::window::Tally;
 
-/// What was done to all resources.
+/// Changes and refreshes of all resources.
 #[derive(Debug, Default)]
 pub(in super::super) struct Tallies {
     of: FxHashMap<VertexId, Done>,
-    /// Which attributes were changed together: of many resources the same.
+    /// Sets of attributes that changed together, stored once for many resources.
     sets: Vec<Box<[AttributeName]>>,
     numbers: FxHashMap<Box<[AttributeName]>, u32>,
-    /// When those that have been refreshed were last, in milliseconds since 1970, and because of which: few are.
+    /// Time of the last refresh in milliseconds since 1970, with its causes. Few resources have one.
     refreshes: FxHashMap<VertexId, (u64, Box<[ResourceRef]>)>,
 }
 
-/// What was done to one.
+/// Changes and refreshes of one resource.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     changes: u32,
     refreshes: u32,
     failures: u32,
-    /// Which attributes the last change was of.
+    /// Number of the set of attributes of the last change.
     set: u32,
-    /// When that was, in milliseconds since 1970.
+    /// Time of the last change, in milliseconds since 1970.
     changed_at: u64,
 }
 
@@ -42,7 +42,7 @@ impl Tallies {
         (done.set, done.changed_at) = (set, now());
     }
 
-    /// Counts a refresh that was owed for these.
+    /// Counts a refresh that the resources `owed_by` caused.
     pub(super) fn refreshed(&mut self, vertex: VertexId, owed_by: Vec<ResourceRef>) {
         let done = self.of.entry(vertex).or_default();
         done.refreshes = done.refreshes.saturating_add(1);
@@ -68,7 +68,7 @@ impl Tallies {
         number
     }
 
-    /// What was done to a resource.
+    /// Returns the numbers of a resource.
     pub(super) fn of(&self, vertex: VertexId) -> Tally {
         let Some(done) = self.of.get(&vertex) else { return Tally::default() };
         let set = self.sets.get(done.set as usize).filter(|_| done.changes > 0);
@@ -82,13 +82,13 @@ impl Tallies {
         }
     }
 
-    /// The same for the resources that are kept.
+    /// Converts to the vertices of the next graph.
     pub(super) fn renumbered(self, kept: &Kept) -> Tallies {
         Tallies { of: kept.map(self.of), refreshes: kept.map(self.refreshes), ..self }
     }
 }
 
-/// The time, in milliseconds since 1970.
+/// Returns the time, in milliseconds since 1970.
 fn now() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }

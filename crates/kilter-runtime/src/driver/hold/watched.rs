@@ -1,5 +1,4 @@
-//! What tells that something has happened to resources: what is subscribed to, what is told, and what is looked at every so often
-//! in its place.
+//! Watch registration, incoming watch events, and the polling fallback.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,18 +17,18 @@ use crate::state_dir::StateDir;
 use crate::step::{Item, Received, Should};
 use crate::watch::{Bell, Lost, PathWatch, Scope, Subscriber, Told, Why};
 
-/// What tells of a resource.
+/// Sources of events for a resource.
 #[derive(Default)]
 pub(super) struct Ways {
     pub(super) paths: Vec<PathWatch>,
     pub(super) rings: Vec<Bell>,
-    /// It is looked at every so many milliseconds.
+    /// Poll interval in milliseconds.
     pub(super) interval: Option<u64>,
-    /// Its provider does, by its name.
+    /// Events of the provider, by the name of the resource.
     pub(super) telling: Option<Telling>,
 }
 
-/// Of what a provider tells that tells of a resource.
+/// Selection of a provider's events: all of its resources, or one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
     All,
@@ -63,8 +62,8 @@ impl Ways {
 }
 
 impl Holder<'_> {
-    /// Has a resource watched as it is to be with what others have sent, beside what tells of it by its name. It has yet to be
-    /// looked at.
+    /// Replaces the path and process watches of a resource after its received outputs have changed. Its check
+    /// follows.
     fn follow(&mut self, vertex: VertexId, received: Arc<Received>, ways: Ways, now: Timestamp) -> Vec<Lost> {
         let subscriber = self.subscribers.of(vertex);
         let mut lost = self.hub.watch(subscriber, ways.paths);
@@ -80,7 +79,7 @@ impl Holder<'_> {
         lost
     }
 
-    /// Something is not watched any more: whether that is news.
+    /// Handles a lost watch; returns true if it must be reported.
     fn lost(&mut self, subscriber: Subscriber, why: &Why, now: Timestamp) -> bool {
         if subscriber == DECLARED {
             let is_news = !std::mem::replace(&mut self.reading.is_unwatched, true);
@@ -93,13 +92,13 @@ impl Holder<'_> {
             why if why.is_limit() => Missing::Limit,
             _ => Missing::Other,
         };
-        // Limits are reached again and again.
+        // The limit is reached many times.
         let is_news = !(why.is_limit() && self.polls.is_missing(vertex, what));
         self.polls.misses(vertex, what, now);
         is_news
     }
 
-    /// Tries again to have watched what could not be watched; whether that is so now.
+    /// Retries watches that failed because of a limit; returns true if they work now.
     pub(super) fn finds(&mut self, vertex: VertexId) -> bool {
         let is_found = self.polls.is_missing(vertex, Missing::Limit)
             && self.hub.watch_again(self.subscribers.of(vertex)).is_empty();
@@ -109,14 +108,14 @@ impl Holder<'_> {
         is_found
     }
 
-    /// Tries again to have watched what is declared, if it is not.
+    /// Retries the watch of the manifest, if it failed.
     pub(in super::super) fn finds_declared(&mut self) {
         self.reading.is_unwatched = self.reading.is_unwatched && !self.hub.watch_again(DECLARED).is_empty();
     }
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Takes what the hub has told.
+    /// Handles the queued events of the hub.
     pub(in super::super) fn take_tidings(&mut self) {
         for told in self.holder.as_ref().map(|holder| holder.tidings.take()).unwrap_or_default() {
             self.told(told);
@@ -132,7 +131,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             }
             Told::Everything => {
                 for vertex in self.prepared.graph.vertices() {
-                    // What is not watched has missed nothing.
+                    // An unwatched resource has missed no event.
                     if poll_of(self.prepared.resource(vertex)) == Poll::Watched {
                         self.is_stale(vertex);
                     }
@@ -144,7 +143,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Tells what is not watched any more, and has it looked at every so often.
+    /// Reports lost watches and starts polling.
     fn lost(&mut self, subscribers: &[Subscriber], why: &Why) {
         let Some(holder) = &mut self.holder else { return };
         let news: Vec<Subscriber> =
@@ -179,7 +178,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Tells that something may have happened to the path that others need who look on.
+    /// Reports that the path of status clients may have changed.
     pub(in super::super) fn tell_door(&mut self) {
         if self.holder.as_ref().is_some_and(|holder| holder.hold.door.is_some()) {
             self.observer.event(Event::Door);
@@ -187,7 +186,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Has a resource watched that others have sent something else to than before.
+    /// Updates the watches of a resource whose received outputs have changed.
     pub(in super::super) fn follow(&mut self, item: &Item<'_>) {
         let (Some(holder), Should::Resolved(received)) = (&mut self.holder, &item.should) else { return };
         let vertex = item.vertex;
@@ -203,7 +202,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Something happened to a resource.
+    /// Handles an event on a resource.
     pub(in super::super) fn is_stale(&mut self, vertex: VertexId) {
         self.board.is_stale(vertex);
         self.machine.input(self.now, Input::Stale(vertex));

@@ -1,25 +1,25 @@
-//! `layers.toml`: sections with names and single-line lists of texts.
+//! Rules of `layers.toml`.
 
 use std::collections::BTreeMap;
 
-/// Names, each with a list of names.
+/// Lists of crate names by crate name.
 pub(super) type Table = BTreeMap<String, Vec<String>>;
 
-/// Rules of `layers.toml`.
+/// Allowed dependencies.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    /// For each crate of the workspace: the crates that it may depend on.
+    /// Dependencies inside the workspace, by crate.
     pub(super) crates: Table,
-    /// The same for tests.
+    /// Further dependencies of tests inside the workspace, by crate.
     pub(super) dev_crates: Table,
-    /// For each external crate: the crates of the workspace that may depend on it.
+    /// Crates of the workspace that may use an external crate, by external crate.
     pub(super) external: Table,
-    /// The same for tests.
+    /// Crates of the workspace whose tests may use an external crate, by external crate.
     pub(super) dev_external: Table,
 }
 
 impl Rules {
-    /// Parses the file. A problem starts with its line number.
+    /// Parses the file. An error names the line.
     pub(super) fn read(text: &str) -> Result<Rules, String> {
         let mut sections: BTreeMap<String, Table> = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut section = |name: &str| sections.remove(name).unwrap_or_default();

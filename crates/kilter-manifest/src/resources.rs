@@ -263,7 +263,7 @@ impl<'e, 't> Resources<'e, 't> {
             }
         }
         self.environment.within(None);
-        // Providers check these as well. Their relations say nothing.
+        // Providers check these resources too. Their relations are ignored.
         let mut repeated = Vec::new();
         for (number, type_id, title, entry) in &self.repeated {
             let type_ = self.index.types.get(*type_id);

@@ -453,8 +453,8 @@ impl Builder {
 }
 
 impl Builder {
-    /// Cuts the tree off before a syntax error. What remains of the document are the entries of its root, and of the section
-    /// with the error, that are certainly whole.
+    /// Cuts the tree off before a syntax error. Keeps the entries of the document's root, and of the section with the
+    /// error, that are certainly complete.
     pub(crate) fn cut(&mut self) {
         let open = std::mem::take(&mut self.open);
         let Some((&root, inner)) = open.split_first() else { return };

@@ -29,7 +29,7 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
     let mut parsed = parse_text(id, sources);
     if !parsed.complete {
-        // Half of a graph would be taken for something else.
+        // An incomplete graph could be mistaken for another format.
         if mgmt::is_graph(&parsed.tree) || puppet::has_resources(&parsed.tree) {
             parsed.tree.clear();
         }

@@ -59,7 +59,7 @@ impl Environment {
     ) -> Environment {
         for name in names {
             let name = name.as_ref();
-            // `std::env::var_os` documents a possible panic for invalid names.
+            // Invalid names must not reach `std::env::var_os`.
             if !is_name(name) || PINNED.iter().any(|(pinned, _)| name == *pinned) {
                 continue;
             }

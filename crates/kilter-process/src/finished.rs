@@ -213,7 +213,7 @@ pub enum SpawnError {
         /// Process id of the child that is left behind.
         pid: u32,
     },
-    /// A recording reports that the child was not started.
+    /// Code that stands in for the system, such as a recording, reports that the child was not started.
     #[error("{text}")]
     Told {
         /// The recorded reason.

@@ -12,7 +12,7 @@
 //! Calls block their thread. This crate knows no async runtime, no resources and no meaning of exit codes. The
 //! caller decides which program to start and how to interpret the result.
 //!
-//! # What a child can rely on
+//! # Guarantees for a child
 //! - *Environment*: `PATH` is [`DEFAULT_PATH`], `LANG` and `LC_ALL` are `C.UTF-8`. The child inherits only variables
 //!   of kilter that are allowed by name. `HOME`, `USER` and similar variables are set only on request. `TMPDIR` is
 //!   set for a confined child.
@@ -25,7 +25,7 @@
 //! - *Another user*: its own session without a terminal, so that the child cannot type into kilter's terminal. The
 //!   child enters its working directory with that user's rights.
 //!
-//! # What the caller can rely on
+//! # Guarantees for the caller
 //! - `run` returns when the child has exited, even if descendants still run. A descendant that keeps the pipes open
 //!   delays the return by 0.1 s ([`Finished::leaked`]). It keeps running unless the caller sets
 //!   [`Leftovers::Ended`].
@@ -46,7 +46,7 @@
 //! - kilter reports each [`Event`] before it reads further. [`StreamLines`] splits chunks into lines of bounded
 //!   length.
 //!
-//! # What a confined child cannot do
+//! # Limits of a confined child
 //! With [`Confinement::ReadOnly`] neither the child nor any descendant can change the machine, even as root:
 //!
 //! - write, make, remove, move or truncate files,

@@ -53,8 +53,8 @@ pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds
 
 type Ends = (Option<OwnedFd>, Option<OwnedFd>);
 
-/// Creates a pipe: read end and write end. It belongs to the user of the child, who could not open `/dev/stderr`
-/// otherwise.
+/// Creates a pipe: read end and write end. It belongs to the user of the child. Otherwise that user could not open
+/// `/dev/stderr`.
 fn both(identity: Option<&Identity>) -> io::Result<Ends> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     if let Some(identity) = identity {

@@ -346,7 +346,7 @@ impl<'a> Driver<'a> {
         self.lasting.counts.crashes += 1;
         for at in 0..self.flights.len() {
             if self.lasting.rng.bool() {
-                // Violations were checked at the start of the call. Nothing reports errors after a crash.
+                // Violations were checked at the start of the call. A crashed driver reports no errors.
                 let _ = self.happen(at);
             }
         }

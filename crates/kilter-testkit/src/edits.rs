@@ -1,8 +1,8 @@
 //! Edits the manifest of a run many times, and measures the resources that remain in use.
 //!
-//! Each edit declares different directories, files, commands with refreshes, failures, limits, polls, semaphores and
-//! resources of a script with a watch, in addition to many files that stay. Resources of the previous edit are no
-//! longer declared. Every other time their files are removed, so that stale watches would show.
+//! Each edit declares different directories, files, commands with refreshes, failures, limits, polls and semaphores.
+//! It also declares resources of a script with a watch, and many files that stay. Resources of the previous edit are
+//! no longer declared. Every other time their files are removed. The run must no longer watch the remaining ones.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

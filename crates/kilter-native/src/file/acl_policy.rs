@@ -173,8 +173,8 @@ impl AclPolicy {
         }
     }
 
-    /// Compares a file with the policy. Returns the value of the attribute `acl` if it differs, and whether the file has
-    /// capabilities that it must not have.
+    /// Compares a file with the policy. Returns the value of the attribute `acl` if it differs. Also returns true if
+    /// the file has capabilities that it must not have.
     pub(super) fn compare(
         &self,
         accounts: &Ids,
@@ -306,8 +306,8 @@ fn default_is_foreign(list: &[AclEntry], after: FinalOwnership) -> bool {
         })
 }
 
-/// Returns true for capabilities that were set in a user namespace, where any user is root (revision 3 of the format with a
-/// root other than that of the machine). All others were set by root.
+/// Returns true for capabilities that were set in a user namespace, where any user can be root. These have revision
+/// 3 of the format, with another root than the machine's. Root has set all others.
 fn is_foreign_capability(value: &[u8]) -> bool {
     let word = |at: usize| Some(u32::from_le_bytes(value.get(at..at + 4)?.try_into().ok()?));
     match (word(0).map(|magic| magic & 0xff00_0000), word(20)) {

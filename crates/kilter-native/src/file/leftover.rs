@@ -1,9 +1,9 @@
-//! Names of temporary files, and removal of those that a killed run left behind.
+//! Names of temporary files, and removal of temporary files that a killed run has left.
 //!
 //! A name identifies the process: `.kilter.<pid>-<start>-<space>-<number>`, all hexadecimal. `start` is the start
 //! time of the process. `space` identifies the boot and the PID namespace of `pid`. In its own space kilter knows if
-//! the process still runs. Files of other spaces (a container that shares the directory, another host on a network
-//! file system, an earlier boot) are removed when they are a day old.
+//! the process still runs. It removes files of other spaces when they are a day old. Such files come from a
+//! container that shares the directory, from another host on a network file system, or from an earlier boot.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;

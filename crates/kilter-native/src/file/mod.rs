@@ -223,7 +223,7 @@ impl Provider for FileProvider {
         declared::canonicalize(should)
     }
 
-    /// Returns true, because content is shown as a checksum.
+    /// Returns true, so that messages show the content of a new file as a checksum.
     fn compares_absent(&self) -> bool {
         true
     }

@@ -117,7 +117,8 @@ impl View {
         }
     }
 
-    /// Translates the target of a link in `/proc/PID`, which is a path of kilter; none if it is no path.
+    /// Translates the target of a link in `/proc/PID`, a path of kilter, to a path of the process. Returns none if
+    /// the process cannot reach it. The inner option is none if the target is not a path.
     fn inside(&self, target: PathBuf) -> Option<Option<PathBuf>> {
         if !has_name(&target) {
             return Some(None);

@@ -159,8 +159,8 @@ impl Walk<'_> {
         if here.is_dir() { self.below(&here, there, lower, path) } else { Ok(()) }
     }
 
-    /// Compares the content of a directory. The directory below is that of the same name, the one it was moved from,
-    /// or none.
+    /// Compares the content of a directory. The directory below has the same name, or is the origin of a moved
+    /// directory, or does not exist.
     fn below(
         &mut self,
         here: &Entry<'_>,

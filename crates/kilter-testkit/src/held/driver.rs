@@ -57,7 +57,7 @@ enum Answer {
 struct Seen {
     /// True if its watch runs, or it needs none.
     watches: bool,
-    /// True if its watch does not run and the machine has requested it.
+    /// True if the machine has requested its watch.
     asked: bool,
     /// True if a check found a difference, and no event arrived since.
     differs: bool,

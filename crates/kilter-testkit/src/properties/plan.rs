@@ -30,8 +30,8 @@ pub(crate) fn batches_change_nothing(
     Ok(())
 }
 
-/// Checks that a plan shows a refresh for a vertex in sync exactly if the vertex handles refreshes and has a pending
-/// one, or would get one from a noop parent.
+/// Checks the refreshes that a plan shows for vertices in sync. A vertex must handle refreshes, and either have a
+/// pending refresh or a noop parent that would send one.
 pub(crate) fn a_refresh_is_shown_where_it_would_come(run: &Observed<'_>, journal: &Journal) -> Result<(), Violation> {
     let would = |settled| matches!(settled, Some(Settlement::WouldChange | Settlement::WouldRefresh));
     for vertex in run.world.graph.vertices().filter(|vertex| run.world.vertex(*vertex).refreshable) {

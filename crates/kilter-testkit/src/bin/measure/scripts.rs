@@ -42,8 +42,8 @@ fn alone(script: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Returns kilter's cost in addition to that of the script with a reader, and the cost of the script, which
-/// indicates the current speed of the machine.
+/// Returns kilter's cost in addition to that of the script with a reader, and the cost of the script. The latter
+/// shows the current speed of the machine.
 fn above(bench: &Bench, script: (&Path, &[&str]), words: &[&str]) -> (Cost, Cost) {
     let [kilter, own] =
         best_of_both(SERIES, [&mut || once(bench.kilter(words)), &mut || once_read(alone(script.0, script.1))]);

@@ -1,18 +1,39 @@
 //! `cargo xtask test`: all tests, from unit tests to a long run of the simulator.
+//!
+//! Many tests wait more than they compute. So the simulator and the builds of release programs run beside them, at a lower
+//! priority. Only the gates run alone, at the end.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime};
 
 use crate::step::{cargo, shown};
-use crate::{hosts, measure, requirements};
+use crate::{dist, hosts, measure, requirements};
 
-/// Number of random graphs in the simulator.
-pub(crate) const GRAPHS: u32 = 100_000;
+/// Number of random graphs that the simulator runs in each of its two modes. `--graphs` asks for more.
+pub(crate) const GRAPHS: u32 = 20_000;
+
+/// What the simulator runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Simulation {
+    /// Number of random graphs in each of the two modes.
+    pub(crate) graphs: u32,
+    /// The base seed.
+    pub(crate) seed: u64,
+}
+
+impl Simulation {
+    /// Graphs that no earlier run has seen.
+    pub(crate) fn fresh(graphs: u32) -> Simulation {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Simulation { graphs, seed: now.as_secs() }
+    }
+}
 
 /// Runs all tests, also after failures. Returns the worst exit code.
-pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
+pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     let begun = Instant::now();
     if let Err(why) = requirements::provide() {
         eprintln!("error: {why}");
@@ -21,21 +42,82 @@ pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
     let base = hosts::begin(root);
     let mut tally = Tally::default();
     let mut parts: Vec<(&str, u8)> = Vec::new();
+    let args = ["test", "--workspace", "--locked", "--no-run"];
+    parts.push(("build", plainly(cargo(root).args(args))));
+    println!("the tests took {} s to build", begun.elapsed().as_secs());
+    let beside = Beside::begin(root, simulation);
     let args = ["test", "--workspace", "--locked", "--no-fail-fast"];
     parts.push(("cargo test", watched(cargo(root).args(args), &mut tally)));
+    println!("the tests have ended after {} s", begun.elapsed().as_secs());
     base.end();
-    if root.join("crates/kilter-testkit/src/bin/simulate.rs").is_file() {
-        let args = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
-        let graphs = graphs.to_string();
-        for held in [None, Some("--held")] {
-            let mut simulate = cargo(root);
-            simulate.args(args).args(["--", "--graphs", &graphs]).args(held);
-            parts.push((if held.is_some() { "simulator, holding" } else { "simulator" }, plainly(&mut simulate)));
-        }
-    }
+    parts.extend(beside.end());
     parts.push(("gates", gates(root)));
     println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
+}
+
+/// What runs beside the tests.
+struct Beside(JoinHandle<Vec<Part>>);
+
+/// A part of the tests that has ended, and what it printed.
+struct Part {
+    name: &'static str,
+    code: u8,
+    printed: String,
+}
+
+impl Beside {
+    /// Begins with the simulator. Then it builds what the gates need.
+    fn begin(root: &Path, simulation: Simulation) -> Beside {
+        let (seed, graphs) = (simulation.seed.to_string(), simulation.graphs.to_string());
+        let program = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
+        let mut commands = Vec::new();
+        for (name, held) in [("simulator", None), ("simulator, holding", Some("--held"))] {
+            let mut simulate = cargo(root);
+            simulate.args(program).args(["--", "--graphs", &graphs, "--seed", &seed]).args(held);
+            commands.push((name, nicely(&simulate)));
+        }
+        let root = root.to_owned();
+        Beside(std::thread::spawn(move || {
+            let mut parts: Vec<Part> = commands.into_iter().map(|(name, command)| Part::of(name, command)).collect();
+            // The gates build it too, and say what is wrong then.
+            parts.extend(dist::command(&root).map(|build| Part::of("dist", nicely(&build))));
+            parts
+        }))
+    }
+
+    /// Waits for the end, prints what was printed, and returns names and exit codes.
+    fn end(self) -> Vec<(&'static str, u8)> {
+        let Ok(parts) = self.0.join() else { return vec![("simulator", 1)] };
+        parts.iter().for_each(|part| print!("{}", part.printed));
+        parts.iter().map(|part| (part.name, part.code)).collect()
+    }
+}
+
+impl Part {
+    /// Runs a command to its end.
+    fn of(name: &'static str, mut command: Command) -> Part {
+        let mut printed = format!("+ {}\n", shown(&command));
+        let code = match command.stdin(Stdio::null()).output() {
+            Ok(output) => {
+                printed.extend([&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)));
+                code(output.status)
+            }
+            Err(error) => not_started(&command, &error),
+        };
+        Part { name, code, printed }
+    }
+}
+
+/// The same command at a lower priority than the tests.
+fn nicely(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.arg(command.get_program()).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        nice.current_dir(directory);
+    }
+    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    nice
 }
 
 /// Runs the measurements without noise: system calls, processes, and bytes of memory per resource.
@@ -149,6 +231,16 @@ mod tests {
         assert_eq!(worst(&[("a", 0)]), 0);
         let line = summary(&Tally { programs: 1, passed: 2, failed: 1, ignored: 0 }, &[("a", 0), ("b", 101)], 7);
         assert_eq!(line, "xtask test: 2 passed, 1 failed, 0 ignored in 1 test programs; a: ok; b: FAILED (101); 7 s");
+    }
+
+    #[test]
+    fn part_beside_the_tests_keeps_arguments_output_and_exit_code() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $1 $MARK; pwd; echo oops >&2; exit 3", "sh", "x"]).env("MARK", "y").current_dir("/");
+        let part = Part::of("simulator", nicely(&command));
+        assert_eq!((part.name, part.code), ("simulator", 3));
+        assert!(part.printed.ends_with("\nx y\n/\noops\n"), "{}", part.printed);
+        assert_eq!(Part::of("x", Command::new("/nonexistent/program")).code, 1);
     }
 
     #[test]

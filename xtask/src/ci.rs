@@ -19,7 +19,7 @@ const STEPS: [Step; 7] = [
     ("doc", rustdoc),
     ("docs", |root| tell(docs::run(root, docs::Pages::Check))),
     ("deny", deny),
-    ("test", |root| match all_tests::run(root, all_tests::GRAPHS) {
+    ("test", |root| match all_tests::run(root, all_tests::Simulation::fresh(all_tests::GRAPHS)) {
         code if code == ExitCode::SUCCESS => Ok(()),
         _ => Err("tests fail".to_owned()),
     }),

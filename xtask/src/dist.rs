@@ -25,6 +25,16 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
 
 /// Builds the program and returns its path.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
+    succeeds(&mut command(root)?)?;
+    let directory = root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let program = directory.join(host()?).join("dist/kilter");
+    // An empty environment has no search path of a dynamic linker.
+    output(Command::new(&program).arg("--version").env_clear())?;
+    Ok(program)
+}
+
+/// Returns the command that builds the program.
+pub(crate) fn command(root: &Path) -> Result<Command, String> {
     let target = host()?;
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     // Compresses the relocations that a position-independent program processes at its start.
@@ -33,12 +43,7 @@ pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     let mut build = cargo(root);
     build.args(["build", "--locked", "--profile", "dist", "-p", "kilter", "--target", &target]);
     build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    succeeds(&mut build)?;
-    let directory = root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
-    let program = directory.join(target).join("dist/kilter");
-    // An empty environment contains no search path for a dynamic linker.
-    output(Command::new(&program).arg("--version").env_clear())?;
-    Ok(program)
+    Ok(build)
 }
 
 /// Returns the target of this machine, such as `x86_64-unknown-linux-gnu`.

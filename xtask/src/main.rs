@@ -25,7 +25,9 @@ mod step;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | host [COMMAND...] | dist | measure [--gates] [NAME...] | layers | docs [--check]";
+use all_tests::Simulation;
+
+const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] [--seed S] | host [COMMAND...] | dist | measure [--gates] [NAME...] | layers | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -33,10 +35,9 @@ fn main() -> ExitCode {
     let root = root();
     match args.as_slice() {
         ["ci"] => ci::run(&root),
-        ["test"] => all_tests::run(&root, all_tests::GRAPHS),
-        ["test", "--graphs", graphs] => match graphs.parse() {
-            Ok(graphs) => all_tests::run(&root, graphs),
-            Err(_) => usage(&format!("`{graphs}` is not a number of graphs")),
+        ["test", options @ ..] => match simulation(options) {
+            Ok(simulation) => all_tests::run(&root, simulation),
+            Err(problem) => usage(&problem),
         },
         ["host", command @ ..] => hosts::run(&root, command),
         ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
@@ -50,6 +51,22 @@ fn main() -> ExitCode {
         }
         _ => usage("no such task"),
     }
+}
+
+/// Reads the options of `test`.
+fn simulation(mut options: &[&str]) -> Result<Simulation, String> {
+    let mut simulation = Simulation::fresh(all_tests::GRAPHS);
+    while let [option, rest @ ..] = options {
+        let [value, rest @ ..] = rest else { return Err(format!("`{option}` needs a number")) };
+        let wrong = |_| format!("`{value}` is not a number for `{option}`");
+        match *option {
+            "--graphs" => simulation.graphs = value.parse().map_err(wrong)?,
+            "--seed" => simulation.seed = value.parse().map_err(wrong)?,
+            other => return Err(format!("`test` has no option `{other}`")),
+        }
+        options = rest;
+    }
+    Ok(simulation)
 }
 
 fn usage(problem: &str) -> ExitCode {
@@ -77,4 +94,23 @@ fn told(result: Result<String, Vec<String>>) -> ExitCode {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("the crate lies in the repository").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_test_are_read_in_any_order() {
+        let asked = simulation(&["--seed", "7", "--graphs", "9"]);
+        assert_eq!(asked, Ok(Simulation { graphs: 9, seed: 7 }));
+        assert_eq!(simulation(&[]).unwrap().graphs, all_tests::GRAPHS);
+        for (options, problem) in [
+            (&["--graphs"][..], "`--graphs` needs a number"),
+            (&["--graphs", "x"], "`x` is not a number for `--graphs`"),
+            (&["--fast", "1"], "`test` has no option `--fast`"),
+        ] {
+            assert_eq!(simulation(options), Err(problem.to_owned()));
+        }
+    }
 }

@@ -247,7 +247,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         if requests > self.seen_requests {
             self.seen_requests = requests;
             let fate = self.stop.fate_after(requests);
-            self.observer.event(Event::Interrupted { in_flight: self.calls.len(), fate });
+            // The first request has ended the checks.
+            let in_flight = if fate == Fate::Finished { self.calls.changes() } else { self.calls.len() };
+            self.observer.event(Event::Interrupted { in_flight, fate });
         }
     }
 

@@ -36,6 +36,8 @@ struct World {
     running: usize,
     most_running: usize,
     held: bool,
+    /// The next check requests the end of the run, and waits for its interrupt.
+    stops: Option<Arc<Stop>>,
     /// Number of changes that have to run at the same time before any of them goes on.
     meeting: usize,
 }
@@ -99,8 +101,14 @@ impl Provider for Things {
         "memory"
     }
 
-    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let Query::Named(wanted) = query else { return Err(ProviderError::new("name them")) };
+        let stops = self.world().stops.take();
+        if let Some(stop) = stops {
+            stop.request();
+            let why = if cx.interrupt().is_raised() { "interrupted" } else { "the run waits for this check" };
+            return Err(ProviderError::new(why));
+        }
         let world = self.world();
         let found = wanted.iter().filter_map(|wanted| {
             let value = world.values.get(wanted.name.as_str())?;
@@ -432,6 +440,21 @@ fn an_interrupt_finishes_what_is_in_flight_and_reports_the_rest() {
     assert!(report.interrupted);
     assert_eq!(report.counts.interrupted + report.counts.changed, 2);
     assert_eq!(report.resources[1].status, Status::Interrupted);
+}
+
+#[test]
+fn first_interrupt_ends_checks() {
+    for timeout in [0, 3_600_000] {
+        let fixture = Fixture::new(Placement::Worker, Batch::One);
+        let stop = Arc::new(Stop::new().unwrap());
+        fixture.things.world().stops = Some(Arc::clone(&stop));
+        let mut checked = valued("a");
+        checked.particulars_mut().meta = Some(Meta { timeout, ..Meta::default() });
+        let prepared = fixture.prepared(vec![checked], &[]);
+        let report = prepared.execute(&fixture.options(Mode::Apply), &stop, &mut Silent).unwrap();
+        let reached = (report.resources[0].status, report.resources[0].failure.as_deref());
+        assert_eq!(reached, (Status::Interrupted, None), "timeout {timeout}");
+    }
 }
 
 #[test]

@@ -116,6 +116,11 @@ impl Calls {
         self.open.len()
     }
 
+    /// Number of calls that change something.
+    pub(super) fn changes(&self) -> usize {
+        self.open.iter().filter(|call| call.is_change()).count()
+    }
+
     /// Returns true if calls of a graph have no answer yet.
     pub(super) fn has_of(&self, generation: Generation) -> bool {
         self.open.iter().any(|call| call.generation == generation)

@@ -41,13 +41,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     fn compare(&mut self, group: u16, items: Vec<(Item<'run>, Option<State>)>, again: bool) {
         let at = group / 4;
-        let surroundings = self.surroundings(at);
+        let surroundings = self.surroundings(at, Doing::Check);
         let reads = items.iter().any(|(_, state)| state.is_none());
         let waits = reads || items.iter().any(|(item, _)| item.previewed);
         let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
         let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
         let call = on_worker.then(|| self.begun(Doing::Check, &vertices));
-        let to_begin = call.and_then(|call| self.to_begin(call, &vertices));
+        let to_begin = call.and_then(|call| self.to_begin(call, Doing::Check, &vertices));
         // While a state is held, what was read a while ago holds no longer; and the time of one is not that of others.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
             true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),

@@ -30,16 +30,18 @@ pub enum Fate {
     Killed,
 }
 
-/// Ends a run from outside: the first request lets what is in flight finish, the second has that end
-/// too, the third kills it. Where nothing is changed that could be left half done, the first ends it already.
+/// Ends a run from outside. The first request ends checks and lets changes in flight finish, the second ends changes too, the
+/// third kills them. In a run that changes nothing, the first request ends every call.
 #[derive(Debug)]
 pub struct Stop {
     requests: AtomicU32,
     /// So many requests let what is in flight finish.
     patience: u32,
     ending: AtomicBool,
-    /// Ends all calls.
+    /// Ends all changes.
     alarm: Alarm,
+    /// Ends all checks: they leave nothing half done.
+    checks: Alarm,
     /// Calls that have an end of their own.
     calls: Mutex<Vec<Arc<Deadline>>>,
     driver: Mutex<Option<Sender<Message>>>,
@@ -63,15 +65,18 @@ impl Stop {
     }
 
     fn with_patience(patience: u32) -> Result<Stop, RunError> {
-        let alarm = Alarm::new();
-        if let Err(errno) = alarm.event {
-            return Err(RunError::Event(errno.into()));
+        let (alarm, checks) = (Alarm::new(), Alarm::new());
+        for alarm in [&alarm, &checks] {
+            if let Err(errno) = alarm.event {
+                return Err(RunError::Event(errno.into()));
+            }
         }
         Ok(Stop {
             requests: AtomicU32::new(0),
             patience,
             ending: AtomicBool::new(false),
             alarm,
+            checks,
             calls: Mutex::default(),
             driver: Mutex::new(None),
         })
@@ -83,11 +88,15 @@ impl Stop {
         let fate = self.fate_after(self.requests.fetch_add(1, Ordering::AcqRel).saturating_add(1));
         if fate == Fate::Killed {
             self.alarm.urge();
+            self.checks.urge();
             self.calls().iter().for_each(|call| call.alarm.urge());
         }
+        self.checks.raise();
         if fate != Fate::Finished {
             self.alarm.raise();
-            self.calls().iter().for_each(|call| call.alarm.raise());
+        }
+        for call in self.calls().iter().filter(|call| fate != Fate::Finished || call.doing == Doing::Check) {
+            call.alarm.raise();
         }
         if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
             // A driver that is gone needs no message.
@@ -114,9 +123,12 @@ impl Stop {
         &self.ending
     }
 
-    /// The interrupt as providers see it: raised by the request that ends what is in flight.
-    pub(super) fn interrupt(&self) -> Interrupt<'_> {
-        self.alarm.interrupt()
+    /// Returns the interrupt as providers see it, raised by the request that ends calls of this kind.
+    pub(super) fn interrupt(&self, doing: Doing) -> Interrupt<'_> {
+        match doing {
+            Doing::Check => self.checks.interrupt(),
+            Doing::Apply | Doing::Refresh => self.alarm.interrupt(),
+        }
     }
 
     /// Says when what is being ended is to be killed.
@@ -131,7 +143,7 @@ impl Stop {
         if self.fate_after(self.requests()) == Fate::Killed {
             call.alarm.urge();
         }
-        if self.interrupt().is_raised() {
+        if self.interrupt(call.doing).is_raised() {
             call.alarm.raise();
         }
     }

@@ -5,7 +5,7 @@ use kilter_model::{Feature, Resource};
 use kilter_provider::{Context, Provider};
 
 use super::opened::Opened;
-use super::stop::{Mail, Stop};
+use super::stop::{Doing, Mail, Stop};
 use super::timeout::ToBegin;
 use super::{Driver, Mode, Options};
 use crate::lookup::Lookup;
@@ -43,6 +43,8 @@ fn manages(resource: &Resource, attribute: &str) -> bool {
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'run> {
     at: u16,
+    /// What the calls do.
+    doing: Doing,
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     outlook: &'run Outlook<'run>,
@@ -54,9 +56,10 @@ pub(super) struct Surroundings<'run> {
 }
 
 impl<'run> Driver<'run, '_, '_, '_> {
-    pub(super) fn surroundings(&self, at: u16) -> Surroundings<'run> {
+    pub(super) fn surroundings(&self, at: u16, doing: Doing) -> Surroundings<'run> {
         Surroundings {
             at,
+            doing,
             prepared: self.prepared,
             lookup: self.lookup,
             outlook: self.outlook,
@@ -95,7 +98,9 @@ impl<'run> Surroundings<'run> {
         let cx = Context::bare()
             .with_log(self.mail)
             .with_interrupt(
-                deadline.as_ref().map_or_else(|| self.stop.interrupt(), |deadline| deadline.alarm.interrupt()),
+                deadline
+                    .as_ref()
+                    .map_or_else(|| self.stop.interrupt(self.doing), |deadline| deadline.alarm.interrupt()),
             )
             .with_ending(self.stop.ending())
             .with_only_looks(self.options.mode == Mode::Noop)

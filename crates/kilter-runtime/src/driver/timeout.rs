@@ -9,13 +9,14 @@ use kilter_engine::VertexId;
 
 use super::Driver;
 use super::calls::CallId;
-use super::stop::{Alarm, Message, Stop};
+use super::stop::{Alarm, Doing, Message, Stop};
 use crate::step::Done;
 
 /// Ends one call that has begun, and no other.
 #[derive(Debug)]
 pub(super) struct Deadline {
     call: CallId,
+    pub(super) doing: Doing,
     begun: Instant,
     /// How long it may take.
     longest: Duration,
@@ -32,6 +33,7 @@ impl Deadline {
 /// A call on a worker that may take so long only, before it has begun.
 pub(super) struct ToBegin {
     call: CallId,
+    doing: Doing,
     longest: Duration,
     sender: Sender<Message>,
 }
@@ -39,8 +41,8 @@ pub(super) struct ToBegin {
 impl ToBegin {
     /// It begins: the time that it waited for a worker does not count.
     pub(super) fn begin(self, stop: &Stop) -> Arc<Deadline> {
-        let ToBegin { call, longest, sender } = self;
-        let deadline = Arc::new(Deadline { call, begun: Instant::now(), longest, alarm: Alarm::new() });
+        let ToBegin { call, doing, longest, sender } = self;
+        let deadline = Arc::new(Deadline { call, doing, begun: Instant::now(), longest, alarm: Alarm::new() });
         stop.also_ends(&deadline);
         // A driver outlives its workers, this one or one after it.
         let _ = sender.send(Message::Begun(Arc::clone(&deadline)));
@@ -56,11 +58,11 @@ pub(super) struct Timed {
 
 impl Driver<'_, '_, '_, '_> {
     /// What a call on a worker begins with, if it is for one resource and may take so long only.
-    pub(super) fn to_begin(&self, call: CallId, vertices: &[VertexId]) -> Option<ToBegin> {
+    pub(super) fn to_begin(&self, call: CallId, doing: Doing, vertices: &[VertexId]) -> Option<ToBegin> {
         match *vertices {
             [vertex] if self.is_timed(vertex) => {
                 let longest = Duration::from_millis(self.limit(vertex));
-                Some(ToBegin { call, longest, sender: self.sender.clone() })
+                Some(ToBegin { call, doing, longest, sender: self.sender.clone() })
             }
             _ => None,
         }

@@ -65,7 +65,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Checks resources on this thread. In a chain that is done for one after the other, so nothing is
     /// allocated for each.
     fn check_here(&mut self, group: u16, mut items: Vec<Item<'run>>) {
-        let surroundings = self.surroundings(group / 4);
+        let surroundings = self.surroundings(group / 4, Doing::Check);
         let again = self.is_tried_again(items.iter().map(|item| item.vertex));
         let mut done = std::mem::take(&mut self.done);
         surroundings.call(|cx| match surroundings.open(cx, again) {
@@ -75,7 +75,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.tick();
         for one in done.drain(..) {
             let vertex = one.vertex;
-            let verdict = self.verdict(one);
+            let verdict = self.verdict_unless_ended(one);
             self.machine.input(self.now, Input::Checked(vertex, verdict));
         }
         self.renew();
@@ -94,10 +94,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             items.iter().for_each(|item| self.shelves.forget(at, item.name));
         }
         let vertices = || items.iter().map(|item| item.vertex);
-        let (surroundings, again) = (self.surroundings(at), self.is_tried_again(vertices()));
+        let (surroundings, again) = (self.surroundings(at, doing), self.is_tried_again(vertices()));
         let of: Vec<VertexId> = if on_worker { vertices().collect() } else { Vec::new() };
         let call = on_worker.then(|| self.begun(doing, &of));
-        let to_begin = call.and_then(|call| self.to_begin(call, &of));
+        let to_begin = call.and_then(|call| self.to_begin(call, doing, &of));
         let work = move || {
             let provider = surroundings.provider();
             // What one resource has to wait for opens the provider for all.
@@ -169,10 +169,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             let vertex = done.vertex;
             let owed_by = if self.holder.is_some() { self.owed_by(vertex) } else { Vec::new() };
             let input = match doing {
-                Doing::Check if done.result.is_err() && self.has_ended_calls() => {
-                    Input::Checked(vertex, Verdict::Ended)
-                }
-                Doing::Check => Input::Checked(vertex, self.verdict(done)),
+                Doing::Check => Input::Checked(vertex, self.verdict_unless_ended(done)),
                 Doing::Apply => Input::Applied(vertex, self.board.applied(done, self.now, owed_by)),
                 Doing::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
             };
@@ -182,16 +179,21 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.renew();
     }
 
-    /// Returns what the machine learns of a check.
+    /// Returns what the machine learns of a check. The error of a check that an interrupt ended says nothing of its resource.
+    fn verdict_unless_ended(&mut self, done: Done) -> Verdict {
+        if done.result.is_err() && self.has_ended_checks() { Verdict::Ended } else { self.verdict(done) }
+    }
+
+    /// Returns what the machine learns of a check that came to its end.
     fn verdict(&mut self, mut done: Done) -> Verdict {
         let is_owed = self.machine.is_owed_to(done.vertex);
         let unknown = self.unknown(&mut done);
         unknown.unwrap_or_else(|| self.board.checked(done, self.now, is_owed))
     }
 
-    /// Whether what is in flight was told to end: that a look has failed says nothing of its resource then.
-    fn has_ended_calls(&mut self) -> bool {
-        if !self.stop.interrupt().is_raised() {
+    /// Returns true if an interrupt has ended the checks in flight.
+    fn has_ended_checks(&mut self) -> bool {
+        if !self.stop.interrupt(Doing::Check).is_raised() {
             return false;
         }
         // The answer may come before the message that the run is to end.

@@ -1,12 +1,13 @@
 //! Shared store in a directory: a file per key, written atomically.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ecow::{EcoString, eco_format};
+use kilter_process::trust::{Distrust, TrustPolicy, TrustedFile};
 use kilter_provider::{Shared, World, WorldError};
 use rustix::fs::OFlags;
 
@@ -23,26 +24,32 @@ const DEEPEST: usize = 64;
 
 /// Store in a directory. Each text is a file that only its owner can read.
 ///
-/// Machines that share the directory share the texts. As root, the store uses nothing that another user can
-/// change. The directory, its ancestors and its contents must belong to root and must not be writable by
-/// others.
+/// Machines that share the directory share the texts. A [`TrustPolicy`] decides which of them kilter uses: as root, only those that
+/// no other user can change.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
     host: EcoString,
     is_shared: bool,
+    trust: TrustPolicy,
 }
 
 impl Directory {
     /// Creates a store in a directory, which is created on the first write. `host` is the name of this machine.
     pub fn new(path: impl Into<PathBuf>, host: impl Into<EcoString>) -> Directory {
-        Directory { path: path.into(), host: host.into(), is_shared: true }
+        Directory { path: path.into(), host: host.into(), is_shared: true, trust: TrustPolicy::current() }
     }
 
     /// Returns the store for a directory that no other machine uses.
     #[must_use]
     pub fn of_one_machine(self) -> Directory {
         Directory { is_shared: false, ..self }
+    }
+
+    /// Returns the store with another trust rule.
+    #[must_use]
+    pub fn trusting(self, trust: TrustPolicy) -> Directory {
+        Directory { trust, ..self }
     }
 
     /// Returns the directory.
@@ -52,10 +59,8 @@ impl Directory {
 
     /// Locks the directory until the returned file is dropped. The lock is advisory.
     fn alone(&self) -> Result<File, WorldError> {
-        self.is_there(&self.path)?;
+        self.make(&self.path)?;
         let path = self.path.join(LOCK);
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
-        made.map_err(|error| failed("create", &self.path, &error))?;
         let opened =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags()).open(&path);
         let file = opened.map_err(|error| failed("open", &path, &error))?;
@@ -69,68 +74,69 @@ impl Directory {
         path
     }
 
-    /// As root, checks the ownership and mode of `path` and its ancestors. Returns false if `path` does not exist,
-    /// and an error if an entry is not trusted. For other users, returns true without a check.
-    fn is_there(&self, path: &Path) -> Result<bool, WorldError> {
-        if !rustix::process::geteuid().is_root() {
-            return Ok(true);
+    /// Opens a directory to list or change its entries; None if it is missing.
+    fn directory(&self, path: &Path) -> Result<Option<TrustedFile>, WorldError> {
+        found(path, self.trust.directory(path))
+    }
+
+    /// Creates a directory and its ancestors if they are missing. It checks each before it creates anything there.
+    fn make(&self, path: &Path) -> Result<(), WorldError> {
+        let is_there = |path: &Path| match path.starts_with(&self.path) {
+            true => self.directory(path).map(|found| found.is_some()),
+            // Other users may add entries beside the store, as in /tmp.
+            false => found(path, self.trust.open(path)).map(|found| found.is_some()),
+        };
+        if is_there(path)? {
+            return Ok(());
         }
-        let mut above: Vec<&Path> = path.ancestors().filter(|above| !above.as_os_str().is_empty()).collect();
-        above.reverse();
-        for above in above {
-            let found = match fs::symlink_metadata(above) {
-                Err(error) if is_missing(&error) => return Ok(false),
-                found => found.map_err(|error| failed("look at", above, &error))?,
-            };
-            let is_within = above.starts_with(&self.path);
-            if let Some(why) = doubt(&found, is_within) {
-                return Err(WorldError(eco_format!(
-                    "{} {why}: as root nothing is shared through what somebody else can change",
-                    above.display()
-                )));
-            }
+        if let Some(above) = path.parent() {
+            self.make(above)?;
         }
-        Ok(true)
+        match DirBuilder::new().mode(0o700).create(path) {
+            // Another process may have created it.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed("create", path, &error)),
+            _ => {}
+        }
+        is_there(path).map(|_| ())
     }
 
     fn read_file(&self, path: &Path) -> Result<Option<String>, WorldError> {
-        if !self.is_there(path)? {
-            return Ok(None);
+        loop {
+            let Some(file) = found(path, self.trust.open(path))? else { return Ok(None) };
+            if !file.metadata().is_file() {
+                return Ok(None);
+            }
+            match file.read(LARGEST) {
+                // kilter writes only UTF-8. Other content is replaced by meaningless text.
+                Ok(bytes) => return Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+                // Another machine replaced it after the check.
+                Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => {}
+                Err(error) if is_missing(&error) => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                    return Err(WorldError(eco_format!("{} is larger than {} MiB", path.display(), LARGEST >> 20)));
+                }
+                Err(error) => return Err(failed("read", path, &error)),
+            }
         }
-        let opened = OpenOptions::new().read(true).custom_flags(flags()).open(path);
-        let file = match opened {
-            Err(error) if is_missing(&error) || error.kind() == ErrorKind::IsADirectory => return Ok(None),
-            opened => opened.map_err(|error| failed("read", path, &error))?,
-        };
-        if !file.metadata().map_err(|error| failed("read", path, &error))?.is_file() {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| failed("read", path, &error))?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(WorldError(eco_format!("{} is larger than {} MiB", path.display(), LARGEST >> 20)));
-        }
-        // kilter writes only UTF-8. Other content is replaced by meaningless text.
-        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Collects the entries of a directory. `so_far` is the key of the directory.
     fn gather(&self, path: &Path, so_far: &Begun, into: &mut Vec<Shared>) -> Result<(), WorldError> {
-        if so_far.depth() > DEEPEST || !self.is_there(path)? {
+        if so_far.depth() > DEEPEST || self.directory(path)?.is_none() {
             return Ok(());
         }
         let entries = match fs::read_dir(path) {
             Err(error) if is_missing(&error) || error.kind() == ErrorKind::NotADirectory => return Ok(()),
             entries => entries.map_err(|error| failed("read", path, &error))?,
         };
-        let mut found = Vec::new();
+        let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| failed("read", path, &error))?;
             let kind = entry.file_type().map_err(|error| failed("look at", &entry.path(), &error))?;
-            found.push((entry.file_name(), kind));
+            names.push((entry.file_name(), kind));
         }
-        found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for (name, kind) in found {
+        names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (name, kind) in names {
             let Some(next) = name.to_str().and_then(part).and_then(|part| so_far.and(part)) else { continue };
             let path = path.join(name);
             if kind.is_dir() {
@@ -153,14 +159,7 @@ impl Directory {
         let directory = path.parent().unwrap_or(path);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let new = directory.join(format!(".new-{}-{number}", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags()).open(&new);
-        let mut file = match file {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-                OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags()).open(&new)?
-            }
-            file => file?,
-        };
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags()).open(&new)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
         written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
         File::open(directory)?.sync_all()
@@ -179,19 +178,13 @@ fn failed(verb: &str, path: &Path, error: &io::Error) -> WorldError {
     WorldError(eco_format!("cannot {verb} {}: {error}", path.display()))
 }
 
-/// Returns the reason why a file or a directory is not trusted.
-fn doubt(found: &Metadata, is_within: bool) -> Option<&'static str> {
-    const STICKY: u32 = 0o1000;
-    if found.file_type().is_symlink() && is_within {
-        return Some("is a symbolic link");
+/// Turns the result of a trust check into that of the store; None if the path is missing.
+fn found(path: &Path, checked: Result<TrustedFile, Distrust>) -> Result<Option<TrustedFile>, WorldError> {
+    match checked {
+        Ok(file) => Ok(Some(file)),
+        Err(distrust) if distrust.is_missing() => Ok(None),
+        Err(distrust) => Err(WorldError(eco_format!("{}: {distrust}", path.display()))),
     }
-    if found.uid() != 0 {
-        return Some("does not belong to root");
-    }
-    // In a sticky directory such as /tmp, users cannot change the entries of others.
-    let is_common = !is_within && found.is_dir() && found.mode() & STICKY != 0;
-    let is_open = !found.file_type().is_symlink() && found.mode() & 0o022 != 0;
-    (is_open && !is_common).then_some("can be written to by others")
 }
 
 impl World for Directory {
@@ -223,9 +216,13 @@ impl World for Directory {
             return Err(WorldError(eco_format!("a text of more than {} MiB is not shared", LARGEST >> 20)));
         }
         let path = self.path_of(key);
-        self.is_there(path.parent().unwrap_or(&path))?;
-        // Another process may have removed the empty directory.
-        let written = Self::try_write(&path, text).or_else(|_| Self::try_write(&path, text));
+        let directory = path.parent().unwrap_or(&path);
+        self.make(directory)?;
+        let written = match Self::try_write(&path, text) {
+            // Another process may have removed the empty directory.
+            Err(error) if is_missing(&error) => self.make(directory).map(|()| Self::try_write(&path, text))?,
+            written => written,
+        };
         written.map_err(|error| failed("write", &path, &error))
     }
 
@@ -239,7 +236,7 @@ impl World for Directory {
 
     fn remove(&self, key: &[&str]) -> Result<(), WorldError> {
         let path = self.path_of(key);
-        if !self.is_there(path.parent().unwrap_or(&path))? {
+        if self.directory(path.parent().unwrap_or(&path))?.is_none() {
             return Ok(());
         }
         match fs::remove_file(&path) {
@@ -343,32 +340,56 @@ mod tests {
     }
 
     #[test]
-    fn as_root_nothing_is_believed_that_somebody_else_can_change() {
-        if !rustix::process::geteuid().is_root() {
-            return eprintln!("only root doubts");
-        }
+    fn root_uses_nothing_that_another_user_can_change_unless_it_is_accepted() {
+        assert!(rustix::process::geteuid().is_root(), "run this test as root: it gives files to another user");
         let (place, world) = world();
         world.write(&["a", "b"], "text").unwrap();
         let path = world.watched(&["a", "b"]);
         let said = |world: &Directory| {
             let read = world.read(&["a", "b"]).unwrap_err().to_string();
             let below = world.below(&["a"]);
-            assert!(below.map_or_else(|why| why.to_string(), |all| format!("{all:?}")).contains(&read));
+            let below = below.map_or_else(|why| why.to_string(), |all| format!("{all:?}"));
+            assert!(below.contains("not used by root"), "{below}");
             read
         };
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(said(&world).contains("b can be written to by others: as root"));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        mode(&path, 0o666);
+        let why = said(&world);
+        assert!(why.contains("b: not used by root: it can be written by everybody (mode 0666)"), "{why}");
+        let accepted = TrustPolicy::root().with_path(place.path()).unwrap();
+        let accepting = Directory::new(world.path(), "here").trusting(accepted);
+        assert_eq!(accepting.read(&["a", "b"]).unwrap().as_deref(), Some("text"));
+        mode(&path, 0o600);
         std::os::unix::fs::chown(&path, Some(4711), None).unwrap();
-        assert!(said(&world).contains("b does not belong to root"));
+        assert!(said(&world).contains("b: not used by root: it belongs to user 4711"));
         fs::remove_file(&path).unwrap();
         symlink("/etc/passwd", &path).unwrap();
-        assert!(world.read(&["a", "b"]).unwrap_err().to_string().contains("is a symbolic link"));
-        fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(said(&world).contains("/a can be written to by others"));
-        assert!(world.write(&["a", "b"], "x").unwrap_err().to_string().contains("/a can be written to by others"));
+        std::os::unix::fs::lchown(&path, Some(4711), None).unwrap();
+        let why = world.read(&["a", "b"]).unwrap_err().to_string();
+        assert!(why.contains("b: not used by root: it belongs to user 4711"), "{why}");
+        mode(path.parent().unwrap(), 0o777);
+        assert!(said(&world).contains("/a can be written by everybody"));
+        let why = world.write(&["a", "b"], "x").unwrap_err().to_string();
+        assert!(why.contains("/a: not used by root: it can be written by everybody"), "{why}");
         assert!(world.remove(&["a", "b"]).is_err());
-        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(said(&world).contains("can be written to by others"));
+        mode(place.path(), 0o777);
+        assert!(said(&world).contains("can be written by everybody"));
+    }
+
+    #[test]
+    fn nothing_is_made_behind_a_link_of_another_user() {
+        assert!(rustix::process::geteuid().is_root(), "run this test as root: it gives files to another user");
+        let (place, _) = world();
+        let target = place.path().join("target");
+        fs::create_dir(&target).unwrap();
+        let shared = place.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+        symlink(&target, shared.join("link")).unwrap();
+        std::os::unix::fs::lchown(shared.join("link"), Some(4711), None).unwrap();
+        let world = Directory::new(shared.join("link/world"), "here");
+        let why = world.write(&["a"], "x").unwrap_err().to_string();
+        assert!(why.contains("belongs to user 4711"), "{why}");
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let given = global.world.as_deref().filter(|given| !given.is_empty());
     let world: Arc<dyn World> = match given {
         Some(address) if address.contains("://") => Arc::new(etcd(address, host)?),
-        Some(path) => Arc::new(Directory::new(paths::whole(Path::new(path)), host)),
+        Some(path) => Arc::new(Directory::new(paths::whole(Path::new(path)), host).trusting(trust::policy().clone())),
         None => Arc::new(Directory::new(local(global.state_dir_if_any()), host).of_one_machine()),
     };
     // The command is parsed once.

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use kilter_process::{Capture, Confinement, Ending, Finished, Identity, Invocation, SpawnError, run};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -87,7 +86,8 @@ fn a_child_with_a_channel_that_cannot_start_says_so_whatever_other_threads_do() 
     std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     let stop = AtomicBool::new(false);
-    let until = Instant::now() + Duration::from_secs(3);
+    /// How often each of the two starts a child.
+    const TRIES: usize = 300;
     std::thread::scope(|scope| {
         // Descriptors come and go, number 3 among them.
         for _ in 0..2 {
@@ -99,27 +99,21 @@ fn a_child_with_a_channel_that_cannot_start_says_so_whatever_other_threads_do() 
             });
         }
         let works = scope.spawn(|| {
-            let mut count = 0;
-            while Instant::now() < until {
+            for _ in 0..TRIES {
                 let finished = finished(&sh("echo x >&3").channel(Capture::First(10)));
                 assert_eq!((finished.channel.text().as_ref(), finished.is_success()), ("x\n", true));
-                count += 1;
             }
-            count
         });
         let fails = scope.spawn(|| {
-            let mut count = 0;
-            while Instant::now() < until {
+            for _ in 0..TRIES {
                 let outcome = run(&Invocation::new(&path).channel(Capture::First(100)), None);
                 assert!(matches!(outcome, Err(SpawnError::Start { .. })), "{outcome:?}");
-                count += 1;
             }
-            count
         });
-        let counts = (works.join(), fails.join());
+        let ends = (works.join(), fails.join());
         stop.store(true, Ordering::Relaxed);
-        let (works, fails) = (counts.0.unwrap(), counts.1.unwrap());
-        assert!(works > 10 && fails > 10, "{works} {fails}");
+        ends.0.unwrap();
+        ends.1.unwrap();
     });
     std::fs::remove_file(&path).unwrap();
 }

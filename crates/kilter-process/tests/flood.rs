@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
-use std::time::{Duration, Instant};
-
 use kilter_process::{Capture, Event, Invocation, Stream, StreamLines, run_observed};
 
 const GIB: u64 = 1 << 30;
@@ -16,8 +14,7 @@ fn peak() -> u64 {
 }
 
 #[test]
-fn a_gibibyte_passes_in_little_memory_and_time() {
-    let start = Instant::now();
+fn a_gibibyte_passes_in_little_memory() {
     let script = "head -c 536870912 /dev/zero & head -c 536870912 /dev/zero >&2 & wait; head -c 9999999 /dev/zero >&3";
     let mut invocation = Invocation::new("sh").args(["-c", script]).channel(Capture::First(0));
     invocation.stdout = Capture::First(1 << 20);
@@ -33,7 +30,5 @@ fn a_gibibyte_passes_in_little_memory_and_time() {
     assert_eq!(seen, GIB);
     assert_eq!(finished.stdout.dropped + finished.stderr.dropped, GIB - (2 << 20));
     assert_eq!((line_bytes, finished.channel.dropped), (4096, 9_999_999), "a line without an end is given once, cut");
-    println!("{:?}, {} KiB", start.elapsed(), peak());
     assert!(peak() < 64 * 1024, "{} KiB", peak());
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }

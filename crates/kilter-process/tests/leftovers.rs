@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kilter_process::{
     Cancel, Capture, Confinement, Ending, Event, Finished, Group, Identity, Invocation, Leftovers, Stream, run,
@@ -44,19 +44,18 @@ fn kill(pid: &str) {
 
 #[test]
 fn what_outlives_a_child_ends_if_that_is_asked_for() {
-    let quiet = "sleep 60 >/dev/null 2>&1 & echo $!";
-    let loud = "sleep 60 & echo $!";
-    let nested = "sh -c 'sleep 60 & echo $!'";
+    // They would still run at the end of the test if `run` waited for them.
+    let quiet = "sleep 36000 >/dev/null 2>&1 & echo $!";
+    let loud = "sleep 36000 & echo $!";
+    let nested = "sh -c 'sleep 36000 & echo $!'";
     for script in [quiet, loud, nested] {
         for nobody in [false, true] {
             let mut invocation = sh(script).leftovers(Leftovers::Ended);
             invocation.identity = nobody.then(|| Identity { uid: 65534, gid: 65534, groups: Vec::new() });
-            let start = Instant::now();
             let ended = finished(&invocation);
             assert!(ended.is_success());
             assert_eq!(ended.leaked, script != quiet, "{script}");
             assert!(!is_running(&ended.stdout.text()), "{script}");
-            assert!(start.elapsed() < Duration::from_secs(50), "{:?}", start.elapsed());
         }
     }
 }
@@ -90,12 +89,10 @@ fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
 
 #[test]
 fn a_child_without_leftovers_is_not_slower_for_it() {
-    // Whoever waited for the grace would wait for an hour.
+    // Whoever waited for the grace would wait for days.
     let mut invocation = sh("exit 0").leftovers(Leftovers::Ended);
-    invocation.grace = Duration::from_secs(3600);
-    let start = Instant::now();
+    invocation.grace = Duration::from_secs(360_000);
     (0..20).for_each(|_| assert!(finished(&invocation).is_success()));
-    assert!(start.elapsed() < Duration::from_secs(600), "{:?}", start.elapsed());
 }
 
 #[test]

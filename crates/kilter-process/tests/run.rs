@@ -119,12 +119,11 @@ fn a_flood_is_read_and_dropped() {
 
 #[test]
 fn a_descendant_that_keeps_the_pipe_open_costs_a_moment_and_is_left_alone() {
-    let start = Instant::now();
-    let finished = finished(&sh("sleep 31.4159 & echo $!"));
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let finished = finished(&sh("sleep 31415.9 & echo $!"));
     assert!(finished.is_success() && finished.leaked);
     let pid: i32 = finished.stdout.text().trim().parse().unwrap();
-    assert!(is_running("31.4159"));
+    // Otherwise it was waited for.
+    assert!(is_running("31415.9"));
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
 }
 

@@ -48,8 +48,8 @@ fn root() -> TrustPolicy {
     TrustPolicy::root().with_user(rustix::process::geteuid().as_raw())
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+fn need_root() {
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: it gives files to other users and groups");
 }
 
 /// The component that another user can change, and who.
@@ -107,9 +107,7 @@ fn a_second_hard_link_in_a_sticky_directory_is_refused() {
 
 #[test]
 fn files_directories_and_links_of_another_user_are_refused() {
-    if !is_root() {
-        return eprintln!("the rest of this test needs root");
-    }
+    need_root();
     let tree = Tree::new();
     let path = tree.file("below/a");
     tree.give("below/a");
@@ -137,9 +135,7 @@ fn files_directories_and_links_of_another_user_are_refused() {
 
 #[test]
 fn a_third_users_entry_in_a_directory_of_everybody_is_refused_to_other_users_too() {
-    if !is_root() {
-        return eprintln!("this test needs root: it gives a file to another user");
-    }
+    need_root();
     let tree = Tree::new();
     let path = tree.file("shared/a");
     tree.mode("shared", 0o1777);
@@ -152,9 +148,7 @@ fn a_third_users_entry_in_a_directory_of_everybody_is_refused_to_other_users_too
 
 #[test]
 fn a_group_may_write_if_it_is_roots_and_no_access_control_list_names_others() {
-    if !is_root() {
-        return eprintln!("this test needs root: it gives a file to another group");
-    }
+    need_root();
     let tree = Tree::new();
     let path = tree.file("a");
     chown(&path, None, Some(0)).unwrap();

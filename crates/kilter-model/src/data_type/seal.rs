@@ -75,7 +75,6 @@ impl Sealing {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::data_type::Aliases;
@@ -122,10 +121,9 @@ mod tests {
         let aliases = Aliases::new([("Tree".into(), body.parse().unwrap())]).unwrap();
         let tree = "Tree".parse::<DataType>().unwrap().resolve(&aliases);
         let secret = Value::hash([("pin", Value::from("1"))]);
-        let deep = (0..40).fold(secret, |value, _| Value::array([value]));
-        let begun = Instant::now();
+        // Tried twice at each level it would not end within years.
+        let deep = (0..60).fold(secret, |value, _| Value::array([value]));
         let sealed = tree.sealed(deep.clone());
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         assert!(sealed.is_same(&deep) && sealed.holds_sensitive() && !format!("{sealed}").contains('1'));
     }
 }

@@ -71,13 +71,10 @@ fn the_watch_in_bash_does_what_the_guide_says() {
     let manifest = place.file("m.yaml", fence("yaml manifest"));
     let note = place.path().join("home/notes/shopping");
     let running = Running::begin(&place, &["-I", ".", &manifest]);
-    // Before there is a note there is no directory to watch: the watch is begun again.
-    wait("the note, watched", || {
-        std::fs::write(&note, "changed").is_ok() && {
-            std::thread::sleep(std::time::Duration::from_millis(500));
-            content(&note) == "milk & bread\n"
-        }
-    });
+    // Before there is a note there is no directory to watch: the watch is begun again, and the note is checked then.
+    wait("the note", || content(&note) == "milk & bread\n");
+    std::fs::write(&note, "changed").unwrap();
+    wait("the note, watched", || content(&note) == "milk & bread\n");
     std::fs::remove_file(&note).unwrap();
     wait("the note that was removed", || content(&note) == "milk & bread\n");
     // The directory in the place of one that was removed is another one.
@@ -107,13 +104,13 @@ fn the_watch_of_a_bus_does_what_the_guide_says() {
     let note = place.path().join("home/notes/shopping");
     let running = Running::begin(&place, &["-I", ".", &manifest]);
     wait("the note", || content(&note) == "milk & bread\n");
+    std::fs::write(&note, "changed").unwrap();
+    // The watch may not have subscribed to the first signal yet.
     wait("the note, of which the bus has told", || {
-        std::fs::write(&note, "changed").unwrap();
         let told = Command::new("dbus-send")
             .args([&format!("--bus={bus}"), "/thing/shopping", "org.example.Thing.Changed"])
             .status();
         assert!(told.unwrap().success());
-        std::thread::sleep(std::time::Duration::from_millis(300));
         content(&note) == "milk & bread\n"
     });
     running.end();

@@ -49,9 +49,7 @@ fn children_are_waited_for_though_their_signal_is_ignored() {
 
 #[test]
 fn without_threads_files_are_written_and_commands_fail_with_a_report() {
-    if !is_root() {
-        return eprintln!("this test needs root: it limits the processes of a user of its own");
-    }
+    assert!(is_root(), "run this test as root: it limits the processes of a user of its own");
     let place = Place::new();
     let home = place.path().join("home");
     std::os::unix::fs::chown(&home, Some(61235), Some(61235)).unwrap();

@@ -150,7 +150,7 @@ fn a_pause_is_no_time_in_which_nothing_was_to_be_done() {
     let running = Running::begin(&place, &[&text, "--converged-timeout", "3", "--converged-status-file", &file]);
     wait("the first", || status(&place)["quiet_for_ms"].is_u64());
     done(&place, &["pause"]);
-    std::thread::sleep(Duration::from_millis(3500));
+    wait("the time", || status(&place)["paused"]["for_ms"].as_u64().is_some_and(|paused| paused > 3000));
     assert_ne!(content(&converged), "true\n");
     let resumed = Instant::now();
     done(&place, &["resume"]);

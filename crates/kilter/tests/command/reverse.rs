@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::run::{Running, content, wait};
+use crate::run::{Running, content, ticks, wait};
 use crate::support::*;
 
 fn declare(place: &Place, resources: &str) -> String {
@@ -340,14 +340,20 @@ fn an_edit_waits_for_what_is_to_be_realized() {
         let place = Place::new();
         // The second waits for the first, which takes until somebody lets it end.
         let slow = format!(
-            "'exec[slow]': {{command: 'until test -e DIR/go; do sleep 0.01; done', shell: true}}, \
-             'file[DIR/brief]': {{content: x, require: 'exec[slow]', {meta}}}"
+            "'exec[slow]': {{command: 'touch DIR/begun; until test -e DIR/go; do sleep 0.01; done', shell: true}}, \
+             'file[DIR/brief]': {{content: x, require: 'exec[slow]', {meta}}}, \
+             'exec[tick]': {{command: 'true', unless: [[sh, -c, 'echo x >> DIR/ticks']], meta: {{poll: 1}}}}"
         );
         let path = declare(&place, &slow);
         let running = Running::begin(&place, &[&path]);
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        wait("the slow one", || place.path().join("begun").exists());
         declare(&place, "'file[DIR/next]': {content: x}");
-        std::thread::sleep(std::time::Duration::from_millis(600));
+        // What nothing waits for is taken up at once; what is waited for is not, however long that takes.
+        if expected {
+            ticks(&place, 2);
+        } else {
+            wait("the edit", || running.told("it is read anew") == 1);
+        }
         place.file("go", "");
         wait("what is declared next", || place.path().join("next").exists());
         assert_eq!(place.path().join("brief").exists(), expected, "{meta}");
@@ -376,12 +382,12 @@ fn an_edit_waits_for_the_tries_that_are_left_to_what_is_to_be_realized() {
 #[test]
 fn an_edit_does_not_wait_for_what_waits_for_a_failure() {
     let place = Place::new();
-    let failing = "'exec[a]': {command: 'false', meta: {retry: -1, delay: 300}}, \
+    let failing = "'exec[a]': {command: 'echo tried >> DIR/tries; false', shell: true, meta: {retry: -1, delay: 300}}, \
                    'file[DIR/b]': {content: x, require: 'exec[a]', meta: {realize: true}}";
     let path = declare(&place, failing);
     let running = Running::begin(&place, &["--quiet", &path]);
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    declare(&place, &failing.replace("command: 'false'", "command: 'true'"));
+    wait("a failure", || content(&place.path().join("tries")).lines().count() > 1);
+    declare(&place, &failing.replace("; false'", "'"));
     wait("what is mended", || place.path().join("b").exists());
     running.end();
 }

@@ -89,11 +89,30 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
 /// Waits until a run has had nothing to do for a while, as it says itself: whatever was to happen has happened.
 #[track_caller]
 pub(crate) fn rest(place: &Place) {
+    rest_for(place, 300);
+}
+
+/// Waits until a run says that it has had nothing to do for so many milliseconds.
+#[track_caller]
+pub(crate) fn rest_for(place: &Place, milliseconds: u64) {
     wait("the run to rest", || {
         let ended = place.run(&["status", "--format", "json"]);
         let status: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
-        status["quiet_for_ms"].as_u64().is_some_and(|quiet| quiet >= 300)
+        status["quiet_for_ms"].as_u64().is_some_and(|quiet| quiet >= milliseconds)
     });
+}
+
+/// A resource that the run checks once per second. Each check adds a line to the file `ticks`.
+pub(crate) const TICKS: &str =
+    "  exec[tick]: {command: \"true\", unless: [[sh, -c, \"echo x >> DIR/ticks\"]], meta: {poll: 1}}\n";
+
+/// Waits until the run has checked the resource of [`TICKS`] so many times more: its own clock has gone on by so many
+/// seconds at least.
+#[track_caller]
+pub(crate) fn ticks(place: &Place, count: usize) {
+    let ticks = || content(&place.path().join("ticks")).lines().count();
+    let before = ticks();
+    wait("checks at intervals", || ticks() >= before + count);
 }
 
 pub(crate) fn content(path: &Path) -> String {
@@ -289,17 +308,18 @@ fn what_has_to_be_done_begins_the_time_until_it_converges_anew() {
     let text = status.display().to_string();
     let running = Running::begin(&place, &[&path, "--converged-timeout", "2", "--converged-status-file", &text]);
     wait("the file", || content(&a) == "a");
-    let begun = Instant::now();
-    // Somebody is busy for longer than that.
-    while begun.elapsed() < Duration::from_secs(3) {
-        std::fs::write(&a, "changed").unwrap();
-        wait("the file, mended", || content(&a) == "a");
-        std::thread::sleep(Duration::from_millis(700));
-    }
-    assert_eq!(content(&status), "", "it is not at rest");
-    wait("the rest", || content(&status) == "true\n");
+    // A repair begins half of the time later.
+    rest_for(&place, 1000);
+    let converged = || content(&status).matches("true\n").count();
+    let before = converged();
+    let changed = Instant::now();
     std::fs::write(&a, "changed").unwrap();
-    wait("the end of the rest, and another one", || content(&status) == "true\nfalse\ntrue\n");
+    wait("the file, repaired", || content(&a) == "a");
+    wait("the rest", || converged() > before);
+    assert!(changed.elapsed() >= Duration::from_secs(2), "{:?} after the change", changed.elapsed());
+    let earlier = content(&status);
+    std::fs::write(&a, "changed").unwrap();
+    wait("the end of the rest, and another one", || content(&status) == format!("{earlier}false\ntrue\n"));
     assert_eq!(running.end().0, Some(143));
 }
 
@@ -317,21 +337,21 @@ fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_
         );
         let path = manifest(&place, &text);
         let mut command = place.command(&["apply", &path]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let errors = std::fs::File::create(file("errors")).unwrap();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap();
         wait("the first", || file("begun").exists());
-        let begun = Instant::now();
         let pid = Pid::from_child(&child);
         for _ in 0..interrupts {
+            let said = content(&file("errors")).lines().count();
             kill_process(pid, Signal::INT).unwrap();
             // Two signals that come together count as one.
-            std::thread::sleep(Duration::from_millis(200));
+            wait("the answer to a signal", || content(&file("errors")).lines().count() > said);
         }
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130), "{output:?}");
-        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-        assert_eq!((file("done").exists(), file("second").exists()), (interrupts == 1, false), "{output:?}");
-        let told = String::from_utf8_lossy(&output.stderr).contains("1 in flight are killed");
-        assert_eq!(told, interrupts == 3, "{output:?}");
+        let said = content(&file("errors"));
+        assert_eq!(output.status.code(), Some(130), "{said}");
+        assert_eq!((file("done").exists(), file("second").exists()), (interrupts == 1, false), "{said}");
+        assert_eq!(said.contains("1 in flight are killed"), interrupts == 3, "{said}");
     }
 }
 
@@ -517,7 +537,12 @@ fn a_wrong_file_that_is_newly_included_is_read_again_when_it_is_mended() {
     let place = Place::new();
     let a = place.path().join("a");
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: one}\n");
-    let running = Running::begin(&place, &[&path]);
+    // It is asked each time that the manifests are read.
+    let program = place
+        .file("program", format!("#!/bin/sh\necho x >> {}/asked\necho 'resources: {{}}'\n", place.path().display()));
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let asked = || content(&place.path().join("asked")).lines().count();
+    let running = Running::begin(&place, &["--reread", "1", &program, &path]);
     wait("the first", || content(&a) == "one");
     std::fs::write(place.path().join("other.yaml"), "resources: [").unwrap();
     manifest(&place, "include: [other.yaml, third.yaml]\n");
@@ -526,7 +551,8 @@ fn a_wrong_file_that_is_newly_included_is_read_again_when_it_is_mended() {
     std::fs::write(place.path().join("other.yaml"), format!("resources:\n  file[{}]: {{content: two}}\n", a.display()))
         .unwrap();
     wait("the missing one", || running.told(HELD) == 2);
-    std::thread::sleep(Duration::from_millis(2500));
+    let before = asked();
+    wait("further readings", || asked() > before + 2);
     assert_eq!((running.told(HELD), content(&a).as_str()), (2, "one"), "the same is not said again and again");
     std::fs::write(place.path().join("third.yaml"), "resources: {}\n").unwrap();
     wait("the included", || content(&a) == "two");
@@ -594,7 +620,7 @@ fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else()
     std::fs::create_dir(file("facts")).unwrap();
     place.file("facts/role.txt", "role=web\n");
     place.file("said", "one");
-    let written = manifest(&place, "resources:\n  file[DIR/b]: {content: \"${facts.role}\"}\n");
+    let written = manifest(&place, &format!("resources:\n  file[DIR/b]: {{content: \"${{facts.role}}\"}}\n{TICKS}"));
     let facts = file("facts").display().to_string();
     let running = Running::begin(&place, &["--reread", "1", "--facts-dir", &facts, &path, &written]);
     wait("the first", || content(&file("a")) == "one" && content(&file("b")) == "web");
@@ -614,7 +640,7 @@ fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else()
     let asked = content(&file("asked")).lines().count();
     let running = Running::begin(&place, &["--reread", "0", "--facts-dir", &facts, &path, &written]);
     wait("it to be asked", || content(&file("asked")).lines().count() > asked);
-    std::thread::sleep(Duration::from_millis(2500));
+    ticks(&place, 3);
     assert_eq!(content(&file("asked")).lines().count(), asked + 1);
     running.end();
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value as Json;
 
-use crate::run::{Running, content, manifest, wait};
+use crate::run::{Running, content, manifest, rest, wait};
 use crate::support::*;
 
 const MANIFEST: &str = "resources:\n  file[DIR/a]: {content: declared}\n  file[DIR/no/b]: {content: x}\n  \
@@ -39,17 +39,6 @@ pub(crate) fn status(place: &Place, names: &[&str]) -> Json {
     let args = ["status", "--format", "json"].into_iter().chain(names.iter().map(String::as_str));
     let ended = place.run(&args.collect::<Vec<_>>());
     serde_json::from_str(&ended.stdout).unwrap_or(Json::Null)
-}
-
-/// What is counted, when nobody is being answered any more.
-fn at_rest<T: PartialEq>(count: impl Fn() -> T) -> T {
-    loop {
-        let first = count();
-        std::thread::sleep(std::time::Duration::from_millis(250));
-        if count() == first {
-            return first;
-        }
-    }
 }
 
 #[test]
@@ -124,7 +113,8 @@ fn a_socket_that_somebody_has_removed_comes_back() {
     let socket = state(&place).join("status.sock");
     let count = || std::fs::read_dir(format!("/proc/{}/fd", running.id())).unwrap().count();
     let is_there = || std::fs::symlink_metadata(&socket).is_ok_and(|found| found.mode() & 0o777 == 0o600);
-    let before = at_rest(count);
+    rest(&place);
+    let before = count();
     for _ in 0..3 {
         std::fs::remove_file(&socket).unwrap();
         wait("the socket", is_there);
@@ -135,7 +125,8 @@ fn a_socket_that_somebody_has_removed_comes_back() {
     wait("the edit", || content(&place.path().join("a")) == "other");
     std::fs::rename(&socket, state(&place).join("moved")).unwrap();
     wait("another one", || is_there() && place.run(&["status"]).code == 0);
-    wait("as many descriptors as before", || count() == before);
+    // One of them may have been that of a question that was answered just before.
+    wait("as many descriptors as before", || count() <= before);
 
     // Somebody else's is left alone, also at the end.
     std::fs::write(state(&place).join("others"), "x").unwrap();
@@ -162,16 +153,14 @@ fn events_are_followed_as_they_happen() {
             let settled = events.find(|event| event["event"] == "settled").unwrap();
             (settled, events.find(|event| event["event"] == "quiet"))
         });
-        for _ in 0..40 {
-            if seen.is_finished() {
-                break;
+        wait("the events", || {
+            if !seen.is_finished() {
+                std::fs::write(&a, "changed").unwrap();
+                wait("the repair", || content(&a) == "declared");
+                rest(&place);
             }
-            std::fs::write(&a, "changed").unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(300));
-        }
-        if !seen.is_finished() {
-            follower.kill().unwrap();
-        }
+            seen.is_finished()
+        });
         seen.join().unwrap()
     });
     // How all stands is told again behind whatever was done.
@@ -191,15 +180,23 @@ fn those_who_follow_and_go_leave_nothing_behind() {
     wait("the run", || place.run(&["status"]).code == 0);
     let process = status(&place, &[])["process"].to_string();
     let count = || ["fd", "task"].map(|kind| std::fs::read_dir(format!("/proc/{process}/{kind}")).unwrap().count());
-    let before = at_rest(count);
+    rest(&place);
+    let before = count();
     for _ in 0..40 {
         let mut follower =
             place.command(&["status", "--follow"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let descriptors = format!("/proc/{}/fd", follower.id());
+        wait("the connection", || {
+            let all = std::fs::read_dir(&descriptors).unwrap();
+            let mut targets = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+            targets.any(|target| target.display().to_string().starts_with("socket:"))
+        });
         follower.kill().unwrap();
         follower.wait().unwrap();
     }
-    wait("all to be forgotten, though nothing happens", || count() == before);
+    wait("all to be forgotten, though nothing happens", || {
+        count().iter().zip(&before).all(|(now, before)| now <= before)
+    });
     running.end();
 }
 

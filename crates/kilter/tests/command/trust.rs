@@ -8,17 +8,14 @@ use crate::support::{Place, is_root};
 /// A user who is not root.
 const STRANGER: u32 = 4711;
 
-/// A place for root, with a directory that everybody can write to. None if the tests do not run as root.
-fn place() -> Option<Place> {
-    if !is_root() {
-        eprintln!("this test needs root: the rule for root is tested, with files of another user");
-        return None;
-    }
+/// A place for root, with a directory that everybody can write to.
+fn place() -> Place {
+    assert!(is_root(), "run this test as root: it tests the rule for root, with files of another user");
     let place = Place::new();
     mode(&place, "", 0o755);
     std::fs::create_dir(place.path().join("shared")).unwrap();
     mode(&place, "shared", 0o777);
-    Some(place)
+    place
 }
 
 fn mode(place: &Place, name: &str, mode: u32) {
@@ -46,7 +43,7 @@ fn has_run(place: &Place) -> bool {
 
 #[test]
 fn an_executable_manifest_of_another_user_is_not_run_unless_its_path_is_trusted() {
-    let Some(place) = place() else { return };
+    let place = place();
     program(&place, "m");
     assert_eq!(place.run(&["apply", "m"]).code, 0);
     assert!(has_run(&place));
@@ -67,7 +64,7 @@ fn an_executable_manifest_of_another_user_is_not_run_unless_its_path_is_trusted(
 
 #[test]
 fn a_plan_and_a_key_of_another_user_are_refused_by_their_names() {
-    let Some(place) = place() else { return };
+    let place = place();
     place.file("m.yaml", "resources:\n  exec[x]: { command: 'true' }\n");
     let make = "umask 077; openssl genpkey -algorithm ed25519 -out key";
     let made = std::process::Command::new("sh").args(["-c", make]).current_dir(place.path()).status().unwrap();
@@ -90,7 +87,7 @@ fn a_plan_and_a_key_of_another_user_are_refused_by_their_names() {
 
 #[test]
 fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others_can_write() {
-    let Some(place) = place() else { return };
+    let place = place();
     let apply = |manifest: &str| {
         let mut command = place.command(&["apply", manifest]);
         place.ended(command.env("SUDO_UID", STRANGER.to_string()).output().unwrap())
@@ -107,7 +104,7 @@ fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others
 
 #[test]
 fn no_line_of_a_file_is_shown_that_an_include_reaches_through_another_users_link() {
-    let Some(place) = place() else { return };
+    let place = place();
     let secret = place.file("secret", "root:$y$j9T$never:19000:0:99999:7:::\n");
     mode(&place, "secret", 0o600);
     place.file("m.yaml", "include: [shared/part.yaml]\nresources: {}\n");
@@ -128,7 +125,7 @@ fn no_line_of_a_file_is_shown_that_an_include_reaches_through_another_users_link
 
 #[test]
 fn a_secret_is_not_read_through_another_users_link() {
-    let Some(place) = place() else { return };
+    let place = place();
     let secret = place.file("secret", "hidden");
     let file = place.path().join("made").display().to_string();
     place.file(
@@ -145,7 +142,7 @@ fn a_secret_is_not_read_through_another_users_link() {
 
 #[test]
 fn a_script_behind_a_link_through_a_directory_that_others_can_write_is_not_run() {
-    let Some(place) = place() else { return };
+    let place = place();
     for directory in ["providers", "real"] {
         std::fs::create_dir(place.path().join(directory)).unwrap();
     }
@@ -170,7 +167,7 @@ fn a_script_behind_a_link_through_a_directory_that_others_can_write_is_not_run()
 
 #[test]
 fn a_directory_of_mold_reached_through_another_users_link_is_refused() {
-    let Some(place) = place() else { return };
+    let place = place();
     std::fs::create_dir(place.path().join("mold")).unwrap();
     mode(&place, "shared", 0o1777);
     symlink("../mold", place.path().join("shared/mold")).unwrap();

@@ -1,5 +1,4 @@
-//! Providers that tell themselves what changes: each is listened to on a thread of its own, through all graphs in which the same is
-//! asked of it.
+//! Watches of providers: each runs on its own thread, through all graphs that need the same watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,27 +16,27 @@ use kilter_provider::{Context, Provider, Registry, Tell, Wanted};
 use super::Mode;
 use super::stop::{Alarm, Mail, Message, Stop};
 
-/// For how long a watch that has ended is left alone: twice as long each time,
+/// Delay before an ended watch is restarted. It doubles with each failure,
 const FIRST: Duration = Duration::from_secs(1);
-/// and no longer than this.
+/// up to this maximum.
 const LONGEST: Duration = Duration::from_secs(300);
-/// A watch that went on for so long had begun well.
+/// Duration after which a watch counts as successful: the delay starts again at the minimum.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Few watches of single resources wait beside each other, and each does next to nothing.
+/// Stack size in bytes of a thread that watches one resource. There are many such threads, and each does little.
 const STACK: usize = 256 * 1024;
 
-/// Resources by their names, in the order of those.
+/// Resources by name, sorted.
 pub(super) type Names = Vec<(EcoString, VertexId)>;
 
-/// What a provider has told, and nobody has taken yet: no more than there are resources.
+/// Events of a provider that the driver has not handled yet. Their number is bounded by the number of resources.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) status: Option<Status>,
-    /// Whether any resource may have changed.
+    /// True if any resource may have changed.
     pub(super) any: bool,
     pub(super) changed: BTreeSet<EcoString>,
-    /// What is told of single resources.
+    /// Status of the watches of single resources.
     pub(super) of: BTreeMap<EcoString, Status>,
 }
 
@@ -50,11 +49,11 @@ impl News {
 #[derive(Clone, Debug)]
 pub(super) enum Status {
     Watching,
-    /// It does not, and why not.
+    /// The watch does not run, with the reason.
     Lost(EcoString),
 }
 
-/// A resource with a watch of its own.
+/// Resource with its own watch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct WatchedResource {
     pub(super) name: EcoString,
@@ -63,11 +62,11 @@ pub(super) struct WatchedResource {
     pub(super) noop: bool,
 }
 
-/// What a provider is asked to tell of.
+/// Watch of a provider, shared between its thread and the driver.
 #[derive(Debug)]
 pub(super) struct Listened {
     pub(super) provider: u16,
-    /// The only resource that it tells of; none if it tells of all.
+    /// The watched resource; none if the watch covers all resources of the provider.
     alone: Option<WatchedResource>,
     heard: Mutex<Heard>,
     ending: Alarm,
@@ -80,7 +79,7 @@ struct Heard {
 }
 
 impl Listened {
-    /// Whether the same is asked of it.
+    /// Returns true if this is the watch for these arguments.
     pub(super) fn is_asked(&self, provider: u16, alone: Option<&WatchedResource>) -> bool {
         self.provider == provider && self.alone.as_ref() == alone
     }
@@ -93,12 +92,12 @@ impl Listened {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it has told since this was asked last.
+    /// Takes the events since the last call.
     pub(super) fn news(&self) -> News {
         std::mem::take(&mut self.heard().news)
     }
 
-    /// From now on it tells of these; those of which it has told so far.
+    /// Replaces the watched names; returns the previous ones.
     pub(super) fn tells_of(&self, mut names: Names) -> Names {
         names.sort_unstable();
         std::mem::replace(&mut self.heard().names, names)
@@ -116,32 +115,33 @@ impl Listened {
         self.heard().names.iter().any(|(_, known)| *known == vertex)
     }
 
-    /// The resources of this name.
+    /// Returns the resources of this name.
     pub(super) fn named(&self, name: &str) -> Vec<VertexId> {
         of_name(&self.heard().names, name).map(|(_, vertex)| *vertex).collect()
     }
 }
 
-/// The entries of this name.
+/// Returns the entries of this name.
 pub(super) fn of_name<'a>(names: &'a Names, name: &'a str) -> impl Iterator<Item = &'a (EcoString, VertexId)> {
     let first = names.partition_point(|(known, _)| known.as_str() < name);
     names[first..].iter().take_while(move |(known, _)| known == name)
 }
 
-/// A provider that is listened to, as the driver sees it. To be [ended](Listener::end) and [waited for](Listener::wait).
+/// Watch of a provider, as the driver owns it. It must be [ended](Listener::end), and then [waited
+/// for](Listener::wait).
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) told: Arc<Listened>,
     pub(super) state: State,
-    /// Since when it may speak.
+    /// Start of the wait for the first status.
     pub(super) since: Timestamp,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a provider has said of its watch.
+/// Status of a provider's watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing yet.
+    /// No status yet.
     Silent,
     Watching,
     Lost,
@@ -153,7 +153,7 @@ impl Listener {
         Listener { told: Arc::new(told), state: State::Silent, since, thread: None }
     }
 
-    /// Begins to listen, unless somebody does.
+    /// Starts the watch, unless it runs.
     pub(super) fn begin(&mut self, registry: &Registry, mode: Mode, sender: &Sender<Message>, stop: &Stop) {
         if self.thread.is_some() {
             return;
@@ -165,7 +165,7 @@ impl Listener {
         let thread = if told.alone.is_some() { thread.stack_size(STACK) } else { thread };
         let listened = thread.spawn(move || {
             listen(provider.as_ref(), mode, &told, &to_driver, &urgent, &hostname);
-            // Without a driver nobody waits for it but at the end.
+            // Without a driver, the thread is only joined at the end.
             let _ = to_driver.send(Message::Left(told));
         });
         match listened {
@@ -177,21 +177,21 @@ impl Listener {
         }
     }
 
-    /// Has the watch end.
+    /// Requests the end of the watch.
     pub(super) fn end(&self) {
         self.told.ending.raise();
     }
 
-    /// Waits until the watch has ended, which it has been told to.
+    /// Waits until the watch has ended. Its end must have been requested.
     pub(super) fn wait(self) {
         if let Some(thread) = self.thread {
-            // Whatever became of it, nobody listens any more.
+            // A panic changes nothing here: the watch has ended.
             let _ = thread.join();
         }
     }
 }
 
-/// Where a provider tells something. The driver is told once of all that it has not taken yet.
+/// Receives the events of a provider. The driver gets one message for all events that it has not taken yet.
 struct Teller<'a> {
     told: &'a Arc<Listened>,
     sender: &'a Sender<Message>,
@@ -203,12 +203,12 @@ impl Teller<'_> {
         let is_first = heard.news.is_empty();
         what(&mut heard);
         if is_first && !heard.news.is_empty() {
-            // Without a driver nobody is told any more.
+            // Without a driver there is no receiver.
             let _ = self.sender.send(Message::Heard(Arc::clone(self.told)));
         }
     }
 
-    /// Something is told of a name, which is nobody's perhaps.
+    /// Adds a status for a name. Names without a resource are ignored.
     fn add_of(&self, name: &str, status: Status) {
         self.add(|heard| {
             if let Some((name, _)) = of_name(&heard.names, name).next() {
@@ -221,7 +221,8 @@ impl Teller<'_> {
 impl Tell for Teller<'_> {
     fn watching(&self) {
         self.add(|Heard { news, .. }| {
-            // Nobody has listened meanwhile, and nobody has heard of that yet.
+            // Events between the loss and the restart of the watch are lost, even if the driver has not seen the
+            // loss.
             news.any |= matches!(news.status, Some(Status::Lost(_)));
             news.status = Some(Status::Watching);
         });
@@ -248,7 +249,7 @@ impl Tell for Teller<'_> {
     }
 }
 
-/// Listens to a provider, again and again, until it is to end.
+/// Runs the watch of a provider, and restarts it until its end is requested.
 fn listen(
     provider: &dyn Provider,
     mode: Mode,

@@ -1,4 +1,4 @@
-//! The providers that are listened to, as the driver sees them.
+//! Running watches of providers, as the driver owns them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::{Driver, Mode};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 
-/// So many milliseconds a watch has until it has to say that it has begun. Its resources are not looked at before that.
+/// Time in milliseconds in which a watch must confirm its start. Its resources are not checked before that.
 const TO_BEGIN: u64 = 10_000;
 
-/// What a provider is asked to tell of: all of its resources, or one alone, by its name.
+/// Arguments of a watch: a provider, and the name of the resource if it watches only one.
 pub(super) type Asked = (u16, Option<EcoString>);
 
-/// The providers that are listened to. All have ended when this has been dropped.
+/// Running watches of providers. All of them have ended when this has been dropped.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
     listeners: Vec<Listener>,
-    /// Those that are to end, until they have.
+    /// Watches that were requested to end and still run.
     ending: Vec<Listener>,
-    /// Single resources of which it has been told that nobody watches them, and why.
+    /// Single resources that their provider does not watch, with the reason.
     unwatched: BTreeMap<VertexId, EcoString>,
 }
 
@@ -40,13 +40,13 @@ impl Drop for Listening {
 }
 
 impl Listening {
-    /// What is asked of whom.
+    /// Returns the arguments and names of all watches.
     pub(super) fn asked(&self) -> BTreeMap<Asked, Names> {
         let asked = |listener: &Listener| (listener.told.asked(), listener.told.names());
         self.listeners.iter().map(asked).collect()
     }
 
-    /// Goes on with another graph: whoever is asked for the same goes on, the others end without being waited for.
+    /// Converts to the next graph. Watches with the same arguments continue; the others end in the background.
     pub(super) fn renumbered(
         mut self,
         asked: BTreeMap<Asked, Names>,
@@ -66,7 +66,7 @@ impl Listening {
             let found = found.map(|at| former.swap_remove(at));
             let anew = || Listener::new(provider, alone.clone(), now);
             let listener = match found {
-                // It is tried again at once.
+                // A lost watch restarts at once.
                 Some(lost) if lost.state == State::Lost => {
                     former.push(lost);
                     let mut listener = anew();
@@ -87,12 +87,12 @@ impl Listening {
         self
     }
 
-    /// Begins to listen to those that nobody listens to yet.
+    /// Starts the watches that do not run yet.
     pub(super) fn begin(&mut self, prepared: &Prepared<'_>, mode: Mode, sender: &Sender<Message>, stop: &Stop) {
         self.listeners.iter_mut().for_each(|listener| listener.begin(prepared.registry, mode, sender, stop));
     }
 
-    /// The one that tells this, unless it is listened to no longer.
+    /// Returns the listener of a watch; none if the watch is about to end.
     fn find(&mut self, told: &Arc<Listened>) -> Option<&mut Listener> {
         self.listeners.iter_mut().find(|listener| Arc::ptr_eq(&listener.told, told))
     }
@@ -101,39 +101,39 @@ impl Listening {
         self.listeners.iter().filter(move |listener| listener.state == state)
     }
 
-    /// All resources that providers tell of.
+    /// Returns all resources that providers watch.
     pub(super) fn vertices(&self) -> Vec<VertexId> {
         self.listeners.iter().flat_map(|listener| listener.told.vertices()).collect()
     }
 
-    /// The resources whose watch has yet to begin.
+    /// Returns the resources whose watch has not confirmed its start.
     pub(super) fn silent(&self) -> BTreeSet<VertexId> {
         self.of_state(State::Silent).flat_map(|listener| listener.told.vertices()).collect()
     }
 
-    /// The resources of which nobody tells, though somebody should.
+    /// Returns the resources whose watch is lost.
     pub(super) fn unheard(&self) -> Vec<VertexId> {
         let lost = self.of_state(State::Lost).flat_map(|listener| listener.told.vertices());
         lost.chain(self.unwatched.keys().copied()).collect()
     }
 
-    /// Whether the provider that tells of a resource has not said anything yet.
+    /// Returns true if the watch of a resource has no status yet.
     pub(super) fn is_silent(&self, vertex: VertexId) -> bool {
         self.of_state(State::Silent).any(|listener| listener.told.has(vertex))
     }
 
-    /// Why a provider does not tell of a resource of which it should.
+    /// Returns the reason why a provider does not watch a resource.
     pub(super) fn why_unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
         self.unwatched.get(&vertex)
     }
 
-    /// When those that say nothing are taken for lost.
+    /// Returns the time at which the next watch without a status counts as lost.
     pub(super) fn patience(&self) -> Option<Timestamp> {
         let since = self.of_state(State::Silent).map(|listener| listener.since).min()?;
         Some(Timestamp(since.0.saturating_add(TO_BEGIN)))
     }
 
-    /// A watch has ended, or is about to in a moment.
+    /// Joins a watch that has ended or is about to.
     fn left(&mut self, told: &Arc<Listened>) {
         if let Some(at) = self.ending.iter().position(|listener| Arc::ptr_eq(&listener.told, told)) {
             self.ending.swap_remove(at).wait();
@@ -142,7 +142,7 @@ impl Listening {
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Takes what a provider has told.
+    /// Handles the events of a provider.
     pub(super) fn heard(&mut self, told: &Arc<Listened>) {
         if self.holder.as_mut().is_none_or(|holder| holder.listening.find(told).is_none()) {
             return;
@@ -153,7 +153,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             Some(Status::Lost(why)) => self.unheard(told, &why),
             None => {}
         }
-        // In the order in which they are declared, as all else.
+        // In manifest order, as all other events.
         let named = |name: &EcoString| told.named(name).into_iter();
         let of: BTreeMap<VertexId, &Status> =
             of.iter().flat_map(|(name, status)| named(name).map(move |vertex| (vertex, status))).collect();
@@ -165,14 +165,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         stale.into_iter().for_each(|vertex| self.is_stale(vertex));
     }
 
-    /// A watch has ended that nobody listens to any more.
+    /// Handles the end of a watch that was requested to end.
     pub(super) fn left(&mut self, told: &Arc<Listened>) {
         if let Some(holder) = &mut self.holder {
             holder.listening.left(told);
         }
     }
 
-    /// A provider tells from now on.
+    /// Handles the start or restart of a watch.
     fn heard_again(&mut self, told: &Arc<Listened>) {
         let Some(holder) = &mut self.holder else { return };
         let Some(listener) = holder.listening.find(told) else { return };
@@ -186,19 +186,19 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         for vertex in vertices {
             self.begins_to_be_watched(vertex);
-            // Nobody has listened meanwhile.
+            // Events were lost while the watch did not run.
             if was_lost && self.is_state(vertex) {
                 self.is_stale(vertex);
             }
         }
     }
 
-    /// Whether a resource has a state. What cannot be asked whether it has to run is not run since nobody tells of it.
+    /// Returns true if a resource has a state. An action does not run because its watch was lost.
     fn is_state(&self, vertex: VertexId) -> bool {
         !self.prepared.provider(vertex).acts_anew(&self.prepared.resource(vertex).attributes)
     }
 
-    /// Takes what a provider has told of its watch of a single resource.
+    /// Handles the status of the watch of a single resource.
     fn heard_of(&mut self, vertex: VertexId, status: &Status) {
         let is_state = self.is_state(vertex);
         let Some(holder) = &mut self.holder else { return };
@@ -220,7 +220,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Resources are looked at from time to time while their provider does not tell what changes.
+    /// Polls resources while the watch of their provider is lost.
     fn unheard(&mut self, told: &Arc<Listened>, why: &str) {
         let vertices = told.vertices();
         let states: Vec<VertexId> = vertices.iter().copied().filter(|vertex| self.is_state(*vertex)).collect();
@@ -235,16 +235,16 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         let count = vertices.len();
         vertices.into_iter().for_each(|vertex| self.begins_to_be_watched(vertex));
-        // It is tried again and again, which need not be told each time.
+        // A watch that is restarted repeatedly is reported once.
         if is_news {
             let type_name = &self.prepared.registry.at(usize::from(told.provider)).schema().name;
-            // It may repeat what the script has read.
+            // The reason may contain values that the script has read.
             let why = &self.board.sealed(type_name.as_str(), "", why.to_owned());
             self.observer.event(Event::Unwatched { count, why, every: Some(POLL) });
         }
     }
 
-    /// Goes on without those that do not say whether they watch.
+    /// Gives up waiting for watches that have not confirmed their start in time.
     pub(super) fn look_at_listening(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         if holder.listening.patience().is_none_or(|until| until > self.now) {

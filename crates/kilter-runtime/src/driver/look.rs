@@ -1,4 +1,4 @@
-//! What those see who look at a run that holds a state.
+//! Builds status snapshots for `kilter status`, and answers requests to pause and resume.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::window::{Contest, Question, Standing, Standings, Watched, Which};
 use super::{Driver, Mode, hold};
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Answers somebody who looks on, or wants something.
+    /// Answers a request of another thread.
     pub(super) fn answer_question(&mut self, question: Question) {
         self.tick();
-        // Whoever has gone needs no answer.
+        // The requester may be gone and need no answer.
         match question {
             Question::Look(which, answer) => {
-                // Who waits for the end of what is under way wants to find it on the disk.
+                // A requester that waits for changes expects to find them on disk.
                 self.flush_what_was_done();
                 if let Some(standings) = self.standings(&which) {
                     let _ = answer.send(standings);
@@ -75,7 +75,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         })
     }
 
-    /// Whether something is still to be done to a vertex, if only to look at it when its time has come.
+    /// Returns true if a vertex has not settled, or waits for its next check.
     fn is_open(&self, vertex: VertexId) -> bool {
         self.is_under_way(vertex) || self.machine.stage(vertex) == Stage::Delayed
     }
@@ -140,7 +140,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         })
     }
 
-    /// A word for where a resource stands.
+    /// Returns the word for the state of a resource.
     pub(super) fn word(&self, vertex: VertexId, queued: &FxHashSet<VertexId>) -> &'static str {
         let report = self.board.standing_of(vertex);
         match self.machine.stage(vertex) {
@@ -155,17 +155,17 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             Stage::Delayed => "delayed",
             Stage::Settled(Settlement::Interrupted) if report.is_none() => "ready",
             Stage::Settled(_) if self.prepared.resource(vertex).is_hidden() => "hidden",
-            // What was changed is in its state.
+            // A changed resource is in sync.
             Stage::Settled(_) => report.map_or("in_sync", |report| report.status.word()),
         }
     }
 
-    /// Why its provider does not tell of a resource of which it should.
+    /// Returns the reason why a provider does not watch a resource.
     fn unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
         self.holder.as_ref()?.listening.why_unwatched(vertex)
     }
 
-    /// Why a resource is polled though it should be watched.
+    /// Returns the reason why a resource is polled instead of watched.
     fn why_unwatched(&self, vertex: VertexId) -> Option<EcoString> {
         let of_provider = self.unwatched(vertex).cloned();
         of_provider.or_else(|| self.holder.as_ref()?.polls.why(vertex).map(EcoString::from))

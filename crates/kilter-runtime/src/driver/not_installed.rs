@@ -9,8 +9,9 @@ use super::{Driver, Mode};
 use crate::step::Done;
 
 impl Driver<'_, '_, '_, '_> {
-    /// Answers a check in a plan if an earlier resource, such as a package, would change the system, and the check needs what
-    /// that resource may install: a program of the provider, or a resource that the provider cannot create, such as a unit.
+    /// Answers a check in a plan that may depend on software of an earlier resource, such as a package.
+    ///
+    /// The check needs a program of the provider, or a resource that the provider cannot create, such as a unit.
     pub(super) fn unknown_until_installed(&mut self, done: &Done) -> Option<Verdict> {
         if self.options.mode != Mode::Noop {
             return None;
@@ -24,7 +25,8 @@ impl Driver<'_, '_, '_, '_> {
         Some(self.board.unknown_as_a_whole(done.vertex, eco_format!("after {first} ({why})"), first))
     }
 
-    /// Why a resource that is missing cannot be created: its type has an `ensure` that cannot be `absent`.
+    /// Returns the reason why a missing resource cannot be created: its type has an `ensure` that cannot be
+    /// `absent`.
     fn cannot_be_created(&self, done: &Done, found: &Found) -> Option<EcoString> {
         let schema = self.prepared.provider(done.vertex).schema();
         let ensure = schema.find("ensure").filter(|_| !found.state.exists && !found.differences.is_empty())?;

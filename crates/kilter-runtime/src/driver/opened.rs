@@ -1,4 +1,4 @@
-//! Providers that have been opened, each as late as possible and once in a pass.
+//! Opened providers. Each is opened as late as possible and once in a pass.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use kilter_provider::{Context, Provider, Suitability};
 
 use crate::step::guarded;
 
-/// What became of the opening of each provider; none that was not needed yet.
+/// Result of the opening of each provider; none before the first use.
 pub(super) struct Opened(Vec<Mutex<Option<Result<(), EcoString>>>>);
 
 impl Opened {
@@ -15,16 +15,16 @@ impl Opened {
         Opened((0..count).map(|_| Mutex::new(None)).collect())
     }
 
-    /// Why a provider is not suitable, if that was the result of the last attempt to open it.
+    /// Returns the reason why the last attempt to open a provider failed.
     pub(super) fn refusal(&self, at: u16) -> Option<EcoString> {
         let opened = self.0[usize::from(at)].lock().unwrap_or_else(PoisonError::into_inner);
         opened.as_ref().and_then(|opened| opened.as_ref().err().cloned())
     }
 
-    /// Opens a provider unless it is; one that could not be opened only if it is to be tried `again`.
+    /// Opens a provider unless it is open. After a failed attempt, it is only retried with `again`.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The reason why the provider cannot be used.
     pub(super) fn open(
         &self,
         at: u16,

@@ -1,4 +1,4 @@
-//! A run that begins nothing further, since somebody wants it so.
+//! Paused runs, which start nothing new.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use kilter_engine::{Input, Stage, Timestamp};
 use super::{Driver, millis};
 use crate::observer::Event;
 
-/// What somebody wants who pauses a run: nothing further is begun, and what is under way goes on.
+/// Request to pause a run: it starts nothing new, and running calls continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pause {
-    /// For how long at most; until somebody resumes it where nothing is said.
+    /// Maximum duration; none for a pause that only a resume ends.
     pub longest: Option<Duration>,
-    /// Why, in the words of whoever wants it.
+    /// Reason, as the requester wrote it.
     pub why: EcoString,
 }
 
-/// A pause as it is told.
+/// Pause in a status snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paused {
-    /// For how long it has lasted.
+    /// Time since its start.
     pub lasted: Duration,
-    /// For how long it lasts still, at most.
+    /// Time until its end, if it is limited.
     pub left: Option<Duration>,
-    /// Why.
+    /// Its reason.
     pub why: EcoString,
 }
 
-/// A pause that lasts.
+/// Active pause.
 #[derive(Clone, Debug)]
 pub(super) struct PauseState {
     since: Timestamp,
@@ -37,7 +37,7 @@ pub(super) struct PauseState {
 }
 
 impl PauseState {
-    /// When it ends, if it does so by itself.
+    /// Returns the time at which it ends, if it is limited.
     pub(super) fn until(&self) -> Option<Timestamp> {
         self.until
     }
@@ -53,7 +53,8 @@ impl PauseState {
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Begins nothing further. A pause that lasts already goes on as this one says; whether there was one.
+    /// Starts nothing new. Returns true if the run was paused already; the new request then replaces the earlier
+    /// one.
     pub(super) fn pause(&mut self, Pause { longest, why }: &Pause) -> bool {
         let Some(holder) = &mut self.holder else { return false };
         let was_paused = holder.paused.is_some();
@@ -67,12 +68,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         was_paused
     }
 
-    /// Begins what was held back. Says whether the run was paused.
+    /// Starts the queued work. Returns true if the run was paused.
     pub(super) fn resume(&mut self) -> bool {
         let was_paused = self.holder.as_mut().is_some_and(|holder| holder.paused.take().is_some());
         if was_paused {
             self.observer.event(Event::Resumed);
-            // A time in which nothing could be done is no time in which nothing was to be done.
+            // A pause does not count as quiet time.
             self.landed_at = self.now;
             if !self.is_superseded() {
                 self.look_again();
@@ -82,7 +83,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         was_paused
     }
 
-    /// Takes back changes that no worker has begun: what they are made for may be otherwise when the pause is over.
+    /// Cancels changes that no worker has started, because their resources may change during the pause.
     fn return_changes(&mut self) {
         let changes = self.calls.that_change();
         for vertex in self.unbegun(|call| changes.contains(&call)) {
@@ -90,7 +91,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// What was found before or in a pause, and is still to be acted on, may be otherwise by now.
+    /// Repeats checks whose results are from before or during the pause.
     fn look_again(&mut self) {
         for vertex in self.prepared.graph.vertices() {
             if matches!(self.machine.stage(vertex), Stage::Ready | Stage::Owed) {
@@ -99,7 +100,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Has the machine go on, unless somebody wants it to pause.
+    /// Resumes the machine, unless the run is paused.
     pub(super) fn go_on(&mut self) {
         let is_paused = self.holder.as_ref().is_some_and(|holder| holder.paused.is_some());
         self.workers.pause(is_paused);
@@ -116,7 +117,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// How many calls are under way: those that wait for a worker are not.
+    /// Returns the number of running calls, without calls that wait for a worker.
     pub(super) fn in_flight(&self) -> usize {
         self.calls.len().saturating_sub(self.workers.queued_count())
     }

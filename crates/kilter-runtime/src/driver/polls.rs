@@ -1,4 +1,4 @@
-//! What is looked at every so often, and why: because its type says so, or for as long as something does not tell of it.
+//! Polled resources, with the reason: their type demands it, or their watch is lost.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,27 +10,27 @@ use rustc_hash::FxHashMap;
 use super::handover::Kept;
 use super::millis;
 
-/// Why nothing tells of a resource for now.
+/// Reason why a resource has no events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// The kernel watches no more than it does.
+    /// The kernel's limit of watches is reached.
     Limit = 1,
-    /// A process cannot be waited for.
+    /// A process cannot be watched.
     Process = 2,
-    /// A path that nobody can watch, or the network: for as long as it is declared so.
+    /// A path or the network cannot be watched. It stays so until the declaration changes.
     Other = 4,
-    /// The provider should tell, and does not.
+    /// The watch of the provider does not run.
     Provider = 8,
 }
 
-/// What is known of one resource. It is looked at for as long as it has an interval or something is missing.
+/// Poll state of one resource. It is polled while it has an interval or an event source is missing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Polled {
-    /// What its type or the manifest says, in milliseconds.
+    /// Interval of its type or of the manifest, in milliseconds.
     declared: Option<u64>,
-    /// The sum of what is missing.
+    /// Bit set of the missing event sources.
     missing: u8,
-    /// Its next look; what else the queue has of it is out of date.
+    /// Time of its next poll. Other entries of the queue for this resource are outdated.
     next: Timestamp,
 }
 
@@ -41,12 +41,12 @@ impl Polled {
     }
 }
 
-/// Each resource that is looked at every so often.
+/// All polled resources.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
     of: FxHashMap<VertexId, Polled>,
     queue: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
-    /// Number of resources of which something does not tell that should.
+    /// Number of resources with a missing event source.
     missing: usize,
 }
 
@@ -56,7 +56,7 @@ impl Polls {
         self.missing
     }
 
-    /// Why nothing tells of a resource that is polled for that.
+    /// Returns the reason why a resource is polled instead of watched.
     pub(super) fn why(&self, vertex: VertexId) -> Option<&'static str> {
         let missing = self.of.get(&vertex)?.missing;
         let whys = [
@@ -73,24 +73,25 @@ impl Polls {
         self.of.keys().copied()
     }
 
-    /// Every so many milliseconds, from now on, or only while something is missing.
+    /// Sets the interval of a resource in milliseconds. Without one it is polled only while an event source is
+    /// missing.
     pub(super) fn declare(&mut self, vertex: VertexId, interval: Option<u64>, now: Timestamp) {
         if interval.is_some() || self.of.contains_key(&vertex) {
             self.update(vertex, now, |polled| polled.declared = interval);
         }
     }
 
-    /// Something does not tell of a resource: whether it is looked at only since now.
+    /// Records a missing event source; returns true if the resource was not polled before.
     pub(super) fn misses(&mut self, vertex: VertexId, what: Missing, now: Timestamp) -> bool {
         let was_polled = self.of.contains_key(&vertex);
         self.update(vertex, now, |polled| polled.missing |= what as u8);
         !was_polled
     }
 
-    /// It tells again.
+    /// Records that an event source works again.
     pub(super) fn misses_no_longer(&mut self, vertex: VertexId, what: Missing) {
         if let Some(polled) = self.of.get_mut(&vertex) {
-            // The next look is not put off for that.
+            // This does not delay the next poll.
             let was_missing = polled.missing != 0;
             polled.missing &= !(what as u8);
             self.missing -= usize::from(was_missing && polled.missing == 0);
@@ -117,29 +118,29 @@ impl Polls {
         if before.is_none() || next < polled.next {
             polled.next = next;
             self.queue.push(Reverse((next, vertex)));
-            // What comes and goes many times before its time leaves nothing behind.
+            // Repeated changes of an interval must not let the queue grow.
             if self.queue.len() > 2 * self.of.len() + 64 {
                 self.queue = queue(&self.of);
             }
         }
     }
 
-    /// How often a resource is looked at, in milliseconds.
+    /// Returns the poll interval of a resource, in milliseconds.
     pub(super) fn interval(&self, vertex: VertexId) -> Option<u64> {
         self.of.get(&vertex).and_then(|polled| polled.interval())
     }
 
-    /// The next look at each, in no order.
+    /// Returns the next poll of each resource, unsorted.
     pub(super) fn looks(&self) -> impl Iterator<Item = (Timestamp, VertexId)> {
         self.of.iter().map(|(vertex, polled)| (polled.next, *vertex))
     }
 
-    /// When there is something to look at, at the earliest.
+    /// Returns the earliest time at which a poll may be due.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.queue.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// The next one whose time has come. It is looked at again when its interval is over.
+    /// Returns the next resource that is due, and schedules its next poll after its interval.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<VertexId> {
         self.drop_outdated();
         let Reverse((_, vertex)) = self.queue.peek().copied().filter(|Reverse((at, _))| *at <= now)?;
@@ -161,7 +162,7 @@ impl Polls {
         }
     }
 
-    /// The same for the resources that are kept.
+    /// Converts to the vertices of the next graph.
     pub(super) fn renumbered(self, kept: &Kept) -> Polls {
         let of: FxHashMap<VertexId, Polled> = kept.map(self.of);
         let queue = queue(&of);
@@ -184,7 +185,7 @@ mod tests {
         Timestamp(seconds * 1000)
     }
 
-    /// The seconds in which it is looked at, up to then.
+    /// Returns the seconds of all polls up to `until`.
     fn looks(polls: &mut Polls, until: u64) -> Vec<u64> {
         (0..=until).filter(|second| polls.due(at(*second)).is_some()).collect()
     }

@@ -1,4 +1,5 @@
-//! The driver's part in a plan's predictions: reports what checks find, and delays checks that read what is not known yet.
+//! Part of the driver in the predictions of a plan: reports the results of checks, and delays checks that read what
+//! is not known yet.
 
 use ecow::eco_format;
 use kilter_engine::{Batch, Verdict, VertexId};
@@ -7,8 +8,8 @@ use super::Driver;
 use crate::step::Done;
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Answers a check if a plan cannot know the state of the resource; otherwise hands the effects of its change to the
-    /// prediction.
+    /// Answers a check if a plan cannot know the state of the resource; otherwise hands the effects of its change
+    /// to the prediction.
     pub(super) fn unknown(&mut self, done: &mut Done) -> Option<Verdict> {
         if let Some(verdict) = self.unknown_until_installed(done) {
             return Some(verdict);
@@ -24,8 +25,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         Some(self.board.unknown_as_a_whole(done.vertex, reason, because.resource))
     }
 
-    /// Holds back the checks of a batch that read what a resource without an order to them may still change. Returns the
-    /// others.
+    /// Delays the checks of a batch that read what an unordered resource may still change. Returns the others.
     pub(super) fn hold_back(&mut self, group: u16, mut vertices: Vec<VertexId>) -> Vec<VertexId> {
         let Some(predicted) = self.outlook.predicted() else { return vertices };
         let held_back = &mut self.held_back;
@@ -39,8 +39,10 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         vertices
     }
 
-    /// Begins the checks that were held back and need not wait any longer. If nothing else is going on they wait for each
-    /// other: the first one begins then, of those that only wait for their own paths if there are any. Returns true if any has begun.
+    /// Starts one delayed check that no longer has to wait. Returns true if it started one.
+    ///
+    /// If no call is running, the delayed checks wait for each other. The first one then starts, preferably one
+    /// that only waits for its own paths.
     pub(super) fn release_held_back(&mut self) -> bool {
         let Some(predicted) = self.outlook.predicted() else { return false };
         if self.held_back.is_empty() || self.is_ending() {

@@ -1,4 +1,4 @@
-//! What is declared: when it is read anew, and what that waits for.
+//! Reload of the manifest: triggers, delays and polling.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -11,126 +11,128 @@ use super::stop::Message;
 use super::{Driver, Handover, Held, Outdated, RunError, Stale, millis};
 use crate::observer::Event;
 
-/// Where a state is declared that is held.
+/// Source of the declared state of a run that holds it.
 pub trait Declared {
-    /// The files in which it is.
+    /// Returns its files.
     fn files(&self) -> Vec<PathBuf>;
 
-    /// Directories of which everything below them belongs to it.
+    /// Returns directories whose complete content belongs to it.
     fn trees(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Whether one of the files that were read last may be another one by now. Asked from time to time where nothing else
-    /// tells.
+    /// Returns true if a file may have changed since the last read. Called for polling, if the files cannot be
+    /// watched.
     fn is_touched(&mut self) -> bool;
 
-    /// Begins to read what is declared now, on another thread: it may take long, and what is held is mended meanwhile. Rings when
-    /// it has been read.
+    /// Starts to read the manifest on another thread. It may take long, and repairs continue meanwhile. Drops
+    /// `ring` when it has finished.
     fn begin_reading(&mut self, ring: Ring);
 
-    /// What came of it, when it has rung.
+    /// Returns the result of the read, after `ring` was dropped.
     fn read(&mut self) -> Anew;
 
-    /// Returns why what is held is older than what is declared, if what was read last has errors.
+    /// Returns why the held state is older than the manifest, if the last read found errors.
     fn outdated(&self) -> Option<Outdated> {
         None
     }
 
-    /// Returns why collected resources may be older than those that are exported now, if they may.
+    /// Returns why collected resources may be older than the exported ones, if they may.
     fn stale(&self) -> Option<Stale> {
         None
     }
 
-    /// Holds what is declared now, while what was begun before goes on.
+    /// Holds the new graph, while calls for the former graph continue.
     ///
     /// # Errors
-    /// When it cannot be held.
+    /// If it cannot be held.
     fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError>;
 }
 
-/// Says that what is declared has been read, at the latest when it is dropped.
+/// Notifies the driver when it is dropped: the manifest has been read.
 #[derive(Debug)]
 pub struct Ring(Sender<Message>);
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Without a driver nobody waits for it any more.
+        // Without a driver there is no receiver.
         let _ = self.0.send(Message::Declared);
     }
 }
 
-/// What was declared when it was read anew.
+/// Result of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anew {
-    /// The same as before.
+    /// The same state as before.
     Same,
-    /// Something else, which is held from now on.
+    /// Another state, which the run holds from now on.
     Other,
-    /// Nothing that can be held. What is held goes on, and the files are looked at from time to time: there may be others
-    /// among them that nobody watches.
+    /// The manifest has errors. The run continues with the state it holds, and polls the files, because the
+    /// manifest may include unwatched ones.
     Wrong,
-    /// Nobody knows, since it was written meanwhile: it is read once more.
+    /// The manifest changed during the read: it is read again.
     Unsettled,
 }
 
-/// For so many milliseconds nobody must have written what is declared before it is read: it may be half of it.
+/// Debounce time in milliseconds: the manifest is read when it has not changed for so long, because a write may be
+/// incomplete.
 const SETTLED: u64 = 200;
-/// For so many milliseconds it is waited for that, at most.
+/// Maximum delay of a reload by debouncing, in milliseconds.
 const LATEST: u64 = 2000;
-/// Milliseconds between two looks at what is declared, where nothing tells.
+/// Interval in milliseconds between polls of a manifest that cannot be watched.
 pub(super) const LOOK_AT_DECLARED: u64 = 2000;
 
-/// Milliseconds between two looks at whether resources have come to their state for which it waits.
+/// Interval in milliseconds between checks whether resources with `realize` have settled.
 const LOOK_AT_REALIZED: u64 = 50;
 
-/// When what is declared is looked at.
+/// State of the reloads.
 #[derive(Default)]
 pub(super) struct Reading {
-    /// When it is read, unless somebody writes it before that.
+    /// Time of the next read, unless another write delays it.
     due: Option<Timestamp>,
-    /// Whether it is being read.
+    /// True while a read is running.
     is_under_way: bool,
-    /// When somebody wrote it first since it was read.
+    /// Time of the first write since the last read.
     first_touched: Option<Timestamp>,
-    /// When it is compared with what was read last.
+    /// Time of the next comparison with the last read.
     look: Option<Timestamp>,
-    /// When it is read though nobody has written it.
+    /// Time of the next read without a write.
     again: Option<Timestamp>,
-    /// Whether it could not be held when it was read last.
+    /// True if the last read found errors.
     is_wrong: bool,
-    /// Errors in what was read last.
+    /// Errors of the last read.
     pub(super) outdated: Option<Outdated>,
-    /// Whether nothing tells when it is written.
+    /// True if the manifest cannot be watched.
     pub(super) is_unwatched: bool,
 }
 
 impl Reading {
-    /// It is compared with what was read last as soon as it is watched: it may have been written between.
+    /// Returns the initial state. The first comparison is due at once, because the manifest may have changed before
+    /// the watch started.
     pub(super) fn begun() -> Reading {
         Reading { look: Some(Timestamp::default()), ..Reading::default() }
     }
 
-    /// Has it read again after a while, if that makes sense.
+    /// Schedules the next read without a write, if there is an interval.
     pub(super) fn read_again_after(&mut self, interval: Option<Duration>, now: Timestamp) {
         let at = |interval: Duration| now.0.saturating_add(millis(interval).max(1));
         self.again = interval.map(|interval| Timestamp(at(interval)));
     }
 
-    /// When something is to be done about it next.
+    /// Returns the time of the next action.
     pub(super) fn next(&self) -> Option<Timestamp> {
         let due = self.due.filter(|_| !self.is_under_way);
         due.into_iter().chain(self.look).chain(self.again).min()
     }
 
-    /// Something happened to it.
+    /// Records a write.
     pub(super) fn touched(&mut self, now: Timestamp) {
         let first = *self.first_touched.get_or_insert(now);
         let settled = now.0.saturating_add(SETTLED);
         self.due = Some(Timestamp(settled.min(first.0.saturating_add(LATEST)).max(now.0)));
     }
 
-    /// It was looked at.
+    /// Records a comparison.
     pub(super) fn looked(&mut self, now: Timestamp) {
         let is_polled = self.is_wrong || self.is_unwatched;
         self.look = is_polled.then_some(Timestamp(now.0.saturating_add(LOOK_AT_DECLARED)));
@@ -138,11 +140,11 @@ impl Reading {
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Reads what is declared when somebody has written it, and nobody does any more.
+    /// Reads the manifest after a write, when no further write has followed.
     pub(super) fn look_at_declared(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         if holder.is_enough || holder.is_superseded {
-            // Who comes next compares it with what was read.
+            // The next graph compares it with the last read.
             holder.reading = Reading::default();
             return;
         }
@@ -163,9 +165,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         if reading.is_under_way || reading.due.is_none_or(|at| at > self.now) {
             return;
         }
-        // What is paused does not come to its state before somebody resumes it, perhaps for what is declared now.
+        // A paused resource settles only after a resume, which may need the new manifest.
         if self.is_realizing() && self.holder.as_ref().is_some_and(|holder| holder.paused.is_none()) {
-            // It is read as soon as they have.
+            // The driver reads it as soon as they have settled.
             let Some(holder) = &mut self.holder else { return };
             holder.reading.due = Some(Timestamp(self.now.0.saturating_add(LOOK_AT_REALIZED)));
             return;
@@ -176,7 +178,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         holder.hold.declared.begin_reading(Ring(self.sender.clone()));
     }
 
-    /// What is declared has been read.
+    /// Handles the end of a read.
     pub(super) fn take_declared(&mut self) {
         let is_ending = self.is_ending();
         let Some(holder) = self.holder.as_mut().filter(|holder| holder.reading.is_under_way) else { return };
@@ -192,7 +194,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         reading.looked(self.now);
         match read {
-            // What was held back for it is begun.
+            // Queued work starts.
             Anew::Same | Anew::Wrong => self.go_on(),
             Anew::Unsettled => reading.touched(self.now),
             Anew::Other => {
@@ -203,8 +205,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Whether a resource has yet to come to its state once before another one may take its place (`realize`). What is tried without
-    /// end and has failed, or waits for that, may never.
+    /// Returns true if a resource with `realize` must still settle once before a new graph may replace it.
+    ///
+    /// A resource that is retried forever, or waits for one, does not count.
     fn is_realizing(&self) -> bool {
         let realizing = self.prepared.resources().iter().zip((0..).map(VertexId));
         let mut realizing = realizing.filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
@@ -213,7 +216,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         })
     }
 
-    /// Whether a vertex, or one that it waits for, is tried again without end, or has to wait since too much happens to it.
+    /// Returns true if a vertex or one of its unsettled ancestors is retried forever, or waits for its rate limit.
     fn is_held_up(&self, vertex: VertexId) -> bool {
         let graph = self.machine.graph();
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());

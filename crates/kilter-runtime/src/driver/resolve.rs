@@ -1,4 +1,4 @@
-//! Values that other resources send.
+//! Values that depend on outputs of other resources.
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
@@ -11,17 +11,17 @@ use crate::lookup::Lookup;
 use crate::prepare::{Prepared, sealed};
 use crate::step::guarded;
 
-/// What is wanted of a resource once others have run.
+/// Declared attributes of a resource after its senders have run.
 pub(super) enum Resolution {
-    /// All of it, canonical, and what was sent for each attribute.
+    /// All attributes, canonical, and the value of each expression.
     Known(Attributes, Box<[Value]>),
-    /// These attributes are not known yet, and why.
+    /// Unknown attributes, each with the reason.
     Unknown(Vec<(EcoString, EcoString)>),
-    /// What was sent cannot be used: why not, and what was sent as far as it is known.
+    /// A received value cannot be used: the reason, and the values as far as they are known.
     Failed(EcoString, Box<[Value]>),
 }
 
-/// Puts the values that were sent into the place of their expressions.
+/// Replaces expressions by the received values.
 pub(super) fn resolve<'l>(
     prepared: &'l Prepared<'l>,
     lookup: &'l Lookup<'l>,
@@ -57,7 +57,7 @@ pub(super) fn resolve<'l>(
     let before = attributes.clone();
     let canonical = guarded(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
         Some(problem) => Err(problem),
-        // Names did not wait for the run: this one is canonical already.
+        // Names cannot depend on outputs: this one is canonical already.
         None => canonicalize(provider, &mut resource.name.clone(), &mut attributes).map(|()| attributes),
     });
     match canonical {
@@ -67,7 +67,7 @@ pub(super) fn resolve<'l>(
     }
 }
 
-/// Why a value that was sent is not of the type that it has to be of.
+/// Returns the reason why a received value has the wrong type.
 fn mismatch(deferred: &Deferred, value: &Value, data_type: &DataType) -> Option<EcoString> {
     let mismatch = data_type.check(value).err()?;
     let attribute = &deferred.attribute;
@@ -83,7 +83,7 @@ fn mismatch(deferred: &Deferred, value: &Value, data_type: &DataType) -> Option<
     })
 }
 
-/// The outputs that a value is made of.
+/// Returns the outputs that a value depends on.
 pub(super) fn sources(template: &Template) -> Box<[(ResourceRef, EcoString)]> {
     let mut sources: Vec<(ResourceRef, EcoString)> = Vec::new();
     template.names(&mut |name, _| {

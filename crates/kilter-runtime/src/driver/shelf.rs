@@ -1,9 +1,9 @@
-//! What providers have read during a pass, for as long as it holds.
+//! Cache of the states that providers have read during a pass.
 //!
-//! A provider that reads many resources at once is asked as rarely as can be: once for all that it is
-//! going to be asked about, or for everything where it cannot filter. What comes back waits here until
-//! its resource is checked. It holds until something else was changed: what one resource does to the
-//! system may show in another (Puppet Resource API, "simple_get_filter").
+//! A provider that reads many resources with one call is called as rarely as possible: once for all resources it
+//! will be asked about, or for everything if it cannot filter. The cache keeps a state until its resource is
+//! checked. The cache becomes invalid if another resource changes the system, because the change may affect any
+//! state (Puppet Resource API, "simple_get_filter").
 
 use std::collections::VecDeque;
 
@@ -12,42 +12,42 @@ use kilter_engine::VertexId;
 use kilter_model::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What one provider has read.
+/// Cache of one provider.
 #[derive(Default)]
 pub(super) struct Shelf {
-    /// States by name, those of resources that are not there among them.
+    /// States by name, absent resources included.
     states: FxHashMap<EcoString, State>,
-    /// Whether everything was read: what has no state is not there, but for what was changed since.
+    /// True if everything was read: a resource without a state is absent, unless it has changed since.
     all: bool,
     changed: FxHashSet<EcoString>,
-    /// Foreign changes until then.
+    /// Number of foreign changes at the time of the read.
     at: u64,
-    /// Whether a call that reads goes on.
+    /// True while a call reads.
     pub(super) reading: bool,
-    /// What is to be checked when that call has ended.
+    /// Resources to check when that call has ended.
     pub(super) parked: Vec<VertexId>,
-    /// Their group: where one of them is checked on a worker, all are.
+    /// Combined group of these: if one of them is checked on a worker, all are.
     pub(super) parked_group: u16,
-    /// Changes by the provider itself.
+    /// Number of changes by the provider itself.
     own: u64,
-    /// Why it cannot read, in this pass.
+    /// Reason why the provider cannot read in this pass.
     pub(super) unavailable: Option<EcoString>,
-    /// The resources of the provider in manifest order, but for the first ones that had their turn;
-    /// none before they are asked for.
+    /// Resources of the provider in manifest order, without the first ones that have been checked; none before the
+    /// first use.
     queue: Option<VecDeque<VertexId>>,
-    /// Whether something that was read ahead had to be thrown away.
+    /// True if states that were read ahead have been discarded.
     wasted: bool,
 }
 
-/// So many resources are read ahead, at most, where that has been in vain before.
+/// Maximum number of resources to read ahead after states have been discarded.
 const CAREFUL: usize = 64;
 
-/// The shelves of all providers.
+/// Caches of all providers.
 pub(super) struct Shelves {
     of: Vec<Shelf>,
-    /// Changes by all providers.
+    /// Number of changes by all providers.
     changes: u64,
-    /// Vertices that have had their turn: nothing is read for them in advance.
+    /// Vertices whose check has started: nothing is read ahead for them.
     turned: Vec<bool>,
 }
 
@@ -60,23 +60,23 @@ impl Shelves {
         &mut self.of[usize::from(provider)]
     }
 
-    /// A provider has changed, or tried to change, so many resources.
+    /// Counts changes, or attempted changes, of a provider.
     pub(super) fn changed(&mut self, provider: u16, count: usize) {
         self.changes += count as u64;
         self.of[usize::from(provider)].own += count as u64;
     }
 
-    /// Changes by other providers so far.
+    /// Returns the number of changes by other providers.
     pub(super) fn foreign(&self, provider: u16) -> u64 {
         self.changes - self.of[usize::from(provider)].own
     }
 
-    /// The turn of a vertex has come.
+    /// Records the start of the check of a vertex.
     pub(super) fn turn(&mut self, vertex: VertexId) {
         self.turned[vertex.0 as usize] = true;
     }
 
-    /// The state of a resource, if it was read and still holds.
+    /// Takes the state of a resource, if it was read and is still valid.
     pub(super) fn take(&mut self, provider: u16, name: &EcoString) -> Option<State> {
         let foreign = self.foreign(provider);
         let shelf = &mut self.of[usize::from(provider)];
@@ -91,7 +91,7 @@ impl Shelves {
         found.or_else(|| is_absent.then(|| State::absent(name.clone())))
     }
 
-    /// Keeps what was read beyond what was asked, as of when `foreign` changes had been made.
+    /// Stores additional states of a read that started after `foreign` changes.
     pub(super) fn keep(&mut self, provider: u16, read: Read, foreign: u64) {
         let shelf = &mut self.of[usize::from(provider)];
         if shelf.at != foreign {
@@ -107,7 +107,7 @@ impl Shelves {
         shelf.states.extend(read.states.into_iter().chain(absent).map(|state| (state.name.clone(), state)));
     }
 
-    /// The resources of a provider that are worth reading ahead: those whose turn is still to come.
+    /// Returns the resources of a provider to read ahead: their checks have not started.
     pub(super) fn ahead(&mut self, provider: u16, providers: &[u16]) -> Vec<VertexId> {
         let turned = &self.turned;
         let shelf = &mut self.of[usize::from(provider)];
@@ -123,7 +123,7 @@ impl Shelves {
         queue.iter().filter(is_known).take(limit).copied().collect()
     }
 
-    /// A resource whose state is about to change: what was read of it holds no longer.
+    /// Discards the state of a resource before its change.
     pub(super) fn forget(&mut self, provider: u16, name: &EcoString) {
         let shelf = &mut self.of[usize::from(provider)];
         shelf.states.remove(name);
@@ -133,13 +133,13 @@ impl Shelves {
     }
 }
 
-/// What was read beyond what was asked.
+/// Additional result of a read.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     /// States of other resources.
     pub(crate) states: Vec<State>,
-    /// Names that were asked for in advance and are not there.
+    /// Requested names of absent resources.
     pub(crate) missing: Vec<EcoString>,
-    /// Whether everything was read.
+    /// True if everything was read.
     pub(crate) all: bool,
 }

@@ -1,4 +1,4 @@
-//! What surrounds the calls of one provider.
+//! Shared context of the calls to one provider.
 
 use ecow::EcoString;
 use kilter_model::{Feature, Resource};
@@ -13,8 +13,9 @@ use crate::outlook::{Outlook, View};
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
 
-/// The lazy attributes that each provider has to read though nobody tells it for which resources: it cannot
-/// filter, so that it is asked for everything, and something is wanted of them.
+/// Lazy attributes that each provider must always read, because a resource declares them.
+///
+/// Only for providers that cannot filter: they read everything, and do not know the resources.
 pub(super) struct Lazy(Vec<Vec<EcoString>>);
 
 impl Lazy {
@@ -39,7 +40,7 @@ fn manages(resource: &Resource, attribute: &str) -> bool {
     resource.get(attribute).is_some() || resource.deferred().iter().any(|deferred| deferred.attribute == *attribute)
 }
 
-/// What surrounds the calls of one provider, on whichever thread they run.
+/// Shared context of the calls to one provider, usable on any thread.
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'run> {
     at: u16,
@@ -77,10 +78,10 @@ impl<'run> Surroundings<'run> {
         self.prepared.registry.at(usize::from(self.at)).as_ref()
     }
 
-    /// Sees to it that the provider is open.
+    /// Opens the provider unless it is open.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The reason why the provider cannot be used.
     pub(super) fn open(&self, cx: &Context<'_>, again: bool) -> Result<(), EcoString> {
         self.opened.open(self.at, self.provider(), cx, again)
     }
@@ -89,7 +90,7 @@ impl<'run> Surroundings<'run> {
         self.call_until(None, call)
     }
 
-    /// Calls with what ends just this call, if that may take so long only.
+    /// Makes a call with a context. With `to_begin`, the call has its own timeout.
     pub(super) fn call_until<T>(&self, to_begin: Option<ToBegin>, call: impl FnOnce(&Context<'_>) -> T) -> T {
         let deadline = to_begin.map(|to_begin| to_begin.begin(self.stop));
         let managed = |name: &str| self.lookup.named(self.at, name).is_some();

@@ -1,7 +1,7 @@
-//! What the hub tells, until the driver takes it.
+//! Queue of the hub's events for the driver.
 //!
-//! The driver may be at something that takes long, and events go on meanwhile: each subscriber is kept once, however much
-//! happens to it, so that a storm of events costs no memory.
+//! The driver may be busy while events arrive. The queue holds each subscriber once, so that a storm of events
+//! costs no memory.
 
 use std::collections::BTreeSet;
 use std::mem::take;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::stop::Message;
 use crate::watch::{Lost, Subscriber, Told};
 
-/// What the hub has told, and the driver has not taken yet.
+/// Events of the hub that the driver has not taken yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tidings(Arc<Mutex<Untaken>>);
 
@@ -23,18 +23,18 @@ struct Untaken {
 }
 
 impl Tidings {
-    /// Adds what is told. The driver hears of it once, until it takes all of it.
+    /// Adds an event. The driver gets one message for all events until it takes them.
     pub(super) fn add(&self, told: Told, driver: &Sender<Message>) {
         let mut untaken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = untaken.is_empty();
         untaken.add(told);
         if is_first && !untaken.is_empty() {
-            // Without a driver nobody is told any more.
+            // Without a driver there is no receiver.
             let _ = driver.send(Message::Told);
         }
     }
 
-    /// Takes all of it: what is lost comes first.
+    /// Takes all events, lost watches first.
     pub(super) fn take(&self) -> Vec<Told> {
         take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_told()
     }
@@ -60,7 +60,7 @@ impl Untaken {
         }
     }
 
-    /// What is said of some is said of everything as well.
+    /// An event for everything replaces events for single subscribers.
     fn into_told(self) -> Vec<Told> {
         let mut all: Vec<Told> = self.lost.into_iter().map(Told::Lost).collect();
         if self.everything {

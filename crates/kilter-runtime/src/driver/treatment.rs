@@ -1,4 +1,4 @@
-//! What resources and their metaparameters are to the machine.
+//! Translates resources and metaparameters into engine configuration.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,13 @@ use super::Mode;
 use super::handover::Kept;
 use crate::prepare::Prepared;
 
-/// How many events are heeded of what does jobs, unless its `limit` says otherwise: it has no budget, and one that wakes itself
-/// takes little of a processor so.
+/// Default event rate limit of resources that handle events, in milliseconds between events and as burst.
+///
+/// They have no repair budget, so that the limit bounds the processor time of a resource that triggers itself.
 const PACE: Limit = Limit { interval: 100, burst: 100 };
 
 impl Prepared<'_> {
-    /// The vertices of the resources.
+    /// Returns the vertices of the resources.
     pub(super) fn vertices(&self, mode: Mode) -> Vec<Vertex> {
         let all = self.catalog.resources.iter().zip(&self.providers);
         all.zip((0..).map(VertexId))
@@ -27,7 +28,7 @@ impl Prepared<'_> {
                 let provider = self.registry.at(usize::from(*at));
                 let meta = resource.meta();
                 let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
-                // A call can be ended from outside only on another thread, and only for itself.
+                // A timeout needs another thread, and a call for one resource only.
                 let is_timed = meta.is_some_and(|meta| meta.timeout > 0);
                 let on_worker = |place: &Placement| u16::from(*place == Placement::Worker || is_timed);
                 Vertex {
@@ -42,7 +43,7 @@ impl Prepared<'_> {
             .collect()
     }
 
-    /// The machine that holds the state of the resources, and goes on where another one has held another graph.
+    /// Creates the machine that holds the state, or replaces the graph of the previous machine.
     pub(super) fn holding_machine(
         &self,
         mode: Mode,
@@ -62,11 +63,11 @@ impl Prepared<'_> {
         );
         for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
             let heeds = self.provider(vertex).heeds_others(&self.resource(vertex).attributes);
-            // What has failed may have failed for want of what is declared now.
+            // The failure may be due to a declaration that has changed.
             if heeds || machine.settlement(vertex) == Some(Settlement::Failed) {
                 machine.input(now, Input::Stale(vertex));
             }
-            // Whoever wanted it otherwise may not be declared any more.
+            // The opponent may have been another declared resource, which is gone.
             if machine.is_watched_only(vertex) || machine.contest(vertex).is_some() {
                 machine.input(now, Input::Reinstate(vertex));
             }
@@ -74,12 +75,12 @@ impl Prepared<'_> {
         machine
     }
 
-    /// How the state of the resources is held, as their metaparameters say.
+    /// Returns how the machine holds each resource, according to its metaparameters.
     pub(super) fn holding(&self) -> Holding {
         let mut holding = Holding::default();
         for (vertex, meta) in self.metas() {
             if let Some(EventLimit { per_second, burst }) = meta.limit {
-                // A limit that is less than one event in all time is none that anybody waits for.
+                // Longer intervals make no difference: the cap avoids an overflow.
                 let interval = (1000.0 / per_second).ceil().min(1e15) as u64;
                 holding.limits.insert(vertex, Limit { interval, burst });
             }
@@ -99,7 +100,7 @@ impl Prepared<'_> {
         holding
     }
 
-    /// What few resources may have at a time. What has a number already, since a graph before has it still, keeps that.
+    /// Returns the semaphores. A semaphore that a call of a former graph holds keeps its number.
     pub(super) fn semaphores(&self, numbers: &mut Numbers) -> Semaphores {
         let mut semaphores = Semaphores::default();
         for (vertex, meta) in self.metas() {
@@ -122,16 +123,16 @@ impl Prepared<'_> {
     }
 }
 
-/// How a machine takes the place of the one before it.
+/// Arguments for replacing the machine of the previous graph.
 pub(super) struct Succession<'a> {
     pub(super) before: Option<Machine>,
     pub(super) kept: &'a Kept,
-    /// What is not to be looked at yet.
+    /// Vertices that must not be checked yet.
     pub(super) unwatched: BTreeSet<VertexId>,
     pub(super) semaphores: Semaphores,
 }
 
-/// The numbers of semaphores, by their names.
+/// Numbers of semaphores by name.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     of: FxHashMap<EcoString, u16>,
@@ -140,7 +141,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Those that are held by what was begun for a graph before.
+    /// Starts with the semaphores that calls of former graphs hold.
     pub(super) fn held<'a>(held: impl Iterator<Item = &'a (EcoString, u16)>) -> Numbers {
         let of: FxHashMap<EcoString, u16> = held.cloned().collect();
         Numbers { taken: of.values().copied().collect(), of, next: 0 }
@@ -150,7 +151,7 @@ impl Numbers {
         if let Some(number) = self.of.get(name) {
             return *number;
         }
-        // Of more than there are numbers for, the last ones are one.
+        // If the numbers run out, the remaining semaphores share the last one.
         while self.next < u16::MAX && self.taken.contains(&self.next) {
             self.next += 1;
         }
@@ -159,7 +160,7 @@ impl Numbers {
         self.next
     }
 
-    /// The semaphores of a resource.
+    /// Returns the semaphores of a resource.
     pub(super) fn of_resource(&self, resource: &Resource) -> Vec<(EcoString, u16)> {
         let semaphores = resource.meta().into_iter().flat_map(|meta| &meta.semaphores);
         semaphores.filter_map(|semaphore| Some((semaphore.id.clone(), *self.of.get(&semaphore.id)?))).collect()

@@ -1,4 +1,4 @@
-//! A look at a run from outside: what is held, and why anything is not in its state.
+//! Status snapshots of a run: its resources, and the reasons why they are out of sync.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -12,66 +12,68 @@ use super::paused::{Pause, Paused};
 use super::stop::Message;
 use crate::report::{Counts, ResourceReport};
 
-/// Through it other threads look at a run that holds a state.
+/// Channel through which other threads query and control a run that holds a state.
 #[derive(Debug, Default)]
 pub struct Window {
     driver: Mutex<Option<Sender<Message>>>,
 }
 
-/// Which resources somebody wants to see.
+/// Selection of resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Those that are not in their state, and those that something is done to.
+    /// Resources that are out of sync or active.
     Notable,
-    /// All.
+    /// All resources.
     All,
-    /// These.
+    /// The named resources.
     Named(Vec<ResourceRef>),
 }
 
-/// What somebody wants of a run, and where the answer goes.
+/// Request to a run, with the channel for the answer.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// To see resources.
+    /// Requests a snapshot.
     Look(Which, Sender<Standings>),
-    /// That nothing further is begun: whether that was so already.
+    /// Requests a pause; the answer is true if the run was paused already.
     Pause(Pause, Sender<bool>),
-    /// That it goes on: whether it was paused.
+    /// Requests a resume; the answer is true if the run was paused.
     Resume(Sender<bool>),
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unseen {
-    /// There is no run, or one that is between what was declared and what is.
+    /// There is no run, or it is between two graphs.
     #[error("nothing is held just now: what is declared is read anew, or the run is about to end")]
     NoRun,
-    /// The run is at something that cannot be left alone for so long.
+    /// The driver is busy for longer than the timeout.
     #[error("the run is busy and does not answer")]
     Busy,
 }
 
 impl Window {
-    /// Looks; waits no longer than this.
+    /// Requests a snapshot and waits up to `longest`.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If there is no answer.
     pub fn look(&self, which: Which, longest: Duration) -> Result<Standings, Unseen> {
         self.ask(|answer| Question::Look(which, answer), longest)
     }
 
-    /// Has the run begin nothing further. Says whether it was paused already. What is under way goes on: [`Standings::in_flight`] tells whether anything is.
+    /// Pauses the run; returns true if it was paused already.
+    ///
+    /// Running calls continue: [`Standings::in_flight`] is their number.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If there is no answer.
     pub fn pause(&self, pause: Pause, longest: Duration) -> Result<bool, Unseen> {
         self.ask(|answer| Question::Pause(pause, answer), longest)
     }
 
-    /// Has the run begin what it held back. Says whether it was paused.
+    /// Resumes the run; returns true if it was paused.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If there is no answer.
     pub fn resume(&self, longest: Duration) -> Result<bool, Unseen> {
         self.ask(Question::Resume, longest)
     }
@@ -94,22 +96,22 @@ impl Window {
     }
 }
 
-/// What is held, at one moment.
+/// Snapshot of a run.
 #[derive(Clone, Debug)]
 pub struct Standings {
-    /// For how long a state has been held, through all graphs.
+    /// Time since the start of the run, over all graphs.
     pub held_for: Duration,
-    /// Whether everything is only looked at.
+    /// True if the run changes nothing.
     pub noop: bool,
-    /// For how long nothing has happened but that resources were found in their state; none while something does.
+    /// Time since the last activity other than checks that found resources in sync; none while there is activity.
     pub quiet_for: Option<Duration>,
-    /// Whether somebody wants nothing further to be begun.
+    /// Pause, if the run is paused.
     pub paused: Option<Paused>,
-    /// How many calls are under way. Those for former graphs count, and those that wait for a worker do not.
+    /// Number of running calls, with those of former graphs and without those that wait for a worker.
     pub in_flight: usize,
-    /// How many resources there are, and in which states they settled last.
+    /// Number of resources, in total and by their last status.
     pub counts: Counts,
-    /// How many are in their state, and nothing is to be done to them.
+    /// Number of resources that are in sync and inactive.
     pub in_sync_now: usize,
     /// Conditions that keep the run from holding the declared state as usual.
     pub conditions: Conditions,
@@ -117,83 +119,85 @@ pub struct Standings {
     pub polled: usize,
     /// Time since the last check of the polled resource that was checked least recently.
     pub oldest_check: Option<Duration>,
-    /// Of how many resources it is not known yet, or not any more, whether they are in their state.
+    /// Number of active resources, whose state is not known at the moment.
     pub under_way: usize,
-    /// How often anything has settled since the run began, and how.
+    /// Number of settlements since the start of the run, by status.
     pub settled: Counts,
-    /// What the kernel watches: directories, mostly.
+    /// Number of kernel watches, mostly of directories.
     pub watches: usize,
-    /// How often events were lost, each time everything was looked at.
+    /// Number of event queue overflows. After each, the run checked everything.
     pub overflows: u64,
-    /// What was begun for resources that are declared in another way now, or no longer, and has not ended.
+    /// Running calls for resources that have changed or been removed since.
     pub begun_before: Vec<Begun>,
-    /// The composite resources that were asked for: those that were named, with the composite ones among their parts; otherwise
-    /// those that the resources are parts of, and where all were asked for those that have none. In manifest order.
+    /// Requested composite resources, in manifest order.
+    ///
+    /// A request by name returns the named ones and those among their parts. Other requests return the owners of
+    /// the requested resources, and a request for everything also returns those without parts.
     pub composites: Vec<CompositeStanding>,
-    /// The resources that were asked for, the parts of composite ones that were named included.
+    /// Requested resources, with the parts of the named composite resources.
     pub resources: Vec<Standing>,
-    /// Those that were named and are not declared.
+    /// Requested names that are not declared.
     pub unknown: Vec<ResourceRef>,
 }
 
-/// Where the parts of a composite resource stand.
+/// State of a composite resource.
 #[derive(Clone, Debug)]
 pub struct CompositeStanding {
     /// The composite resource.
     pub reference: ResourceRef,
-    /// The composite resource that it is itself a part of.
+    /// The composite resource that contains it.
     pub owner: Option<ResourceRef>,
-    /// The word of the part that is worst off; `in_sync` where there are none.
+    /// State of its worst part; `in_sync` if it has no parts.
     pub word: &'static str,
-    /// How many of the resources that it stands for, or has entries in, have which word, the worst first.
+    /// Number of its resources in each state, the worst first. Resources that contain its entries count as well.
     pub counts: Vec<(&'static str, usize)>,
-    /// What it stands for: resources, and composite ones with parts of their own.
+    /// Its direct parts: resources, and composite resources.
     pub parts: Vec<ResourceRef>,
-    /// Other resources of which parts of it are entries.
+    /// Other resources that contain entries of its parts.
     pub entries_in: Vec<ResourceRef>,
 }
 
-/// Where a resource stands.
+/// State of a resource.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The resource.
     pub reference: ResourceRef,
-    /// The composite resource that it is a part of, the nearest of several.
+    /// The innermost composite resource that contains it.
     pub owner: Option<ResourceRef>,
-    /// A word for it: that of its [`Status`](crate::Status) when it has settled, otherwise `unwatched`, `waiting`, `ready`, `queued`,
-    /// `checking`, `changing`, `refreshing` or `delayed`.
+    /// Word for its state: that of its [`Status`](crate::Status) when it has settled, otherwise `unwatched`,
+    /// `waiting`, `ready`, `queued`, `checking`, `changing`, `refreshing` or `delayed`.
     pub word: &'static str,
-    /// What it waits for, or is blocked by.
+    /// Resource that it waits for, or that blocks it.
     pub because_of: Option<ResourceRef>,
-    /// The semaphore that it waits for; the former has it.
+    /// Semaphore that it waits for; `because_of` is the holder.
     pub semaphore: Option<EcoString>,
-    /// What it waits for that was begun before what is declared was edited.
+    /// Running call of a former graph that it waits for.
     pub awaits: Option<Begun>,
-    /// Why the last try failed.
+    /// Reason of the last failure.
     pub failure: Option<EcoString>,
-    /// The resources whose changes it is still to be refreshed for, or is being.
+    /// Resources whose changes have a pending or running refresh of it.
     pub owed_by: Vec<ResourceRef>,
-    /// What is to be told of it, when it has settled and is not in its state.
+    /// Its report, if it has settled out of sync.
     pub report: Option<ResourceReport>,
-    /// Which of its attributes others have sent, and whether it has yet to become what they have sent.
+    /// Its attributes from outputs of others, with true for those that it has not applied yet.
     pub received: Vec<Receipt>,
     /// True if it was repaired too often and yields: it is only watched.
     pub watched_only: bool,
     /// Contest over it, if another program undoes its repairs.
     pub contest: Option<Contest>,
-    /// What tells that it may have changed.
+    /// Source of its events.
     pub watched: Watched,
-    /// Why its provider does not tell of it, though it should.
+    /// Reason why its provider does not watch it.
     pub unwatched: Option<EcoString>,
-    /// When it is looked at even if nothing happens to it.
+    /// Time until its next check without an event.
     pub next_look: Option<Duration>,
     /// Time since its state was checked, in whole seconds.
     pub last_check: Option<Duration>,
-    /// What was done to it since the run began, or since it is declared as it is.
+    /// Changes and refreshes since the run started, or since its declaration last changed.
     pub tally: Tally,
 }
 
-/// A resource whose repairs another program undoes: they come at growing intervals.
+/// Contest over a resource: another program undoes its repairs, which follow at growing intervals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contest {
     /// Number of repairs, those that used up the budget included.
@@ -206,30 +210,30 @@ pub struct Contest {
     pub differences: Vec<Difference>,
 }
 
-/// Something that was begun for a resource and goes on.
+/// Running call for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {
-    /// The resource, as it was declared then.
+    /// The resource, as the graph of the call declared it.
     pub reference: ResourceRef,
-    /// What is done: `checking`, `changing`, `refreshing`.
+    /// Kind of the call: `checking`, `changing`, `refreshing`.
     pub doing: &'static str,
-    /// For how long.
+    /// Time since its start.
     pub since: Duration,
 }
 
-/// What tells that a resource may have changed.
+/// Source of the events of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// Events.
+    /// Watches.
     ByEvents,
-    /// Nothing: it is looked at every so often.
+    /// None: the resource is polled at this interval.
     Polled(Duration),
-    /// Nothing: it is looked at once, and when what it depends on changes.
+    /// None: the resource is checked once, and after changes of its dependencies.
     Once,
 }
 
 impl Watched {
-    /// A word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             Watched::ByEvents => "events",
@@ -239,17 +243,17 @@ impl Watched {
     }
 }
 
-/// What was done to a resource.
+/// Changes and refreshes of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// How often it was changed.
+    /// Number of changes.
     pub changes: u64,
-    /// How often it was refreshed.
+    /// Number of refreshes.
     pub refreshes: u64,
-    /// How often it failed.
+    /// Number of failures.
     pub failures: u64,
-    /// When it was changed last, and which attributes.
+    /// Time and attributes of the last change.
     pub last_change: Option<(SystemTime, Box<[AttributeName]>)>,
-    /// When it was refreshed last, and because of which resources.
+    /// Time and causes of the last refresh.
     pub last_refresh: Option<(SystemTime, Box<[ResourceRef]>)>,
 }

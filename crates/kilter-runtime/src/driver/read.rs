@@ -1,4 +1,4 @@
-//! Checks by providers that read many resources at once.
+//! Checks of providers that read many resources with one call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,8 +12,9 @@ use super::{CHECKS_ON_WORKER, Driver};
 use crate::step::{self, Done, Item};
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
-    /// Checks resources with what has been read of them before, and reads the rest with one call, those
-    /// included whose turn is still to come. While a call reads, others wait for what it brings.
+    /// Checks resources with stored states, and reads the others with one call, which also reads ahead.
+    ///
+    /// While such a call runs, other checks wait for its result.
     pub(super) fn check_together(&mut self, group: u16, items: Vec<Item<'run>>) {
         let at = group / 4;
         let vertices: Vec<VertexId> = items.iter().map(|item| item.vertex).collect();
@@ -48,7 +49,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
         let call = on_worker.then(|| self.begun(Doing::Check, &vertices));
         let to_begin = call.and_then(|call| self.to_begin(call, Doing::Check, &vertices));
-        // While a state is held, what was read a while ago holds no longer; and the time of one is not that of others.
+        // While a state is held, stored states would be outdated. A call with a timeout reads for one resource
+        // only.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
             true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
             false => Vec::new(),
@@ -76,10 +78,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         };
         let sender = self.sender.clone();
         self.workers.submit(call, move || {
-            // Whatever happens in there, the driver gets an answer: it would wait for ever.
+            // The driver would wait forever without an answer, so that a panic is an answer as well.
             let answer = catch_unwind(AssertUnwindSafe(work));
             let (done, rest) = answer.unwrap_or_else(|_| (step::lost(&vertices), Ok(Read::default())));
-            // A driver outlives its workers, this one or one after it.
+            // The receiver outlives the workers: it belongs to this driver or a later one.
             let _ = sender.send(match reads {
                 true => Message::Read { call, provider: at, done, rest, foreign },
                 false => Message::Done { call, doing: Doing::Check, done },
@@ -87,7 +89,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         });
     }
 
-    /// A call that read has ended.
+    /// Handles the end of a call that read.
     pub(super) fn read(&mut self, at: u16, done: Vec<Done>, rest: Result<Read, EcoString>, foreign: u64) {
         self.shelves.at(at).reading = false;
         match rest {
@@ -108,7 +110,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         if self.is_ending() || self.is_superseded() {
             return self.drop_vertices(&parked);
         }
-        // Those that may take so long only are asked for one by one, when the others have been.
+        // Resources with a timeout are read one by one, after all others.
         let (timed, rest): (Vec<VertexId>, Vec<VertexId>) =
             parked.into_iter().partition(|vertex| self.is_timed(*vertex));
         for vertices in (!rest.is_empty()).then_some(&*rest).into_iter().chain(timed.chunks(1)) {
@@ -117,7 +119,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// What waits for a call that was not begun, and never will be.
+    /// Cancels checks that wait for a call which was cancelled.
     pub(super) fn drop_parked(&mut self) {
         for at in 0..self.prepared.registry.len() as u16 {
             let shelf = self.shelves.at(at);

@@ -1,4 +1,4 @@
-//! What reaches the driver from other threads: answers, lines of providers, the wish to end.
+//! Messages to the driver from other threads: answers, log lines, stop requests.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,14 +19,14 @@ use super::window::Question;
 use super::{LOOK, RunError};
 use crate::step::Done;
 
-/// What becomes of what is in flight when a run is to end.
+/// Effect of a stop request on calls in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It goes on to its end.
+    /// They run to completion.
     Finished,
-    /// It is told to end.
+    /// They are cancelled.
     Ended,
-    /// It is killed.
+    /// Their processes are killed.
     Killed,
 }
 
@@ -35,31 +35,31 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Stop {
     requests: AtomicU32,
-    /// So many requests let what is in flight finish.
+    /// Number of requests that let calls in flight finish.
     patience: u32,
     ending: AtomicBool,
     /// Ends all changes.
     alarm: Alarm,
     /// Ends all checks: they leave nothing half done.
     checks: Alarm,
-    /// Calls that have an end of their own.
+    /// Calls with a timeout, each with its own alarm.
     calls: Mutex<Vec<Arc<Deadline>>>,
     driver: Mutex<Option<Sender<Message>>>,
 }
 
 impl Stop {
-    /// A stop that nobody has requested.
+    /// Creates a stop without a request.
     ///
     /// # Errors
-    /// When the system has no descriptor left.
+    /// If the system has no descriptor left.
     pub fn new() -> Result<Stop, RunError> {
         Stop::with_patience(1)
     }
 
-    /// The same, of a run that only looks: what is in flight need not be finished.
+    /// Creates a stop for a run without changes, whose calls need not finish.
     ///
     /// # Errors
-    /// When the system has no descriptor left.
+    /// If the system has no descriptor left.
     pub fn of_looks() -> Result<Stop, RunError> {
         Stop::with_patience(0)
     }
@@ -82,7 +82,7 @@ impl Stop {
         })
     }
 
-    /// Requests the end of the run; from any thread.
+    /// Requests the end of the run. May be called from any thread.
     pub fn request(&self) {
         self.ending.store(true, Ordering::Release);
         let fate = self.fate_after(self.requests.fetch_add(1, Ordering::AcqRel).saturating_add(1));
@@ -99,17 +99,17 @@ impl Stop {
             call.alarm.raise();
         }
         if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A driver that is gone needs no message.
+            // Without a driver there is no receiver.
             let _ = driver.send(Message::Stop);
         }
     }
 
-    /// How often the end was requested.
+    /// Returns the number of requests.
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::Acquire)
     }
 
-    /// What becomes of what is in flight after so many requests.
+    /// Returns the effect of this number of requests on calls in flight.
     pub(super) fn fate_after(&self, requests: u32) -> Fate {
         match requests.saturating_sub(self.patience) {
             0 => Fate::Finished,
@@ -118,7 +118,7 @@ impl Stop {
         }
     }
 
-    /// Whether the run is to end, as providers see it.
+    /// Returns the flag that tells providers that the run is about to end.
     pub(super) fn ending(&self) -> &AtomicBool {
         &self.ending
     }
@@ -131,15 +131,15 @@ impl Stop {
         }
     }
 
-    /// Says when what is being ended is to be killed.
+    /// Returns the flag that demands a kill instead of a cancellation.
     pub(super) fn urgent(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.alarm.urgent)
     }
 
-    /// Has the request that ends what is in flight end this call too.
+    /// Registers a call with its own alarm, so that a request also cancels it.
     pub(super) fn also_ends(&self, call: &Arc<Deadline>) {
         self.calls().push(Arc::clone(call));
-        // It may have come before the call was there to be ended.
+        // The request may have come before the registration.
         if self.fate_after(self.requests()) == Fate::Killed {
             call.alarm.urge();
         }
@@ -148,7 +148,7 @@ impl Stop {
         }
     }
 
-    /// A call has ended.
+    /// Removes an ended call.
     pub(super) fn ends_no_longer(&self, call: &Arc<Deadline>) {
         self.calls().retain(|known| !Arc::ptr_eq(known, call));
     }
@@ -162,13 +162,13 @@ impl Stop {
     }
 }
 
-/// What ends calls, as providers see it: a flag, and a descriptor that is readable when it is set.
+/// Cancellation of calls, as providers see it: a flag, and a descriptor that becomes readable with it.
 #[derive(Debug)]
 pub(super) struct Alarm {
     flag: AtomicBool,
-    /// Whether what it ends has no more time.
+    /// True if cancelled processes are to be killed at once.
     urgent: Arc<AtomicBool>,
-    /// Without a descriptor the flag is looked at from time to time.
+    /// Without a descriptor, the flag is polled.
     event: Result<OwnedFd, Errno>,
 }
 
@@ -185,7 +185,7 @@ impl Alarm {
         }
     }
 
-    /// What it ends is to be killed.
+    /// Demands a kill.
     fn urge(&self) {
         self.urgent.store(true, Ordering::Release);
     }
@@ -194,7 +194,7 @@ impl Alarm {
         Interrupt::new(&self.flag, self.event.as_ref().ok().map(AsFd::as_fd)).or_urgent(&self.urgent)
     }
 
-    /// Waits until it is raised, so long at most.
+    /// Waits until it is raised, or until the time is over.
     pub(super) fn wait(&self, longest: Duration) {
         let Ok(event) = &self.event else {
             let begun = Instant::now();
@@ -204,12 +204,12 @@ impl Alarm {
             return;
         };
         let timeout = Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };
-        // Who is woken early looks early.
+        // An early wake-up is harmless.
         let _ = poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&timeout));
     }
 }
 
-/// What reaches the driver from other threads.
+/// Message to the driver from another thread.
 #[derive(Debug)]
 pub(super) enum Message {
     Stop,
@@ -218,7 +218,7 @@ pub(super) enum Message {
         doing: Doing,
         done: Vec<Done>,
     },
-    /// A call that read for a provider has ended, as of so many foreign changes.
+    /// A call that read for a provider has ended. It started after `foreign` changes by other providers.
     Read {
         call: CallId,
         provider: u16,
@@ -232,17 +232,17 @@ pub(super) enum Message {
         name: String,
         message: String,
     },
-    /// A worker begins with a call that may take so long only.
+    /// A worker starts a call with a timeout.
     Begun(Arc<Deadline>),
-    /// What is declared has been read.
+    /// The manifest has been read.
     Declared,
-    /// There are tidings of the hub.
+    /// The hub has queued events.
     Told,
-    /// Somebody looks on.
+    /// A status, pause or resume request.
     Asked(Question),
-    /// A provider tells something.
+    /// The watch of a provider has queued events.
     Heard(Arc<Listened>),
-    /// The watch of a provider has ended, as it was to.
+    /// The watch of a provider has ended on request.
     Left(Arc<Listened>),
 }
 
@@ -269,13 +269,13 @@ impl Doing {
     }
 }
 
-/// Sends what providers write to the driver.
+/// Sends log lines of providers to the driver.
 pub(super) struct Mail(pub(super) Sender<Message>);
 
 impl Log for Mail {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         let (type_name, name, message) = (type_name.to_owned(), name.to_owned(), message.to_owned());
-        // Without a driver nobody reads lines any more.
+        // Without a driver there is no receiver.
         let _ = self.0.send(Message::Log { level, type_name, name, message });
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that may take so long only (`timeout`).
+//! Per-call timeouts (`timeout`).
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -12,25 +12,25 @@ use super::calls::CallId;
 use super::stop::{Alarm, Doing, Message, Stop};
 use crate::step::Done;
 
-/// Ends one call that has begun, and no other.
+/// Timeout of one running call.
 #[derive(Debug)]
 pub(super) struct Deadline {
     call: CallId,
     pub(super) doing: Doing,
     begun: Instant,
-    /// How long it may take.
+    /// Maximum duration.
     longest: Duration,
     pub(super) alarm: Alarm,
 }
 
 impl Deadline {
-    /// How long its time lasts still.
+    /// Returns the time left.
     fn left(&self) -> Duration {
         self.longest.saturating_sub(self.begun.elapsed())
     }
 }
 
-/// A call on a worker that may take so long only, before it has begun.
+/// Call with a timeout that waits for a worker.
 pub(super) struct ToBegin {
     call: CallId,
     doing: Doing,
@@ -39,25 +39,25 @@ pub(super) struct ToBegin {
 }
 
 impl ToBegin {
-    /// It begins: the time that it waited for a worker does not count.
+    /// Starts the timeout. The time in the queue does not count.
     pub(super) fn begin(self, stop: &Stop) -> Arc<Deadline> {
         let ToBegin { call, doing, longest, sender } = self;
         let deadline = Arc::new(Deadline { call, doing, begun: Instant::now(), longest, alarm: Alarm::new() });
         stop.also_ends(&deadline);
-        // A driver outlives its workers, this one or one after it.
+        // The receiver outlives the workers: it belongs to this driver or a later one.
         let _ = sender.send(Message::Begun(Arc::clone(&deadline)));
         deadline
     }
 }
 
-/// A call with a deadline that has begun and has not been answered.
+/// Running call with a timeout.
 pub(super) struct Timed {
     deadline: Arc<Deadline>,
     is_over: bool,
 }
 
 impl Driver<'_, '_, '_, '_> {
-    /// What a call on a worker begins with, if it is for one resource and may take so long only.
+    /// Returns the timeout for a call on a worker, if it is for one resource with a timeout.
     pub(super) fn to_begin(&self, call: CallId, doing: Doing, vertices: &[VertexId]) -> Option<ToBegin> {
         match *vertices {
             [vertex] if self.is_timed(vertex) => {
@@ -68,27 +68,27 @@ impl Driver<'_, '_, '_, '_> {
         }
     }
 
-    /// Whether calls for a resource may take so long only.
+    /// Returns true if calls for a resource have a timeout.
     pub(super) fn is_timed(&self, vertex: VertexId) -> bool {
         self.limit(vertex) > 0
     }
 
-    /// Milliseconds that calls for a resource may take; 0 without end.
+    /// Returns the timeout of calls for a resource in milliseconds; 0 for none.
     fn limit(&self, vertex: VertexId) -> u64 {
         self.prepared.resource(vertex).meta().map_or(0, |meta| meta.timeout)
     }
 
-    /// A worker has begun.
+    /// Records that a worker has started a call.
     pub(super) fn has_begun(&mut self, deadline: Arc<Deadline>) {
         self.timed.push(Timed { deadline, is_over: false });
     }
 
-    /// How long there is to wait until the time of a call is up.
+    /// Returns the time until the next call times out.
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         self.timed.iter().filter(|timed| !timed.is_over).map(|timed| timed.deadline.left()).min()
     }
 
-    /// Ends the calls whose time is up.
+    /// Cancels the calls that have timed out.
     pub(super) fn end_overdue(&mut self) {
         for timed in &mut self.timed {
             if !timed.is_over && timed.deadline.left().is_zero() {
@@ -98,7 +98,8 @@ impl Driver<'_, '_, '_, '_> {
         }
     }
 
-    /// A call has been answered: whether its time was up. What was done in spite of that is done.
+    /// Removes an answered call; returns true if it had timed out. Changes that it completed are reported as
+    /// changes.
     pub(super) fn has_ended(&mut self, call: CallId, done: &mut [Done]) -> bool {
         let Some(at) = self.timed.iter().position(|timed| timed.deadline.call == call) else { return false };
         let Timed { deadline, is_over } = self.timed.swap_remove(at);

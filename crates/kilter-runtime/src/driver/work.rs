@@ -11,7 +11,7 @@ use crate::observer::Event;
 use crate::step::{self, Done, Item};
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
-    /// Changes on this thread go by in portions, so that an interrupt need not wait for all of them.
+    /// Changes resources. On this thread it works in portions, so that an interrupt need not wait for all of them.
     pub(super) fn apply(&mut self, batch: &Batch) {
         let portion = if batch.group & CHANGES_ON_WORKER == 0 { PORTION } else { batch.vertices.len() };
         for vertices in batch.vertices.chunks(portion) {
@@ -24,10 +24,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Resolves what other resources send, answers those that cannot be checked, checks the rest.
+    /// Resolves received outputs, answers for resources that cannot be checked, and checks the others.
     ///
-    /// Checks on this thread go by in chunks, so that the states of all resources are never held at
-    /// the same time.
+    /// On this thread it works in chunks, so that the states of all resources are never in memory at the same time.
     pub(super) fn check(&mut self, batch: Batch) {
         let Batch { group, vertices } = batch;
         let vertices = self.hold_back(group, vertices);
@@ -36,7 +35,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Checks what need not wait for the prediction of a plan.
+    /// Checks resources that need not wait for the prediction of a plan.
     pub(super) fn check_now(&mut self, batch: Batch) {
         let Batch { group, vertices } = batch;
         let together = !self.prepared.registry.at(usize::from(group / 4)).reads_singly();
@@ -51,7 +50,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
-            // Whatever happens from now on is told.
+            // The watches start before the checks.
             items.iter().for_each(|item| self.follow(item));
             match together {
                 _ if items.is_empty() => {}
@@ -62,8 +61,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Checks resources on this thread. In a chain that is done for one after the other, so nothing is
-    /// allocated for each.
+    /// Checks resources on this thread. It allocates nothing per call, because a chain of dependent resources calls
+    /// it once for each.
     fn check_here(&mut self, group: u16, mut items: Vec<Item<'run>>) {
         let surroundings = self.surroundings(group / 4, Doing::Check);
         let again = self.is_tried_again(items.iter().map(|item| item.vertex));
@@ -83,7 +82,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         (self.items, self.done) = (items, done);
     }
 
-    /// Does the work here, or has it done by a worker.
+    /// Makes a call on this thread, or gives it to a worker.
     pub(super) fn dispatch(&mut self, doing: Doing, group: u16, items: Vec<Item<'run>>) {
         let on_worker = match doing {
             Doing::Check => group & CHECKS_ON_WORKER != 0,
@@ -100,7 +99,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let to_begin = call.and_then(|call| self.to_begin(call, doing, &of));
         let work = move || {
             let provider = surroundings.provider();
-            // What one resource has to wait for opens the provider for all.
+            // The time of the open does not count for the timeout of the call, because it is for all resources.
             if let Err(why) = surroundings.call(|cx| surroundings.open(cx, again)) {
                 return items.iter().flat_map(|item| step::failed(&[item.vertex], &why)).collect();
             }
@@ -121,14 +120,14 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         };
         let sender = self.sender.clone();
         self.workers.submit(call, move || {
-            // Whatever happens in there, the driver gets an answer: it would wait for ever.
+            // The driver would wait forever without an answer, so that a panic is an answer as well.
             let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| step::lost(&of));
-            // A driver outlives its workers, this one or one after it.
+            // The receiver outlives the workers: it belongs to this driver or a later one.
             let _ = sender.send(Message::Done { call, doing, done });
         });
     }
 
-    /// A call on a worker begins.
+    /// Registers a call on a worker.
     pub(super) fn begun(&mut self, doing: Doing, vertices: &[VertexId]) -> CallId {
         if let [only] = vertices {
             let reference = &self.prepared.resource(*only).reference;
@@ -150,7 +149,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {
-        // While a state is held, every try is another one.
+        // While a state is held, every attempt counts as a retry.
         self.holder.is_some() || vertices.any(|vertex| self.board.is_tried_again(vertex))
     }
 
@@ -159,7 +158,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             && let Some(first) = done.first()
         {
             self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
-            // A preview that foresees it ends nothing.
+            // A preview with a fatal failure does not end the run.
             let is_fatal = |done: &&Done| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
             if let Some(fatal) = done.iter().find(is_fatal) {
                 self.fatal.get_or_insert_with(|| self.prepared.resource(fatal.vertex).reference.clone());
@@ -196,15 +195,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         if !self.stop.interrupt(Doing::Check).is_raised() {
             return false;
         }
-        // The answer may come before the message that the run is to end.
+        // The answer may come before the stop message.
         self.heed_stop();
         true
     }
 
-    /// Those who have been sent something else than before are looked at.
+    /// Checks the resources whose received outputs have changed.
     fn renew(&mut self) {
         for receiver in self.board.take_renewed() {
-            // Nobody fights over what is wanted otherwise now; but what makes its own sender send is never done.
+            // New outputs reset the repair budget. A loop, in which a receiver triggers its own sender, must not
+            // reset it forever.
             if self.board.may_be_renewed(receiver, self.now) {
                 self.machine.input(self.now, Input::Reinstate(receiver));
             }

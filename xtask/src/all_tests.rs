@@ -109,7 +109,7 @@ impl Part {
     }
 }
 
-/// The same command at a lower priority than the tests.
+/// Returns the same command with a lower priority than the tests.
 fn nicely(command: &Command) -> Command {
     let mut nice = Command::new("nice");
     nice.arg(command.get_program()).args(command.get_args());

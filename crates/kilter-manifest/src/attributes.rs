@@ -103,7 +103,7 @@ impl<'e, 't> Body<'e, 't> {
                 self.complete(type_, entry, &mut resource);
             }
         }
-        // Making the value canonical adds another attribute.
+        // Leaves space for an attribute that the canonical form may add.
         resource.attributes.shrink(1);
         resource
     }

@@ -71,7 +71,7 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
     })
 }
 
-/// Schema of `defaults`, by type.
+/// Returns the schema of `defaults`, by type.
 fn defaults(types: &[&TypeSchema], others: Json) -> Json {
     let names = types.iter().map(|schema| schema.name.as_str()).chain([EVERY]);
     let known: Map<String, Json> = names.map(|name| (name.to_owned(), begun())).collect();
@@ -84,7 +84,7 @@ fn defaults(types: &[&TypeSchema], others: Json) -> Json {
     })
 }
 
-/// Schema of the defaults of a type.
+/// Returns the schema of the defaults of a type.
 fn begun() -> Json {
     json!({
         "type": ["object", "null"],
@@ -93,7 +93,7 @@ fn begun() -> Json {
     })
 }
 
-/// Schema of an entry of `collect`.
+/// Returns the schema of an entry of `collect`.
 fn collect(types: &[&TypeSchema]) -> Json {
     let names: Vec<&str> = types.iter().map(|schema| schema.name.as_str()).collect();
     let patterns = |desc: &str| {
@@ -117,7 +117,7 @@ fn collect(types: &[&TypeSchema]) -> Json {
     })
 }
 
-/// Schema of resources by reference.
+/// Returns the schema of resources by reference.
 fn resources(patterns: Map<String, Json>) -> Json {
     json!({
         "description": "Resources by reference: `type[title]`.",
@@ -140,7 +140,7 @@ fn with_others(types: &[&TypeSchema], mut patterns: Map<String, Json>) -> Map<St
 /// Pattern for type names.
 const TYPE_NAME: &str = "^[a-z][a-z0-9_]*(::[a-z][a-z0-9_]*)*$";
 
-/// Schema of a composite type.
+/// Returns the schema of a composite type.
 fn composite() -> Json {
     let attribute = json!({
         "type": "object",
@@ -245,7 +245,8 @@ fn or_expression(schema: Json, desc: &str) -> Json {
     json!({ "description": desc, "anyOf": [schema, { "$ref": "#/$defs/expression" }, { "type": "null" }] })
 }
 
-/// Schema of a resource with the attributes of all its providers, because a variable may select the provider.
+/// Returns the schema of a resource with the attributes of all its providers, because a variable may select the
+/// provider.
 fn resource(variants: &[&TypeSchema]) -> Json {
     let mut properties = Map::new();
     let attributes = variants.iter().flat_map(|schema| &schema.attributes);
@@ -407,7 +408,8 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
     }
 }
 
-/// Schema of a text. A plain scalar keeps its text if the attribute expects a text: `mode: 644`, `command: true`.
+/// Returns the schema of a text. A plain scalar keeps its text if the attribute expects a text: `mode: 644`,
+/// `command: true`.
 fn scalar() -> Json {
     json!({ "type": ["string", "number", "boolean"] })
 }

@@ -480,7 +480,7 @@ impl Builder {
         }
     }
 
-    /// The children of an open node, in order, without the one that is open itself.
+    /// Returns the children of an open node in order, without the child that is open itself.
     fn closed(&self, parent: u32, open: Option<u32>) -> Vec<u32> {
         let end = open.unwrap_or_else(|| small(self.tree.nodes.len()));
         let mut children = Vec::new();

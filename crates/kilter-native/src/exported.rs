@@ -251,7 +251,7 @@ impl Provider for ExportedProvider {
         Restores::Absence
     }
 
-    /// A saved state is valid for its world only.
+    /// Returns the world, because a saved state is valid for its world only.
     fn before_where(&self) -> Option<String> {
         Some(self.world.id())
     }

@@ -85,7 +85,11 @@ impl PasswordProvider {
         PasswordProvider { schema: LazyLock::new(schema) }
     }
 
-    /// Returns the password if it is stored in clear text, or the reason why a new password is needed.
+    /// Checks the record of a password. The inner result is the password if it is stored in clear text, or the
+    /// reason why a new one is needed.
+    ///
+    /// # Errors
+    /// If a new one is needed but `check_recovery` is not set, or the record cannot be read.
     fn look(
         cx: &Context<'_>,
         name: &str,

@@ -36,7 +36,7 @@ fn chain(count: u32) -> Vec<(u32, u32)> {
     (1..count).map(|v| (v - 1, v)).collect()
 }
 
-/// A hub with all other vertices before it, after it, or on both sides.
+/// Returns a hub with all other vertices before it, after it, or on both sides.
 fn fan(rng: &mut Rng, count: u32) -> Vec<(u32, u32)> {
     match rng.u32(..3) {
         0 => (1..count).map(|v| (0, v)).collect(),

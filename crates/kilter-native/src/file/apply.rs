@@ -214,7 +214,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Commits. Each failure belongs to its own change only.
+    /// Commits everything pending. Each failure belongs to its own change only.
     fn commit_each(&mut self) {
         let _ = self.commit();
     }

@@ -125,7 +125,7 @@ impl Keeper<'_> {
         Err(FileError::BackupExists(parent.join(name)))
     }
 
-    /// The new name must be on disk before the original is removed.
+    /// Adds a directory to the barrier, because the new name must be on disk before the original is removed.
     fn note_directory(&mut self, parent: &Parent) -> Result<(), FileError> {
         match parent.fd.try_clone() {
             Ok(fd) if self.durable && parent.readable => self.barrier.add(parent.stat.st_dev, fd, parent.path.clone()),

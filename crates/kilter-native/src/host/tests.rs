@@ -22,7 +22,7 @@ fn differences(provider: &HostProvider, name: &str, should: &Attributes) -> Vec<
     check(provider, &Context::bare(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
 }
 
-/// Checks, changes and checks again. Returns the remaining differences.
+/// Checks and changes a resource, and checks it again. Returns the remaining differences.
 fn converge(provider: &HostProvider, name: &str, should: &Attributes) -> Vec<Difference> {
     let (is, differences) = (State::absent(name), differences(provider, name, should));
     let name = name.into();

@@ -179,7 +179,8 @@ fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<B
         refused.extend(cuts(heard));
     }
     if heard == Heard::Asked {
-        // A call that is refused depending on its arguments decides itself when to notify.
+        // Calls that are always refused and that the table contains cause a notification instead. Calls that are
+        // refused for some arguments only contain their own decision.
         refused.retain(|refused| !matches!(refused.when, When::Always) || table::asked(refused.call).next().is_none());
         let known: BTreeSet<i64> = refused.iter().map(|refused| refused.call).collect();
         let asked: BTreeMap<i64, Needs> = table::all().map(|asked| (asked.call, asked.needs)).collect();

@@ -58,12 +58,12 @@ const ITSELF: Needs = Needs::There(Last::Itself);
 /// `openat2`, which has the same number on all architectures.
 pub(super) const OPENAT2: i64 = 437;
 
-/// A call that Landlock controls.
+/// Creates the entry of a call that Landlock controls.
 const fn ruled(call: i64, deed: Deed, at: At, needs: Needs) -> Asked {
     Asked { call, deed, at, needs, answer: Answer::GoOn }
 }
 
-/// A call that the filter refuses.
+/// Creates the entry of a call that the filter refuses.
 const fn refused(call: i64, deed: Deed, at: At, needs: Needs) -> Asked {
     Asked { call, deed, at, needs, answer: Answer::Refused }
 }

@@ -73,7 +73,7 @@ enum Level {
 }
 
 impl TrustPolicy {
-    /// The rule for a process with this effective user id.
+    /// Returns the rule for a process with this effective user id.
     pub fn of(uid: u32) -> TrustPolicy {
         let users = if uid == 0 { vec![0] } else { vec![0, uid] };
         let level = if uid == 0 { Level::Root } else { Level::User };
@@ -85,12 +85,12 @@ impl TrustPolicy {
         TrustPolicy(Arc::new(Rule { level: Level::Any, users: Vec::new(), paths: Vec::new() }))
     }
 
-    /// The rule for root.
+    /// Returns the rule for root.
     pub fn root() -> TrustPolicy {
         TrustPolicy::of(0)
     }
 
-    /// The rule for this process.
+    /// Returns the rule for this process.
     pub fn current() -> TrustPolicy {
         TrustPolicy::of(rustix::process::geteuid().as_raw())
     }
@@ -152,7 +152,7 @@ pub struct TrustedFile {
 }
 
 impl TrustedFile {
-    /// Metadata of the checked file.
+    /// Returns the metadata of the checked file.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }

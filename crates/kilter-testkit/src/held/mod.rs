@@ -68,7 +68,7 @@ pub enum Fault {
     RetriesTooOften,
     /// Never resets the retries of a vertex that is in sync.
     NeverForgives,
-    /// Resets the retries of all vertices that are in sync, also without `reset`.
+    /// Resets the retries of all vertices that are in sync, also without `retryreset`.
     ForgivesAll,
     /// Demotes a vertex one repair too early.
     TiresEarly,

@@ -101,7 +101,7 @@ fn mixed(bench: &Bench, table: &mut Table) {
     table.limit("1000 files, directories and links, CPU", unchanged(bench, &manifest).cpu, "ms", 15.0);
 }
 
-/// Floor and kilter run alternately, on a fresh file system if mounting is allowed.
+/// Measures the first apply. Floor and kilter run alternately, on a fresh file system if mounting is allowed.
 fn first_apply(bench: &Bench, table: &mut Table) {
     let count = 5000;
     let fresh = Fresh::new(bench.scratch());

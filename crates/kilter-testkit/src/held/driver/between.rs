@@ -60,7 +60,7 @@ impl Driver<'_> {
     }
 
     /// Checks that each vertex whose watch, timer and parents allow it has started, or has settled because of a
-    /// failed parent.
+    /// failed parent. Vertices with semaphores may have to wait.
     fn nothing_ready_is_held_back(&self) -> Result<(), Violation> {
         // A vertex that never settled under its current declaration has not settled, even if the machine reports it.
         let has_settled = |vertex: &VertexId| {

@@ -13,7 +13,6 @@ use crate::step::built_kilter;
 /// Treatment of generated pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// Write the pages.
     Write,
     /// Compare the pages with the output of the generator.
     Check,
@@ -43,7 +42,6 @@ pub(crate) fn run(root: &Path, mode: Pages) -> Result<String, Vec<String>> {
 pub(crate) struct Document {
     /// Path, relative to the root.
     path: PathBuf,
-    /// Content.
     text: String,
 }
 

@@ -86,7 +86,6 @@ impl<'t> Entry<'t> {
         Entry { key, body: body.index(), at: at.unwrap_or(LEFT_OUT) }
     }
 
-    /// Returns the body of the resource.
     pub(crate) fn body(&self) -> View<'t> {
         self.key.of_same_tree(self.body)
     }

@@ -27,7 +27,6 @@ pub(crate) struct ChildEnds {
     pub(crate) channel: Option<OwnedFd>,
 }
 
-/// Creates the pipes for a child.
 pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds)> {
     let identity = invocation.identity.as_ref();
     let output = |capture| match capture {

@@ -14,12 +14,10 @@ use crate::stream::digest;
 use crate::system::{Heard, System, told};
 use crate::world::{World, chance};
 
-/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The machine finished. Contains the settlement of each vertex.
     Finished(Vec<Option<Settlement>>),
-    /// The driver crashed.
     Crashed,
 }
 

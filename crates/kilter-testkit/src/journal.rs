@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use kilter_engine::Token;
 
-/// A record of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// These refreshes become pending.
@@ -54,7 +53,6 @@ impl Journal {
         self.now.pop_first().is_some()
     }
 
-    /// Writes a record.
     pub(crate) fn write(&mut self, record: Record) {
         replay(&mut self.now, &record);
         let owing = matches!(record, Record::Owe(_));

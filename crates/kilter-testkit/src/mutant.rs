@@ -70,9 +70,7 @@ pub enum Mutant {
 /// Context in which commands are distorted.
 #[derive(Debug)]
 pub(crate) struct Moment<'a> {
-    /// The run.
     pub(crate) observed: &'a Observed<'a>,
-    /// Its journal.
     pub(crate) journal: &'a Journal,
     /// True in the second simulation of the same seed.
     pub(crate) second: bool,

@@ -10,11 +10,8 @@ use crate::world::World;
 /// Kind of call for a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// A check.
     Check,
-    /// A change.
     Apply,
-    /// A refresh.
     Refresh,
 }
 
@@ -80,7 +77,6 @@ impl Seen {
 /// Observations of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<'a> {
-    /// World of the run.
     pub(crate) world: &'a World,
     /// Kind of run.
     pub(crate) mode: Mode,
@@ -315,7 +311,6 @@ impl<'a> Observed<'a> {
         Ok(())
     }
 
-    /// Returns the token of an edge.
     pub(crate) fn token(edge: &kilter_engine::Edge) -> Token {
         Token { first: edge.first, second: edge.second }
     }

@@ -21,12 +21,10 @@ pub(crate) enum Fault {
 /// Result of an apply or a refresh, as the provider reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// It succeeded.
     Done {
         /// True if the change also served a pending refresh.
         refreshed: bool,
     },
-    /// It failed.
     Failed,
 }
 

@@ -9,9 +9,7 @@ use crate::shape;
 /// A graph and its vertices.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    /// The graph.
     pub(crate) graph: Graph,
-    /// Its vertices.
     pub(crate) vertices: Vec<Vertex>,
 }
 

@@ -19,7 +19,6 @@ pub(super) struct Divided<'a> {
     pub(super) prose: Vec<(usize, &'a str)>,
 }
 
-/// Divides a text.
 pub(super) fn divide(text: &str) -> Divided<'_> {
     let mut divided = Divided { fences: Vec::new(), prose: Vec::new() };
     let mut open: Option<(&str, usize)> = None;

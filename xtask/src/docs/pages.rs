@@ -10,7 +10,6 @@ use crate::step::output;
 pub(super) struct Page {
     /// Path of the page.
     file: &'static str,
-    /// Content of the page.
     content: Content,
 }
 

@@ -21,7 +21,6 @@ pub(super) enum Shape {
     Texts,
     /// A mapping from texts to texts.
     Words,
-    /// Any value.
     Any,
     /// A field that kilter does not support.
     Unsupported,
@@ -30,7 +29,6 @@ pub(super) enum Shape {
     Historical(&'static [&'static str]),
 }
 
-/// A given field.
 struct Field {
     name: &'static str,
     at: Span,

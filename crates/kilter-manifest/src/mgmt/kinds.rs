@@ -9,7 +9,6 @@ use crate::diagnostic::{Diagnostic, list};
 
 use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
 
-/// A kind of mgmt.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     /// Type in kilter.

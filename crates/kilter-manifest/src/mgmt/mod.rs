@@ -62,7 +62,6 @@ fn is_list(view: View<'_>) -> bool {
     view.kind() == crate::tree::Kind::Sequence
 }
 
-/// Converts a graph.
 pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
     let left = tree.len().saturating_mul(2).saturating_add(100_000);
     let mut reader = Reader { is_lenient: sources.get(id).is_lenient(), left, ..Reader::default() };

@@ -22,7 +22,6 @@ pub(super) struct Command {
 pub(super) struct Declared<'a> {
     pub(super) attribute: &'a str,
     value: &'a Value,
-    /// The mapping.
     more: Option<&'a Value>,
     is_sealed: bool,
     should: &'a Attributes,

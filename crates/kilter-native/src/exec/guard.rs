@@ -99,7 +99,6 @@ fn due(reasons: Vec<String>, unknown: Option<Unknown>) -> Verdict {
     unknown.map_or_else(|| Verdict::Due(reasons.join(", ").into()), Verdict::Unknown)
 }
 
-/// Answer of a guard.
 enum Answer {
     /// It succeeded and printed the expected output. Contains a description.
     Yes(EcoString),

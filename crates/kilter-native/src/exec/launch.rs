@@ -18,7 +18,6 @@ pub(super) struct Launch<'a> {
     pub(super) name: &'a str,
     pub(super) should: &'a Attributes,
     pub(super) accounts: &'a Accounts,
-    /// Confinement of the commands.
     pub(super) confinement: Confinement,
 }
 

@@ -51,7 +51,6 @@ pub(super) fn decode(list: &[u8]) -> Option<Vec<AclEntry>> {
     Some(entries(list)?.map(entry).collect())
 }
 
-/// Encodes a list.
 pub(super) fn encode(entries: &[AclEntry]) -> Vec<u8> {
     let mut sorted = entries.to_vec();
     sorted.sort_unstable();

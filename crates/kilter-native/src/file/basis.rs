@@ -115,7 +115,6 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Describes a path.
     fn at(&mut self, path: &str, depth: Depth) -> Result<String, FileError> {
         match look(path, depth != Depth::Removed)? {
             None => Ok("nothing".to_owned()),

@@ -124,7 +124,6 @@ pub(super) fn each_chunk(fd: BorrowedFd<'_>, take: &mut dyn FnMut(&[u8]) -> bool
     })
 }
 
-/// Writes all bytes.
 pub(super) fn write(fd: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let count = retry(|| rustix::io::write(&fd, bytes))?;

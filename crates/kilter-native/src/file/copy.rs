@@ -14,11 +14,9 @@ use super::place::{self, LIST, READ};
 use super::spec::{Checksum, Spec};
 use super::{secret, time};
 
-/// An open source.
 pub(super) struct Source {
     /// Readable descriptor.
     pub(super) fd: OwnedFd,
-    /// Metadata.
     pub(super) stat: Stat,
     path: String,
     /// True if a plan has predicted the content, which is written later.

@@ -10,9 +10,7 @@ pub(super) enum FileError {
     /// A system call failed.
     #[error("cannot {action} {path}: {}", explain(*errno))]
     Io {
-        /// The attempted action.
         action: &'static str,
-        /// The path.
         path: String,
         /// Error of the system.
         errno: Errno,
@@ -20,7 +18,6 @@ pub(super) enum FileError {
     /// Another user may have planted a symbolic link above the path.
     #[error("will not follow the symbolic link {link}, a parent of {path}: {why}")]
     UntrustedLink {
-        /// The link.
         link: String,
         /// The path that leads through it.
         path: String,
@@ -30,9 +27,7 @@ pub(super) enum FileError {
     /// The existing file may be replaced or removed only with `force`.
     #[error("{path} is a {is}: `force: true` allows to {what} it")]
     NeedsForce {
-        /// The path.
         path: String,
-        /// Its kind.
         is: Kind,
         /// The refused action.
         what: &'static str,
@@ -45,7 +40,6 @@ pub(super) enum FileError {
     NoAccount {
         /// `user` or `group`.
         kind: &'static str,
-        /// Its name.
         name: String,
     },
     /// An invalid entry of `acl`.
@@ -54,7 +48,6 @@ pub(super) enum FileError {
     /// The file has further names, which a change of owner or mode would affect.
     #[error("{path} has {links} hard links: {why}")]
     Shared {
-        /// The path.
         path: String,
         /// Number of names of the file.
         links: String,
@@ -75,7 +68,6 @@ pub(super) enum FileError {
         "backup: {path} has {size} bytes, and the state directory keeps contents of at most {limit}; give a suffix, such as `.orig`, or `false`"
     )]
     BackupTooLarge {
-        /// The path.
         path: String,
         /// Its size in bytes.
         size: u64,
@@ -90,7 +82,6 @@ pub(super) enum FileError {
     Source {
         /// The source.
         path: String,
-        /// Its kind.
         is: Kind,
         /// Hint for the repair.
         hint: &'static str,
@@ -106,7 +97,6 @@ pub(super) enum FileError {
     /// `validate_cmd` refused the new content.
     #[error("validate_cmd refused the new content of {path}: {why}")]
     Refused {
-        /// The path.
         path: String,
         /// Message of the command.
         why: String,

@@ -7,19 +7,13 @@ use rustix::fs::{FileType, Stat};
 /// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
-    /// A symbolic link.
     Link,
     /// A named pipe.
     Fifo,
-    /// A socket.
     Socket,
-    /// A block device.
     Block,
-    /// A character device.
     Char,
 }
 

@@ -12,9 +12,7 @@ use super::place::{self, LIST, LOOK, READ};
 pub(super) struct Looked {
     /// Descriptor of the file itself, never of a link's target.
     pub(super) fd: OwnedFd,
-    /// Metadata.
     pub(super) stat: Stat,
-    /// Kind of the file.
     pub(super) kind: Kind,
     /// True if the descriptor is readable.
     pub(super) readable: bool,
@@ -64,7 +62,6 @@ pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Op
 pub(super) enum Entry {
     /// The entry does not exist.
     Missing,
-    /// The entry.
     Here(Looked),
     /// A mount point, even of the same file system.
     Mounted,

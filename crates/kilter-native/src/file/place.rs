@@ -25,13 +25,11 @@ const MAX_LINKS: usize = 40;
 /// A directory for changes, all relative to its descriptor.
 #[derive(Debug)]
 pub(super) struct Parent {
-    /// The directory.
     pub(super) fd: OwnedFd,
     /// Its path, for messages.
     pub(super) path: String,
     /// True if the descriptor supports listing and flushing.
     pub(super) readable: bool,
-    /// Metadata.
     pub(super) stat: Stat,
 }
 

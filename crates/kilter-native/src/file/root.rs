@@ -37,7 +37,6 @@ pub(super) struct Site<'a> {
 pub(super) enum Goal<'a> {
     /// A file with this content, or with any content.
     File(Option<Data<'a>>),
-    /// A directory.
     Directory,
     /// A link with this target.
     Link(&'a [u8]),

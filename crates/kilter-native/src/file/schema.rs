@@ -2,7 +2,6 @@
 
 use kilter_model::{Behaviour, Feature, TypeSchema};
 
-/// Returns the schema of the type.
 pub(super) fn schema() -> TypeSchema {
     let schema = TypeSchema::new("file", DESC);
     let schema = what(schema);

@@ -111,7 +111,6 @@ impl<'a> Spec<'a> {
             || self.mode.is_some()
     }
 
-    /// Returns the declared mode.
     pub(super) fn mode(&self) -> Option<Mode> {
         Mode::parse(self.mode?.as_str()?)
     }

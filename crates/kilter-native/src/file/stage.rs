@@ -45,7 +45,6 @@ impl Temporary {
         Temporary { parent: Rc::clone(parent), name: Some(temporary_name()) }
     }
 
-    /// Returns the name.
     pub(super) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
@@ -103,9 +102,7 @@ impl Drop for Temporary {
 
 /// A complete file without its final name.
 pub(super) struct Staged {
-    /// Its temporary name.
     pub(super) temporary: Temporary,
-    /// Its descriptor.
     pub(super) fd: OwnedFd,
     /// Extended attributes of the old file that were not kept.
     pub(super) not_kept: NotKept,

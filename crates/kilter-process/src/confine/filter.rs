@@ -13,7 +13,6 @@ pub(super) struct Refused {
 
 /// Condition for a refusal.
 pub(super) enum When {
-    /// Always.
     Always,
     /// The listener decides.
     Told,

@@ -48,7 +48,6 @@ pub(super) struct Call {
     pub(super) arguments: [u64; 6],
 }
 
-/// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The kernel continues the call as if there were no listener.

@@ -25,7 +25,6 @@ pub(super) enum At {
     Path(usize),
     /// A descriptor, and a path relative to it. An empty path means the descriptor itself.
     From(usize, usize),
-    /// A descriptor.
     Descriptor(usize),
     /// The address of a socket, and its length.
     Socket(usize, usize),

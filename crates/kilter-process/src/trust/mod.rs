@@ -370,7 +370,6 @@ fn is_sticky(found: &Metadata) -> bool {
     found.mode() & STICKY != 0
 }
 
-/// Returns the bytes of a path.
 fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }

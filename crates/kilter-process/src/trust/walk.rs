@@ -22,7 +22,6 @@ const MAX_LINKS: u32 = 40;
 const PROC: u32 = 0x9fa0;
 const FUSE: u32 = 0x6573_5546;
 
-/// State of a walk.
 pub(super) struct Walk<'a> {
     rule: &'a Rule,
     /// True if kilter uses the entries of the last directory.

@@ -31,7 +31,6 @@ struct Walk<'a> {
     lines: &'a mut Vec<String>,
 }
 
-/// An entry of a directory.
 struct Entry<'a> {
     parent: BorrowedFd<'a>,
     name: &'a CStr,

@@ -54,7 +54,6 @@ fn main() -> ExitCode {
 
 /// Command line.
 struct Arguments {
-    /// Program to measure.
     program: PathBuf,
     /// True for measurements without noise only.
     gates: bool,

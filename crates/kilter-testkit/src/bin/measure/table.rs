@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// Table of measurements.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<Row>,

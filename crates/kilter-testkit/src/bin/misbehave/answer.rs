@@ -28,7 +28,6 @@ pub(crate) enum Action {
     Update,
 }
 
-/// A request.
 pub(crate) struct Request {
     pub(crate) convention: Convention,
     pub(crate) action: Action,

@@ -9,7 +9,7 @@
 
 use kilter_model::{DataType, Value, from_canonical_json, to_canonical_json_clear};
 
-/// Checks the properties for one input.
+/// Checks the properties for an input.
 pub(crate) fn run(data: &[u8]) {
     let (text, rest) = match data.iter().position(|byte| *byte == 0) {
         Some(at) => (&data[..at], &data[at + 1..]),

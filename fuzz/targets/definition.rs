@@ -8,7 +8,7 @@
 
 use kilter_model::{Attributes, DataType, definition, from_json};
 
-/// Checks the properties for one input.
+/// Checks the properties for an input.
 pub(crate) fn run(data: &[u8]) {
     let Ok(json) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let reading = definition::read(&from_json(&json));

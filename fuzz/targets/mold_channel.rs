@@ -65,7 +65,7 @@ fn check_damage(stream: &[u8], frames: &[Frame<Message>]) {
     assert!(skipped + messages(frames).len() * b"8:[\"\",0,0],".len() <= stream.len());
 }
 
-/// Checks the properties for one input.
+/// Checks the properties for an input.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, stream)) = data.split_first() else { return };
     let longest = if choice & 1 == 0 { LONGEST_MESSAGE } else { SHORT };

@@ -22,7 +22,7 @@ impl Machine for Somewhere {
     }
 }
 
-/// Checks the properties for one input.
+/// Checks the properties for an input.
 pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(clause) = Clause::parse(text) {

@@ -12,7 +12,7 @@ use kilter_process::{Captured, Finished, Invocation, Status};
 use kilter_provider::Mode;
 use kilter_script::{Convention, Json, Reply, Request, Simple, Update};
 
-/// Checks the properties for one input.
+/// Checks the properties for an input.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, output)) = data.split_first() else { return };
     let base = Invocation::new("/x");

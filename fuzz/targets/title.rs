@@ -7,7 +7,7 @@
 
 use kilter_model::{Attributes, Behaviour, TitlePattern, TypeSchema};
 
-/// Checks the properties for one input.
+/// Checks the properties for an input.
 pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (pattern, title) = text.split_once('\0').unwrap_or((text, "php-yum"));

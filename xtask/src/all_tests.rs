@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all tests, from unit tests to a long run of the simulator.
 //!
-//! Many tests wait more than they compute. So the simulator and the builds of release programs run beside them, at a lower
-//! priority. Only the gates run alone, at the end.
+//! Many tests wait more than they compute. So the simulator and the release builds run in parallel with them, at a
+//! lower priority. Only the gates run alone, at the end.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,17 +15,17 @@ use crate::{dist, hosts, measure, requirements};
 /// Number of random graphs that the simulator runs in each of its two modes. `--graphs` asks for more.
 pub(crate) const GRAPHS: u32 = 20_000;
 
-/// What the simulator runs.
+/// Parameters of the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Simulation {
     /// Number of random graphs in each of the two modes.
     pub(crate) graphs: u32,
-    /// The base seed.
+    /// Base seed.
     pub(crate) seed: u64,
 }
 
 impl Simulation {
-    /// Graphs that no earlier run has seen.
+    /// Creates parameters with a seed that no earlier run has used.
     pub(crate) fn fresh(graphs: u32) -> Simulation {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Simulation { graphs, seed: now.as_secs() }
@@ -56,10 +56,10 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     ExitCode::from(worst(&parts))
 }
 
-/// What runs beside the tests.
+/// Commands that run in parallel with the tests.
 struct Beside(JoinHandle<Vec<Part>>);
 
-/// A part of the tests that has ended, and what it printed.
+/// A finished command with its output.
 struct Part {
     name: &'static str,
     code: u8,
@@ -67,7 +67,7 @@ struct Part {
 }
 
 impl Beside {
-    /// Begins with the simulator. Then it builds what the gates need.
+    /// Starts the simulator, and then the release builds for the gates.
     fn begin(root: &Path, simulation: Simulation) -> Beside {
         let (seed, graphs) = (simulation.seed.to_string(), simulation.graphs.to_string());
         let program = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
@@ -80,13 +80,13 @@ impl Beside {
         let root = root.to_owned();
         Beside(std::thread::spawn(move || {
             let mut parts: Vec<Part> = commands.into_iter().map(|(name, command)| Part::of(name, command)).collect();
-            // The gates build it too, and say what is wrong then.
+            // The gates build it too, and report errors then.
             parts.extend(dist::command(&root).map(|build| Part::of("dist", nicely(&build))));
             parts
         }))
     }
 
-    /// Waits for the end, prints what was printed, and returns names and exit codes.
+    /// Waits for the end, prints the output, and returns names and exit codes.
     fn end(self) -> Vec<(&'static str, u8)> {
         let Ok(parts) = self.0.join() else { return vec![("simulator", 1)] };
         parts.iter().for_each(|part| print!("{}", part.printed));

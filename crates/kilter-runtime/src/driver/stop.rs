@@ -30,17 +30,19 @@ pub enum Fate {
     Killed,
 }
 
-/// Ends a run from outside. The first request ends checks and lets changes in flight finish, the second ends changes too, the
-/// third kills them. In a run that changes nothing, the first request ends every call.
+/// Ends a run from another thread.
+///
+/// The first request cancels checks and lets changes in flight finish, the second cancels changes too, and the third
+/// kills them. In a run without changes, the first request cancels every call.
 #[derive(Debug)]
 pub struct Stop {
     requests: AtomicU32,
     /// Number of requests that let calls in flight finish.
     patience: u32,
     ending: AtomicBool,
-    /// Ends all changes.
+    /// Cancels all changes.
     alarm: Alarm,
-    /// Ends all checks: they leave nothing half done.
+    /// Cancels all checks, which change nothing.
     checks: Alarm,
     /// Calls with a timeout, each with its own alarm.
     calls: Mutex<Vec<Arc<Deadline>>>,
@@ -123,7 +125,7 @@ impl Stop {
         &self.ending
     }
 
-    /// Returns the interrupt as providers see it, raised by the request that ends calls of this kind.
+    /// Returns the interrupt for providers. The request that cancels calls of this kind raises it.
     pub(super) fn interrupt(&self, doing: Doing) -> Interrupt<'_> {
         match doing {
             Doing::Check => self.checks.interrupt(),

@@ -44,7 +44,7 @@ fn manages(resource: &Resource, attribute: &str) -> bool {
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'run> {
     at: u16,
-    /// What the calls do.
+    /// Kind of the calls.
     doing: Doing,
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,

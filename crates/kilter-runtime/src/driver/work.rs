@@ -178,19 +178,19 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.renew();
     }
 
-    /// Returns what the machine learns of a check. The error of a check that an interrupt ended says nothing of its resource.
+    /// Returns the result of a check for the machine. The error of a cancelled check says nothing about its resource.
     fn verdict_unless_ended(&mut self, done: Done) -> Verdict {
         if done.result.is_err() && self.has_ended_checks() { Verdict::Ended } else { self.verdict(done) }
     }
 
-    /// Returns what the machine learns of a check that came to its end.
+    /// Returns the result of a completed check for the machine.
     fn verdict(&mut self, mut done: Done) -> Verdict {
         let is_owed = self.machine.is_owed_to(done.vertex);
         let unknown = self.unknown(&mut done);
         unknown.unwrap_or_else(|| self.board.checked(done, self.now, is_owed))
     }
 
-    /// Returns true if an interrupt has ended the checks in flight.
+    /// Returns true if an interrupt has cancelled the checks in flight.
     fn has_ended_checks(&mut self) -> bool {
         if !self.stop.interrupt(Doing::Check).is_raised() {
             return false;

@@ -1,8 +1,8 @@
-//! What tells of something that is no path: the network, and the end of processes.
+//! Events without a path: network changes, and the end of processes.
 //!
-//! One netlink socket serves everybody who has an interest in the network, and each process is watched by a descriptor
-//! of its own (pidfd_open(2)), which names it and no later one with its number. One thread waits for all of it; there is
-//! none as long as nobody has an interest.
+//! One netlink socket serves all subscribers of network events. Each process is watched by its own descriptor
+//! (pidfd_open(2)), which never refers to a later process with the same number. One thread waits for all
+//! descriptors. It only exists after the first subscription.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,40 +20,41 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Lost, Subscriber, Told, Why};
 
-/// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR` and `RTMGRP_IPV6_ROUTE` (rtnetlink(7)).
+/// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR` and `RTMGRP_IPV6_ROUTE`
+/// (rtnetlink(7)).
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
-/// How much is read at once: the kernel's own messages are smaller (netlink(7)).
+/// Size of the read buffer in bytes: the kernel's own messages are smaller (netlink(7)).
 const READ: usize = 32 * 1024;
 
-/// What a pid file may hold: a number, and a line or two that nobody needs.
+/// Maximum number of bytes to read from a pid file, which holds a number and perhaps further lines.
 const LARGEST_PID_FILE: u64 = 4096;
 
-/// What tells of something that is no path.
+/// Source of events without a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bell {
-    /// Something of the network changes.
+    /// Change of the network.
     Network(Network),
-    /// The process ends whose number is in this file.
+    /// End of the process whose number is in this file.
     Process(PathBuf),
 }
 
-/// What rings for whom.
+/// Subscriptions, shared with the thread.
 #[derive(Default)]
 struct Wired {
     network: BTreeMap<Subscriber, Vec<Network>>,
-    /// The files with the numbers of processes.
+    /// Files with the numbers of processes.
     files: BTreeMap<Subscriber, Vec<PathBuf>>,
-    /// The processes that are there.
+    /// Running processes.
     processes: Vec<(Subscriber, Arc<OwnedFd>)>,
     socket: Option<Arc<OwnedFd>>,
-    /// Why nobody waits any more.
+    /// Error that ended the thread.
     over: Option<Errno>,
 }
 
 type Tell = Arc<dyn Fn(Told) + Send + Sync>;
 
-/// Rings for subscribers, until it is dropped.
+/// Notifies subscribers until it is dropped.
 pub(crate) struct Bells {
     wired: Arc<Mutex<Wired>>,
     tell: Tell,
@@ -63,31 +64,33 @@ pub(crate) struct Bells {
 }
 
 impl Bells {
-    /// Nothing is watched yet, and nothing is used for it.
+    /// Creates an object without subscriptions, descriptors and thread.
     pub(crate) fn new(tell: impl Fn(Told) + Send + Sync + 'static) -> Bells {
         Bells { wired: Arc::default(), tell: Arc::new(tell), wake: None, thread: None }
     }
 
-    /// Has these ring for a subscriber, beside what does. What happens from now on is told.
+    /// Adds subscriptions. Later events are delivered.
     ///
     /// # Errors
-    /// What cannot be watched, with the reason; the rest is.
+    /// The subscriptions that failed, with the reason; the others work.
     pub(crate) fn watch(&mut self, subscriber: Subscriber, bells: Vec<Bell>) -> Result<(), Lost> {
         self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| lost(vec![subscriber], &error))?;
         self.look(subscriber)
     }
 
-    /// Looks again which processes a subscriber has an interest in: the files may name others.
+    /// Reads the pid files of a subscriber again, because they may contain other numbers.
     ///
     /// # Errors
-    /// What cannot be watched, with the reason.
+    /// The processes that cannot be watched, with the reason.
     pub(crate) fn look(&self, subscriber: Subscriber) -> Result<(), Lost> {
         let why = |error: io::Error| Why::Process(error.to_string());
         self.open(subscriber).map_err(|error| Lost { subscribers: vec![subscriber], why: why(error) })
     }
 
-    /// Opens the processes that the files of a subscriber name now. One that has ended is nobody, whether somebody has waited
-    /// for it or not: its file is watched as a path, and tells when there is another.
+    /// Opens the processes that the files of a subscriber contain now.
+    ///
+    /// A process that has ended, zombies included, counts as absent. The watch on its file reports the next
+    /// process.
     fn open(&self, subscriber: Subscriber) -> io::Result<()> {
         let Some(files) = lock(&self.wired).files.get(&subscriber).cloned() else { return Ok(()) };
         let mut opened = Vec::new();
@@ -114,7 +117,7 @@ impl Bells {
         result
     }
 
-    /// Nothing rings for a subscriber any more. What has rung before may still be told.
+    /// Removes the subscriptions of a subscriber. Queued events may still be delivered.
     pub(crate) fn unwatch(&self, subscriber: Subscriber) {
         let mut wired = lock(&self.wired);
         wired.network.remove(&subscriber);
@@ -144,12 +147,12 @@ impl Bells {
             }
         }
         drop(wired);
-        // It may be waiting already, for what there was before.
+        // The thread may already be waiting for the former descriptors.
         self.wake();
         Ok(())
     }
 
-    /// Sees to it that there is a thread.
+    /// Starts the thread unless it runs.
     fn start(&mut self) -> io::Result<()> {
         if self.thread.is_some() {
             return Ok(());
@@ -164,7 +167,7 @@ impl Bells {
 
     fn wake(&self) {
         if let Some(wake) = &self.wake {
-            // An eventfd that cannot take a one more is readable already.
+            // An eventfd whose counter is full is readable already.
             let _ = rustix::io::write(&**wake, &1u64.to_ne_bytes());
         }
     }
@@ -172,19 +175,19 @@ impl Bells {
 
 impl Drop for Bells {
     fn drop(&mut self) {
-        // The thread holds the only other one: it ends when it is woken and finds itself alone.
+        // The thread holds the only other reference: it ends when it wakes and has the last one.
         let wired = std::mem::take(&mut self.wired);
         drop(wired);
         self.wake();
         if let Some(thread) = self.thread.take() {
-            // A `tell` that panicked has said so itself.
+            // A panic of `tell` has printed its own message.
             let _ = thread.join();
         }
     }
 }
 
 impl Wired {
-    /// Who has an interest in one of these.
+    /// Returns the subscribers of one of these events.
     fn interested(&self, happened: &[Network]) -> Vec<Subscriber> {
         let any = |wanted: &Vec<Network>| wanted.iter().any(|wanted| happened.contains(wanted));
         self.network.iter().filter(|(_, wanted)| any(wanted)).map(|(subscriber, _)| *subscriber).collect()
@@ -196,7 +199,7 @@ fn has_ended(process: &OwnedFd) -> bool {
     matches!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)), Ok(1..))
 }
 
-/// The process that a file names, if there is one that has not ended.
+/// Opens the process that a file contains; none if it has ended.
 fn process_of(file: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let Some(pid) = pid_in(file) else { return Ok(None) };
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -207,7 +210,7 @@ fn process_of(file: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The number in a pid file. Whatever somebody else may put in its place, nothing waits for it.
+/// Returns the number in a pid file. It never blocks, even if the file is replaced by a pipe or device.
 fn pid_in(file: &Path) -> Option<Pid> {
     use std::io::Read;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -220,7 +223,7 @@ fn pid_in(file: &Path) -> Option<Pid> {
     text.split_whitespace().next()?.parse().ok().filter(|number| *number > 0).and_then(Pid::from_raw)
 }
 
-/// So many processes are watched: half of the descriptors are for all else.
+/// Returns the maximum number of watched processes: half of the descriptors are reserved for other uses.
 fn most_processes() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit / 2).unwrap_or(usize::MAX)
@@ -239,7 +242,7 @@ fn network() -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Waits for all of it, until nobody else holds what is wired.
+/// Waits for all descriptors until it holds the last reference to the subscriptions.
 fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
     let mut buffer = vec![0; READ];
     loop {
@@ -272,7 +275,7 @@ fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
         if let Some(socket) = socket.as_ref().filter(|_| rang[1]) {
             match heard(socket, &mut buffer) {
                 Ok(happened) => told.extend(lock(wired).interested(&happened)),
-                // Some were lost: nobody knows which.
+                // Events were lost, so that all subscribers are notified.
                 Err(_) => told.extend(lock(wired).network.keys().copied()),
             }
         }
@@ -291,7 +294,7 @@ fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
     }
 }
 
-/// What has happened to the network, of all that can be read now.
+/// Returns the network events that can be read now.
 fn heard(socket: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<Network>> {
     let mut happened = Vec::new();
     loop {
@@ -308,7 +311,7 @@ fn heard(socket: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<Network>
     }
 }
 
-/// What messages of rtnetlink are about: each begins with its length and its type (`struct nlmsghdr`).
+/// Returns the subjects of rtnetlink messages. Each begins with its length and its type (`struct nlmsghdr`).
 fn messages(mut bytes: &[u8], see: &mut dyn FnMut(Network)) {
     const HEADER: usize = 16;
     while bytes.len() >= HEADER {
@@ -319,7 +322,7 @@ fn messages(mut bytes: &[u8], see: &mut dyn FnMut(Network)) {
             24..=27 => see(Network::Routes),
             _ => {}
         }
-        // They begin at multiples of four.
+        // Messages are aligned to four bytes.
         let next = length.max(HEADER).next_multiple_of(4);
         bytes = bytes.get(next..).unwrap_or_default();
     }
@@ -344,7 +347,7 @@ mod tests {
         (Bells::new(move |told| drop(sender.send(told))), receiver)
     }
 
-    /// Fails if anything was told: what happens to another subscriber comes after it.
+    /// Fails if there was an event: the event of another subscriber would come after it.
     fn nothing_told(bells: &mut Bells, told: &Receiver<Told>) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
@@ -373,7 +376,7 @@ mod tests {
         first.kill().unwrap();
         assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(7)]));
         bells.look(Subscriber(7)).unwrap();
-        // Nobody has waited for it, and it has ended once.
+        // The process is a zombie, and its end has been reported once.
         nothing_told(&mut bells, &told);
         first.wait().unwrap();
         let mut second = begin();
@@ -386,7 +389,7 @@ mod tests {
         bells.unwatch(Subscriber(7));
         third.kill().unwrap();
         third.wait().unwrap();
-        // Nobody has an interest.
+        // There is no subscription any more.
         nothing_told(&mut bells, &told);
     }
 
@@ -413,11 +416,11 @@ mod tests {
         bells.watch(Subscriber(1), vec![Bell::Process(file)]).unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
-        // The thread waits already, since it has told this.
+        // The thread waits again after it has delivered this event.
         assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(1)]));
         bells.watch(Subscriber(2), vec![Bell::Network(Network::Links)]).unwrap();
         let begun = std::time::Instant::now();
-        // The thread holds the other one while it waits for it.
+        // The thread holds the second reference while it waits for the socket.
         while lock(&bells.wired).socket.as_ref().map(Arc::strong_count) != Some(2) {
             assert!(begun.elapsed() < LONG, "nobody waits for the network");
             std::thread::yield_now();

@@ -1,7 +1,7 @@
-//! Events, and who is told of them.
+//! Handling of events, and selection of the subscribers to notify.
 //!
-//! First all events that were read at once, then one look at each place that they name: what is seen then
-//! is newer than all of them.
+//! The map first records all events of one read, and then reads the file system once for each affected path. So the
+//! result is newer than all these events.
 
 use std::ffi::OsStr;
 use std::mem::take;
@@ -19,22 +19,22 @@ use super::slab::Id;
 use super::subscriptions::Holder;
 use super::{Lost, Scope, Subscriber, Told, Why};
 
-/// What came of the events that were read at once.
+/// Results of the events of one read.
 #[derive(Default)]
 pub(super) struct Heard {
     told: Vec<Subscriber>,
     pub(super) lost: Vec<Lost>,
-    /// Names that may lead elsewhere now.
+    /// Names that may refer to other objects now.
     stale: Vec<Id>,
     everything: bool,
-    /// What was dealt with: names that were stale, paths whose content changed, directories with entries.
+    /// Nodes that have been handled: stale names, paths with changed content, directories with entries.
     seen_stale: FxHashSet<Id>,
     touched: FxHashSet<Id>,
     entered: FxHashSet<Id>,
 }
 
 impl Heard {
-    /// What is to be told; each subscriber once.
+    /// Returns the events to deliver; each subscriber appears once.
     pub(super) fn into_told(mut self) -> Vec<Told> {
         let mut all: Vec<Told> = take(&mut self.lost).into_iter().map(Told::Lost).collect();
         if self.everything {
@@ -49,7 +49,7 @@ impl Heard {
 }
 
 impl Map {
-    /// Takes in one event.
+    /// Records one event.
     pub(super) fn hear(&mut self, happening: Happening<'_>, heard: &mut Heard) {
         let Happening { watch, what, name } = happening;
         if what.contains(ReadFlags::QUEUE_OVERFLOW) {
@@ -70,8 +70,8 @@ impl Map {
         }
     }
 
-    /// Something was mounted or unmounted at a path: what is there is something else now, and so it is for
-    /// links that lead to it or through it.
+    /// Handles a mount or unmount: the path, and all links that lead to it or through it, may refer to other
+    /// objects.
     pub(super) fn mounted(&self, path: &[u8], heard: &mut Heard) {
         let mut names = names(path).into_iter().flatten();
         heard.stale.extend(names.try_fold(Nodes::ROOT, |at, name| self.nodes.child(at, name)));
@@ -82,7 +82,7 @@ impl Map {
         }));
     }
 
-    /// The kernel ended a watch: the inode is gone, or its file system.
+    /// Handles the end of a watch by the kernel: the inode or its file system is gone.
     fn ended(&mut self, happening: Happening<'_>, heard: &mut Heard) {
         let ids: Vec<Id> = self.nodes_of(happening.watch).collect();
         self.watches.remove(&happening.watch);
@@ -93,7 +93,7 @@ impl Map {
         }
     }
 
-    /// Something happened to a name in a directory.
+    /// Handles an event on a name in a directory.
     fn hear_in(&mut self, id: Id, what: ReadFlags, name: &[u8], heard: &mut Heard) {
         self.enter(id, heard);
         let child = self.nodes.child(id, name);
@@ -102,7 +102,7 @@ impl Map {
             let Some(child) = child else { return };
             self.touch(child, heard);
             if !self.kernel.is_root && is_directory {
-                // Who may enter it may have changed, and with it what is below.
+                // A change of the search permission affects everything below.
                 heard.stale.push(child);
             }
         } else if let Some(child) = child {
@@ -116,7 +116,7 @@ impl Map {
         }
     }
 
-    /// Something happened in a directory.
+    /// Handles an event in a directory.
     fn enter(&self, id: Id, heard: &mut Heard) {
         if !heard.entered.insert(id) {
             return;
@@ -135,8 +135,7 @@ impl Map {
         }
     }
 
-    /// The content or the attributes of what is at a path changed, seen from the directory or from the
-    /// file itself.
+    /// Handles a change of content or attributes, reported by the directory or by the file itself.
     fn touch(&self, id: Id, heard: &mut Heard) {
         if !heard.touched.insert(id) {
             return;
@@ -158,11 +157,11 @@ impl Map {
         }
     }
 
-    /// Looks at what the events left in doubt.
+    /// Reads the file system for all paths that the events left stale.
     pub(super) fn settle(&mut self, heard: &mut Heard) {
         if heard.everything {
             self.overflows += 1;
-            // The ends of watches may be among what was lost.
+            // The ends of watches may be among the lost events.
             self.retiring.clear();
             heard.stale.clear();
             self.look(Nodes::ROOT, &mut Vec::new(), heard);
@@ -174,8 +173,7 @@ impl Map {
         }
     }
 
-    /// A name may lead elsewhere: looks where, and tells all that are there and below, and those that
-    /// come there by links.
+    /// Updates a stale name, and notifies the subscribers of it, of all paths below, and of links that lead there.
     fn renew(&mut self, id: Id, heard: &mut Heard) {
         let mut path = self.nodes.path(id);
         self.look(id, &mut path, heard);
@@ -195,8 +193,8 @@ impl Map {
         }
     }
 
-    /// What is at a path cannot be watched: nor is all that is below, that comes there by links, or that
-    /// has it in its tree.
+    /// Reports a path that cannot be watched to all affected subscribers: of paths below, of links that lead there,
+    /// and of trees around it.
     pub(super) fn lose(&self, id: Id, why: Why, heard: &mut Heard) {
         let mut subscribers: Vec<Subscriber> = self.affected(id, &mut FxHashSet::default()).collect();
         for tree in self.trees_around(id) {

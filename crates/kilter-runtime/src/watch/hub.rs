@@ -1,4 +1,4 @@
-//! The thread that listens, and the handle that others hold.
+//! Thread that reads events, and the handle for callers.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,39 +16,40 @@ use super::map::Map;
 use super::mounts::Mounts;
 use super::{Counts, Lost, PathWatch, Subscriber, Told, Why};
 
-/// How much is read at once: some thousand events.
+/// Size of the read buffer in bytes: room for some thousand events.
 const READ: usize = 64 * 1024;
 
-/// How many are registered before the listening thread gets its turn.
+/// Maximum number of registrations before the thread gets the lock.
 const AT_ONCE: usize = 1024;
 
-/// Paths are looked at name by name, one call in another; they may have two thousand names.
+/// Stack size in bytes. The recursion over a path has one call for each name, and a path may have two thousand
+/// names.
 const STACK: usize = 16 * 1024 * 1024;
 
-/// What a hub may use.
+/// Limits of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Watches of the kernel. Those of a user are shared by all its processes.
+    /// Maximum number of kernel watches. All processes of a user share the kernel's limit.
     pub watches: usize,
 }
 
 impl Default for Limits {
-    /// As much as the kernel gives.
+    /// Returns no limits other than the kernel's.
     fn default() -> Self {
         Limits { watches: usize::MAX }
     }
 }
 
-/// Why there is no hub.
+/// Reason why a hub cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The kernel gives no inotify instance.
+    /// The kernel provides no inotify instance.
     #[error(
         "no inotify instance: this process has too many open files, or this user too many instances \
          (`sysctl fs.inotify.max_user_instances`)"
     )]
     LimitOfInstances,
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("watching cannot begin")]
     System(#[source] io::Error),
 }
@@ -64,11 +65,11 @@ impl From<Errno> for StartError {
 
 /// Watches paths for any number of subscribers, with one inotify descriptor and one thread.
 ///
-/// The thread sleeps in the kernel until something happens. It ends when the hub is dropped; nothing is
-/// told after that.
+/// The thread sleeps in the kernel until an event arrives. It ends when the hub is dropped, and then delivers no
+/// further events.
 pub struct Hub(Result<Listening, Why>);
 
-/// What a hub has that can listen.
+/// State of a hub that works.
 struct Listening {
     map: Arc<Mutex<Map>>,
     stop: Arc<OwnedFd>,
@@ -76,13 +77,14 @@ struct Listening {
 }
 
 impl Hub {
-    /// Starts a hub that calls `tell` from its thread. `tell` should be short, as to send to a channel:
-    /// while it runs, events pile up in the kernel.
+    /// Starts a hub that calls `tell` from its thread.
+    ///
+    /// `tell` should be short, such as a send to a channel: while it runs, events queue up in the kernel.
     pub fn start(tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
         Hub::start_within(Limits::default(), tell)
     }
 
-    /// Starts a hub, or one that watches nothing and says so of all that it is to watch.
+    /// Starts a hub. If that fails, the returned hub reports every path as lost.
     pub fn start_or_deaf(tell: impl Fn(Told) + Send + 'static) -> Hub {
         Hub::start(tell).unwrap_or_else(|error| {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
@@ -90,7 +92,7 @@ impl Hub {
         })
     }
 
-    /// The same, within limits.
+    /// Starts a hub within limits.
     pub fn start_within(limits: Limits, tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
         let kernel = Kernel::new(limits.watches)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -103,16 +105,16 @@ impl Hub {
         Ok(Hub(Ok(Listening { map, stop, thread: Some(thread) })))
     }
 
-    /// Watches paths for a subscriber, instead of those that were watched for it before.
+    /// Replaces the watched paths of a subscriber.
     ///
-    /// From when this returns, whatever happens to them is told; so who looks at them afterwards misses
-    /// nothing. What cannot be watched comes back, with the reason; the rest is watched.
+    /// When this returns, all later events are delivered, so that a check after the call misses no change. Paths
+    /// that cannot be watched are returned with the reason; all others are watched.
     #[must_use = "what cannot be watched has to be looked at from time to time"]
     pub fn watch(&self, subscriber: Subscriber, watches: Vec<PathWatch>) -> Vec<Lost> {
         self.watch_all([(subscriber, watches)])
     }
 
-    /// The same for many subscribers.
+    /// Replaces the watched paths of many subscribers.
     #[must_use = "what cannot be watched has to be looked at from time to time"]
     pub fn watch_all(&self, all: impl IntoIterator<Item = (Subscriber, Vec<PathWatch>)>) -> Vec<Lost> {
         let mut heard = Heard::default();
@@ -131,7 +133,7 @@ impl Hub {
         by_reason(heard.lost)
     }
 
-    /// Tries once more to watch what could not be watched for a subscriber. What still cannot be comes back.
+    /// Retries the watches that failed for a subscriber; returns those that still fail.
     #[must_use = "what cannot be watched has to be looked at from time to time"]
     pub fn watch_again(&self, subscriber: Subscriber) -> Vec<Lost> {
         let mut heard = Heard::default();
@@ -142,14 +144,14 @@ impl Hub {
         by_reason(heard.lost)
     }
 
-    /// Watches nothing more for a subscriber. What was heard before may still be told.
+    /// Removes the paths of a subscriber. Queued events may still be delivered.
     pub fn unwatch(&self, subscriber: Subscriber) {
         if let Ok(listening) = &self.0 {
             lock(&listening.map).unsubscribe(subscriber);
         }
     }
 
-    /// What the hub holds at the moment.
+    /// Returns the numbers of the objects of the hub.
     pub fn counts(&self) -> Counts {
         self.0.as_ref().map_or_else(|_| Counts::default(), |listening| lock(&listening.map).counts())
     }
@@ -157,29 +159,29 @@ impl Hub {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // An eventfd that cannot take a one more is readable already.
+        // An eventfd whose counter is full is readable already.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {
-            // A `tell` that panicked has said so itself.
+            // A panic of `tell` has printed its own message.
             let _ = thread.join();
         }
     }
 }
 
-/// Nothing panics on purpose while it holds the map, and a map is better than none.
+/// Locks the map. After a panic, an imperfect map is better than none.
 fn lock(map: &Mutex<Map>) -> MutexGuard<'_, Map> {
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nothing of these is watched.
+/// Reports all subscribers as lost.
 fn deaf(subscribers: impl IntoIterator<Item = Subscriber>, why: &Why) -> Vec<Lost> {
     let subscribers: Vec<Subscriber> = subscribers.into_iter().collect();
     Some(Lost { subscribers, why: why.clone() }).filter(|lost| !lost.subscribers.is_empty()).into_iter().collect()
 }
 
-/// One entry for each reason.
+/// Merges entries with the same reason.
 fn by_reason(all: Vec<Lost>) -> Vec<Lost> {
     let mut merged: Vec<Lost> = Vec::new();
     for mut lost in all {
@@ -195,7 +197,7 @@ fn by_reason(all: Vec<Lost>) -> Vec<Lost> {
     merged
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Ear {
     kernel: Kernel,
     stop: Arc<OwnedFd>,
@@ -203,10 +205,10 @@ struct Ear {
     mounts: Option<Mounts>,
 }
 
-/// What ended the sleep.
+/// Reason of a wake-up.
 enum Woken {
     Stopped,
-    /// There are events, or mounts, or nothing.
+    /// There are events, or changed mounts, or neither.
     Heard {
         are_mounts: bool,
     },
@@ -230,7 +232,7 @@ impl Ear {
         }
     }
 
-    /// Takes in all that is read at once. The map is let go before anything is told.
+    /// Handles all events of one read. It releases the lock before events are delivered.
     fn hear(&mut self, reader: &mut Reader<'_, &OwnedFd>, are_mounts: bool) -> rustix::io::Result<Heard> {
         let mut heard = Heard::default();
         let mut map = lock(&self.map);
@@ -255,7 +257,7 @@ impl Ear {
         Ok(heard)
     }
 
-    /// Sleeps until something happens.
+    /// Sleeps until an event arrives.
     fn wait(&self) -> rustix::io::Result<Woken> {
         let mut all = vec![PollFd::new(&self.kernel.inotify, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
         all.extend(self.mounts.iter().map(|mounts| PollFd::new(&mounts.file, PollFlags::PRI)));
@@ -267,7 +269,7 @@ impl Ear {
         }
     }
 
-    /// Nothing can be heard any more.
+    /// Reports all subscribers as lost, because the hub cannot read events any more.
     fn give_up(&self, errno: Errno, tell: &impl Fn(Told)) {
         let mut subscribers: Vec<Subscriber> = lock(&self.map).subscriptions.all().collect();
         subscribers.sort_unstable();

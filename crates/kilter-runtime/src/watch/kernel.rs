@@ -1,4 +1,4 @@
-//! The system calls.
+//! System calls.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -13,21 +13,21 @@ use rustix::io::Errno;
 
 use super::Why;
 
-/// The number that the kernel gave to a watch.
+/// Number of a watch, as the kernel assigned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct WatchId(pub(super) i32);
 
-/// What a directory is watched for.
+/// Events for which a directory is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Nothing,
-    /// Names that come and go: all that matters above a path.
+    /// Names that appear and disappear. Sufficient for the directories above a path.
     Names,
-    /// Also content and attributes, of itself and of what is in it.
+    /// Also content and attributes, of the directory and of its entries.
     Content,
 }
 
-/// Something that happened, as the kernel tells it.
+/// Event of the kernel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Happening<'a> {
     pub(super) watch: WatchId,
@@ -35,22 +35,21 @@ pub(super) struct Happening<'a> {
     pub(super) name: Option<&'a [u8]>,
 }
 
-/// A name came or went.
+/// Events of names that appear and disappear.
 pub(super) const NAMES: ReadFlags =
     ReadFlags::CREATE.union(ReadFlags::DELETE).union(ReadFlags::MOVED_FROM).union(ReadFlags::MOVED_TO);
 
 const NAMES_WATCH: WatchFlags = WatchFlags::CREATE.union(WatchFlags::DELETE).union(WatchFlags::MOVE);
 
-/// Files that stay open when their name is gone are no longer the path that was asked for: EXCL_UNLINK.
+/// An open file without a name no longer belongs to the path: EXCL_UNLINK.
 const CONTENT_WATCH: WatchFlags =
     WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE).union(WatchFlags::ATTRIB).union(WatchFlags::EXCL_UNLINK);
 
-/// What is at a path, a symbolic link not followed.
+/// Object at a path, without following a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) kind: FoundKind,
-    /// Not everything that happens to it passes through the directory: it is mounted there, or a file
-    /// with several names.
+    /// True if some events bypass the directory: a mount point, or a file with several names.
     pub(super) is_elsewhere: bool,
 }
 
@@ -65,9 +64,10 @@ pub(super) enum FoundKind {
 #[derive(Clone)]
 pub(super) struct Kernel {
     pub(super) inotify: Arc<OwnedFd>,
-    /// How many watches are allowed.
+    /// Maximum number of watches.
     pub(super) limit: usize,
-    /// Permissions do not matter to root, so those of directories above a path need no attention.
+    /// True for root. Permissions do not affect root, so that changes of the permissions of directories above a
+    /// path do not matter.
     pub(super) is_root: bool,
 }
 
@@ -77,12 +77,12 @@ impl Kernel {
         Ok(Kernel { inotify, limit, is_root: rustix::process::geteuid().is_root() })
     }
 
-    /// What takes happenings from the kernel: each read fills the buffer.
+    /// Returns a reader of events; each read fills the buffer.
     pub(super) fn reader<'a>(&'a self, buffer: &'a mut [MaybeUninit<u8>]) -> Reader<'a, &'a OwnedFd> {
         Reader::new(&self.inotify, buffer)
     }
 
-    /// Watches the directory that a path leads to, beside what it is watched for already.
+    /// Watches the directory at a path, in addition to the events for which it is watched already.
     pub(super) fn watch_directory(&self, path: &[u8], level: Level) -> Result<WatchId, Refusal> {
         let mut flags = WatchFlags::ONLYDIR | NAMES_WATCH;
         if level == Level::Content {
@@ -103,12 +103,12 @@ impl Kernel {
         watch.map(WatchId).map_err(|errno| Refusal::of(errno, path))
     }
 
-    /// Ends a watch. Whether its end will be told as `IGNORED`.
+    /// Ends a watch. Returns true if the kernel will send `IGNORED` for it.
     pub(super) fn unwatch(&self, watch: WatchId) -> bool {
         inotify::remove_watch(&*self.inotify, watch.0).is_ok()
     }
 
-    /// What is at a path.
+    /// Returns the object at a path.
     pub(super) fn look(&self, path: &[u8]) -> Result<Found, Refusal> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let found = rustix::fs::statx(CWD, named(path), flags, StatxFlags::TYPE | StatxFlags::NLINK)
@@ -124,16 +124,16 @@ impl Kernel {
     }
 }
 
-/// Why a path is not watched.
+/// Reason why a path is not watched.
 pub(super) enum Refusal {
-    /// There is nothing; when something comes, that is told.
+    /// The path does not exist; its creation is an event.
     Nothing,
-    /// It cannot be watched.
+    /// The path cannot be watched.
     Never(Why),
 }
 
 impl Refusal {
-    /// What stands in the way, if anything does.
+    /// Returns the obstacle, if there is one.
     pub(super) fn why(self) -> Option<Why> {
         match self {
             Refusal::Nothing => None,
@@ -153,7 +153,7 @@ impl Refusal {
     }
 }
 
-/// The path to hand to the kernel.
+/// Returns the path for a system call.
 pub(super) fn named(path: &[u8]) -> &[u8] {
     if path.is_empty() { b"/" } else { path }
 }

@@ -1,22 +1,23 @@
-//! Where a symbolic link leads to.
+//! Targets of symbolic links.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
-/// The names of an absolute path; none if it is not absolute or goes upward.
+/// Returns the names of an absolute path; none if it is not absolute or contains `..`.
 pub(super) fn names(path: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let is_plain = path.first() == Some(&b'/') && path.split(|byte| *byte == b'/').all(|name| name != b"..");
     is_plain.then(|| path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b"."))
 }
 
-/// The paths that a link in a directory depends on; the last is what it leads to. Links that lie on the
-/// way are left in, as they are watched themselves, but where `..` follows one: then the way up to there
-/// is a path of its own.
+/// Returns the paths that a link in a directory depends on; the last one is its target.
+///
+/// Links on the way stay in the paths, because they are watched themselves. Before a `..` that follows a link, the
+/// path so far becomes a path of its own.
 pub(super) fn targets(directory: &[u8], text: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
-    // A relative link begins where its directory really is: through a link to `.`, the paths of one and
-    // the same link would never end.
+    // A relative link starts at the real path of its directory. Otherwise a link to `.` would create endless paths
+    // of the same link.
     let mut at = if text.first() == Some(&b'/') { Vec::new() } else { real(directory) };
     let mut is_real = true;
     for name in text.split(|byte| *byte == b'/') {
@@ -41,7 +42,7 @@ pub(super) fn targets(directory: &[u8], text: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-/// A path without links in it, or as it is if it leads nowhere.
+/// Returns a path without links; the unchanged path if it does not exist.
 fn real(path: &[u8]) -> Vec<u8> {
     let mut real = Path::new(OsStr::from_bytes(path))
         .canonicalize()

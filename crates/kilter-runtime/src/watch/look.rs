@@ -1,6 +1,6 @@
-//! The map brought in accord with the file system.
+//! Synchronisation of the map with the file system.
 //!
-//! Always from above to below, and the watch before the look: what changes after the look is an event.
+//! It always works from top to bottom, and adds a watch before it reads. So a later change is an event.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::read_dir;
@@ -14,33 +14,33 @@ use super::slab::Id;
 use super::subscriptions::Holder;
 use super::{Scope, Why};
 
-/// As many links one after another as the kernel follows.
+/// Maximum number of consecutive links, as in the kernel.
 const MOST_LINKS: u32 = 40;
 
-/// How deep below the root directories of watched trees may be: whoever may write in one could make it
-/// deeper than any stack.
+/// Maximum depth of directories in watched trees, from the root. A user who can write there could create a depth
+/// that exceeds any stack.
 const MOST_LEVELS: usize = 256;
 
-/// What was seen at a path, and why it is not watched, if it should be.
+/// Result for a path, with the reason if a needed watch failed.
 struct Look {
     seen: Seen,
     refused: Option<Why>,
 }
 
-/// What can be below a path.
+/// Kind of an object, for the paths below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// A directory.
     Directory,
     /// A symbolic link to a directory.
     Way,
-    /// Nothing, or something that has nothing below it.
+    /// No object, or one without paths below it.
     End,
 }
 
 impl Map {
-    /// Watches what a new subscription needs: of the directories above only those that are not watched
-    /// enough, and of the path itself what is there.
+    /// Adds the watches of a new subscription: for the directories above without sufficient watches, and for the
+    /// object at the path.
     pub(super) fn look_down_to(&mut self, id: Id, scope: Scope, heard: &mut Heard) -> Result<(), Why> {
         let mut above: Vec<Id> = self.nodes.upward(id).skip(1).collect();
         above.reverse();
@@ -51,7 +51,7 @@ impl Map {
             let node = &self.nodes[at];
             if node.has < node.want || node.watch.is_none() {
                 let look = self.look_at(at, &path, heard);
-                // What is below one that cannot be watched may still be.
+                // Directories below an unwatchable one may still be watchable.
                 refused = refused.or(look.refused);
                 if look.seen == Seen::End {
                     return refused.map_or(Ok(()), Err);
@@ -74,7 +74,7 @@ impl Map {
         }
     }
 
-    /// Looks at a path and all below that matter. Whoever is concerned by what cannot be watched is lost.
+    /// Updates a path and all nodes below it. Subscribers that a failed watch affects are reported as lost.
     pub(super) fn look(&mut self, id: Id, path: &mut Vec<u8>, heard: &mut Heard) {
         let Look { seen, refused } = self.look_at(id, path, heard);
         if let Some(why) = refused {
@@ -83,7 +83,7 @@ impl Map {
             self.grow(id, path, heard);
         }
         for child in self.nodes.children(id).collect::<Vec<_>>() {
-            // Following a link may have ended others.
+            // Following a link may have removed other nodes.
             if self.nodes.get(child).is_none_or(|node| node.parent != Some(id)) {
                 continue;
             }
@@ -101,7 +101,7 @@ impl Map {
         }
     }
 
-    /// Looks at one path, and watches what is there as far as it has to be.
+    /// Updates one path, and watches the object as far as needed.
     fn look_at(&mut self, id: Id, path: &[u8], heard: &mut Heard) -> Look {
         let found = match self.kernel.look(path) {
             Ok(found) => found,
@@ -129,7 +129,7 @@ impl Map {
                 self.release(id);
                 let refused = refusal.why();
                 if refused.is_none() {
-                    // A link to nothing, or to no directory; or what was there is gone, which will be told.
+                    // A link without a target, or to a file; or the object is gone, which is an event.
                     return Look { seen: Seen::End, refused };
                 }
                 refused
@@ -143,7 +143,7 @@ impl Map {
         Look { seen, refused }
     }
 
-    /// Has the kernel watch what was found, if there is need to.
+    /// Adds the kernel watch for an object, if one is needed.
     fn watch_found(&self, id: Id, found: Found, path: &[u8]) -> Option<Result<WatchId, Refusal>> {
         let want = self.nodes[id].want;
         let is_elsewhere = found.is_elsewhere && self.nodes[id].first_subscription.is_some();
@@ -157,8 +157,8 @@ impl Map {
         }
     }
 
-    /// Watches what a link leads to. The link is entered before its way is looked at, so that links which
-    /// lead to each other come to an end.
+    /// Watches the target of a link. The link is registered before its target is read, so that links to each other
+    /// do not cause an endless recursion.
     fn follow(&mut self, id: Id, path: &[u8], heard: &mut Heard) {
         let directory = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or_default()];
         let Ok(text) = rustix::fs::readlink(named(path), Vec::new()) else { return self.forget_link(id) };
@@ -185,7 +185,7 @@ impl Map {
         }
     }
 
-    /// Enters the directories in a directory of a watched tree.
+    /// Adds nodes for the directories in a directory of a watched tree.
     fn grow(&mut self, id: Id, path: &[u8], heard: &mut Heard) {
         let Ok(entries) = read_dir(OsStr::from_bytes(named(path))) else { return };
         for entry in entries.flatten() {
@@ -195,7 +195,7 @@ impl Map {
         }
     }
 
-    /// Enters one directory in a directory of a watched tree; it is to be looked at.
+    /// Adds a node for one directory of a watched tree; the caller must update it.
     pub(super) fn grow_child(&mut self, id: Id, name: &[u8], heard: &mut Heard) -> Option<Id> {
         if self.nodes.upward(id).nth(MOST_LEVELS).is_some() {
             let path = OsString::from_vec(self.nodes.path(id)).into();
@@ -212,7 +212,7 @@ impl Map {
         self.raise(id, Level::Content);
     }
 
-    /// There is nothing at a path, as there is no directory above it.
+    /// Handles a path without an object, because a directory above is missing.
     fn vanish(&mut self, id: Id) {
         self.release(id);
         self.forget_link(id);

@@ -1,4 +1,4 @@
-//! Who subscribes to what, and what has to be watched for it.
+//! Subscriptions, and the watches they need.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,21 +15,21 @@ use super::{Counts, Lost, PathWatch, Scope, Subscriber, Why};
 
 /// Paths, subscriptions and watches.
 ///
-/// Whenever no event is pending, each node of a path that leads to a directory has the watch of the inode
-/// that is there now. Events keep it so: what a name leads to can only change by an event in the
-/// directory that has the name, which is watched, and so on up to the root, which never changes.
+/// *Invariant:* if no event is pending, each node whose path leads to a directory has the watch of its current
+/// inode. Only an event in the directory that contains the name can change the inode. That directory is watched as
+/// well, up to the root, which never changes.
 pub(super) struct Map {
     pub(super) nodes: Nodes,
     pub(super) subscriptions: Subscriptions,
-    /// The first node with a watch; the others are its twins.
+    /// First node of each watch; its twins share the watch.
     pub(super) watches: FxHashMap<WatchId, Id>,
-    /// The nodes that are symbolic links, with the subscriptions to what they lead to.
+    /// Nodes that are symbolic links, with the subscriptions to their targets.
     pub(super) links: FxHashMap<Id, Vec<Id>>,
-    /// Watches that were ended, until the kernel says so: what it tells of them before is of old.
+    /// Ended watches that the kernel has not confirmed: their events are outdated.
     pub(super) retiring: FxHashSet<WatchId>,
-    /// How many subscriptions are to whole trees.
+    /// Number of subscriptions to trees.
     trees: usize,
-    /// How many links are being followed, one from another.
+    /// Depth of the links that are being followed.
     pub(super) following: u32,
     pub(super) kernel: Kernel,
     descriptors: usize,
@@ -62,8 +62,8 @@ impl Map {
         }
     }
 
-    /// Watches paths for a subscriber, instead of those that were watched for it. The new ones are there
-    /// before the old ones go, so that what both have in common is never out of sight.
+    /// Replaces the paths of a subscriber. It adds the new ones before it removes the old ones, so that common
+    /// paths stay watched.
     pub(super) fn subscribe(&mut self, subscriber: Subscriber, watches: Vec<PathWatch>, heard: &mut Heard) {
         let old = self.subscriptions.take(subscriber);
         for PathWatch { path, scope } in watches {
@@ -81,7 +81,7 @@ impl Map {
         }
     }
 
-    /// Watches the paths of a subscriber once more, as far as they are not.
+    /// Retries the failed watches of a subscriber.
     pub(super) fn subscribe_again(&mut self, subscriber: Subscriber, heard: &mut Heard) {
         let watches = self.subscriptions.of(subscriber).map(|at| {
             let path = self.nodes.path(at.node);
@@ -97,7 +97,7 @@ impl Map {
         }
     }
 
-    /// The node of a path, made with those above it if it is not there; none if the path is not plain.
+    /// Returns the node of a path, and creates it and its ancestors if needed; none if the path is not plain.
     pub(super) fn place(&mut self, path: &[u8]) -> Option<Id> {
         let mut at = Nodes::ROOT;
         for name in names(path)? {
@@ -107,7 +107,7 @@ impl Map {
         Some(at)
     }
 
-    /// Enters a subscription, and what has to be watched for it.
+    /// Adds a subscription, and the needed watch levels.
     pub(super) fn attach(&mut self, node: Id, holder: Holder, scope: Scope) -> Id {
         if let Some(parent) = self.nodes[node].parent {
             self.raise(parent, Level::Content);
@@ -122,13 +122,13 @@ impl Map {
         self.subscriptions.add(&mut self.nodes, node, holder, scope)
     }
 
-    /// Has a directory watched for at least this.
+    /// Raises the needed watch level of a directory.
     pub(super) fn raise(&mut self, node: Id, level: Level) {
         let node = &mut self.nodes[node];
         node.want = node.want.max(level);
     }
 
-    /// Takes out a subscription that is in no list of a subscriber, and what was there for it alone.
+    /// Removes a subscription that its subscriber no longer lists, and all nodes that only it needed.
     pub(super) fn detach(&mut self, id: Id) {
         let removed = self.subscriptions.remove(&mut self.nodes, id);
         if removed.scope == Scope::Tree {
@@ -145,8 +145,8 @@ impl Map {
         }
     }
 
-    /// The subscriptions to whole trees that a directory belongs to are at these nodes. A tree ends at a
-    /// symbolic link, unless it begins there.
+    /// Returns the nodes with subscriptions to trees that contain a directory. A tree ends at a symbolic link,
+    /// unless it begins there.
     pub(super) fn trees_around(&self, node: Id) -> impl Iterator<Item = Id> {
         let from = (self.trees > 0).then_some(node);
         let upward =
@@ -170,14 +170,14 @@ impl Map {
         }
     }
 
-    /// A directory of a watched tree is gone.
+    /// Handles the removal of a directory of a watched tree.
     pub(super) fn ungrow(&mut self, node: Id) {
         self.nodes[node].is_grown = false;
         self.ungrow_below(node);
         self.drop_if_idle(node);
     }
 
-    /// Removes a node and those above it that nobody has an interest in; where that ends.
+    /// Removes unused nodes from a node upwards; returns the first one that is still used.
     fn prune(&mut self, node: Id) -> Option<Id> {
         let mut at = Some(node);
         while let Some(id) = at
@@ -192,8 +192,7 @@ impl Map {
         None
     }
 
-    /// Removes a node that nobody has an interest in. What a link leads to goes before it, which may be
-    /// the link itself.
+    /// Removes an unused node. It removes the subscriptions to a link's target first, which may be the link itself.
     fn drop_if_idle(&mut self, id: Id) -> bool {
         let node = &self.nodes[id];
         if node.parent.is_none() || node.is_grown || node.first_subscription.is_some() || self.nodes.has_children(id) {
@@ -207,7 +206,7 @@ impl Map {
         true
     }
 
-    /// Ends the watch of a directory that is no longer above anything.
+    /// Ends the watch of a directory that is no longer above any path.
     fn relax(&mut self, id: Id) {
         let node = &self.nodes[id];
         let is_directory = node.is_grown || self.subscriptions.at(&self.nodes, id).any(|at| at.scope != Scope::This);
@@ -221,7 +220,7 @@ impl Map {
         }
     }
 
-    /// Links that lead to each other keep each other; they go when nobody else has an interest in them.
+    /// Removes links that lead to each other and have no other subscriber.
     fn prune_links(&mut self, node: Id) {
         let mut passed = FxHashSet::default();
         if !self.is_covered(node) && self.affected(node, &mut passed).next().is_none() {
@@ -231,14 +230,14 @@ impl Map {
         }
     }
 
-    /// The link is none any more.
+    /// Removes the subscriptions of a node that is no longer a link.
     pub(super) fn forget_link(&mut self, id: Id) {
         for subscription in self.links.remove(&id).unwrap_or_default() {
             self.detach(subscription);
         }
     }
 
-    /// Ends the watch of a node, if no twin needs it.
+    /// Ends the watch of a node, unless a twin needs it.
     pub(super) fn release(&mut self, id: Id) {
         self.nodes[id].has = Level::Nothing;
         let twin = self.nodes[id].twin.take();
@@ -266,7 +265,7 @@ impl Map {
         }
     }
 
-    /// Enters the watch that the kernel gave for what is at a node.
+    /// Records the watch that the kernel assigned to the object of a node.
     pub(super) fn bind(&mut self, id: Id, watch: WatchId) -> Result<(), Why> {
         if self.nodes[id].watch != Some(watch) {
             self.release(id);
@@ -281,12 +280,12 @@ impl Map {
         Ok(())
     }
 
-    /// The nodes with a watch.
+    /// Returns the nodes of a watch.
     pub(super) fn nodes_of(&self, watch: WatchId) -> impl Iterator<Item = Id> {
         std::iter::successors(self.watches.get(&watch).copied(), |id| self.nodes[*id].twin)
     }
 
-    /// The node and all below it.
+    /// Returns the node and all nodes below it.
     pub(super) fn node_and_below(&self, id: Id) -> impl Iterator<Item = Id> {
         let mut open = vec![id];
         std::iter::from_fn(move || {
@@ -296,8 +295,8 @@ impl Map {
         })
     }
 
-    /// The subscribers at a node and below, and of links that lead there; the nodes that were passed are
-    /// put in a set.
+    /// Returns the subscribers of a node, of nodes below it, and of links that lead there. `passed` receives the
+    /// visited nodes.
     pub(super) fn affected(&self, id: Id, passed: &mut FxHashSet<Id>) -> impl Iterator<Item = Subscriber> {
         let (mut found, mut open) = (Vec::new(), vec![id]);
         std::iter::from_fn(move || {

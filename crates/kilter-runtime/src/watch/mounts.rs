@@ -1,19 +1,19 @@
-//! What is mounted where: that something is mounted over a directory is no event of it.
+//! List of mounts: a mount over a directory causes no event of the directory.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 
 use rustc_hash::FxHashSet;
 
-/// The mounts of this process's namespace, as they were seen last.
+/// Mounts of this process's namespace, as of the last read.
 pub(super) struct Mounts {
-    /// Has an exceptional condition when anything was mounted or unmounted.
+    /// Has an exceptional condition after each mount or unmount.
     pub(super) file: File,
     known: FxHashSet<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Mounts {
-    /// None where `/proc` is not there.
+    /// Returns none if `/proc` is not mounted.
     pub(super) fn open() -> Option<Mounts> {
         let mut mounts = Mounts { file: File::open("/proc/self/mountinfo").ok()?, known: FxHashSet::default() };
         mounts.known = mounts.read()?;
@@ -27,7 +27,7 @@ impl Mounts {
         Some(text.split(|byte| *byte == b'\n').filter_map(mount).collect())
     }
 
-    /// Where something was mounted or unmounted since the last time.
+    /// Returns the mount points that have changed since the last call.
     pub(super) fn changed(&mut self) -> Vec<Vec<u8>> {
         let Some(now) = self.read() else { return Vec::new() };
         let changed = now.symmetric_difference(&self.known).map(|(_, point)| point.clone()).collect();
@@ -36,14 +36,14 @@ impl Mounts {
     }
 }
 
-/// The number and the place of a mount, from its line.
+/// Returns the number and the mount point of a line.
 fn mount(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let number = fields.next()?;
     Some((number.to_vec(), unescaped(fields.nth(3)?)))
 }
 
-/// A text in which `\040` and the like are what they stand for.
+/// Decodes octal escapes such as `\040`.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

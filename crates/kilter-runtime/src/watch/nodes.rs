@@ -1,4 +1,4 @@
-//! The paths that matter, as a tree of names.
+//! Tree of the names of all relevant paths.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::kernel::{Level, WatchId};
 use super::slab::{Id, Slab};
 
-/// A path that somebody subscribed to, one above such a path, or a directory in a watched tree.
+/// Subscribed path, an ancestor of one, or a directory in a watched tree.
 pub(super) struct Node {
     pub(super) parent: Option<Id>,
     name: Box<[u8]>,
@@ -16,27 +16,27 @@ pub(super) struct Node {
     previous: Option<Id>,
     /// Another node of the same parent whose name has the same hash.
     same_hash: Option<Id>,
-    /// The watch on what is there.
+    /// Watch on the object.
     pub(super) watch: Option<WatchId>,
     /// Another node with the same watch: a path to the same inode.
     pub(super) twin: Option<Id>,
     pub(super) first_subscription: Option<Id>,
-    /// How many subscriptions here are to everything below.
+    /// Number of subscriptions to the tree below.
     pub(super) trees: u32,
-    /// What the directory has to be watched for, and what it is watched for.
+    /// Needed and current watch level of the directory.
     pub(super) want: Level,
     pub(super) has: Level,
-    /// Here because it is a directory in a watched tree.
+    /// True if the node exists because it is a directory in a watched tree.
     pub(super) is_grown: bool,
 }
 
-/// All nodes. The one at [`Nodes::ROOT`] is always there.
+/// All nodes. The one at [`Nodes::ROOT`] always exists.
 pub(super) struct Nodes {
     slab: Slab<Node>,
-    /// The first node with a parent and a hash of its name. One map for all directories: a map for each
-    /// would cost more than what it holds.
+    /// First node for each parent and hash of a name. It is one map for all directories, because a map for each
+    /// would cost more than its content.
     index: FxHashMap<(Id, u32), Id>,
-    /// Names come from whoever may make directories: a hash that nobody can foresee.
+    /// Randomised hash: any user who can create directories chooses names.
     hasher: RandomState,
 }
 
@@ -62,7 +62,7 @@ impl Nodes {
         (parent, self.hasher.hash_one(name) as u32)
     }
 
-    /// The child with a name.
+    /// Returns the child with a name.
     pub(super) fn child(&self, parent: Id, name: &[u8]) -> Option<Id> {
         let mut at = self.index.get(&self.key(parent, name)).copied();
         while let Some(id) = at
@@ -73,7 +73,7 @@ impl Nodes {
         at
     }
 
-    /// The child with a name, made if it is not there.
+    /// Returns the child with a name, and creates it if needed.
     pub(super) fn child_or_new(&mut self, parent: Id, name: &[u8]) -> Id {
         if let Some(id) = self.child(parent, name) {
             return id;
@@ -92,7 +92,7 @@ impl Nodes {
         id
     }
 
-    /// Takes out a node without children.
+    /// Removes a node without children.
     pub(super) fn remove(&mut self, id: Id) {
         let node = self.slab.remove(id);
         let parent = node.parent.expect("the root stays");
@@ -137,12 +137,12 @@ impl Nodes {
         &self[id].name
     }
 
-    /// The node and those above it, the root last.
+    /// Returns the node and its ancestors; the root is last.
     pub(super) fn upward(&self, id: Id) -> impl Iterator<Item = Id> {
         std::iter::successors(Some(id), |id| self[*id].parent)
     }
 
-    /// The path of a node; that of the root is empty.
+    /// Returns the path of a node; that of the root is empty.
     pub(super) fn path(&self, id: Id) -> Vec<u8> {
         let mut chain: Vec<Id> = self.upward(id).collect();
         chain.pop();
@@ -214,7 +214,7 @@ mod tests {
     fn names_with_one_hash_are_told_apart() {
         let mut nodes = Nodes::new();
         let ids: Vec<Id> = (0..3).map(|n| nodes.child_or_new(Nodes::ROOT, &[n])).collect();
-        // What the same hash for all three would have made of the index.
+        // This is the index that results if all three names have the same hash.
         nodes.index.clear();
         nodes.hasher = RandomState::new();
         let keys: Vec<(Id, u32)> = (0..3).map(|n| nodes.key(Nodes::ROOT, &[n])).collect();

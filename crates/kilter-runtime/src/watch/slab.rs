@@ -1,8 +1,8 @@
-//! Things by number, in one piece of memory; numbers of what is gone are used again.
+//! Numbered items in one piece of memory; the numbers of removed items are reused.
 
 use std::num::NonZeroU32;
 
-/// The number of a thing. `Option<Id>` is as small.
+/// Number of an item. `Option<Id>` has the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Id(NonZeroU32);
 

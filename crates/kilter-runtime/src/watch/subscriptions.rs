@@ -1,4 +1,4 @@
-//! Who subscribed to which paths.
+//! Subscriptions to paths.
 
 use rustc_hash::FxHashMap;
 
@@ -6,16 +6,16 @@ use super::nodes::Nodes;
 use super::slab::{Id, Slab};
 use super::{Scope, Subscriber};
 
-/// Who holds a subscription.
+/// Owner of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// One from outside.
+    /// A subscriber of the hub.
     Subscriber(Subscriber),
-    /// A node that is a symbolic link: what it leads to is here.
+    /// A node that is a symbolic link, whose target is here.
     Link(Id),
 }
 
-/// One interest in one path. It is in two lists: those of its node, and those of its subscriber.
+/// Subscription to one path. It is in two lists: that of its node, and that of its subscriber.
 pub(super) struct Subscription {
     pub(super) node: Id,
     pub(super) holder: Holder,
@@ -32,17 +32,17 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// How many subscribers there are.
+    /// Returns the number of subscribers.
     pub(super) fn subscribers(&self) -> usize {
         self.first.len()
     }
 
-    /// Every subscriber, in no order.
+    /// Returns all subscribers, unsorted.
     pub(super) fn all(&self) -> impl Iterator<Item = Subscriber> {
         self.first.keys().copied()
     }
 
-    /// What a subscriber holds.
+    /// Returns the subscriptions of a subscriber.
     pub(super) fn of(&self, subscriber: Subscriber) -> impl Iterator<Item = &Subscription> {
         let first = self.first.get(&subscriber).map(|id| &self.slab[*id]);
         std::iter::successors(first, |at| at.next_of_subscriber.map(|id| &self.slab[id]))
@@ -69,13 +69,13 @@ impl Subscriptions {
         id
     }
 
-    /// Takes the list of a subscriber: what it held is its own no more, and still to be removed.
+    /// Takes the list of a subscriber. The caller must then remove each subscription.
     pub(super) fn take(&mut self, subscriber: Subscriber) -> Vec<Id> {
         let first = self.first.remove(&subscriber);
         std::iter::successors(first, |id| self.slab[*id].next_of_subscriber).collect()
     }
 
-    /// Removes one that is in no list of a subscriber.
+    /// Removes a subscription that its subscriber no longer lists.
     pub(super) fn remove(&mut self, nodes: &mut Nodes, id: Id) -> Subscription {
         let removed = self.slab.remove(id);
         match removed.previous {
@@ -88,7 +88,7 @@ impl Subscriptions {
         removed
     }
 
-    /// The subscriptions to a path.
+    /// Returns the subscriptions to a path.
     pub(super) fn at<'a>(&'a self, nodes: &Nodes, node: Id) -> impl Iterator<Item = &'a Subscription> + use<'a> {
         let first = nodes[node].first_subscription.map(|id| &self.slab[id]);
         std::iter::successors(first, |at| at.next.map(|id| &self.slab[id]))

@@ -356,6 +356,16 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         ("graph: g\nresources:\n  cron:\n  - {name: x}\n", &[("needs `trigger`", "4:12"), ("needs `time`", "4:12")]),
         ("graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnWhim, time: 1}\n", &[("allowed are", "4:24")]),
         ("graph: g\nresources:\n  cron:\n  - {name: x, state: absent}\n", &[("stops `service[x.timer]`", "4:22")]),
+        // The file that would be made for a refused timer is no second problem, nor is an edge to a kind without a type.
+        (
+            "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '1', session: true}\n",
+            &[("nothing like `session`", "4:47")],
+        ),
+        (
+            "graph: g\nresources:\n  noop:\n  - {name: x}\n  virt:\n  - {name: y}\n\
+             edges:\n- {from: {kind: virt, name: y}, to: {kind: noop, name: x}}\n",
+            &[("no type yet for the kind `virt`", "5:3")],
+        ),
         (
             "graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifequals: [z]}\n",
             &[("`ifequals` is a text", "4:35")],
@@ -471,6 +481,32 @@ fn a_cron_of_mgmt_is_a_timer_of_systemd() {
     assert!(content.contains("[Timer]\nOnCalendar=*:0/5\nUnit=y.service\nPersistent=true\n"), "{content}");
     let edges: Vec<_> = catalog.relations.iter().map(|one| (one.first, one.second, one.kind)).collect();
     assert_eq!(edges, [(0, 1, RelationKind::Notify), (1, 2, RelationKind::Before)]);
+}
+
+#[test]
+fn metaparameters_of_a_cron_are_those_of_its_file_too() {
+    let one = "trigger: OnCalendar, time: daily";
+    let graph = format!(
+        "graph: g\nresources:\n  cron:\n  - {{name: x, {one}, meta: {{noop: true}}}}\n  - {{name: '@@y', {one}}}\n"
+    );
+    let catalog = catalog(&graph);
+    let meta: Vec<_> = catalog
+        .resources
+        .iter()
+        .map(|one| {
+            (
+                one.reference.to_string(),
+                one.meta().is_some_and(|meta| meta.noop),
+                one.meta().is_some_and(|meta| meta.hidden),
+            )
+        })
+        .collect();
+    let file = |name: &str| format!("file[/etc/systemd/system/{name}.timer]");
+    let unit = |name: &str| format!("service[{name}.timer]");
+    let (x, y) = ((true, false), (false, true));
+    let expected = [(file("x"), x.0, x.1), (unit("x"), x.0, x.1), (file("y"), y.0, y.1), (unit("y"), y.0, y.1)];
+    // What is exported itself comes behind.
+    assert_eq!(meta[..4], expected);
 }
 
 #[test]

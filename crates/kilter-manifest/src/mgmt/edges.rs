@@ -79,6 +79,9 @@ impl Reader {
         if let Some((at, _)) = of_kind().find(|(_, resource)| resource.title == name) {
             return Some(at);
         }
+        if self.unknown.iter().any(|unknown| *unknown == kind) {
+            return None;
+        }
         let known: Vec<EcoString> = of_kind().map(|(_, resource)| resource.title.clone()).collect();
         let near = kilter_model::suggest::nearest(name, known.iter().map(EcoString::as_str));
         let hint = near.map(|near| eco_format!("did you mean `{near}`?"));

@@ -87,6 +87,8 @@ struct Reader {
     resources: Vec<Lowered>,
     /// Kinds whose resources are collected, also those of this graph, with their positions.
     collected: Vec<(Span, &'static kinds::Kind)>,
+    /// The kinds below `resources` that have no type here: each is one problem, also if edges lead to its resources.
+    unknown: Vec<EcoString>,
     problems: Vec<Diagnostic>,
     /// Obsolete keys, with their first position and their number.
     historical: BTreeMap<EcoString, (Span, u32)>,
@@ -201,6 +203,7 @@ impl Reader {
         for (kind, list) in resources.entries() {
             let Some(known) = kinds::find(kind.text()) else {
                 self.unknown_kind(kind);
+                self.unknown.push(kind.text().to_lowercase().into());
                 continue;
             };
             if !is_list(list) && !list.is_null() {
@@ -243,7 +246,7 @@ impl Reader {
         if title.is_empty() {
             return self.report(Diagnostic::new(eco_format!("a `{}` needs a name", kind.name)).at(name.span()));
         }
-        let before = self.problems.len();
+        let (before, made_with_it) = (self.problems.len(), self.resources.len());
         let fields = Fields::read(self, kind, title, name.span(), body);
         let mut lowered = Lowered::new(kind.name, kind.type_name, title, name.span());
         (kind.lower)(self, &fields, &mut lowered);
@@ -262,6 +265,10 @@ impl Reader {
         if self.problems.len() > before {
             lowered.attributes.clear();
             lowered.is_broken = true;
+        }
+        for made in &mut self.resources[made_with_it..] {
+            made.meta.clone_from(&lowered.meta);
+            made.is_broken = lowered.is_broken;
         }
         self.resources.push(lowered);
     }

@@ -29,7 +29,7 @@ const SHARED: [(&str, &[&str]); 10] = [
     ("group", &["provider"]),
     ("host", &["provider"]),
     ("notify", &["provider"]),
-    ("package", &["provider", "mark"]),
+    ("package", &["provider"]),
     ("service", &["provider"]),
     ("ssh_authorized_key", &["provider"]),
     ("user", &["provider"]),
@@ -45,6 +45,9 @@ const PACKAGES: [(&str, Option<&str>); 7] = [
     ("aptitude", None),
     ("dpkg", None),
 ];
+
+/// Warning of a package on hold.
+const HELD: &str = "that the package is on hold is left out: kilter reads that (`held`), and never changes such a package; `apt-mark hold` sets it";
 
 /// Returns true if a key below `resources` is a type of Puppet's shape.
 pub(crate) fn is_type(key: View<'_>, titles: View<'_>) -> bool {
@@ -188,6 +191,12 @@ impl Writer {
         let user = body.get("user").map(View::text);
         let is_link = type_name == "file" && body.get("ensure").is_some_and(|ensure| ensure.text() == "link");
         for (name, value) in body.entries().filter(|(name, _)| !dropped.contains(&name.text())) {
+            if let ("package", "mark") = (type_name, name.text()) {
+                if value.text() == "hold" {
+                    self.warn(HELD.into(), value.span());
+                }
+                continue;
+            }
             if let ("cron" | "ssh_authorized_key", "target") = (type_name, name.text()) {
                 if !is_default_target(type_name, value.text(), user) {
                     let message = eco_format!(
@@ -216,9 +225,12 @@ impl Writer {
         let one = value.elements().next().filter(|_| value.count() == 1).unwrap_or(value);
         match (type_name, name.text()) {
             ("package", "ensure") => return self.package(name.span(), one),
+            // Without a content kilter would make an empty file elsewhere.
             ("file", "content") if is_checksum(value.text()) => {
-                let message = "the content is not in what Puppet prints, only its checksum: it is left as it is";
-                return self.warn(message.into(), at);
+                let problem =
+                    Diagnostic::new("this is the checksum of a content, not the content: Puppet prints no more");
+                let hint = "write `content: …` or `source: PATH`; or take it out: then the content stays as it is, and a missing file is made empty";
+                return self.builder.report(problem.at(at).hint(hint));
             }
             ("host", "target") if value.text() == "/etc/hosts" => return,
             ("cron" | "ssh_authorized_key", _) if one.text() == "absent" && name.text() != "ensure" => return,
@@ -257,7 +269,11 @@ impl Writer {
     fn package(&mut self, name: Span, value: View<'_>) {
         let at = value.span();
         let (ensure, more) = match value.text() {
-            "present" | "installed" | "held" => ("present", None),
+            "held" => {
+                self.warn(HELD.into(), at);
+                ("present", None)
+            }
+            "present" | "installed" => ("present", None),
             "absent" => ("absent", None),
             "latest" => ("present", Some(("latest", "true"))),
             "purged" => ("absent", Some(("purge", "true"))),

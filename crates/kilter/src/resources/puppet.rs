@@ -46,6 +46,10 @@ const ACTIONS: [&str; 2] = ["exec", "notify"];
 /// Attributes that need no word in Puppet: its `ensure` says the same, or nobody can declare them there.
 const IMPLIED: [(&str, &str); 2] = [("package", "version"), ("package", "latest")];
 
+/// The word of systemd for a unit that a generator enables, or that is enabled until the next boot. Puppet takes it for enabled, and
+/// would change `enable => false` in each run.
+const ENABLED_FOR_NOW: &str = "enabled-runtime";
+
 /// The resources as declarations of the Puppet language.
 ///
 /// # Errors
@@ -115,6 +119,9 @@ fn resource(schema: &TypeSchema, shared: Option<&[&str]>, state: &State, name: &
     if !state.exists {
         attributes.push(("ensure", string("absent")));
     }
+    if type_name == "package" && state.attributes.get("held") == Some(&Value::Boolean(true)) {
+        attributes.push(("mark", string("hold")));
+    }
     let mut unknown: Vec<&str> = Vec::new();
     for (attribute, found) in &declared.attributes {
         match shared.is_none_or(|shared| shared.contains(&attribute.as_str())) {
@@ -149,6 +156,9 @@ fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -
         }
         // Puppet has no word for what can be neither enabled nor disabled.
         ("service", "enable") if text == Some("static") => None,
+        ("service", "enable") if state.attributes.get("unit_file").and_then(Value::as_str) == Some(ENABLED_FOR_NOW) => {
+            None
+        }
         ("cron", "special") if text == Some("none") => None,
         ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") if is_special() => None,
         ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") => {

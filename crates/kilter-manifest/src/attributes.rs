@@ -412,22 +412,32 @@ impl<'e, 't> Body<'e, 't> {
         // A resource with `ensure: absent` needs its parameters but no properties (Puppet Resource API,
         // implementation).
         let is_absent = type_.composite.is_none() && resource.attributes.text("ensure") == Some("absent");
+        let mut missing = Vec::new();
         for &at in &type_.required {
             let is_needed = !is_absent || attributes[at].behaviour == Behaviour::Parameter;
             if !self.given[at] && attributes[at].default.is_none() && is_needed {
-                self.report_missing(type_, &attributes[at], entry.key.span(), &resource.reference);
+                missing.push(&attributes[at]);
                 resource.particulars_mut().broken.push(attributes[at].name.text().clone());
             }
         }
+        if !missing.is_empty() {
+            self.report_missing(type_, &missing, entry.key.span(), &resource.reference);
+        }
     }
 
-    fn report_missing(&self, type_: &Type<'t>, attribute: &AttributeSchema, span: Span, reference: &ResourceRef) {
-        let message = eco_format!("`{reference}` lacks the attribute `{}`", attribute.name);
+    /// Reports all mandatory attributes that are missing at once, in the words of the Puppet Resource API.
+    fn report_missing(&self, type_: &Type<'t>, missing: &[&AttributeSchema], span: Span, reference: &ResourceRef) {
+        let names: Vec<EcoString> = missing.iter().map(|attribute| eco_format!("`{}`", attribute.name)).collect();
+        let names = names.join(", ");
+        let problem =
+            Diagnostic::new(eco_format!("`{reference}`: mandatory attributes were not provided: {names}")).at(span);
         let schema: Option<&TypeSchema> = type_.schema;
-        let desc = schema.and_then(|schema| schema.find(attribute.name.as_str())).map(|a| a.desc.as_str());
-        let first = desc.and_then(|desc| desc.lines().next()).filter(|line| !line.is_empty());
-        let hint = first.map(|line| eco_format!("`{}`: {line}", attribute.name));
-        self.environment.report(Diagnostic::new(message).at(span).hint_if(hint));
+        let hint = |attribute: &&AttributeSchema| {
+            let desc = schema.and_then(|schema| schema.find(attribute.name.as_str())).map(|a| a.desc.as_str());
+            let first = desc.and_then(|desc| desc.lines().next()).filter(|line| !line.is_empty());
+            first.map(|line| eco_format!("`{}`: {line}", attribute.name))
+        };
+        self.environment.report(missing.iter().filter_map(hint).fold(problem, Diagnostic::hint));
     }
 }
 

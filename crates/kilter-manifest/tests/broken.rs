@@ -65,8 +65,12 @@ const CASES: &[Case] = &[
     ("resources:\n  user[a]:\n    wibble: 1\n", &[("its attributes: name, uid, password, require", "3:5")]),
     ("resources:\n  user[a]:\n    retry: 1\n", &[("it belongs below `meta`", "3:5")]),
     ("resources:\n  file[/a]: { size: 1 }\n", &[("`size` is read_only", "2:15")]),
-    ("resources:\n  exec[a]: {}\n", &[("`exec[a]` lacks the attribute `command`", "2:3")]),
-    ("resources:\n  exec[a]: { command: null }\n", &[("lacks the attribute `command`", "2:3")]),
+    (
+        "types:\n  t:\n    attributes:\n      a: {type: String, desc: The first.}\n      b: {type: String, desc: d}\n    resources: {}\nresources:\n  t[a]: {}\n",
+        &[("`t[a]`: mandatory attributes were not provided: `a`, `b`", "8:3")],
+    ),
+    ("resources:\n  exec[a]: {}\n", &[("`exec[a]`: mandatory attributes were not provided: `command`", "2:3")]),
+    ("resources:\n  exec[a]: { command: null }\n", &[("mandatory attributes were not provided: `command`", "2:3")]),
     (
         "resources:\n  file[/a]: { ensure: presnt }\n",
         &[("expects a match for Enum['absent', 'directory', 'file', 'link', 'present'], got 'presnt'", "2:23")],

@@ -394,7 +394,7 @@ fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
         )
     };
     let missing = told(&text("{}"));
-    assert!(missing.contains("`site[a]` lacks the attribute `root`"), "{missing}");
+    assert!(missing.contains("`site[a]`: mandatory attributes were not provided: `root`"), "{missing}");
     assert_eq!(missing.matches("error:").count(), 1, "{missing}");
     let wrong = told(&text("{ root: [a] }"));
     assert!(wrong.contains("`root` expects a String value, got"), "{wrong}");

@@ -168,7 +168,7 @@ resources:
         "`rule[a]` is a part of `chain[input]`, which is not declared",
         "add chain[input]: {}",
         "`chain` says what it is a part of, and must be known before the run",
-        "`rule[c]` lacks the attribute `chain`",
+        "`rule[c]`: mandatory attributes were not provided: `chain`",
         "`chain[out]` has two parts `d`",
         "`rules` of `chain[all]` is no mapping that is known",
     ] {

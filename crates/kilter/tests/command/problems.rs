@@ -34,7 +34,7 @@ resources:
   exec[one]: { command: "a | b", require: "exec[two]" } #! exec[one]: command: `|` means something to a shell only
   exec[two]: { command: "true", require: "exec[one]" } #! resources wait for each other: exec[one] → exec[two] → exec[one]
   user[eve]: { uid: x, when: facts.nine == 3 } #! `uid` expects an Integer value, got String #! there is no fact `nine`
-  site[a]: { prt: 3 } #! `site[a]` lacks the attribute `port` #! `site` has no attribute `prt`
+  site[a]: { prt: 3 } #! `site[a]`: mandatory attributes were not provided: `port` #! `site` has no attribute `prt`
   fiel[q]: {} #! unknown type `fiel`
   file[/b]: {} #! `file[/b]` is written twice
   file[/e]: { path: /e/ }

@@ -202,12 +202,46 @@ fn update_that_crashes_for_an_attribute_is_found() {
     with_shade(&place);
     place.change("colour.check.yaml", ", shade: dark", "");
     place.change("colour.prov", "write() {", "write() {\n    [ -z \"${shade+given}\" ] || exit 3");
+    let law = place.broken("edge-values-survive");
+    let why = law["why"].as_str().unwrap();
+    assert!(why.starts_with("shade = ") && why.contains("it crashed: update of colour[sky]"), "{why}");
+    assert!(why.contains("it failed with exit code 3"), "{why}");
+    assert!(
+        calls(&law).iter().any(|call| call.contains("\"shade='light'\"") && call.contains("ral_action=update")),
+        "{law:#}"
+    );
+}
+
+#[test]
+fn attribute_that_every_update_refuses_is_not_tested() {
+    let place = Place::of("simple");
+    with_shade(&place);
+    place.change("colour.check.yaml", ", shade: dark", "");
+    place.change("colour.prov", "write() {", "write() {\n    [ -z \"${shade+given}\" ] || fail 'no shades today'");
     let (code, document) = place.check(&["--law", "edge-values-survive"]);
     assert_eq!((code, &document["laws"][0]["verdict"]), (4, &Json::from("not_tested")), "{document:#}");
     let why = document["laws"][0]["why"].as_str().unwrap();
     assert!(why.starts_with("no value could be set of `shade` (2 failed)"), "{why}");
     let human = place.kilter(&["provider", "check", "colour.prov", "--law", "edge-values-survive"]);
     assert!(shown(&human).contains("NOT TESTED"), "{}", shown(&human));
+}
+
+#[test]
+fn set_that_nothing_was_asked_of_is_not_tested() {
+    let place = Place::of("simple");
+    let change = |what: &str| {
+        let file = place.path().join("colour.check.yaml");
+        std::fs::write(file, what).unwrap();
+        let (code, document) = place.check(&["--law", "set-makes-what-was-asked"]);
+        let law = &document["laws"][0];
+        assert_eq!((code, &law["verdict"]), (4, &Json::from("not_tested")), "{document:#}");
+        law["why"].as_str().unwrap().to_owned()
+    };
+    let only_made = "specimens:\n  - {name: sky, present: {value: blue}}\n  - {name: grass, present: {value: green}, changed: [{value: green}]}\n";
+    assert!(change(only_made).starts_with("no change of a resource that exists was tried"));
+    let nothing =
+        "specimens:\n  - {name: sky, present: {ensure: absent}}\n  - {name: grass, present: {ensure: absent}}\n";
+    assert!(change(nothing).starts_with("nothing had to be set"));
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn notify_keeps_every_law_that_applies() {
             ("some-are-among-all", "messages are not on the system"),
             ("each-is-listed-once", "messages are not on the system"),
             ("titles-fit-namevars", "the type has one namevar"),
+            ("set-makes-what-was-asked", "the type has no attribute that a set could bring to another value"),
             ("other-attributes-stay", "the type has fewer than two attributes that can be changed"),
             ("absence-in-any-form", "the specimens exist before they are made"),
             ("ensure-absent-removes", "what was said cannot be taken back"),

@@ -84,6 +84,7 @@ fn what_a_subject_neither_offers_nor_excuses_is_untried_and_no_pass() {
         report.untried(),
         [
             "unknown-is-absent",
+            "set-makes-what-was-asked",
             "others-are-left-alone",
             "other-attributes-stay",
             "a-batch-is-one-by-one",

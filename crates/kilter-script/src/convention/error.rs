@@ -138,6 +138,11 @@ impl ProtocolError {
         }
     }
 
+    /// Returns true if the script ended without an answer: neither an error that it reports nor a limit or interrupt ended it.
+    pub(crate) fn is_crash(&self) -> bool {
+        !matches!(self, ProtocolError::Told { .. } | ProtocolError::TimedOut | ProtocolError::Interrupted)
+    }
+
     /// Returns the message for a script without metadata, so without the hint on `output`.
     pub(crate) fn without_advice(&self) -> EcoString {
         let text = self.to_string();

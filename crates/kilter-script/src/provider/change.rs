@@ -43,7 +43,7 @@ impl ScriptProvider {
         match self.call(cx, &Request::Update(&[update(change, asked)], mode)) {
             Ok((Reply::Changed(report), by)) => self.outcome(change, asked, (&report, &by), mode),
             Ok(_) => Outcome::done(),
-            Err(error) => Outcome::failed(eco_format!("{error}")),
+            Err(error) => error.outcome(),
         }
     }
 
@@ -57,7 +57,7 @@ impl ScriptProvider {
         if cx.interrupt().is_raised() {
             return changes.iter().map(|_| Outcome::failed("not begun: the run was interrupted")).collect();
         }
-        let reply = self.call(cx, &Request::Update(&updates, mode)).map_err(|error| eco_format!("{error}"));
+        let reply = self.call(cx, &Request::Update(&updates, mode)).map_err(|error| error.outcome());
         if let Ok((Reply::Changed(report), _)) = &reply {
             self.tell_of_others(cx, report, &updates);
         }
@@ -65,7 +65,7 @@ impl ScriptProvider {
             _ if !asked.differs => Outcome::done(),
             Ok((Reply::Changed(report), by)) => self.outcome(change, asked, (report, by), mode),
             Ok(_) => Outcome::done(),
-            Err(why) => Outcome::failed(why.clone()),
+            Err(failed) => failed.clone(),
         };
         changes.iter().zip(asked).map(outcome).collect()
     }
@@ -161,7 +161,7 @@ impl ScriptProvider {
                 None => Outcome { refreshed: true, by: self.made_by(&by), ..Outcome::done() },
             },
             Ok(_) => Outcome { refreshed: true, ..Outcome::done() },
-            Err(error) => Outcome::failed(eco_format!("{error}")),
+            Err(error) => error.outcome(),
         };
         Seal::of(should).outcome(outcome)
     }

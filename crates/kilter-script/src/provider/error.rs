@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::REDACTED;
+use kilter_model::{Outcome, REDACTED};
 use kilter_process::{Captured, Finished, SpawnError};
 use kilter_provider::{ProviderError, Seal};
 
@@ -57,6 +57,12 @@ pub(super) enum Cause {
 }
 
 impl ScriptError {
+    /// Returns the outcome of a change that this error ended.
+    pub(super) fn outcome(&self) -> Outcome {
+        let crashed = matches!(&self.cause, Cause::Answer(error) if error.is_crash());
+        Outcome { crashed, ..Outcome::failed(eco_format!("{self}")) }
+    }
+
     /// Returns the cause with secrets redacted.
     fn cause(&self) -> EcoString {
         match (&self.seal, &self.cause) {

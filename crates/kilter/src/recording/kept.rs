@@ -307,6 +307,7 @@ impl Kept for Outcome {
         json!({
             "failure": self.failure.keep(),
             "fatal": self.fatal,
+            "crashed": self.crashed,
             "changed": self.changed.keep(),
             "refreshed": self.refreshed,
             "outputs": self.outputs.keep(),
@@ -320,6 +321,8 @@ impl Kept for Outcome {
         Some(Outcome {
             failure: Option::kept(json.get("failure")?)?,
             fatal: json.get("fatal")?.as_bool()?,
+            // Recordings of earlier versions do not have it.
+            crashed: json.get("crashed").and_then(Json::as_bool).unwrap_or(false),
             changed: Vec::kept(json.get("changed")?)?,
             refreshed: json.get("refreshed")?.as_bool()?,
             outputs: Attributes::kept(json.get("outputs")?)?,

@@ -167,8 +167,10 @@ fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
     let Ok((is, differences)) = world.check(one) else { return Ok(Reception::Failed) };
     if !differences.is_empty() {
         let change = Change::new(&one.name, &is, Some(&one.should), &differences);
-        match world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default().failure {
+        let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
+        match outcome.failure {
             Some(failure) if failure.trim().is_empty() => return broken("it failed without a word"),
+            Some(failure) if outcome.crashed => return broken(format!("it crashed: {failure}")),
             Some(_) => return Ok(Reception::Failed),
             None => {}
         }

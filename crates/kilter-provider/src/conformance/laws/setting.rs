@@ -10,21 +10,36 @@ use crate::conformance::subject::Lack;
 use crate::contract::Mode;
 
 pub(super) fn makes_what_was_asked(bench: &Bench) -> Trial {
-    for at in 0..bench.world()?.subject.specimens().len() {
+    let fresh = bench.world()?;
+    let (mut made, mut changed) = (0, 0);
+    for at in 0..fresh.subject.specimens().len() {
         let world = bench.world()?;
         let specimen = &world.subject.specimens()[at];
         let first = world.first(specimen)?;
-        bring(&world, &first)?;
+        made += usize::from(bring(&world, &first)?);
         for other in specimen.others() {
-            bring(&world, &world.told(specimen, other)?)?;
+            changed += usize::from(bring(&world, &world.told(specimen, other)?)?);
         }
-        bring(&world, &first)?;
+        made += usize::from(bring(&world, &first)?);
     }
-    Ok(None)
+    let attributes = &fresh.schema().attributes;
+    // An attribute with a default may be one that is known only while there is something to do.
+    let can_change =
+        attributes.iter().any(|attribute| is_free(&fresh, attribute.name.as_str()) && attribute.default.is_none());
+    let has_state = attributes.iter().any(|attribute| attribute.behaviour.is_compared() && attribute.default.is_none());
+    match (made, changed) {
+        (0, 0) if !has_state => not_applicable("the type has no attribute that a set could bring to another value"),
+        (0, 0) => untried("nothing had to be set: every specimen exists as it is declared; declare something else"),
+        (_, 0) if can_change => untried(
+            "no change of a resource that exists was tried: give a specimen `changed`, with another value than in `present`",
+        ),
+        _ => Ok(None),
+    }
 }
 
-fn bring(world: &World, declared: &Declared) -> Result<(), Stop> {
-    world.bring(declared).map(drop).or_else(broken)
+/// Brings a resource to a declaration. Returns whether anything had to be set.
+fn bring(world: &World, declared: &Declared) -> Result<bool, Stop> {
+    world.bring(declared).or_else(broken)
 }
 
 pub(super) fn again_changes_nothing(bench: &Bench) -> Trial {

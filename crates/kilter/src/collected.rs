@@ -58,6 +58,9 @@ impl Keeper {
         }
         let offered: Json = offered.iter().map(to_json).collect();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_kept(&self.state_dir, world.as_ref()) {
+            last.written = None;
+        }
         let is_recent = |at: SystemTime| collected.at.duration_since(at).is_ok_and(|age| age < REWRITE_INTERVAL);
         if last.written.as_ref().is_some_and(|(written, at)| *written == offered && is_recent(*at)) {
             return;
@@ -79,6 +82,11 @@ impl Keeper {
 fn path(state_dir: &Path, key: &SealingKey, world: &dyn World) -> PathBuf {
     let digest = key.digest([PURPOSE.as_bytes(), world.id().as_bytes(), world.host().as_bytes()]);
     state_dir.join(format!("collected-{}", &digest[..16]))
+}
+
+/// Returns true if there is a file for a world. Somebody may have removed the state directory.
+fn is_kept(state_dir: &Path, world: &dyn World) -> bool {
+    SealingKey::of(state_dir).is_ok_and(|key| path(state_dir, &key, world).exists())
 }
 
 fn write(state_dir: &Path, world: &dyn World, at: SystemTime, offered: &Json) -> Result<(), String> {

@@ -169,6 +169,13 @@ impl Desk {
         }
     }
 
+    /// Writes the pauses again if somebody has removed the state directory: the next run is to be paused as well.
+    pub(crate) fn restore_pauses(&self) {
+        if let Err(error) = self.shared.pauses().restore() {
+            say::warning(format_args!("the pauses were removed and cannot be written again: {error}"));
+        }
+    }
+
     fn door(&self) -> MutexGuard<'_, Option<Door>> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -135,6 +135,13 @@ impl Pauses {
         self.to_json().as_array().into_iter().flatten().map(line).collect()
     }
 
+    /// Writes the pauses again if their file was removed.
+    pub(crate) fn restore(&self) -> io::Result<()> {
+        let is_removed =
+            std::fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if is_removed && self.as_one().is_some() { self.write() } else { Ok(()) }
+    }
+
     fn write(&self) -> io::Result<()> {
         let last_id = self.list.iter().map(|one| one.id).fold(self.last_id, u64::max);
         let text = format!("{:#}\n", json!({"last_id": last_id, "pauses": self.to_json()}));

@@ -544,6 +544,7 @@ impl Observer for Watching<'_> {
             if let Event::Door = event {
                 self.keep_state_dir();
                 desk.open_again();
+                desk.restore_pauses();
             }
         }
         self.outside.manager.borrow_mut().tell(&event);

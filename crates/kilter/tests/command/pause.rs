@@ -176,6 +176,21 @@ fn an_edit_may_take_away_what_has_yet_to_come_to_its_state() {
     running.end();
 }
 
+#[test]
+fn pause_survives_the_removal_of_the_state_directory() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    done(&place, &["pause", "backup"]);
+    let pauses = place.path().join("state/pauses");
+    std::fs::remove_file(&pauses).unwrap();
+    // The run makes it again while it is removed.
+    let _ = std::fs::remove_dir_all(place.path().join("state"));
+    wait("the pauses", || content(&pauses).contains("backup"));
+    drop(running);
+    let refused = place.run(&["apply", &manifest(&place, MANIFEST)]);
+    assert!(refused.code == 1 && refused.stderr.contains("backup"), "{refused:?}");
+}
+
 /// Runs the command in a session of its own.
 fn elsewhere(place: &Place, args: &[&str]) -> Ended {
     let kilter = place.command(args);

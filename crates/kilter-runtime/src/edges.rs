@@ -1,4 +1,4 @@
-//! Every edge of a catalog: written, carrying a value, automatic.
+//! Edges of a catalog: written, by outputs, and automatic.
 
 use kilter_engine::{Edge, Origin, Reason, VertexId};
 use kilter_model::{Catalog, Feature, RelationKind, Resource, TypeSchema};
@@ -7,7 +7,7 @@ use kilter_provider::{Direction, Match, Registry, Wish};
 use crate::lookup::Lookup;
 use crate::owners::Claims;
 
-/// Every edge of `catalog`.
+/// Returns all edges of `catalog`.
 pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>) -> Vec<Edge> {
     let mut edges: Vec<Edge> = catalog.relations.iter().map(written).collect();
     for (resource, second) in catalog.resources.iter().zip((0..).map(VertexId)) {
@@ -21,7 +21,7 @@ pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], l
         }
     }
     automatic(catalog, registry, providers, lookup, &mut edges);
-    // A resource that cannot be refreshed only comes after those that notify it.
+    // For a resource that cannot be refreshed, a notification is only an order.
     for edge in edges.iter_mut().filter(|edge| edge.notify) {
         edge.notify = is_refreshable(catalog, registry, providers, edge.second);
     }
@@ -67,7 +67,7 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
             if other == me || opted_out(other) {
                 return;
             }
-            // What is below a directory goes before it.
+            // When both are removed, the content of a directory goes before the directory.
             let both_go = reason == Reason::Directory && is_to_go(catalog, me) && is_to_go(catalog, other);
             let (first, second) = match wish.direction {
                 Direction::Before if !both_go => (other, me),
@@ -100,8 +100,10 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
 /// Maximum number of edges to resources whose providers are not suitable.
 const MAX_SUITABILITY_EDGES: usize = 100_000;
 
-/// Orders resources whose provider is not suitable after the packages of the catalog: one of them may install the program
-/// that the provider needs. Which one does is known only after the installation.
+/// Orders resources whose provider is not suitable after the packages of the catalog.
+///
+/// One of the packages may install the program that the provider needs. Which one is known only after the
+/// installation.
 fn unsuitable(
     catalog: &Catalog,
     registry: &Registry,
@@ -137,15 +139,15 @@ fn unsuitable(
     }));
 }
 
-/// Whether a resource is to be absent.
+/// Returns true if a resource is declared absent.
 fn is_to_go(catalog: &Catalog, vertex: VertexId) -> bool {
-    // mold's kinds say it in their own word.
+    // mold's types use `exists` instead of `ensure`.
     let should = &catalog.resources[vertex.0 as usize].attributes;
     should.text("ensure") == Some("absent") || should.truth("exists") == Some(false)
 }
 
-/// The edges that the type declares: `autorequire` and its like. Titles that cannot be told are left
-/// out: they were a problem before.
+/// Adds the edges that the type declares, such as `autorequire`. Unusable titles have been reported earlier and are
+/// ignored.
 fn declared(
     schema: &TypeSchema,
     resource: &Resource,
@@ -163,7 +165,8 @@ fn declared(
     });
 }
 
-/// What was found above a directory, since most resources lie in that of the one before.
+/// Cache of the last search for a resource above a directory: most resources lie in the same directory as the
+/// previous one.
 #[derive(Default)]
 struct Nearest {
     provider: u16,

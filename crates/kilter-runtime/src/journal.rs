@@ -1,14 +1,19 @@
-//! The journal of refreshes that are owed.
+//! Journal of pending refreshes.
 //!
-//! The first line is `kilter journal 2 LENGTH`: the length of the file in 16 hexadecimal digits when it was last complete. Each
-//! line that follows is a record: the CRC-32 of the JSON that follows, in hexadecimal, a blank, the JSON, a newline.
+//! The first line is `kilter journal 2 LENGTH`: the length of the file in 16 hexadecimal digits when it was last
+//! complete. Each following line is a record: the CRC-32 of the JSON that follows, in hexadecimal, a blank, the
+//! JSON, a newline.
 //!
-//! A crash cuts off the last line at most, before the length covers it: such a line is not counted. A file that is shorter
-//! than its length has lost records, and is refused. A file without a first line is of version 1, which kilter wrote before.
+//! A crash can only truncate the last line, before the length covers it. Such a line is ignored. A file that is
+//! shorter than its length has lost records, and kilter refuses it. A file without the first line has version 1,
+//! which earlier versions of kilter wrote.
 //!
-//! The length covers only what is on the disk already, so that a power cut cannot leave a length that is ahead of the file. Two
-//! files owe nothing although they may have been cut: an empty one, which version 1 left when nothing was owed, and one that
-//! ends behind the first line, which a power cut leaves if the journal was emptied and its new length was not written yet.
+//! The length covers only data that is on disk, so that a power failure cannot leave a length beyond the end of the
+//! file. Two truncated files count as journals without pending refreshes:
+//!
+//! - an empty file, which version 1 left when no refresh was pending,
+//! - a file that ends after the first line. A power failure leaves it if the journal was emptied and its new length
+//!   was not on disk yet.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,17 +27,17 @@ use serde_json::{Value as Json, json};
 
 use crate::records;
 
-/// Why the journal cannot be read or written.
+/// Reason why the journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system refuses.
+    /// The system refused an operation.
     #[error("cannot {attempt} the journal {path}")]
     Io {
-        /// What was attempted.
+        /// Attempted operation.
         attempt: &'static str,
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Why it failed.
+        /// Error of the system.
         source: io::Error,
     },
     /// A line before the last one is damaged.
@@ -40,9 +45,9 @@ pub enum JournalError {
         "the journal {path} is damaged at line {line}; refreshes may be owed that it no longer tells: move it away and refresh by hand what it names"
     )]
     Damaged {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// The first damaged line, from 1.
+        /// Number of the first damaged line, from 1.
         line: usize,
     },
     /// The file is shorter than it was when it was last complete.
@@ -52,13 +57,13 @@ pub enum JournalError {
         still_known(known)
     )]
     Cut {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Bytes that are left.
+        /// Number of bytes that are left.
         left: u64,
-        /// Bytes that it had.
+        /// Number of bytes when it was complete.
         complete: u64,
-        /// The refreshes that the rest names.
+        /// Refreshes that the rest of the file contains.
         known: Vec<String>,
     },
 }
@@ -73,30 +78,30 @@ const HEADER: &str = "kilter journal 2 ";
 /// Length of the first line, in bytes.
 const HEADER_BYTES: u64 = HEADER.len() as u64 + 17;
 
-/// So many bytes are appended before the journal is written anew.
+/// Maximum number of appended bytes before the journal is rewritten.
 const LONGEST: u64 = 1 << 20;
 
-/// Who changed, and who is to be refreshed.
+/// Resource that changed, and resource to refresh.
 pub(crate) type Debt = (ResourceRef, ResourceRef);
 
-/// The journal of refreshes that are owed. Nothing is written before something is owed.
+/// Journal of pending refreshes. It writes no file before a refresh is pending.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: Option<File>,
     owed: BTreeSet<Debt>,
     durability: Durability,
-    /// Bytes that were appended since the file was begun.
+    /// Bytes that were appended since the file was created.
     appended: u64,
-    /// Bytes of the open file.
+    /// Length of the open file in bytes.
     length: u64,
 }
 
 impl Journal {
-    /// Reads the journal in `directory`; one that is not there owes nothing.
+    /// Reads the journal in `directory`. A missing file is a journal without pending refreshes.
     ///
     /// # Errors
-    /// When it cannot be read or is damaged other than by a crash in mid-write.
+    /// If it cannot be read, or is damaged by more than a crash during a write.
     pub fn open(directory: &Path, durability: Durability) -> Result<Journal, JournalError> {
         let path = directory.join("journal");
         let owed = match records::read(&path) {
@@ -107,15 +112,15 @@ impl Journal {
         Ok(Journal { path, file: None, owed, durability, appended: 0, length: 0 })
     }
 
-    /// The refreshes that are owed.
+    /// Returns the pending refreshes.
     pub fn owed(&self) -> impl Iterator<Item = &Debt> {
         self.owed.iter()
     }
 
-    /// Records refreshes that are owed from now on. They are on the disk when this returns.
+    /// Records new pending refreshes. They are on disk when this returns.
     ///
     /// # Errors
-    /// When the journal cannot be written.
+    /// If the journal cannot be written.
     pub fn owe(&mut self, debts: Vec<Debt>) -> Result<(), JournalError> {
         self.refuse_if_removed()?;
         let new: Vec<&Debt> = debts.iter().filter(|debt| self.owed.insert((*debt).clone())).collect();
@@ -128,16 +133,18 @@ impl Journal {
         written
     }
 
-    /// Keeps refreshes in mind that are owed and could not be recorded: they are in the next journal that can be written.
+    /// Remembers pending refreshes that could not be recorded: the next successful rewrite contains them.
     pub(crate) fn owe_later(&mut self, debts: Vec<Debt>) {
         self.owed.extend(debts);
     }
 
-    /// Records refreshes that are owed no longer. Their loss would cost a refresh too many, not one
-    /// too few, so it does not wait for the disk.
+    /// Records delivered refreshes.
+    ///
+    /// It does not wait for the disk, because the loss of such a record causes one refresh too many and not one too
+    /// few.
     ///
     /// # Errors
-    /// When the journal cannot be written.
+    /// If the journal cannot be written.
     pub fn paid(&mut self, debts: &[Debt]) -> Result<(), JournalError> {
         for debt in debts {
             self.owed.remove(debt);
@@ -148,13 +155,13 @@ impl Journal {
         self.append("paid", debts)
     }
 
-    /// What is written to a file that has no name any more would be lost with the run.
+    /// Refuses to write to a file without a name, which would be lost at the end of the run.
     fn refuse_if_removed(&mut self) -> Result<(), JournalError> {
         let links = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|file| file.nlink());
         if links != Some(0) {
             return Ok(());
         }
-        // The next record begins another one.
+        // The next record creates a new file.
         self.file = None;
         let source = io::Error::other("it was removed while the run held it");
         Err(JournalError::Io { attempt: "append to", path: self.path.clone(), source })
@@ -162,7 +169,7 @@ impl Journal {
 
     fn append(&mut self, word: &str, debts: &[Debt]) -> Result<(), JournalError> {
         let line = line(word, debts);
-        // While a state is held, something may be owed for ever: the file is begun anew before it grows.
+        // While a state is held, a refresh may be pending forever: the file is rewritten before it grows.
         if self.appended > LONGEST {
             self.file = None;
         }
@@ -170,18 +177,19 @@ impl Journal {
         let is_owed = word == "owe";
         let wait = is_owed && self.durability == Durability::Flushed;
         self.written("append to", |file, length| {
-            // In this order a kill in between leaves a line that counts beyond the length.
+            // In this order, a kill in between leaves a valid line beyond the length.
             file.write_all_at(line.as_bytes(), *length)?;
             *length += line.len() as u64;
             if wait {
                 file.sync_data()?;
             }
-            // The disk may write the length before a line that nobody waits for; without that line, nothing owed is lost.
+            // A record without a sync must not extend the length: the disk may write the length before the line. A
+            // lost line of this kind loses no pending refresh.
             if is_owed { file.write_all_at(header(*length).as_bytes(), 0) } else { Ok(()) }
         })
     }
 
-    /// Empties the journal: nothing is owed.
+    /// Empties the journal.
     fn clear(&mut self) -> Result<(), JournalError> {
         self.written("empty", |file, length| {
             *length = HEADER_BYTES;
@@ -205,20 +213,20 @@ impl Journal {
         let file = self.file.as_ref().expect("the journal was opened above");
         let written = write(file, &mut self.length).map_err(io);
         if written.is_err() {
-            // Its last line may be cut off, and nothing may follow that: the next record begins another file.
+            // The last line may be truncated, and no record may follow it: the next record creates a new file.
             self.file = None;
         }
         written
     }
 
-    /// Writes what is owed into a new journal, in the place of one that is gone or could not be written.
+    /// Writes the pending refreshes to a new journal, which replaces a missing or unwritable one.
     ///
     /// # Errors
     /// If the journal cannot be written.
     pub fn restore(&mut self) -> Result<(), JournalError> {
         self.file = None;
         let owed: Vec<Debt> = self.owed.iter().cloned().collect();
-        // A record is written even if nothing is owed: an empty file may fit on a full disk.
+        // It always writes a record, because an empty file may fit on a full disk.
         self.append("owe", &owed)
     }
 
@@ -227,8 +235,8 @@ impl Journal {
         self.file.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|file| file.nlink() == 0)
     }
 
-    /// Starts a journal that holds what is owed and nothing else, in the place of the old one. What
-    /// is recorded next is in it already, and says the same twice.
+    /// Replaces the journal by a new one with the pending refreshes only. The next record may repeat some of them,
+    /// which is harmless.
     fn begin(&self) -> io::Result<(File, u64)> {
         let new = self.path.with_extension("new");
         match std::fs::remove_file(&new) {
@@ -252,12 +260,12 @@ impl Journal {
     }
 }
 
-/// The first line of a file of this length.
+/// Returns the first line of a file of this length.
 fn header(length: u64) -> String {
     format!("{HEADER}{length:016x}\n")
 }
 
-/// The refreshes that a file says are owed.
+/// Returns the pending refreshes of a file.
 fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
     let cut = |complete, known: BTreeSet<Debt>| JournalError::Cut {
         path: path.to_owned(),
@@ -268,7 +276,7 @@ fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
     if bytes.is_empty() {
         return Ok(BTreeSet::new());
     }
-    // kilter never leaves a part of the first line.
+    // kilter always writes the complete first line.
     if bytes.len() < HEADER_BYTES as usize && HEADER.as_bytes().starts_with(&bytes[..bytes.len().min(HEADER.len())]) {
         return Err(cut(HEADER_BYTES, BTreeSet::new()));
     }
@@ -278,21 +286,24 @@ fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
     let length = std::str::from_utf8(&length[..16]).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let length = length.filter(|_| rest[16] == b'\n').ok_or_else(|| damaged(1))?;
     let owed = replay(records).map_err(|line| damaged(line + 1))?;
-    // The length covers whole lines only.
+    // The length covers complete lines only.
     match bytes.len() as u64 >= length || records.is_empty() {
         true => Ok(owed),
         false => Err(cut(length, owed)),
     }
 }
 
-/// A record.
+/// Returns a record.
 fn line(word: &str, debts: &[Debt]) -> String {
     let pairs: Vec<Json> = debts.iter().map(|(a, b)| json!([a.to_string(), b.to_string()])).collect();
     let text = json!({ word: pairs }).to_string();
     format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()))
 }
 
-/// What is owed after all records, or the first line that is damaged.
+/// Returns the refreshes that are pending after all records.
+///
+/// # Errors
+/// The number of the first damaged line.
 fn replay(bytes: &[u8]) -> Result<BTreeSet<Debt>, usize> {
     let mut owed = BTreeSet::new();
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -360,7 +371,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (one, two) = ([debt("file[/a]", "exec[b]")], [debt("file[/c]", "exec[d]")]);
         let first = line("owe", &one).len();
-        // Version 1 has no first line: what it cannot tell is a line that was cut off.
+        // Version 1 has no first line, so that a truncated line is not detected.
         std::fs::write(directory.path().join("journal"), line("owe", &one) + &line("owe", &two)).unwrap();
         let bytes = std::fs::read(directory.path().join("journal")).unwrap();
         for cut in 1..bytes.len() {
@@ -406,7 +417,7 @@ mod tests {
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
         journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
         let before = std::fs::read(&path).unwrap();
-        // The new size is on the disk, the new first line is not.
+        // The new size is on disk, the new first line is not.
         std::fs::write(&path, &before[..HEADER_BYTES as usize]).unwrap();
         assert_eq!(owed(directory.path()), []);
     }

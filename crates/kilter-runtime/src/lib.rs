@@ -1,19 +1,18 @@
-//! Drives the engine: asks the providers what the machine decides, and reports.
+//! Drives the engine: calls the providers as the machine decides, and reports the results.
 //!
-//! [`plan_of`] turns a catalog into a [`Prepared`] run: attributes canonical, the graph with every
-//! edge, cycles refused. [`Prepared::execute`] carries it out once: cheap checks on the calling
-//! thread, everything that may wait on workers; refreshes in the journal of a [`StateDir`] before
-//! the change that causes them. What happens is told to an [`Observer`] as it happens and comes back
-//! as a [`Report`].
+//! [`plan_of`] turns a catalog into a [`Prepared`] run: canonical attributes, and the complete graph, without
+//! cycles. [`Prepared::execute`] carries it out once. Cheap checks run on the calling thread, all calls that may
+//! block run on workers. The journal of a [`StateDir`] records a refresh before the change that causes it. An
+//! [`Observer`] receives events during the run, and the result is a [`Report`].
 //!
-//! The engine room knows no native type and no script: providers are injected. It renders nothing.
+//! This crate knows no native type and no script: the caller provides the providers. It renders nothing.
 //!
 //! | thread | does | ends |
 //! |---|---|---|
-//! | the caller's | the machine, inline checks and changes, the journal | when the pass is over |
-//! | up to `jobs` workers | calls that may wait, one batch each; results by channel to the caller's | with the pass; where another graph is held next, with the call that they were in |
-//! | one for each provider that [tells itself](kilter_provider::Watch::Told), and for each resource that one tells of [alone](kilter_provider::Watch::ToldAlone) | listens to it | when nothing is asked of it any more: nobody waits for that before the end of the run |
-//! | that of a [`watch::Hub`] | reads events of the file system, tells who subscribed | when the hub is dropped |
+//! | the caller's | the machine, inline checks and changes, the journal | at the end of the pass |
+//! | up to `jobs` workers | calls that may block, one batch each; results go to the caller's thread by channel | at the end of the pass; if a new graph replaces this one, at the end of the current call |
+//! | one for each provider that [watches itself](kilter_provider::Watch::Told), and for each resource that a provider watches [separately](kilter_provider::Watch::ToldAlone) | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
+//! | that of a [`watch::Hub`] | reads file system events, notifies subscribers | when the hub is dropped |
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].
 

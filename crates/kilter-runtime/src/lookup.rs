@@ -1,4 +1,4 @@
-//! Resources by reference and by name.
+//! Indexes of resources by reference and by name.
 
 use std::sync::OnceLock;
 
@@ -7,22 +7,22 @@ use kilter_model::{Resource, ResourceRef};
 use kilter_provider::Registry;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Resources by name for each type, and by reference; each index made when it is first asked. A type
-/// is named by any of its providers.
+/// Indexes of resources by reference, and by name for each type. Each index is created at its first use. Any
+/// provider of a type identifies the type.
 pub(crate) struct Lookup<'a> {
     resources: &'a [Resource],
     providers: &'a [u16],
     registry: &'a Registry,
     by_name: Vec<OnceLock<FxHashMap<&'a str, u32>>>,
-    /// By what else they are found under.
+    /// Additional identities.
     by_identity: Vec<OnceLock<FxHashMap<String, u32>>>,
-    /// The paths above those that are names.
+    /// Directories above names that are paths.
     above: Vec<OnceLock<FxHashSet<&'a str>>>,
     by_reference: OnceLock<FxHashMap<&'a ResourceRef, u32>>,
 }
 
 impl<'a> Lookup<'a> {
-    /// An index over `resources`; `providers[v]` is the provider of each.
+    /// Creates an index over `resources`; `providers[v]` is the provider of each.
     pub(crate) fn new(resources: &'a [Resource], providers: &'a [u16], registry: &'a Registry) -> Lookup<'a> {
         let by_name = (0..registry.len()).map(|_| OnceLock::new()).collect();
         let by_identity = (0..registry.len()).map(|_| OnceLock::new()).collect();
@@ -30,18 +30,19 @@ impl<'a> Lookup<'a> {
         Lookup { resources, providers, registry, by_name, by_identity, above, by_reference: OnceLock::new() }
     }
 
-    /// The type of a provider.
+    /// Returns the type of a provider.
     fn slot(&self, provider: u16) -> u16 {
         self.registry.slot(usize::from(provider))
     }
 
-    /// The resources of a type, with their vertices.
+    /// Returns the resources of a type, with their vertices.
     fn of_type(&self, slot: u16) -> impl Iterator<Item = (&'a Resource, u32)> {
         let all = self.resources.iter().zip(self.providers).zip(0u32..);
         all.filter(move |((_, provider), _)| self.slot(**provider) == slot).map(|((resource, _), v)| (resource, v))
     }
 
-    /// The resource of a provider's type with a name on the system: of several the one that is not hidden.
+    /// Returns the resource of a provider's type with a name on the system. If there are several, the one that is
+    /// not hidden wins.
     pub(crate) fn named(&self, provider: u16, name: &str) -> Option<VertexId> {
         let slot = self.slot(provider);
         let index = self.by_name[usize::from(slot)].get_or_init(|| {
@@ -57,8 +58,8 @@ impl<'a> Lookup<'a> {
         index.get(name).map(|v| VertexId(*v))
     }
 
-    /// The resource of a provider's type with a name on the system, or else with an
-    /// [identity](kilter_provider::Provider::identities), the first of several that is not hidden.
+    /// Returns the resource of a provider's type with a name on the system, or with an
+    /// [identity](kilter_provider::Provider::identities). Resources that are not hidden come first.
     pub(crate) fn identified(&self, provider: u16, name: &str) -> Option<VertexId> {
         if let Some(named) = self.named(provider, name) {
             return Some(named);
@@ -78,19 +79,19 @@ impl<'a> Lookup<'a> {
         index.get(name).map(|v| VertexId(*v))
     }
 
-    /// The resource of a type with a name on the system or another identity, or else with a title.
+    /// Returns the resource of a type with a name on the system, another identity or a title, in this order.
     pub(crate) fn titled(&self, provider: u16, type_name: &str, title: &str) -> Option<VertexId> {
         self.identified(provider, title).or_else(|| self.referred(&ResourceRef::new(type_name, title)))
     }
 
-    /// The resource of a reference.
+    /// Returns the resource of a reference.
     pub(crate) fn referred(&self, reference: &ResourceRef) -> Option<VertexId> {
         let index =
             self.by_reference.get_or_init(|| self.resources.iter().zip(0..).map(|(r, v)| (&r.reference, v)).collect());
         index.get(reference).map(|v| VertexId(*v))
     }
 
-    /// Whether a resource of a provider's type has a path below this one as its name.
+    /// Returns true if a resource of a provider's type has a path below this one as its name.
     pub(crate) fn has_below(&self, provider: u16, path: &str) -> bool {
         let slot = self.slot(provider);
         let index = self.above[usize::from(slot)].get_or_init(|| {
@@ -100,7 +101,7 @@ impl<'a> Lookup<'a> {
         index.contains(path.trim_end_matches('/'))
     }
 
-    /// The nearest resource above a path, the path itself excluded.
+    /// Returns the nearest resource above a path, the path itself excluded.
     pub(crate) fn above(&self, provider: u16, path: &str) -> Option<VertexId> {
         let mut path = path;
         while let Some(slash) = path.rfind('/') {

@@ -1,4 +1,4 @@
-//! What happens, told while it happens.
+//! Events of a run.
 
 use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
@@ -6,69 +6,70 @@ use kilter_provider::Level;
 use crate::driver::{Conditions, Fate};
 use crate::report::{Counts, ResourceReport};
 
-/// Something that happened during a run.
+/// Event of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// Work on a resource that may take long has begun.
+    /// A call that may take long has started for a resource.
     Begun {
         /// The resource.
         reference: &'a ResourceRef,
-        /// What is done: `checking`, `changing`, `refreshing`.
+        /// Kind of the call: `checking`, `changing`, `refreshing`.
         doing: &'static str,
     },
-    /// Calls that take long are still going on. Told about twice a second.
+    /// Long calls are still running. Sent about twice a second.
     Waiting {
-        /// The resource that has been worked on for longest.
+        /// Resource with the longest call.
         reference: &'a ResourceRef,
-        /// Whether it is declared in another way by now, or no longer.
+        /// True if the current graph does not contain the resource as it was when the call started.
         is_former: bool,
-        /// How many calls there are.
+        /// Number of calls.
         calls: usize,
-        /// For how long.
+        /// Duration of the longest call.
         since: std::time::Duration,
     },
-    /// The run waits for something: what was held back to be shown together is shown now.
+    /// The run waits: the observer should show collected output now.
     Idle,
-    /// A resource has settled and was not simply in its state.
+    /// A resource has settled, and was not simply in sync.
     Settled(&'a ResourceReport),
-    /// So many of all resources have settled.
+    /// Progress of the run.
     Progress {
-        /// Settled ones.
+        /// Number of settled resources.
         settled: usize,
-        /// All.
+        /// Number of all resources.
         total: usize,
     },
-    /// A try failed; another follows.
+    /// An attempt failed, and a retry follows.
     Retrying {
         /// The resource.
         reference: &'a ResourceRef,
-        /// Why.
+        /// Reason of the failure.
         failure: &'a str,
-        /// In how many milliseconds.
+        /// Delay of the retry in milliseconds.
         delay: u64,
     },
-    /// A provider wrote a line.
+    /// A provider wrote a log line.
     Log {
-        /// How grave it is.
+        /// Severity.
         level: Level,
-        /// The provider's type.
+        /// Type of the provider.
         type_name: &'a str,
-        /// The resource's name; empty when it is about none.
+        /// Name of the resource; empty for a line about no resource.
         name: &'a str,
         /// The line.
         message: &'a str,
     },
-    /// A state is held: everything has settled for as long as was asked for, or no longer has.
+    /// Holding: the run has converged for the requested time, or no longer is.
     Converged(bool),
-    /// A state is held: for now nothing is left to be done, and so many resources are in which state.
+    /// Holding: nothing is left to do at the moment. The counts are by state.
     Quiet(Counts),
-    /// A state is held: conditions that keep the run from holding it as usual have begun or ended.
+    /// Holding: conditions that keep the run from holding the state as usual have begun or ended.
     Conditions(&'a Conditions),
-    /// A state is held: what was done so far was made durable, and what it took to do it is given up.
+    /// Holding: all changes so far have been flushed, and memory has been freed.
     Flushed,
-    /// A state is held, and the run is well: told as often as was asked for, however little happens.
+    /// Holding: sign of life, sent at the requested interval.
     Alive,
-    /// Another program undoes the repairs of a resource, which has been repaired once more. Later repairs come at growing intervals.
+    /// Another program undoes the repairs of a resource, which has been repaired once more. Later repairs come at
+    /// growing intervals.
     Contested {
         /// The resource.
         reference: &'a ResourceRef,
@@ -88,63 +89,63 @@ pub enum Event<'a> {
     Demoted {
         /// The resource.
         reference: &'a ResourceRef,
-        /// So many repairs
+        /// Number of repairs.
         repairs: u32,
-        /// in so many milliseconds.
+        /// Period of these repairs in milliseconds.
         within: u64,
-        /// What the last of them brought back: as somebody else wants it, and as it is declared.
+        /// Differences that the last repair removed: the values of the other program, and the declared ones.
         differences: &'a [Difference],
     },
-    /// Watches cannot be had for some resources.
+    /// Some resources cannot be watched.
     Unwatched {
-        /// How many resources.
+        /// Number of resources.
         count: usize,
-        /// Why.
+        /// Reason.
         why: &'a str,
-        /// How often these are looked at instead, if they are.
+        /// Poll interval, if they are polled instead.
         every: Option<std::time::Duration>,
     },
-    /// Watches cannot be had for what is declared.
+    /// The manifest cannot be watched.
     DeclaredUnwatched {
-        /// Why.
+        /// Reason.
         why: &'a str,
-        /// How often it is looked at instead.
+        /// Poll interval.
         every: std::time::Duration,
     },
     /// Resources that could not be watched are watched again.
     Rewatched {
-        /// How many.
+        /// Number of resources.
         count: usize,
     },
-    /// A state is held, and somebody wants nothing further to be begun.
+    /// Holding: the run was paused.
     Paused {
-        /// Why, in their words; empty if they did not say.
+        /// Reason, as the requester wrote it; empty without one.
         why: &'a str,
-        /// For how long at most.
+        /// Maximum duration.
         longest: Option<std::time::Duration>,
     },
-    /// What was held back by a pause is begun.
+    /// The run was resumed.
     Resumed,
-    /// Something may have happened to the [path](crate::Hold::door) that others need who look on.
+    /// The [path](crate::Hold::door) that status clients need may have changed.
     Door,
-    /// Something declared has changed, and is read anew.
+    /// The manifest has changed, and the run reloads it.
     Reloading,
-    /// The run is to end.
+    /// The run was requested to stop.
     Interrupted {
-        /// How many calls are in flight.
+        /// Number of calls in flight.
         in_flight: usize,
-        /// What becomes of them.
+        /// Effect on these calls.
         fate: Fate,
     },
 }
 
-/// Takes what happens during a run, on the thread that runs it.
+/// Receiver of the events of a run, on the thread of the run.
 pub trait Observer {
-    /// Takes one event.
+    /// Handles one event.
     fn event(&mut self, event: Event<'_>);
 }
 
-/// Takes every event and does nothing.
+/// Observer that ignores all events.
 pub struct Silent;
 
 impl Observer for Silent {

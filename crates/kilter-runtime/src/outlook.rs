@@ -1,4 +1,4 @@
-//! What may have happened by the turn of a resource, for a run that only looks.
+//! Effects of resources that run earlier, as far as a dry run can know them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,41 +12,41 @@ use crate::lookup::Lookup;
 use crate::predict::PredictedWorld;
 use crate::prepare::Prepared;
 
-/// The resources whose effects nobody can tell, and what is certain to come before or after them.
+/// Resources with unpredictable effects, and the order of others relative to them.
 ///
-/// What is neither may come at any time, whether or not it has been looked at by now: the same
-/// manifest on the same machine gives the same plan.
+/// An unordered resource may run at any time, independent of the order of the checks: the same manifest on the same
+/// machine gives the same plan.
 pub(crate) struct Outlook<'run> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     unbounded: Vec<Unbounded>,
-    /// What a plan predicts; none in a run that changes anything or holds a state.
+    /// Predictions of a plan; none in a run that changes resources or holds a state.
     predicted: Option<PredictedWorld<'run>>,
 }
 
 struct Unbounded {
     vertex: VertexId,
-    /// Whether it was found in its state and nothing refreshes it.
+    /// True if it was found in sync and no resource refreshes it.
     at_rest: AtomicBool,
     before: OnceLock<Vec<bool>>,
     after: OnceLock<Vec<bool>>,
 }
 
 impl Unbounded {
-    /// Whether this comes after `vertex` in any case.
+    /// Returns true if this always runs after `vertex`.
     fn is_after(&self, vertex: VertexId, graph: &Graph) -> bool {
         let first_of = |at| graph.entering(at).iter().map(|id| graph.edge(*id).first).collect();
         self.before.get_or_init(|| reached(self.vertex, graph.len(), &first_of))[vertex.0 as usize]
     }
 
-    /// Whether this comes before `vertex` in any case.
+    /// Returns true if this always runs before `vertex`.
     fn is_before(&self, vertex: VertexId, graph: &Graph) -> bool {
         let second_of = |at| graph.children(at).collect();
         self.after.get_or_init(|| reached(self.vertex, graph.len(), &second_of))[vertex.0 as usize]
     }
 }
 
-/// What can be reached from a vertex.
+/// Returns the vertices that can be reached from a vertex.
 fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId) -> Vec<VertexId>) -> Vec<bool> {
     let mut seen = vec![false; count];
     let mut open = vec![from];
@@ -61,7 +61,7 @@ fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId) -> Vec<VertexId
 }
 
 impl<'run> Outlook<'run> {
-    /// The outlook of a run; one that changes everything asks for none.
+    /// Creates the outlook of a run. A run without noop resources needs none.
     pub(crate) fn new(prepared: &'run Prepared<'run>, lookup: &'run Lookup<'run>, mode: Mode) -> Outlook<'run> {
         let reaches = |vertex: &VertexId| {
             prepared.provider(*vertex).reach(&prepared.resource(*vertex).attributes) == Reach::Anything
@@ -75,17 +75,17 @@ impl<'run> Outlook<'run> {
         Outlook { prepared, lookup, unbounded, predicted: None }
     }
 
-    /// The same for a plan: it predicts what earlier resources will have done.
+    /// Adds predictions of the effects of earlier resources, for a plan.
     pub(crate) fn predicting(self) -> Outlook<'run> {
         Outlook { predicted: Some(PredictedWorld::new(self.prepared)), ..self }
     }
 
-    /// The prediction of a plan.
+    /// Returns the prediction of a plan.
     pub(crate) fn predicted(&self) -> Option<&PredictedWorld<'run>> {
         self.predicted.as_ref()
     }
 
-    /// Takes note of how a resource has settled, which is told before what comes after it is checked.
+    /// Records the settlement of a resource. The driver calls this before it checks the dependents.
     pub(crate) fn settled(&self, vertex: VertexId, settlement: Settlement) {
         if settlement == Settlement::InSync
             && let Ok(at) = self.unbounded.binary_search_by_key(&vertex, |unbounded| unbounded.vertex)
@@ -97,7 +97,7 @@ impl<'run> Outlook<'run> {
         }
     }
 
-    /// Returns the first resource that comes before `vertex` in any case, reaches anything, and is not in its state yet.
+    /// Returns the first resource that always runs before `vertex`, may change anything, and is not in sync yet.
     pub(crate) fn pending_before(&self, vertex: VertexId) -> Option<VertexId> {
         let graph = &self.prepared.graph;
         let is_pending = |other: &&Unbounded| {
@@ -110,7 +110,7 @@ impl<'run> Outlook<'run> {
         self.open_before(vertex).is_some()
     }
 
-    /// The first resource that may change anything before it is the turn of a vertex.
+    /// Returns the first resource that may change anything before a vertex runs.
     fn open_before(&self, vertex: VertexId) -> Option<VertexId> {
         let graph = &self.prepared.graph;
         let is_open = |other: &&Unbounded| {
@@ -127,14 +127,14 @@ impl Unbounded {
     }
 }
 
-/// The outlook as one provider sees it.
+/// Outlook for one provider.
 pub(crate) struct View<'run> {
     pub(crate) outlook: &'run Outlook<'run>,
     pub(crate) provider: u16,
 }
 
 impl View<'_> {
-    /// Asks the prediction of a plan for a resource of the provider.
+    /// Queries the prediction of a plan for a resource of the provider.
     fn predicted<T>(&self, name: &str, ask: impl FnOnce(&PredictedWorld<'_>, VertexId) -> T) -> Option<T> {
         let predicted = self.outlook.predicted.as_ref()?;
         Some(ask(predicted, self.outlook.lookup.named(self.provider, name)?))
@@ -153,7 +153,7 @@ impl View<'_> {
 
 impl kilter_provider::Outlook for View<'_> {
     fn is_open_before(&self, name: &str) -> bool {
-        // Of what is not in the catalog nothing is known.
+        // Nothing is known about resources outside of the catalog.
         self.outlook.lookup.named(self.provider, name).is_none_or(|vertex| self.outlook.is_open_before(vertex))
     }
 

@@ -1,13 +1,12 @@
-//! Outputs of resources that did not run this time.
+//! Stored outputs of resources that did not run in this run.
 //!
-//! A command that ran once (`creates`) is in its state ever after, and still has to send what it
-//! printed. What others refer to is therefore kept in the state directory, mode 0600: readable, but
-//! for what is secret, which is sealed with the key of the state directory. Nothing is derived from a
-//! secret that could be tried out against guesses: what a resource with secrets was declared as is
-//! told by the seal alone.
+//! A command that ran once (`creates`) is in sync from then on, and its output must stay available. Therefore the
+//! state directory keeps the outputs that others use, in files of mode 0600. They are readable, except secrets,
+//! which are encrypted with the key of the state directory. No checksum of a secret is stored, because guesses
+//! could be tested against it. For a declaration with secrets, only the encryption identifies the declaration.
 //!
-//! A record is a line like those of the journal: the CRC-32 of the JSON that follows, in hexadecimal, a
-//! blank, the JSON, a newline. Those of earlier versions are JSON alone.
+//! A record is a line as in the journal: the CRC-32 of the JSON that follows, in hexadecimal, a blank, the JSON, a
+//! newline. Records of earlier versions are JSON alone.
 
 use std::cell::OnceCell;
 use std::io;
@@ -21,10 +20,10 @@ use serde_json::{Map, Value as Json, json};
 use crate::records;
 use crate::sealing::{SealingKey, SealingKeyError, bound};
 
-/// What else is sealed or bound with the key is none of these.
+/// Domain of the encryption, which separates outputs from other uses of the key.
 const PURPOSE: &str = "kilter outputs 1";
 
-/// Why outputs cannot be kept.
+/// Reason why outputs cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeepError {
     #[error(transparent)]
@@ -33,7 +32,7 @@ pub(crate) enum KeepError {
     Io(#[from] io::Error),
 }
 
-/// Why outputs that are kept cannot be used.
+/// Reason why stored outputs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeptError {
     #[error("{path} cannot be read: {source}")]
@@ -51,21 +50,23 @@ pub(crate) enum KeptError {
     Clear { path: PathBuf, source: KeepError },
 }
 
-/// What a resource is declared as: another one of the same reference, in another manifest or a later
-/// version, did not send what it is going to be sent.
+/// Declaration of a sender.
+///
+/// Stored outputs are valid only for the declaration that produced them. Another manifest or a later version may
+/// declare another resource under the same reference.
 pub(crate) struct Declared<'a> {
     pub(crate) reference: &'a ResourceRef,
     pub(crate) attributes: &'a Attributes,
-    /// Whether all that it sends is a secret to those who use it.
+    /// True if its receivers use all its outputs as secrets.
     pub(crate) confidential: bool,
-    /// The attributes that have nothing to do with what it sends.
+    /// Attributes that do not influence the outputs: changing them keeps stored outputs valid.
     pub(crate) apart: &'a [&'a str],
 }
 
-/// The outputs that are kept in a state directory.
+/// Outputs in a state directory.
 pub(crate) struct Outputs<'a> {
     state: &'a Path,
-    /// Read when it is first needed.
+    /// Key, read at the first use.
     key: OnceCell<SealingKey>,
 }
 
@@ -74,15 +75,15 @@ impl<'a> Outputs<'a> {
         Outputs { state, key: OnceCell::new() }
     }
 
-    /// Keeps what a resource has sent.
+    /// Stores the outputs of a resource.
     pub(crate) fn keep(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<(), KeepError> {
         let record = self.record(declared, sent)?;
         Ok(records::write(&self.path(declared.reference), &line(&record))?)
     }
 
-    /// Forgets what a resource has sent, and what a run that was killed began to keep of it.
+    /// Removes the stored outputs of a resource, and the unfinished file of a killed run.
     pub(crate) fn forget(&self, reference: &ResourceRef) {
-        // Where it cannot be removed, nothing can be kept either, which is told.
+        // If the removal fails, storing fails as well, and that is reported.
         records::remove(&self.path(reference));
     }
 
@@ -108,8 +109,10 @@ impl<'a> Outputs<'a> {
         Ok(record)
     }
 
-    /// What was kept of a resource; none if nothing was, or of another declaration. Secrets that are kept
-    /// in clear, because they were none before or by an earlier version, are sealed if `may_write` says so.
+    /// Returns the stored outputs of a resource; none if there are none, or only those of another declaration.
+    ///
+    /// If `may_write` is true, this encrypts secrets that are stored in clear: they were no secrets before, or an
+    /// earlier version wrote them.
     pub(crate) fn kept(&self, declared: &Declared<'_>, may_write: bool) -> Result<Option<Attributes>, KeptError> {
         let path = self.path(declared.reference);
         let bytes = match records::read(&path) {
@@ -161,7 +164,7 @@ impl<'a> Outputs<'a> {
         Ok(self.key.get().expect("it is there, as was just seen"))
     }
 
-    /// Whether anything is kept of a resource, whatever it was declared as.
+    /// Returns true if outputs of a resource are stored, for any declaration.
     pub(crate) fn has(&self, reference: &ResourceRef) -> bool {
         self.path(reference).exists()
     }
@@ -186,24 +189,24 @@ impl Declared<'_> {
         self.attributes.iter().filter(is_meant).map(line).collect()
     }
 
-    /// Tells declarations without secrets apart.
+    /// Returns a checksum that identifies a declaration without secrets.
     fn checksum(&self) -> String {
         format!("{:08x}", crc32fast::hash(self.text().as_bytes()))
     }
 
-    /// What a part of the record is bound to: it is nothing as a part of another.
+    /// Returns the associated data of an encrypted part: it is valid only in this place of this record.
     fn bound(&self, part: &str, output: &str) -> Vec<u8> {
         bound([PURPOSE, &self.reference.to_string(), &self.text(), part, output])
     }
 }
 
-/// A record as it is written.
+/// Returns the text of a record.
 fn line(record: &Json) -> String {
     let text = record.to_string();
     format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()))
 }
 
-/// The JSON of a record; none if it is damaged.
+/// Returns the JSON of a record; none if it is damaged.
 fn json_of(bytes: &[u8]) -> Option<Json> {
     if bytes.starts_with(b"{") {
         return serde_json::from_slice(bytes).ok();
@@ -216,21 +219,21 @@ fn json_of(bytes: &[u8]) -> Option<Json> {
     serde_json::from_slice(text).ok()
 }
 
-/// A record as it is read.
+/// Record of a file.
 struct Record {
     resource: String,
     declared: Told,
     sent: Attributes,
-    /// How many of them were in clear.
+    /// Number of outputs in clear.
     clear: usize,
     sealed: Vec<(String, String)>,
 }
 
-/// How it is told what a resource was declared as.
+/// Identification of the declaration in a record.
 enum Told {
-    /// By a checksum; earlier versions did so of secrets, too.
+    /// A checksum. Earlier versions also used it for declarations with secrets.
     Checksum(String),
-    /// By whether it can be opened.
+    /// An encrypted text that only the same declaration can decrypt.
     Sealed(String),
 }
 

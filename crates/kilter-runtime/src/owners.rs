@@ -1,4 +1,5 @@
-//! Edges by what resources own: whoever owns a path comes before what lies there, and before what works with it.
+//! Edges by ownership: the owner of a path comes before resources at or below the path, and before resources that
+//! use it.
 
 use std::borrow::Cow;
 
@@ -7,39 +8,39 @@ use kilter_model::{Catalog, Resource};
 use kilter_provider::{Owner, Registry};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What is a link into `/usr` where that holds everything, as it nearly always does: one file has two names there.
+/// Directories that are links into `/usr` on a merged system, as on nearly all systems: a file there has two names.
 const MERGED: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/// What a resource has to do with a path.
+/// Relation of a resource to a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bond {
-    /// It is what lies there, or below: an owner that goes takes its own along before.
+    /// The resource is at the path, or below. If the owner is removed, the resource is removed with it.
     Lies,
-    /// It works with what lies there, and has to be done before the owner goes.
+    /// The resource uses the object at the path. It has to run before the owner is removed.
     Uses,
 }
 
-/// Who owns a path.
+/// Owner of a path.
 #[derive(Clone, Copy, Default)]
 enum Found {
     #[default]
     Nobody,
     One(VertexId),
-    /// It is the place of several, and nobody's own.
+    /// The path has several owners, and belongs to none of them.
     Several,
 }
 
-/// The paths of a catalog that may have an owner in it.
+/// Paths of a catalog that may have an owner in it.
 pub(crate) struct Claims<'a> {
     catalog: &'a Catalog,
     owners: Vec<(VertexId, &'a dyn Owner)>,
-    /// Whether the names of a provider's resources are paths.
+    /// True for each provider whose resources have paths as names.
     paths: Vec<bool>,
     claims: Vec<(VertexId, Cow<'a, str>, Bond)>,
 }
 
 impl<'a> Claims<'a> {
-    /// None where no resource owns anything, or wants automatic edges.
+    /// Returns none if no resource owns paths, or all owners have opted out of automatic edges.
     pub(crate) fn new(catalog: &'a Catalog, registry: &'a Registry, providers: &[u16]) -> Option<Claims<'a>> {
         let by_provider: Vec<Option<&dyn Owner>> = (0..registry.len()).map(|at| registry.at(at).owner()).collect();
         if by_provider.iter().all(Option::is_none) {
@@ -57,28 +58,28 @@ impl<'a> Claims<'a> {
         Some(Claims { catalog, owners, paths, claims: Vec::new() })
     }
 
-    /// A resource of a provider: it may be what lies somewhere.
+    /// Adds a resource that may be at a path.
     pub(crate) fn lies(&mut self, me: VertexId, provider: u16, resource: &'a Resource) {
         if self.paths[usize::from(provider)] {
             self.claims.push((me, canonical(&resource.name), Bond::Lies));
         }
     }
 
-    /// A resource that wants one of a provider, by this name, before it.
+    /// Adds a resource that requires a resource of a provider with this name.
     pub(crate) fn wants(&mut self, me: VertexId, provider: u16, name: &str) {
         if self.paths[usize::from(provider)] && name.starts_with('/') {
             self.claims.push((me, Cow::Owned(canonical(name).into_owned()), Bond::Uses));
         }
     }
 
-    /// The edges.
+    /// Returns the edges.
     pub(crate) fn edges(self, is_to_go: &dyn Fn(VertexId) -> bool) -> Vec<Edge> {
         if self.claims.is_empty() {
             return Vec::new();
         }
         let declared = self.claims.iter().filter(|(_, _, bond)| *bond == Bond::Lies);
         let mut wanted = Wanted { declared: declared.map(|(_, path, _)| &**path).collect(), ..Wanted::default() };
-        // What lies somewhere comes first: of a directory that is known by then, those above are known as well.
+        // Paths of resources come first: if a directory is known, then all directories above it are known as well.
         let of = |which: Bond| self.claims.iter().filter(move |(_, _, bond)| *bond == which);
         of(Bond::Lies).for_each(|(_, path, _)| wanted.add(path));
         of(Bond::Uses).for_each(|(_, path, _)| _ = wanted.name(path));
@@ -101,18 +102,18 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// The owners of the paths that somebody asks for.
+/// Owners of the requested paths.
 #[derive(Default)]
 struct Wanted<'c> {
-    /// What has a resource of its own: who lies below waits for that one.
+    /// Paths with a resource of their own: resources below have an edge to that one instead.
     declared: FxHashSet<&'c str>,
     slots: Vec<Found>,
-    /// By each name that a path has.
+    /// Slot of each name of a path.
     found: FxHashMap<String, usize>,
 }
 
 impl Wanted<'_> {
-    /// Where something lies, and the directories above.
+    /// Adds the path of a resource, and the directories above.
     fn add(&mut self, path: &str) {
         self.name(path);
         for directory in above(path) {
@@ -122,7 +123,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Whether it is new.
+    /// Adds a path; returns true if it is new.
     fn name(&mut self, path: &str) -> bool {
         if self.found.contains_key(path) {
             return false;
@@ -145,7 +146,8 @@ impl Wanted<'_> {
         };
     }
 
-    /// Who owns a path, or, of what lies there, the nearest directory above it that anybody owns.
+    /// Returns the owner of a path. For a resource at the path, the nearest directory above with an owner counts as
+    /// well.
     fn owner(&self, path: &str, bond: Bond) -> Option<VertexId> {
         let above = above(path).take_while(|directory| bond == Bond::Lies && !self.declared.contains(directory));
         let found = [path].into_iter().chain(above).filter_map(|path| self.found.get(path));
@@ -157,19 +159,19 @@ impl Wanted<'_> {
     }
 }
 
-/// The directories above a path, the nearest first, without the root.
+/// Returns the directories above a path, the nearest first, without the root.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     let parent = |path: &&'_ str| path.rfind('/').filter(|slash| *slash > 0);
     std::iter::successors(Some(path), move |path| parent(path).map(|slash| &path[..slash])).skip(1)
 }
 
-/// Whether that is, without `/usr`, a path below one of the directories that are links into it.
+/// Returns true if a path without `/usr` is below a directory that is a link into `/usr`.
 fn is_merged(path: &str) -> bool {
     let rest = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     rest.is_some_and(|(directory, _)| MERGED.contains(&directory))
 }
 
-/// A path as it is compared: in `/usr`, and without slashes at its end.
+/// Returns a path in its form for comparisons: in `/usr`, and without slashes at its end.
 fn canonical(path: &str) -> Cow<'_, str> {
     let path = path.trim_end_matches('/');
     if is_merged(path) { Cow::Owned(format!("/usr{path}")) } else { Cow::Borrowed(path) }

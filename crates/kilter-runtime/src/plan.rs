@@ -1,7 +1,7 @@
-//! Plans: the steps that a dry run found, and the differences that each step was planned on.
+//! Plans: the steps of a dry run, and the differences on which each step was planned.
 //!
-//! The driver compares each resource with its step before it changes the resource. A resource that is not as it was when the
-//! plan was made is refused; every other step is carried out.
+//! The driver compares each resource with its step before it changes the resource. It refuses a resource that has
+//! changed since the plan was made, and carries out every other step.
 
 pub mod integrity;
 pub(crate) mod keys;
@@ -20,43 +20,43 @@ const PURPOSE: &[u8] = b"kilter plan 3 value";
 /// Maximum number of characters of a value in a message.
 const SHOWN: usize = 80;
 
-/// How sensitive values of a plan are compared.
+/// Comparison of the sensitive values of a plan.
 #[derive(Debug)]
 pub enum SecretDigests {
     /// By digests with the key of the state directory in which the plan was made.
     Keyed(Box<SealingKey>),
-    /// Not at all: the plan was made with another key, so that a step with a sensitive value is always stale.
+    /// Not possible: the plan was made with another key, so that a step with a sensitive value is always stale.
     Foreign,
-    /// Not at all: a recording is replayed, which holds no secrets.
+    /// Not possible: a recording is replayed, which holds no secrets.
     Replayed,
 }
 
-/// Whether the words count in which a provider tells a difference.
+/// Decides if the message of a provider about a difference is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Messages {
     Compared,
     Ignored,
 }
 
-/// The steps of a plan.
+/// Steps of a plan.
 #[derive(Debug)]
 pub struct Plan {
     steps: FxHashMap<ResourceRef, Step>,
     secrets: SecretDigests,
 }
 
-/// What a plan has of one resource. A resource without a step was in sync.
+/// Step of one resource. A resource without a step was in sync.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) is_unknown: bool,
-    /// True if the resource was to be refreshed, or to be started instead: a refresh of it was shown.
+    /// True if the resource was to be refreshed, or to be started instead: the plan showed a refresh.
     pub(crate) is_refreshed: bool,
     differences: Vec<Json>,
     otherwise: Vec<Json>,
-    /// The attributes that were unknown; an empty name stands for the whole resource.
+    /// Unknown attributes; an empty name stands for the whole resource.
     unknown: Vec<String>,
-    /// The digest of what the change reads and replaces; the `ensure` that an unknown step found; none if there is nothing to
-    /// compare.
+    /// Digest of the state that the change reads and replaces, or the `ensure` that an unknown step found; none if
+    /// there is nothing to compare.
     basis: Option<Json>,
 }
 
@@ -66,7 +66,7 @@ impl Step {
         !self.differences.is_empty()
     }
 
-    /// Returns true if the resource was in its state, and only its refresh was unknown.
+    /// Returns true if the resource was in sync, and only its refresh was unknown.
     pub(crate) fn is_refresh_unknown(&self) -> bool {
         self.is_unknown && !self.unknown.is_empty() && self.unknown.iter().all(|name| name == "refresh")
     }
@@ -76,7 +76,7 @@ impl Step {
         self.is_unknown && self.basis.as_ref().is_some_and(|basis| *basis == *ensure)
     }
 
-    /// Returns true if it was unknown what would exist when the resource has its turn.
+    /// Returns true if the plan could not know the existence of the resource.
     pub(crate) fn is_existence_unknown(&self) -> bool {
         self.is_unknown
             && (self.unknown.is_empty() || self.unknown.iter().any(|name| name.is_empty() || name == "ensure"))
@@ -91,7 +91,7 @@ impl Plan {
         report.resources.iter().filter(is_step).map(|one| step(one, key)).collect()
     }
 
-    /// Reads steps; none if they are not what [`Plan::steps`] returned.
+    /// Reads steps; none if they do not have the form of [`Plan::steps`].
     pub fn read(steps: &[Json], secrets: SecretDigests) -> Option<Plan> {
         let read = |json: &Json| {
             let list = |key: &str| json.get(key).and_then(Json::as_array).cloned().unwrap_or_default();
@@ -127,14 +127,14 @@ impl Plan {
         let json = |all: &[Difference]| -> Vec<Json> {
             all.iter().map(|one| difference(one, |side, value| self.digest(reference, one, side, value))).collect()
         };
-        // A basis tells more than the words in which a difference is told, which may name times.
+        // A basis is more exact than the message, which may contain times.
         let messages = if step.basis.is_some() && basis.is_some() { Messages::Ignored } else { Messages::Compared };
         let found = drift(&step.differences, &json(differences), &self.secrets, messages);
         let found = found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets, Messages::Compared));
         found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
     }
 
-    /// Describes how what a change reads and replaces deviates from the digest in the plan.
+    /// Compares the state that a change reads and replaces with the digest in the plan; describes a deviation.
     fn moved_basis(&self, reference: &ResourceRef, planned: &Json, now: &Value) -> Option<EcoString> {
         let is_same = match (&self.secrets, now.holds_sensitive()) {
             (SecretDigests::Replayed, true) => true,
@@ -227,8 +227,8 @@ fn digest_of_basis(key: &SealingKey, reference: &ResourceRef, basis: &Value) -> 
     key.digest([PURPOSE, reference.as_bytes(), b"basis", value.as_bytes()])
 }
 
-/// Describes how the differences that were found deviate from those that were planned. Diffs are for readers: they follow from
-/// the values.
+/// Compares the differences found with the planned ones; describes a deviation. Diffs are only for readers, because
+/// they follow from the values.
 fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests, messages: Messages) -> Option<EcoString> {
     let is_same_place =
         |one: &Json, other: &Json| one["attribute"] == other["attribute"] && one["entry"] == other["entry"];
@@ -287,7 +287,7 @@ fn changed(then: &Json, now: &Json, secrets: &SecretDigests, messages: Messages)
     None
 }
 
-/// Returns what a report shows of a difference.
+/// Returns the text of a difference in a report.
 fn message(difference: &Json) -> String {
     match difference.get("message") {
         Some(message) => value(Some(message)),

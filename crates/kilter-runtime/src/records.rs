@@ -1,4 +1,4 @@
-//! Files of the state directory that keep something of a resource each: private, and old or new but never half.
+//! Files of the state directory with one record for each resource: private, and replaced atomically.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// The file of the resource of this reference, its name made of what is harmless in that, told apart by a hash.
+/// Returns the file for a reference: its harmless characters, and a hash that makes it unique.
 pub(crate) fn path(directory: &Path, reference: &str) -> PathBuf {
     let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = reference.chars().map(harmless).take(80).collect();
     directory.join(format!("{name}-{:08x}", crc32fast::hash(reference.as_bytes())))
 }
 
-/// Whether a file of the directory is no record but one that was begun.
+/// Returns true for a file that was not completely written.
 pub(crate) fn is_begun(path: &Path) -> bool {
     path.extension().is_some()
 }
 
-/// Reads a regular file of the state directory. A link is not followed, and a FIFO is not waited for.
+/// Reads a regular file of the state directory. It follows no link and does not block on a FIFO.
 ///
 /// # Errors
 /// If it is no regular file, or cannot be read.
@@ -34,7 +34,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a record, mode 0600, in a directory that is made where there is none, mode 0700.
+/// Writes a record with mode 0600. It creates a missing directory with mode 0700.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -46,7 +46,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// Removes a record, and what a run that was killed began to write of it.
+/// Removes a record, and the unfinished file of a killed run.
 pub(crate) fn remove(path: &Path) {
     let _ = fs::remove_file(path.with_extension("new"));
     if fs::remove_file(path).is_ok() {
@@ -54,7 +54,7 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// Makes it durable which records there are beside this one.
+/// Flushes the directory of a record.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }

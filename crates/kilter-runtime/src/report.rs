@@ -1,35 +1,35 @@
-//! What a run amounts to.
+//! Results of a run.
 
 use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Difference, ResourceRef, Span, Value};
 
-/// How a resource ended its pass.
+/// Result for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It was in its state.
+    /// It was in sync.
     InSync,
-    /// It was brought to its state.
+    /// It was changed to its declared state.
     Changed,
-    /// It was in its state and was refreshed.
+    /// It was in sync and was refreshed.
     Refreshed,
     /// It would be changed.
     WouldChange,
     /// It would be refreshed.
     WouldRefresh,
-    /// Whether it would be changed depends on a value that is not known yet.
+    /// The check depends on a value that is not known yet.
     Unknown,
-    /// It could not be brought to its state, or not be checked.
+    /// Its change or its check failed.
     Failed,
-    /// It was left alone because another one failed.
+    /// It did not run because another resource failed.
     Skipped,
-    /// The run ended before it was its turn.
+    /// The run ended before it ran.
     Interrupted,
 }
 
 impl Status {
-    /// The word in JSON and reports.
+    /// Returns the word for JSON and reports.
     pub fn word(self) -> &'static str {
         match self {
             Status::InSync => "in_sync",
@@ -45,7 +45,7 @@ impl Status {
     }
 }
 
-/// How a resource deviates from the plan that is applied.
+/// Deviation of a resource from the plan that is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deviation {
     /// The resource is not as it was when the plan was made. It was not changed.
@@ -57,7 +57,7 @@ pub enum Deviation {
 }
 
 impl Deviation {
-    /// The word in JSON.
+    /// Returns the word for JSON.
     pub fn word(self) -> &'static str {
         match self {
             Deviation::Stale => "stale",
@@ -67,57 +67,58 @@ impl Deviation {
     }
 }
 
-/// What became of one resource.
+/// Report of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceReport {
     /// The resource.
     pub reference: ResourceRef,
-    /// Where it was declared.
+    /// Place of its declaration.
     pub span: Span,
-    /// How it ended.
+    /// Its result.
     pub status: Status,
-    /// What was, or would be, changed.
+    /// Differences that were, or would be, changed.
     pub differences: Vec<Difference>,
-    /// What its provider says it has changed, or would, where it says so itself.
+    /// Changes that its provider reports, if it does so.
     pub told: Vec<Difference>,
-    /// What of that is not among `differences`: other attributes, and other values than are wanted.
+    /// Reported changes that are not among `differences`: other attributes, and other values than the declared
+    /// ones.
     pub otherwise: Vec<Difference>,
-    /// Whether it failed although its provider says that the change was made: it still differs.
+    /// True if it failed because it is still out of sync after a change that its provider reported as successful.
     pub is_unsettled: bool,
-    /// Attributes whose value is not known yet, and why.
+    /// Attributes with unknown values, and the reasons.
     pub unknown: Vec<(EcoString, EcoString)>,
-    /// Why it failed.
+    /// Reason of the failure.
     pub failure: Option<EcoString>,
-    /// The resource whose failure kept this one from running, or that makes it unknown.
+    /// Resource whose failure kept this one from running, or that makes it unknown.
     pub because_of: Option<ResourceRef>,
-    /// Whether it was refreshed, or would be.
+    /// True if it was refreshed, or would be.
     pub refreshed: bool,
-    /// The resources whose changes refreshed it, or would.
+    /// Resources whose changes refreshed it, or would.
     pub refreshed_by: Vec<ResourceRef>,
-    /// The resources that notify it, if its own change leaves nothing to refresh: a service that the change starts.
+    /// Resources that notify it, if its own change makes the refresh needless, such as the start of a service.
     pub refresh_not_needed: Vec<ResourceRef>,
     /// Lines of the provider for the person who reads the report.
     pub notes: Vec<EcoString>,
     /// True if it has to wait for its repair because another program undoes its repairs.
     pub is_contested: bool,
-    /// The digest of what its change reads and replaces, if the plan is kept.
+    /// Digest of the state that its change reads and replaces, if the plan is saved.
     pub basis: Option<Value>,
-    /// How it deviates from the plan that is applied, if one is.
+    /// Deviation from the plan that is applied, if there is one.
     pub deviation: Option<Deviation>,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u32,
-    /// How long its changes took.
+    /// Duration of its changes.
     pub duration: Duration,
 }
 
-/// How many resources ended in which way.
+/// Number of resources by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All resources.
     pub total: usize,
-    /// In their state before the run.
+    /// In sync before the run.
     pub in_sync: usize,
-    /// Brought to their state.
+    /// Changed to their declared state.
     pub changed: usize,
     /// Refreshed, changed ones included.
     pub refreshed: usize,
@@ -127,9 +128,9 @@ pub struct Counts {
     pub would_refresh: usize,
     /// Not known yet.
     pub unknown: usize,
-    /// Not brought to their state, or not checked.
+    /// Change or check failed.
     pub failed: usize,
-    /// Left alone because of a failure.
+    /// Not run because of a failure.
     pub skipped: usize,
     /// Not reached before the end.
     pub interrupted: usize,
@@ -155,39 +156,38 @@ impl Counts {
         self.would_refresh += usize::from(refreshed && matches!(status, Status::WouldRefresh | Status::WouldChange));
     }
 
-    /// How many changes are pending: changes, refreshes and unknowns of resources only looked at.
+    /// Returns the number of pending results of noop resources: changes, refreshes and unknowns.
     pub fn pending(&self) -> usize {
         self.would_change + self.would_refresh + self.unknown
     }
 }
 
-/// What a run amounts to.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The resources that were not simply in their state, in manifest order.
+    /// Resources that were not simply in sync, in manifest order.
     pub resources: Vec<ResourceReport>,
-    /// How many ended in which way.
+    /// Number of resources by result.
     pub counts: Counts,
-    /// While a state was held: how often anything settled, and how. `counts` says what came of it.
+    /// For a run that held a state: number of settlements by result. `counts` has the final states.
     pub settled: Option<Counts>,
-    /// Whether the run was interrupted.
+    /// True if the run was interrupted.
     pub interrupted: bool,
-    /// The resource whose failure was of a kind after which nothing else is begun, as it is declared or was before an edit.
+    /// Resource with a fatal failure, which ended the run. It may belong to a former graph.
     pub ended_by: Option<ResourceRef>,
-    /// Why what was done may not survive a crash, by provider.
+    /// Reasons why changes may not survive a crash, by provider.
     pub unflushed: Vec<EcoString>,
-    /// Why refreshes could not be recorded: the journal cannot be written.
+    /// Reason why refreshes could not be recorded: the journal cannot be written.
     pub journal: Option<EcoString>,
-    /// Refreshes that remain owed and are served by the next run: who changed, and who is to be
-    /// refreshed.
+    /// Refreshes that remain pending for the next run: the resource that changed, and the resource to refresh.
     pub owed: Vec<(ResourceRef, ResourceRef)>,
-    /// How long it took.
+    /// Duration of the run.
     pub duration: Duration,
 }
 
 impl Report {
-    /// Whether something failed, was skipped because of a failure, or may not survive a crash. What has failed, and ended the
-    /// run by that, need not be declared any more.
+    /// Returns true if a resource failed or was skipped, or if changes may not survive a crash. A fatal failure
+    /// counts even if the resource is no longer declared.
     pub fn has_failures(&self) -> bool {
         let is_certain = self.unflushed.is_empty() && self.journal.is_none();
         self.counts.failed + self.counts.skipped > 0 || self.ended_by.is_some() || !is_certain

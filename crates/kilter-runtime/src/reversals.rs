@@ -1,8 +1,8 @@
-//! What resources were before they were changed, to be restored when they are declared no longer (`reverse`).
+//! Saved pre-change state of resources with `reverse`, restored when a resource is no longer declared.
 //!
-//! It is kept in the state directory, a file each, mode 0600 and sealed with the key of the state directory: what is
-//! replaced may have been a secret. It belongs to the manifests that declared the resource: others that do not declare it
-//! restore nothing.
+//! The state directory has a file for each resource, of mode 0600 and encrypted with the key of the state
+//! directory, because the replaced state may be secret. A saved state belongs to the manifests that declared the
+//! resource. Other manifests never restore it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,39 +19,40 @@ use crate::records;
 use crate::sealing::{SealingKey, bound};
 use crate::state_dir::StateDir;
 
-/// What else is sealed or bound with the key is none of these.
+/// Domain of the encryption, which separates saved states from other uses of the key.
 const PURPOSE: &str = "kilter reversals 1";
 
-/// What the resources of some manifests were before.
+/// Saved states of the resources of some manifests.
 #[derive(Clone, Debug)]
 pub struct Reversals {
     state: PathBuf,
     directory: PathBuf,
-    /// Whose they are.
+    /// Origin of these manifests.
     origin: EcoString,
 }
 
 impl Reversals {
-    /// Those of the manifests of this [origin](kilter_model::Catalog::origin); none where there is no origin.
+    /// Returns the saved states of manifests with this [origin](kilter_model::Catalog::origin); none without an
+    /// origin.
     pub fn of(state_dir: &StateDir, origin: &str) -> Option<Reversals> {
         let name = format!("{:08x}", crc32fast::hash(origin.as_bytes()));
         let directory = state_dir.path().join("reversals").join(name);
         (!origin.is_empty()).then(|| Reversals { state: state_dir.path().to_owned(), directory, origin: origin.into() })
     }
 
-    /// Whether anything was ever kept.
+    /// Returns true if a state was ever saved.
     pub fn exists(&self) -> bool {
         self.directory.is_dir()
     }
 
-    /// Where something is kept, in order.
+    /// Returns the files in order.
     pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
         let Ok(entries) = fs::read_dir(&self.directory) else { return BTreeSet::new() };
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !records::is_begun(path)).collect()
     }
 
-    /// What is kept and is of no resource that `is_declared`, by its type and its name on the system: to be declared in its
-    /// place. With it what cannot be read of what is kept, each with its reason.
+    /// Returns the saved resources for which `is_declared` is false, given their type and name, and the reasons of
+    /// unreadable files. The resources are to be declared for the restoration.
     pub fn pending(&self, is_declared: &dyn Fn(&str, &str) -> bool) -> (Vec<Resource>, Vec<EcoString>) {
         let (mut pending, mut unreadable) = (Vec::new(), Vec::new());
         for path in self.paths() {
@@ -92,10 +93,10 @@ impl Reversals {
         Ok(resource)
     }
 
-    /// Keeps what a resource is, unless something is kept of it already.
+    /// Saves the state of a resource, unless one is saved already.
     ///
     /// # Errors
-    /// When it cannot be kept, or could not be restored. Then it is not to be changed.
+    /// If the state cannot be saved, or could not be restored. The resource must then not be changed.
     pub(crate) fn keep(&self, cx: &Context<'_>, provider: &dyn Provider, resource: &Resource) -> Result<(), EcoString> {
         let path = self.path(provider, resource);
         if path.exists() {
@@ -126,19 +127,20 @@ impl Reversals {
         written.map_err(|error| eco_format!("cannot write {}: {error}", path.display()))
     }
 
-    /// What a resource was is restored, or nobody wants it to be any more.
+    /// Removes a saved state that was restored or is no longer needed.
     pub(crate) fn forget(&self, provider: &dyn Provider, resource: &Resource) {
         records::remove(&self.path(provider, resource));
     }
 
-    /// Where it is kept what a resource was.
+    /// Returns the file of a resource.
     pub(crate) fn path(&self, provider: &dyn Provider, resource: &Resource) -> PathBuf {
         let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
         let of_place = provider.before_where().map(|place| format!(" in {place}")).unwrap_or_default();
         records::path(&self.directory, &format!("{type_name}[{name}]{of_place}"))
     }
 
-    /// It is nothing as what another resource was, or of other manifests.
+    /// Returns the associated data of the encryption: a saved state is valid only for its resource and its
+    /// manifests.
     fn bound_to(&self, type_name: &str, name: &str, provider: &str) -> Vec<u8> {
         bound([PURPOSE, &self.origin, type_name, name, provider])
     }

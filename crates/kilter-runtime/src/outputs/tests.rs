@@ -1,4 +1,4 @@
-//! Outputs are kept, and secrets among them sealed.
+//! Tests of stored outputs, and of the encryption of secrets among them.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -20,7 +20,7 @@ fn secret() -> Value {
     Value::sensitive("hunter2".into())
 }
 
-/// All files of the state directory, with what is in them.
+/// Returns all files of the state directory, with their content.
 fn files(state: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut open = vec![state.to_owned()];
@@ -42,17 +42,17 @@ fn holds_no_secret(state: &Path) {
     }
 }
 
-/// The record of the only resource there is.
+/// Returns the record of the only resource.
 fn record(state: &Path) -> PathBuf {
     Outputs::new(state).path(&reference())
 }
 
-/// The JSON of a record, as text.
+/// Returns the JSON of a record, as text.
 fn text(path: &Path) -> String {
     json_of(&fs::read(path).unwrap()).unwrap().to_string()
 }
 
-/// Puts a record in a place, with the checksum of its own: who forges one can do so.
+/// Writes a record with a valid checksum, as an attacker could do.
 fn forge(path: &Path, text: &str) {
     fs::write(path, line(&serde_json::from_str(text).unwrap())).unwrap();
 }
@@ -150,7 +150,7 @@ fn what_an_earlier_version_kept_in_clear_is_sealed_when_it_is_read() {
     let text = fs::read_to_string(record(state.path())).unwrap();
     assert!(!text.contains(&declared.checksum()), "secrets could be tried out against it: {text}");
     assert_eq!(Outputs::new(state.path()).kept(&declared, true).unwrap(), Some(sent));
-    // With a key that cannot be used, it is not taken as it is.
+    // Without a usable key, the clear text is not accepted.
     fs::write(record(state.path()), clear.to_string()).unwrap();
     fs::set_permissions(SealingKey::path(state.path()), fs::Permissions::from_mode(0o644)).unwrap();
     let error = Outputs::new(state.path()).kept(&declared, true).unwrap_err();
@@ -192,7 +192,7 @@ fn a_record_that_is_cut_off_or_changed_anywhere_is_damaged() {
             flipped[at] ^= 1 << bit;
             fs::write(record(state.path()), &flipped).unwrap();
             let found = outputs.kept(&declared, true);
-            // Capitals are the same number.
+            // Hexadecimal digits in capitals have the same value.
             let is_same = at < 8 && flipped[at].eq_ignore_ascii_case(&whole[at]);
             assert!(is_same || matches!(found, Err(KeptError::Damaged { .. })), "bit {bit} of byte {at}: {found:?}");
         }

@@ -1,7 +1,7 @@
-//! Integrity of a plan file: every byte is bound by a keyed digest, and by a signature if there is one.
+//! Integrity of a plan file: a keyed digest covers every byte, and a signature if there is one.
 //!
-//! A plan file is a JSON object. Its last member, `integrity`, covers all bytes before it, and is itself accepted only in the
-//! exact form in which [`protect`] writes it: no byte of a plan file can change without being noticed.
+//! A plan file is a JSON object. Its last member, `integrity`, covers all bytes before it. [`verify`] accepts the
+//! member only in the exact form that [`protect`] writes, so that it detects a change of any byte.
 
 use kilter_model::base64;
 use serde_json::Value as Json;
@@ -9,46 +9,47 @@ use serde_json::Value as Json;
 use super::keys::{PrivateKey, PublicKey};
 use crate::sealing::SealingKey;
 
-/// The bytes before the last member. JSON texts hold no line breaks, so nothing inside of a plan looks like it.
+/// Bytes before the last member. JSON strings contain no line breaks, so that these bytes cannot occur inside of a
+/// plan.
 const MARK: &str = ",\n  \"integrity\": {";
 /// Domain of the digest.
 const DIGEST: &[u8] = b"kilter plan 3";
-/// Domain of the number by which a key is known.
+/// Domain of the identifier of a key.
 const KEY: &[u8] = b"kilter plan 3 key";
 /// Domain of the signature.
 const SIGNATURE: &str = "kilter plan 3 signature\n";
-/// Number of hexadecimal digits that a key is known by.
+/// Number of hexadecimal digits in the identifier of a key.
 const KEY_DIGITS: usize = 16;
 
-/// Why the integrity of a plan could not be established.
+/// Reason why the integrity of a plan could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntegrityError {
-    /// There is no `integrity`, or not in the form that is written.
+    /// The member `integrity` is missing, or does not have the exact form.
     #[error("is cut off or was changed: it does not end with its digest")]
     Missing,
-    /// The digest is one with the key of this state directory, and of other bytes.
+    /// The digest was made with the key of this state directory, and does not match.
     #[error("was changed after it was made: its digest is not right")]
     Digest,
-    /// The signature is not one of these bytes.
+    /// The signature does not match.
     #[error("was changed after it was signed: its signature is not right")]
     Signature,
 }
 
-/// Where a plan was made.
+/// Place where a plan was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// With this state directory, and so on this machine by this user.
     Here,
-    /// With another key: the digest says nothing.
+    /// With another key: the digest cannot be verified.
     Elsewhere,
 }
 
-/// The established integrity of a plan.
+/// Established integrity of a plan.
 #[derive(Debug)]
 pub struct Integrity {
-    /// Where the plan was made.
+    /// Place where the plan was made.
     pub maker: Maker,
-    /// The key whose signature is right, if the plan is signed. Whether that key is trusted is another question.
+    /// Key of a valid signature, if the plan is signed. The caller decides if the key is trusted.
     pub signed_by: Option<PublicKey>,
 }
 
@@ -68,10 +69,10 @@ pub fn protect(object: &Json, key: &SealingKey, signer: Option<&PrivateKey>) -> 
     format!("{body}{}", tail.text())
 }
 
-/// Establishes the integrity of a plan file.
+/// Verifies the integrity of a plan file.
 ///
 /// # Errors
-/// When any byte is another one than was written, as far as the key of this state directory or the signature can tell.
+/// If any byte has changed, as far as the key of this state directory or the signature can detect it.
 pub fn verify(file: &str, key: Option<&SealingKey>) -> Result<Integrity, IntegrityError> {
     let (body, rest) = file.rsplit_once(MARK).ok_or(IntegrityError::Missing)?;
     let tail = Tail::parse(rest).ok_or(IntegrityError::Missing)?;
@@ -92,7 +93,7 @@ pub fn verify(file: &str, key: Option<&SealingKey>) -> Result<Integrity, Integri
     Ok(Integrity { maker, signed_by })
 }
 
-/// Compares two digests in a time that does not depend on where they differ.
+/// Compares two digests in constant time.
 fn is_equal(one: &str, other: &str) -> bool {
     let differs = one.bytes().zip(other.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
     one.len() == other.len() && differs == 0
@@ -104,18 +105,18 @@ fn key_id(key: &SealingKey) -> String {
     id
 }
 
-/// The member `integrity`.
+/// Content of the member `integrity`.
 #[derive(PartialEq, Eq)]
 struct Tail {
-    /// The number of the key of the digest.
+    /// Identifier of the key of the digest.
     key: String,
     digest: String,
-    /// The public key and the signature, both in base 64.
+    /// Public key and signature, both in base 64.
     signed: Option<(String, String)>,
 }
 
 impl Tail {
-    /// Reads the text after [`MARK`]. Only the very bytes that [`Tail::text`] returns are accepted.
+    /// Reads the text after [`MARK`]. It accepts only the exact bytes that [`Tail::text`] returns.
     fn parse(rest: &str) -> Option<Tail> {
         let json: Json = serde_json::from_str(&format!("{{{}", rest.strip_suffix("\n}\n")?)).ok()?;
         let text = |key: &str| Some(json.get(key)?.as_str()?.to_owned());

@@ -1,7 +1,8 @@
-//! Keys that plans are signed with, and verified with: ed25519.
+//! Keys that sign and verify plans: ed25519.
 //!
-//! A private key is PKCS#8 in PEM, as `openssl genpkey -algorithm ed25519` writes it, or a key of OpenSSH without a passphrase,
-//! as `ssh-keygen -t ed25519 -N ''` writes it. A public key is what `openssl pkey -pubout` writes, or a line of OpenSSH.
+//! A private key is PKCS#8 in PEM, as `openssl genpkey -algorithm ed25519` writes it, or a key of OpenSSH without a
+//! passphrase, as `ssh-keygen -t ed25519 -N ''` writes it. A public key has the form of `openssl pkey -pubout`, or
+//! is a line of OpenSSH.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,52 +12,53 @@ use std::path::{Path, PathBuf};
 use kilter_model::{base64, from_base64};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
-/// The beginning of each ed25519 public key as SubjectPublicKeyInfo (RFC 8410): the 32 bytes of the key follow.
+/// Prefix of each ed25519 public key as SubjectPublicKeyInfo (RFC 8410): the 32 bytes of the key follow.
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// The name of the algorithm in keys of OpenSSH.
+/// Name of the algorithm in keys of OpenSSH.
 const SSH: &str = "ssh-ed25519";
-/// The beginning of a private key of OpenSSH (openssh-portable, PROTOCOL.key).
+/// Prefix of a private key of OpenSSH (openssh-portable, PROTOCOL.key).
 const SSH_PRIVATE: &[u8] = b"openssh-key-v1\0";
 /// Maximum size of the file of a key, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Why a key cannot be used.
+/// Reason why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanKeyError {
     /// The file cannot be read.
     #[error("cannot read the key {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
     /// The key cannot be used.
     #[error("the key {path} {why}")]
     Refused {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
 
-/// A key that signs plans.
+/// Key that signs plans.
 pub struct PrivateKey(Ed25519KeyPair);
 
-/// Shows nothing of the key.
+/// Shows no part of the key.
 impl std::fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("PrivateKey")
     }
 }
 
-/// A key that verifies the signatures of plans.
+/// Key that verifies the signatures of plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
 impl PrivateKey {
-    /// Reads a private key from the opened file of this path, which only its owner may use: the user that runs kilter, or root.
+    /// Reads a private key from the opened file of this path. Only the user of the kilter process, or root, may own
+    /// and access the file.
     ///
     /// # Errors
     /// If it cannot be read, is too long, others can read or write it, or it is no ed25519 key.
@@ -114,7 +116,7 @@ impl PublicKey {
     /// Reads the text of a file as a public key.
     ///
     /// # Errors
-    /// When it is no ed25519 key.
+    /// If it is no ed25519 key.
     pub fn parse(path: &Path, text: &str) -> Result<PublicKey, PlanKeyError> {
         PublicKey::of(text).map_err(|why| PlanKeyError::Refused { path: path.to_owned(), why: why.to_owned() })
     }
@@ -143,12 +145,12 @@ impl PublicKey {
         Some(PublicKey(der.strip_prefix(&SPKI)?.try_into().ok()?))
     }
 
-    /// Returns the key as in PEM, in base 64: one line, by which keys are told apart.
+    /// Returns the key as in PEM, in base 64 on one line. The text identifies the key.
     pub fn text(&self) -> String {
         base64(&[&SPKI[..], &self.0].concat())
     }
 
-    /// Reads what [`PublicKey::text`] returns.
+    /// Reads the text of [`PublicKey::text`].
     pub(super) fn from_text(text: &str) -> Option<PublicKey> {
         PublicKey::from_der(&from_base64(text)?)
     }

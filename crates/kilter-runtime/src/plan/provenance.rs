@@ -1,4 +1,4 @@
-//! The provenance of a plan: the host and the time of its making, and an id by which kilter notices that it is applied again.
+//! Provenance of a plan: the host and the time at which it was made, and an id that reveals a second apply.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::records;
 use crate::sealing::random;
 use crate::state_dir::StateDir;
 
-/// The file of the state directory that lists the plans that were carried out.
+/// File of the state directory that lists the applied plans.
 const FILE: &str = "applied-plans";
 /// Maximum number of plans in that file.
 const MAX_LISTED: usize = 1000;
@@ -21,16 +21,16 @@ const ID_BYTES: usize = 16;
 /// Domain of the digest of a machine id, which is confidential itself (machine-id(5)).
 const MACHINE: &[u8] = b"kilter plan machine";
 
-/// Where and when a plan was made.
+/// Host and time at which a plan was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanProvenance {
-    /// A random number, in hexadecimal digits.
+    /// Random number, in hexadecimal digits.
     pub id: String,
     /// Name of the host.
     pub host: String,
     /// Digest of the host's machine id, if it has one.
     pub machine: Option<String>,
-    /// Time of the making, as in RFC 3339.
+    /// Time as in RFC 3339.
     pub at: String,
 }
 
@@ -49,7 +49,7 @@ impl PlanProvenance {
         json!({ "id": self.id, "host": self.host, "machine": self.machine, "at": self.at })
     }
 
-    /// Reads a provenance; none if it is not what [`PlanProvenance::json`] returned.
+    /// Reads a provenance; none if it does not have the form of [`PlanProvenance::json`].
     pub fn read(json: &Json) -> Option<PlanProvenance> {
         let text = |key: &str| Some(json.get(key)?.as_str()?.to_owned());
         let id = text("id").filter(|id| id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -66,8 +66,8 @@ impl PlanProvenance {
         self.machine.is_some() && self.machine != this_machine()
     }
 
-    /// Returns the time at which a run with this state directory carried the plan out completely, if one did. A list that
-    /// cannot be read has no plan.
+    /// Returns the time at which a run with this state directory carried the plan out completely. An unreadable
+    /// list counts as empty.
     pub fn applied_at(&self, state_dir: &StateDir) -> Option<String> {
         let listed = listed(state_dir).unwrap_or_default();
         let line = listed.lines().rev().find_map(|line| line.strip_prefix(&*self.id));

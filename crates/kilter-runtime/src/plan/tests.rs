@@ -26,12 +26,12 @@ fn document() -> Json {
     })
 }
 
-/// The plan with each of its bits flipped, as text.
+/// Returns the plan once with each of its bits flipped, as text.
 fn flipped(plan: &str) -> impl Iterator<Item = (usize, String)> {
     (0..plan.len() * 8).filter_map(|bit| {
         let mut bytes = plan.as_bytes().to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        // Others are no plans: they are no text.
+        // The others are no valid text, and so no plans.
         Some((bit, String::from_utf8(bytes).ok()?))
     })
 }
@@ -45,7 +45,8 @@ fn each_flipped_bit_of_a_plan_is_refused() {
         assert_eq!((whole.maker, whole.signed_by), (Maker::Here, signer.map(PrivateKey::public)));
         let accepted: Vec<usize> = flipped(&plan)
             .filter(|(_, flipped)| {
-                // A digest with an unknown key says nothing: such a plan is refused unless a signature is right.
+                // A digest with an unknown key cannot be verified: such a plan is refused unless its signature is
+                // valid.
                 let is_believed = |found: &Integrity| found.maker == Maker::Here || found.signed_by.is_some();
                 verify(flipped, Some(&key)).is_ok_and(|found| is_believed(&found))
             })
@@ -160,7 +161,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
     Report { resources: vec![report], ..Report::default() }
 }
 
-/// How `now` deviates from a plan in which `then` was found.
+/// Returns how `now` deviates from a plan in which `then` was found.
 fn drift_of(then: Vec<Difference>, now: &[Difference]) -> Option<String> {
     let (_state, key) = key();
     let steps = Plan::steps(&reported(then, Status::WouldChange), &key);

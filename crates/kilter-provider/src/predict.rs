@@ -60,6 +60,8 @@ pub enum Content {
     Bytes(Value),
     /// The current content of another path.
     Of(EcoString),
+    /// An unpredictable content. The file keeps its owner and its mode.
+    Unknown,
 }
 
 /// Predicted state of a user or a group.
@@ -98,6 +100,19 @@ pub enum Footprint<'a> {
     Makes {
         /// Absolute path.
         path: &'a str,
+    },
+    /// A change creates this path if it is missing. The resource does not stand for the path: `creates` of a command, a
+    /// backup.
+    Creates {
+        /// Absolute path.
+        path: &'a str,
+    },
+    /// A change runs this command. The command may write each path that it names, and paths below.
+    Acts {
+        /// Words of the command.
+        text: &'a str,
+        /// Working directory.
+        cwd: Option<&'a str>,
     },
     /// The path becomes a symbolic link, which redirects the paths below it.
     Links {

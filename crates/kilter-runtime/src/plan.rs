@@ -76,6 +76,11 @@ impl Step {
         self.is_unknown && self.basis.as_ref().is_some_and(|basis| *basis == *ensure)
     }
 
+    /// Returns true if the resource was to be created, unless a package that comes before brings it.
+    pub(crate) fn may_be_brought(&self) -> bool {
+        !self.is_unknown && self.unknown.iter().any(|name| name == "ensure")
+    }
+
     /// Returns true if the plan could not know the existence of the resource.
     pub(crate) fn is_existence_unknown(&self) -> bool {
         self.is_unknown

@@ -5,23 +5,28 @@
 //! `docs/reference/predictions.md`; decision 15 says why they are like that.
 
 mod footprints;
+mod order;
 mod paths;
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
 use kilter_engine::{Graph, Settlement, VertexId};
 use kilter_model::Because;
 use kilter_provider::{Account, Content, Effect, Forecast, Node, Reach};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::prepare::Prepared;
-use footprints::{Footprints, Reads};
+use footprints::{Footprints, How, Reads};
+use order::Order;
 use paths::{Paths, Resolved, Spot};
 
 /// What earlier resources of a plan will have done: known, changed, or unknown because of one of them.
 pub(crate) struct PredictedWorld<'run> {
     prepared: &'run Prepared<'run>,
     footprints: Footprints,
+    order: Order<'run>,
     state: RwLock<State>,
 }
 
@@ -37,6 +42,8 @@ struct State {
     accounts: FxHashMap<(&'static str, String), (Account, VertexId)>,
     /// Pending resources that can reach every file.
     commands: Vec<VertexId>,
+    /// Paths that pending commands name, and so may write.
+    named: BTreeMap<String, Vec<VertexId>>,
     /// Pending resources that bring files along.
     bringers: Vec<VertexId>,
     /// The resource that is checked although it waits for others, which wait for it.
@@ -66,7 +73,12 @@ impl State {
 
 impl<'run> PredictedWorld<'run> {
     pub(crate) fn new(prepared: &'run Prepared<'run>) -> PredictedWorld<'run> {
-        PredictedWorld { prepared, footprints: Footprints::of(prepared), state: RwLock::default() }
+        PredictedWorld {
+            prepared,
+            footprints: Footprints::of(prepared),
+            order: Order::new(&prepared.graph),
+            state: RwLock::default(),
+        }
     }
 
     fn graph(&self) -> &'run Graph {
@@ -132,8 +144,13 @@ impl<'run> PredictedWorld<'run> {
             Reach::Anything if provider.owner().is_some() => vec![Effect::Brings],
             Reach::Anything => vec![Effect::Anything],
         };
-        footprints::written(provider, resource, &mut |path, _| {
-            effects.push(Effect::Path { path: path.into(), node: Node::Unknown });
+        footprints::written(provider, resource, &mut |path, _, how| {
+            let is_kept = || std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+            let node = match how {
+                How::Aside if is_kept() => Node::File { content: Content::Unknown, mode: None },
+                _ => Node::Unknown,
+            };
+            effects.push(Effect::Path { path: path.into(), node });
         });
         if let Some(type_name) =
             ["user", "group"].into_iter().find(|name| resource.reference.type_name.as_str() == *name)
@@ -145,7 +162,10 @@ impl<'run> PredictedWorld<'run> {
 
     fn take(&self, state: &mut State, vertex: VertexId, effect: Effect) {
         match effect {
-            Effect::Anything => state.commands.push(vertex),
+            Effect::Anything => {
+                state.commands.push(vertex);
+                self.name_paths(state, vertex);
+            }
             Effect::Brings => state.bringers.push(vertex),
             Effect::Account { type_name, name, account } => {
                 state.accounts.insert((type_name, name.into()), (account, vertex));
@@ -159,26 +179,34 @@ impl<'run> PredictedWorld<'run> {
         }
     }
 
+    /// Records the paths that a pending command names, links followed and not.
+    fn name_paths(&self, state: &mut State, vertex: VertexId) {
+        let mut names = Vec::new();
+        footprints::named(self.prepared.provider(vertex), self.prepared.resource(vertex), &mut |path| {
+            for last in [false, true] {
+                names.extend(state.paths.resolve(path, last).map(|found| found.place));
+            }
+        });
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            state.named.entry(name).or_default().push(vertex);
+        }
+    }
+
+    /// A pending command that comes before a resource, and names its path or a directory above.
+    fn named_by(&self, state: &State, reader: VertexId, place: &str) -> Option<VertexId> {
+        if state.named.is_empty() {
+            return None;
+        }
+        let above = place.match_indices('/').map(|(at, _)| &place[..at]).filter(|above| !above.is_empty());
+        let mut commands = above.chain([place]).filter_map(|at| state.named.get(at)).flatten();
+        commands.find(|command| self.comes_before(**command, reader)).copied()
+    }
+
     /// Returns true if `first` comes before `second` in every run.
     fn comes_before(&self, first: VertexId, second: VertexId) -> bool {
-        let graph = self.graph();
-        let parents = |at: VertexId| graph.entering(at).iter().map(move |id| graph.edge(*id).first);
-        if parents(second).any(|parent| parent == first) {
-            return true;
-        }
-        let mut seen = FxHashSet::default();
-        let mut open = vec![second];
-        while let Some(at) = open.pop() {
-            for parent in parents(at) {
-                if parent == first {
-                    return true;
-                }
-                if seen.insert(parent) {
-                    open.push(parent);
-                }
-            }
-        }
-        false
+        self.order.leads_to(first, second)
     }
 
     fn pending_parent(&self, state: &State, vertex: VertexId) -> Option<VertexId> {
@@ -204,13 +232,17 @@ impl<'run> PredictedWorld<'run> {
         if let Some(by) = self.open_writer(&state, reader, Reads::Own, Some(path)) {
             return Forecast::Unknown(self.after(by, reader));
         }
-        if state.paths.is_empty() {
+        if state.is_empty() {
             return Forecast::Unchanged;
         }
-        match state.paths.resolve(path, false) {
+        let place = match state.paths.resolve(path, false) {
             // Below a link that is changed lies another file.
-            Err(by) | Ok(Resolved { by_link: Some(by), .. }) => Forecast::Unknown(self.after(by, reader)),
-            Ok(found) => self.recorded(&state, reader, &found.place).unwrap_or(Forecast::Unchanged),
+            Err(by) | Ok(Resolved { by_link: Some(by), .. }) => return Forecast::Unknown(self.after(by, reader)),
+            Ok(found) => found.place,
+        };
+        match (self.recorded(&state, reader, &place), self.named_by(&state, reader, &place)) {
+            (_, Some(command)) => Forecast::Unknown(self.because(command, true)),
+            (recorded, None) => recorded.unwrap_or(Forecast::Unchanged),
         }
     }
 
@@ -225,7 +257,9 @@ impl<'run> PredictedWorld<'run> {
             Spot::Unknown => Forecast::Unknown(because),
             Spot::Here(Node::File { content: Content::Kept, mode: None }) => return None,
             // It is there in any order.
-            Spot::Here(Node::Kept) => Forecast::Changed(Node::Kept, because),
+            Spot::Here(node @ (Node::Kept | Node::File { content: Content::Unknown, mode: None })) => {
+                Forecast::Changed(node.clone(), because)
+            }
             // It is missing before and after.
             Spot::Gone if std::fs::symlink_metadata(place).is_err() => Forecast::Changed(Node::Absent, because),
             _ if !because.is_ordered => Forecast::Unknown(because),
@@ -293,17 +327,21 @@ impl<'run> PredictedWorld<'run> {
         if state.bringers.is_empty() {
             return None;
         }
+        let is_pending = |by: &&VertexId| **by != reader && state.bringers.contains(by);
+        let mut owners = self.footprints.owners_of(self.prepared, path).iter().filter(is_pending);
+        if let Some(by) = owners.find(|by| !self.order.follows(**by, reader)) {
+            return Some(*by);
+        }
         let is_missing = std::fs::symlink_metadata(path).is_err();
-        state.bringers.iter().copied().filter(|by| *by != reader && !self.comes_before(reader, *by)).find(|by| {
-            let owns = || {
-                let resource = self.prepared.resource(*by);
-                let owner = self.prepared.provider(*by).owner();
-                owner.is_some_and(|owner| {
-                    !owner.owned(&resource.name, &resource.attributes, &|wanted| wanted == path).is_empty()
-                })
-            };
-            if is_missing { self.comes_before(*by, reader) } else { owns() }
-        })
+        let is_before = |by: &&VertexId| **by != reader && self.comes_before(**by, reader);
+        if is_missing { state.bringers.iter().find(is_before).copied() } else { None }
+    }
+
+    /// Finds a pending package that comes before a resource, and may bring what the resource creates.
+    pub(crate) fn brought_before(&self, reader: VertexId) -> Option<Because> {
+        let state = self.read();
+        let by = state.bringers.iter().find(|by| **by != reader && self.comes_before(**by, reader))?;
+        Some(self.because(*by, true))
     }
 
     /// Finds an earlier resource that changes an entry below a path.
@@ -312,7 +350,8 @@ impl<'run> PredictedWorld<'run> {
         if let Some(by) = self.open_writer(&state, reader, Reads::Others, None) {
             return Some(self.after(by, reader));
         }
-        if state.paths.is_empty() {
+        let is_ahead = state.ahead == Some(reader);
+        if state.is_empty() && !is_ahead {
             return None;
         }
         let place = match state.paths.resolve(path, true) {
@@ -324,7 +363,22 @@ impl<'run> PredictedWorld<'run> {
             let rest = entry.strip_prefix(place.as_str()).unwrap_or_default();
             is_meant(&format!("{}{rest}", path.trim_end_matches('/')))
         };
-        let by = state.paths.below(&place).find(|(entry, by)| *by != reader && is_meant(entry)).map(|(_, by)| by)?;
+        let changed = state.paths.below(&place).find(|(entry, by)| *by != reader && is_meant(entry));
+        let may_change = || {
+            let mut writers = self.footprints.writers_below(self.prepared, &place).filter(|_| is_ahead);
+            writers.find(|(entry, by)| *by != reader && is_meant(entry) && self.is_open_for(&state, *by, reader))
+        };
+        let named = || {
+            let from = (Bound::Excluded(format!("{}/", place.trim_end_matches('/'))), Bound::Unbounded);
+            let entries = state.named.range::<String, _>(from);
+            let mut entries =
+                entries.take_while(|(entry, _)| entry.starts_with(&format!("{}/", place.trim_end_matches('/'))));
+            entries.find_map(|(entry, commands)| {
+                let mut commands = commands.iter().filter(|_| is_meant(entry));
+                Some((entry.as_str(), *commands.find(|command| self.comes_before(**command, reader))?))
+            })
+        };
+        let (_, by) = changed.or_else(may_change).or_else(named)?;
         Some(self.after(by, reader))
     }
 
@@ -361,7 +415,10 @@ impl<'run> PredictedWorld<'run> {
                 Err(by) | Ok(Resolved { by_link: Some(by), .. }) => by,
                 Ok(found) => match state.paths.find(&found.place) {
                     Some((_, by)) => by,
-                    None => state.paths.below(&found.place).next()?.1,
+                    None => {
+                        let entry = state.paths.below(&found.place).next().map(|(_, by)| by);
+                        entry.or_else(|| self.brought_by(&state, reader, &path))?
+                    }
                 },
             };
             (by != reader).then(|| self.after(by, reader))
@@ -371,7 +428,7 @@ impl<'run> PredictedWorld<'run> {
     /// Finds a resource that may write a path, as its declaration says, and need not come after the reader.
     pub(crate) fn writer(&self, reader: VertexId, path: &str) -> Option<Because> {
         let mut writers = self.footprints.writers_at(self.prepared, path).filter(|by| *by != reader);
-        let by = writers.find(|by| !self.comes_before(reader, *by))?;
+        let by = writers.find(|by| !self.order.follows(*by, reader))?;
         Some(self.after(by, reader))
     }
 
@@ -403,7 +460,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     fn is_open_for(&self, state: &State, by: VertexId, reader: VertexId) -> bool {
-        state.standing(by) == Standing::Open && !self.comes_before(reader, by)
+        state.standing(by) == Standing::Open && !self.order.follows(by, reader)
     }
 
     /// Records that a resource is checked although it has to wait: it and others wait for each other.
@@ -419,9 +476,13 @@ impl<'run> PredictedWorld<'run> {
         let is_missing = path.is_none_or(|path| std::fs::symlink_metadata(path).is_err());
         let mut writers = self.footprints.writers_for(self.prepared, &state.paths, reader, which).into_iter();
         // What others do at its own path is theirs to say, unless they make it.
-        let may_change = |is_aside: bool| if is_aside { is_missing } else { which == Reads::Others };
+        let may_change = |how: How| match how {
+            How::Own => which == Reads::Others,
+            How::IfMissing => is_missing,
+            How::Aside => true,
+        };
         writers
-            .find(|writer| may_change(writer.is_aside) && self.is_open_for(state, writer.by, reader))
+            .find(|writer| may_change(writer.how) && self.is_open_for(state, writer.by, reader))
             .map(|writer| writer.by)
     }
 }

@@ -9,11 +9,17 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use ecow::EcoString;
 use fastrand::Rng;
-use kilter_model::{Catalog, Difference, Relation, RelationKind, Resource, ResourceRef, SourceId, Span, Value};
-use kilter_native::{ExecProvider, FileProvider, System};
-use kilter_provider::{Durability, Provider, Registry, Strictness};
+use kilter_model::{
+    Attributes, Behaviour, Catalog, Change, Difference, Outcome, Relation, RelationKind, Resource, ResourceRef,
+    SourceId, Span, State, TypeSchema, Value,
+};
+use kilter_native::{ExecProvider, FileProvider, Runner, System, UserProvider};
+use kilter_process::{Cancel, Finished, Invocation, SpawnError};
+use kilter_provider::{Context, Durability, Owner, Provider, ProviderError, Query, Registry, Strictness};
 use kilter_runtime::{
     Deviation, Mode, Options, Plan, Report, ResourceReport, SealingKey, SecretDigests, Silent, StateDir, Status, Stop,
     plan_of,
@@ -463,5 +469,295 @@ fn plan_of_file_and_command_without_order_does_not_depend_on_which_is_declared_f
         assert_eq!(planned("absent", true), (Status::WouldChange, Status::Unknown), "{command_first}");
         assert_eq!(planned("present", true), (Status::InSync, Status::InSync), "{command_first}");
         assert_eq!(planned("present", false), (Status::Unknown, Status::Unknown), "{command_first}");
+    }
+}
+
+/// A package that brings one file when it is installed.
+struct Packages {
+    schema: TypeSchema,
+    /// What the package brings, and its content.
+    brings: (PathBuf, &'static str),
+    is_installed: AtomicBool,
+}
+
+impl Packages {
+    fn bringing(path: &str, content: &'static str) -> Arc<Packages> {
+        let ensure = "Whether it is installed.";
+        let schema = TypeSchema::new("package", "Packages.")
+            .attribute("ensure", "Enum[present, absent]", Behaviour::Property, ensure)
+            .attribute("name", "String", Behaviour::Namevar, "Its name.");
+        Arc::new(Packages { schema, brings: (path.into(), content), is_installed: AtomicBool::new(false) })
+    }
+}
+
+impl Provider for Packages {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let attributes = || [("ensure", "present"), ("name", "pack")].into_iter().collect();
+        let state = self.is_installed.load(Ordering::Relaxed).then(|| State::present("pack", attributes()));
+        Ok(state.into_iter().collect())
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: kilter_provider::Mode) -> Vec<Outcome> {
+        fs::write(&self.brings.0, self.brings.1).unwrap();
+        self.is_installed.store(true, Ordering::Relaxed);
+        changes.iter().map(|_| Outcome::done()).collect()
+    }
+
+    fn owner(&self) -> Option<&dyn Owner> {
+        Some(self)
+    }
+}
+
+impl Owner for Packages {
+    fn owned(&self, _: &str, _: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
+        let path = self.brings.0.to_str().unwrap();
+        // Before it is installed nothing is known of what it brings.
+        let is_known = self.brings.0.exists() && is_wanted(path);
+        is_known.then(|| path.into()).into_iter().collect()
+    }
+}
+
+/// Tools that no plan starts.
+struct NoTools;
+
+impl Runner for NoTools {
+    fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Finished, SpawnError> {
+        panic!("a plan starts {:?}", invocation.program)
+    }
+}
+
+/// A directory for one manifest, which is written out.
+struct Scene {
+    _home: tempfile::TempDir,
+    place: Place,
+    registry: Registry,
+    resources: Vec<Resource>,
+    relations: Vec<Relation>,
+}
+
+impl Scene {
+    fn new(more: impl IntoIterator<Item = Arc<dyn Provider>>) -> Scene {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place { root: home.path().join("root"), state: home.path().join("state") };
+        fs::create_dir(&place.root).unwrap();
+        let providers: [Arc<dyn Provider>; 2] =
+            [Arc::new(FileProvider::new()), Arc::new(ExecProvider::new(System::real()))];
+        let registry = Registry::new(providers.into_iter().chain(more));
+        Scene { _home: home, place, registry, resources: Vec::new(), relations: Vec::new() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.place.path(name)
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        let path = self.place.root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Declares a resource. `P/` in texts stands for the directory.
+    fn declare(&mut self, type_name: &str, name: &str, attributes: &[(&str, Value)]) -> u32 {
+        let full = |text: &str| text.replace("P/", &format!("{}/", self.place.root.display()));
+        let name = full(name);
+        let mut resource = Resource::new(ResourceRef::new(type_name, &*name), &*name, Span::new(SourceId(0), 0, 0));
+        for (attribute, value) in attributes {
+            let value = value.as_str().map_or_else(|| value.clone(), |text| Value::from(&*full(text)));
+            resource.attributes.set(*attribute, value);
+        }
+        self.resources.push(resource);
+        self.resources.len() as u32 - 1
+    }
+
+    fn order(&mut self, first: u32, second: u32) {
+        let span = Span::new(SourceId(0), 0, 0);
+        self.relations.push(Relation { first, second, kind: RelationKind::Require, span });
+    }
+
+    /// Plans, and returns the status of each resource in the plan; then carries the plan out if `apply` asks for it.
+    fn run(self, apply: bool) -> (Vec<Status>, Vec<(Status, Option<Deviation>)>) {
+        let catalog = Catalog { resources: self.resources, relations: self.relations, ..Catalog::default() };
+        let prepared = plan_of(catalog, &self.registry).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
+        let prepared = prepared.kept();
+        let names: Vec<String> = prepared.resources().iter().map(|one| one.reference.to_string()).collect();
+        let plan = prepared.execute(&self.place.options(Mode::Noop), &Stop::new().unwrap(), &mut Silent).unwrap();
+        let planned = by_name(&plan);
+        let planned = names.iter().map(|name| planned.get(name).map_or(Status::InSync, |one| one.status)).collect();
+        if !apply {
+            return (planned, Vec::new());
+        }
+        let key = SealingKey::made(&self.place.state).unwrap();
+        let kept = Plan::read(&Plan::steps(&plan, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
+        let prepared = prepared.following(kept);
+        let done = prepared.execute(&self.place.options(Mode::Apply), &Stop::new().unwrap(), &mut Silent).unwrap();
+        let done = by_name(&done);
+        let of = |name| done.get(name).map_or((Status::InSync, None), |one| (one.status, one.deviation));
+        (planned, names.iter().map(of).collect())
+    }
+}
+
+#[test]
+fn plan_of_directories_that_become_links_to_each_other_is_unknown_if_an_entry_lands_in_one() {
+    let mut scene = Scene::new([]);
+    scene.write("d0/b", "");
+    scene.write("d1/b", "");
+    let link = |target: &str| [("target", target.into()), ("force", true.into())];
+    scene.declare("file", "P/d0", &link("P/d1"));
+    scene.declare("file", "P/d1", &link("P/d0"));
+    scene.declare("file", "P/d0/b", &[("content", "a\n".into())]);
+    let (planned, done) = scene.run(true);
+    assert_eq!(planned, [Status::WouldChange, Status::Unknown, Status::Unknown]);
+    assert!(done.iter().all(|(_, deviation)| *deviation != Some(Deviation::Stale)), "{done:?}");
+}
+
+#[test]
+fn plan_of_file_that_earlier_command_names_is_unknown() {
+    let planned = |command: &str, cwd: Option<&str>, is_ordered| {
+        let mut scene = Scene::new([]);
+        scene.write("f", "a\n");
+        let mut attributes = vec![("command", Value::from(command)), ("shell", true.into())];
+        attributes.extend(cwd.map(|cwd| ("cwd", cwd.into())));
+        let command = scene.declare("exec", "command", &attributes);
+        let between = scene.declare("exec", "between", &[("command", "true".into()), ("refreshonly", true.into())]);
+        let file = scene.declare("file", "P/f", &[("content", "a\n".into())]);
+        if is_ordered {
+            scene.order(command, between);
+            scene.order(between, file);
+        }
+        scene.run(false).0[file as usize]
+    };
+    assert_eq!(planned("echo b >P/f", None, true), Status::Unknown);
+    assert_eq!(planned("chmod -R go= P/", None, true), Status::Unknown, "a directory above");
+    assert_eq!(planned("touch x", Some("P/"), true), Status::Unknown, "its own directory");
+    assert_eq!(planned("true", None, true), Status::InSync);
+    assert_eq!(planned("cat P/g / /etc", None, true), Status::InSync);
+    assert_eq!(planned("echo b >P/f", None, false), Status::InSync, "no relation");
+}
+
+#[test]
+fn plan_of_purged_directory_is_unknown_if_earlier_command_names_an_entry() {
+    let mut scene = Scene::new([]);
+    fs::create_dir(scene.path("d")).unwrap();
+    let command = scene.declare("exec", "touch P/d/y", &[]);
+    let purged = [("ensure", "directory".into()), ("recurse", true.into()), ("purge", true.into())];
+    let directory = scene.declare("file", "P/d", &purged);
+    scene.order(command, directory);
+    assert_eq!(scene.run(false).0, [Status::WouldChange, Status::Unknown]);
+}
+
+#[test]
+fn plan_of_reader_of_accounts_is_unknown_if_a_user_is_created() {
+    for user_first in [true, false] {
+        let accounts = tempfile::tempdir().unwrap();
+        let etc = accounts.path().join("etc");
+        fs::create_dir_all(etc.join("skel")).unwrap();
+        fs::create_dir(accounts.path().join("home")).unwrap();
+        fs::write(etc.join("skel/.profile"), "").unwrap();
+        for (file, line) in [("passwd", "root:x:0:0::/root:/bin/sh\n"), ("group", "root:x:0:\n"), ("shadow", "")] {
+            fs::write(etc.join(file), line).unwrap();
+            fs::set_permissions(etc.join(file), fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let system = System::new(accounts.path(), Arc::new(NoTools));
+        let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>]);
+        let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
+        let user = |scene: &mut Scene| {
+            scene.declare("user", "eve", &[("ensure", "present".into()), ("managehome", true.into())]);
+        };
+        if user_first {
+            user(&mut scene);
+        }
+        let guard = format!("grep -q eve {}", at("etc/passwd"));
+        scene.declare("exec", "guarded", &[("command", "true".into()), ("unless", guard.as_str().into())]);
+        scene.declare("exec", "present", &[("command", "true".into()), ("creates", at("etc/passwd").as_str().into())]);
+        scene.declare("file", "P/copy", &[("source", at("etc/group").as_str().into())]);
+        scene.declare("file", &at("etc/passwd"), &[("mode", "0644".into())]);
+        scene.declare("file", &at("etc/shadow"), &[("mode", "0640".into())]);
+        let first = user_first as usize;
+        if !user_first {
+            user(&mut scene);
+        }
+        let (planned, _) = scene.run(false);
+        let expected = [Status::Unknown, Status::InSync, Status::Unknown, Status::InSync, Status::WouldChange];
+        assert_eq!(planned[first..first + 5], expected, "{user_first}");
+    }
+}
+
+#[test]
+fn plan_of_new_home_knows_what_is_missing_in_it() {
+    let accounts = tempfile::tempdir().unwrap();
+    let etc = accounts.path().join("etc");
+    fs::create_dir_all(etc.join("skel")).unwrap();
+    fs::create_dir(accounts.path().join("home")).unwrap();
+    fs::write(etc.join("skel/.profile"), "").unwrap();
+    fs::write(etc.join("passwd"), "").unwrap();
+    fs::write(etc.join("group"), "").unwrap();
+    let system = System::new(accounts.path(), Arc::new(NoTools));
+    let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>]);
+    let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
+    let user = scene.declare("user", "eve", &[("ensure", "present".into()), ("managehome", true.into())]);
+    for name in ["home/eve/.vimrc", "home/eve/.profile"] {
+        let file = scene.declare("file", &at(name), &[("content", "".into())]);
+        scene.order(user, file);
+    }
+    assert_eq!(scene.run(false).0, [Status::WouldChange, Status::WouldChange, Status::Unknown]);
+}
+
+#[test]
+fn plan_of_reader_of_a_backup_is_unknown_in_any_order() {
+    for reader_first in [true, false] {
+        let mut scene = Scene::new([]);
+        scene.write("f", "old\n");
+        let mut declare = |is_reader: bool| match is_reader {
+            true => scene.declare("exec", "true", &[("creates", "P/f.orig".into())]),
+            false => scene.declare("file", "P/f", &[("content", "new\n".into()), ("backup", ".orig".into())]),
+        };
+        let (first, second) = (declare(reader_first), declare(!reader_first));
+        let reader = if reader_first { first } else { second };
+        assert_eq!(scene.run(false).0[reader as usize], Status::Unknown, "{reader_first}");
+    }
+}
+
+#[test]
+fn creation_behind_a_package_is_carried_out_if_the_package_brings_the_file() {
+    for brought in ["f", "g"] {
+        let mut scene = Scene::new([]);
+        scene.registry = Registry::new([
+            Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
+            Arc::new(FileProvider::new()),
+        ]);
+        let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
+        let file = scene.declare("file", "P/f", &[("content", "declared\n".into())]);
+        scene.order(package, file);
+        let (planned, done) = scene.run(true);
+        assert_eq!(planned, [Status::WouldChange, Status::WouldChange]);
+        let deviation = (brought == "f").then_some(Deviation::Unknown);
+        assert_eq!(done, [(Status::Changed, None), (Status::Changed, deviation)], "{brought}");
+    }
+}
+
+#[test]
+fn plan_of_reader_of_a_pending_package_is_unknown_in_any_order() {
+    for reader_first in [true, false] {
+        let mut scene = Scene::new([]);
+        scene.write("f", "old\n");
+        scene.registry = Registry::new([
+            Packages::bringing(&scene.path("f"), "new\n") as Arc<dyn Provider>,
+            Arc::new(FileProvider::new()),
+        ]);
+        let mut declare = |is_reader: bool| match is_reader {
+            true => scene.declare("file", "P/copy", &[("source", "P/f".into())]),
+            false => scene.declare("package", "pack", &[("ensure", "present".into())]),
+        };
+        let (first, second) = (declare(reader_first), declare(!reader_first));
+        let reader = if reader_first { first } else { second };
+        assert_eq!(scene.run(false).0[reader as usize], Status::Unknown, "{reader_first}");
     }
 }

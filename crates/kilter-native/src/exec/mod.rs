@@ -294,9 +294,9 @@ impl Provider for ExecProvider {
         made.chain([Effect::Anything]).collect()
     }
 
-    fn footprint(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         for path in texts(should.get("creates")) {
-            say(Footprint::Writes { path: trimmed(&path), is_whole: false });
+            say(Footprint::Creates { path: trimmed(&path) });
             say(Footprint::Reads { path: trimmed(&path), below: false });
         }
         for path in texts(should.get("mtimes")) {
@@ -305,6 +305,13 @@ impl Provider for ExecProvider {
         for guard in ["unless", "onlyif"].into_iter().flat_map(|attribute| guard_commands(attribute, should)) {
             let cwd = guard.cwd.as_deref().or(should.text("cwd"));
             say(Footprint::Runs { text: &guard.argv.join(" "), cwd });
+        }
+        let refresh = should.get("refresh").map(|_| command::refresh_of(name, should));
+        let commands = [Some(command::command_of(name, should)), refresh, command::done_of(should)];
+        for command in commands.into_iter().flatten().flatten() {
+            let cwd = command.cwd.as_deref().or(should.text("cwd")).map(trimmed);
+            // Its program it only reads.
+            say(Footprint::Acts { text: &command.argv[1..].join(" "), cwd });
         }
     }
 

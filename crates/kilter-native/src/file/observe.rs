@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Because, Difference, State, Unknown, Value};
-use kilter_provider::{Context, Forecast, Node};
+use kilter_provider::{Content, Context, Forecast, Node};
 use rustix::fd::AsFd;
 use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
@@ -33,6 +33,12 @@ pub(super) fn declared(
         match cx.outlook().own(name, path) {
             Forecast::Unchanged => {}
             Forecast::Changed(Node::Absent, _) => return absent(cx, accounts, name, path, &spec),
+            // What stays of it can be compared.
+            Forecast::Changed(Node::File { content: Content::Unknown, mode: None }, because) => {
+                if spec.content.is_some() || spec.source.is_some() {
+                    return Ok(unknown(name, "content", because));
+                }
+            }
             Forecast::Changed(_, because) | Forecast::Unknown(because) => return Ok(unknown(name, "ensure", because)),
         }
     }
@@ -45,12 +51,12 @@ pub(super) fn declared(
         attributes.push("kind", looked.kind.word());
     }
     let mut state = State { name: name.clone(), exists: true, ..State::default() };
-    let is_removed_directory = spec.ensure == Ensure::Absent && looked.kind == Kind::Directory;
     let settled = match spec.ensure {
         Ensure::Absent => false,
         Ensure::Present => true,
         Ensure::Is(kind) => kind == looked.kind,
     };
+    let is_removed_tree = !settled && looked.kind == Kind::Directory && (spec.ensure == Ensure::Absent || spec.force);
     if settled {
         state.unknown.extend(ownership(cx, accounts, name, &spec, &looked, &mut attributes));
         if let Some(target) = spec.target.filter(|_| looked.kind == Kind::Link) {
@@ -66,7 +72,7 @@ pub(super) fn declared(
         }
         state.drift.extend(foreign);
     }
-    if is_removed_directory
+    if is_removed_tree
         && cx.only_looks()
         && let Some(because) = predict::own_tree_changed_by(cx, name, path)
     {

@@ -38,7 +38,9 @@ pub(super) type Known<T> = Result<T, Because>;
 pub(super) fn open_source(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, FileError> {
     match cx.outlook().node(name, path) {
         Forecast::Unchanged => open_now(cx, name, path),
-        Forecast::Unknown(because) => Ok(Err(because)),
+        Forecast::Unknown(because) | Forecast::Changed(Node::File { content: Content::Unknown, .. }, because) => {
+            Ok(Err(because))
+        }
         Forecast::Changed(Node::File { content, mode }, because) => {
             let source = predicted(path, &content, mode)?;
             // A stored plan identifies large files by times, which will be those of the change.
@@ -75,7 +77,7 @@ pub(super) fn missing(path: &str) -> FileError {
 /// Returns a source with its predicted content and mode.
 fn predicted(path: &str, content: &Content, mode: Option<u32>) -> Result<Source, FileError> {
     let mut source = match content {
-        Content::Kept => Source::open_file(path)?,
+        Content::Kept | Content::Unknown => Source::open_file(path)?,
         Content::Of(other) => Source::open_file(other)?,
         Content::Bytes(value) => {
             let fd = in_memory(value.as_bytes().unwrap_or_default())
@@ -171,7 +173,7 @@ pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
         Ok(Err(_)) | Err(_) => return vec![unknown(path)],
     };
     let spec = Spec::of(&whole);
-    if let Some(suffix) = spec.backup.and_then(Value::as_str) {
+    if let Some(suffix) = spec.backup.and_then(Value::as_str).filter(|_| change.is.exists) {
         effects.push(unknown(&format!("{path}{suffix}")));
     }
     if should.truth("parents") == Some(true) && !change.is.exists {
@@ -321,6 +323,9 @@ pub(super) fn footprint(name: &str, should: &Attributes, say: &mut dyn FnMut(Foo
     say(Footprint::Writes { path: place::trim(name), is_whole });
     if let Some(target) = should.text("target") {
         say(Footprint::Links { path: place::trim(name), target });
+    }
+    if let Some(suffix) = should.text("backup") {
+        say(Footprint::Creates { path: &format!("{}{suffix}", place::trim(name)) });
     }
     if should.truth("parents") == Some(true) {
         above(place::trim(name)).for_each(|path| say(Footprint::Makes { path }));

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Effect, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
-    Watch,
+    Context, Declared, Effect, Footprint, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach,
+    Seal, Wanted, Watch,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
@@ -222,7 +222,12 @@ impl Provider for GroupProvider {
     }
 
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
-        vec![predict::account("group", "gid", change)]
+        let number = predict::account("group", "gid", change);
+        [number].into_iter().chain(predict::written(self.accounts.root(), predict::GROUP_FILES)).collect()
+    }
+
+    fn footprint(&self, _: &str, _: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        predict::footprint(self.accounts.root(), predict::GROUP_FILES, say);
     }
 
     fn reach(&self, _: &Attributes) -> Reach {

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Account, Context, Declared, Direction, Effect, Insync, Match, Mode, Node, Placement, Problem, Provider,
+    Account, Context, Declared, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Problem, Provider,
     ProviderError, Query, Reach, Seal, Wanted, Watch, Wish,
 };
 
@@ -58,6 +58,29 @@ impl UserProvider {
         self.accounts.group(cx, group).is_ok_and(|group| group.is_some())
     }
 
+    /// What a change makes of home directories, if these are managed.
+    fn home(&self, change: &Change<'_>) -> Vec<Effect> {
+        let at = |path: &str| predict::below(self.accounts.root(), path.trim_end_matches('/'));
+        let becomes = |path: EcoString, node| Effect::Path { path, node };
+        let is = change.is.attributes.text("home").filter(|_| change.is.exists);
+        let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
+            return is.map(|home| becomes(at(home), Node::Absent)).into_iter().collect();
+        };
+        let home = at(&home_of(change.name, should));
+        if change.is.exists {
+            let is_moved = change.differs("home");
+            let moved = is.filter(|_| is_moved).map(|is| [becomes(at(is), Node::Absent), becomes(home, Node::Unknown)]);
+            return moved.into_iter().flatten().collect();
+        }
+        if std::fs::symlink_metadata(home.as_str()).is_ok() {
+            return Vec::new();
+        }
+        let entries = std::fs::read_dir(at("/etc/skel").as_str()).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let copies: Vec<_> = names.map(|name| becomes(eco_format!("{home}/{name}"), Node::Unknown)).collect();
+        [becomes(home, Node::Directory)].into_iter().chain(copies).collect()
+    }
+
     fn has_home(&self, is: &State) -> bool {
         let home = is.attributes.text("home").unwrap_or_default().trim_start_matches('/');
         !home.is_empty() && self.accounts.root().join(home).is_dir()
@@ -88,6 +111,11 @@ impl UserProvider {
         let gid = u32::try_from(is.attributes.get("gid")?.as_integer()?).ok()?;
         Some(self.accounts.groups().ok()?.find_gid(gid)?.name.clone())
     }
+}
+
+/// Returns the home directory of a user: the declared one, or the default of `useradd`.
+fn home_of(name: &str, should: &Attributes) -> EcoString {
+    should.text("home").map_or_else(|| eco_format!("/home/{name}"), EcoString::from)
 }
 
 /// Returns a path without trailing slashes, except for the root.
@@ -235,12 +263,19 @@ impl Provider for UserProvider {
             let name = change.name.clone();
             effects.push(Effect::Account { type_name: "group", name, account: Account::New });
         }
-        let home = change.should.and_then(|should| should.text("home")).or(change.is.attributes.text("home"));
+        effects.extend(predict::written(self.accounts.root(), predict::USER_FILES));
         if change.should.is_some_and(|should| should.truth("managehome") == Some(true)) {
-            let home = home.map_or_else(|| eco_format!("/home/{}", change.name), EcoString::from);
-            effects.push(Effect::Path { path: home, node: Node::Unknown });
+            effects.extend(self.home(change));
         }
         effects
+    }
+
+    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        predict::footprint(self.accounts.root(), predict::USER_FILES, say);
+        if should.truth("managehome") == Some(true) {
+            let home = predict::below(self.accounts.root(), &home_of(name, should));
+            say(Footprint::Writes { path: home.trim_end_matches('/'), is_whole: false });
+        }
     }
 
     fn reach(&self, should: &Attributes) -> Reach {

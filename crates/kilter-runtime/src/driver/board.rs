@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{EdgeId, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
-use kilter_model::{Attributes, Difference, Meta, Receipt, ResourceRef, Value};
+use kilter_model::{Attributes, Because, Difference, Meta, Receipt, ResourceRef, Value};
 use kilter_provider::{Context, Found, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -247,6 +247,11 @@ impl<'run> Board<'run> {
         let hint = "Undo what its guard looks for, so that it runs again";
         self.fail(vertex, eco_format!("`{attribute}` is known only {reason}; {why}. {hint}"));
         Verdict::Failed
+    }
+
+    /// Records that a package may bring what a resource would create.
+    pub(super) fn may_be_brought(&mut self, vertex: VertexId, because: &Because) {
+        self.draft(vertex).unknown = vec![("ensure".into(), because.reason())];
     }
 
     /// Records that the whole resource is unknown, for a reason that completes "known …".

@@ -15,9 +15,17 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             return Some(verdict);
         }
         let predicted = self.outlook.predicted()?;
-        let Err(why) = &done.result else {
-            predicted.expect(done.vertex, std::mem::take(&mut done.effects));
-            return None;
+        let why = match &done.result {
+            Err(why) => why,
+            Ok(found) => {
+                let is_created = !found.state.exists && found.state.unknown.is_empty() && !found.differences.is_empty();
+                let brought_by = if is_created { predicted.brought_before(done.vertex) } else { None };
+                if let Some(because) = brought_by {
+                    self.board.may_be_brought(done.vertex, &because);
+                }
+                predicted.expect(done.vertex, std::mem::take(&mut done.effects));
+                return None;
+            }
         };
         // An earlier resource may remove the cause.
         let because = predicted.bringer(done.vertex)?;

@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_engine::VertexId;
 use kilter_model::Resource;
 use kilter_provider::{Footprint, Provider};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::paths::Paths;
 use crate::prepare::Prepared;
@@ -18,6 +18,8 @@ pub(super) struct Footprints {
     is_shared: bool,
     /// Sorted by path. Made when a resource is asked for that reads.
     writers: OnceLock<Vec<Written>>,
+    /// Packages that own a path which a resource reads. Made when a resource is asked for that reads.
+    owners: OnceLock<FxHashMap<EcoString, Vec<VertexId>>>,
 }
 
 #[derive(Clone)]
@@ -30,8 +32,18 @@ struct Written {
     path: EcoString,
     by: VertexId,
     is_whole: bool,
-    /// True if the resource stands for something else, and writes the path only if it is missing.
-    is_aside: bool,
+    how: How,
+}
+
+/// How a resource writes a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum How {
+    /// The resource stands for the path.
+    Own,
+    /// The resource stands for something else, and makes the path if it is missing.
+    IfMissing,
+    /// The resource stands for something else, and writes the path as well.
+    Aside,
 }
 
 /// Which reads of a resource count.
@@ -49,13 +61,12 @@ pub(super) enum Reads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Writer {
     pub(super) by: VertexId,
-    /// True if it stands for something else, and writes the path only if it is missing.
-    pub(super) is_aside: bool,
+    pub(super) how: How,
 }
 
 impl Written {
     fn writer(&self) -> Writer {
-        Writer { by: self.by, is_aside: self.is_aside }
+        Writer { by: self.by, how: self.how }
     }
 }
 
@@ -66,9 +77,10 @@ impl Footprints {
         for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
             let mut reads = Vec::new();
             prepared.provider(vertex).footprint(&resource.name, &resource.attributes, &mut |part| match part {
-                Footprint::Writes { path, .. } => is_shared |= is_aside(resource, path),
-                Footprint::Links { .. } => is_shared = true,
-                Footprint::Makes { .. } => {}
+                Footprint::Writes { path, .. } => is_shared |= how(resource, path) != How::Own,
+                Footprint::Links { .. } | Footprint::Creates { .. } => is_shared = true,
+                // A command makes a path unknown only to resources that come after it.
+                Footprint::Makes { .. } | Footprint::Acts { .. } => {}
                 Footprint::Reads { path, below } => reads.push(Read { path: path.into(), below }),
                 Footprint::Runs { text, cwd } => {
                     reads.extend(paths_in(text, cwd).into_iter().map(|path| Read { path: path.into(), below: true }));
@@ -78,7 +90,7 @@ impl Footprints {
                 readers.insert(vertex, reads.into_boxed_slice());
             }
         }
-        Footprints { readers, is_shared, writers: OnceLock::new() }
+        Footprints { readers, is_shared, writers: OnceLock::new(), owners: OnceLock::new() }
     }
 
     /// Returns true if the check of a resource may read what another one writes.
@@ -90,8 +102,10 @@ impl Footprints {
     fn reads_of(&self, prepared: &Prepared<'_>, vertex: VertexId, which: Reads) -> Vec<Read> {
         let mut reads = Vec::new();
         if self.is_shared && which != Reads::Others {
-            written(prepared.provider(vertex), prepared.resource(vertex), &mut |path, _| {
-                reads.push(Read { path: path.into(), below: true });
+            written(prepared.provider(vertex), prepared.resource(vertex), &mut |path, _, how| {
+                if how != How::Aside {
+                    reads.push(Read { path: path.into(), below: true });
+                }
             });
         }
         if which != Reads::Own {
@@ -106,12 +120,12 @@ impl Footprints {
             let mut places = Places::default();
             for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
                 let provider = prepared.provider(vertex);
-                written(provider, resource, &mut |path, is_whole| {
-                    let (place, is_aside) = (places.place(path), is_aside(resource, path));
+                written(provider, resource, &mut |path, is_whole, how| {
+                    let place = places.place(path);
                     if place != path {
-                        writers.push(Written { path: path.into(), by: vertex, is_whole: false, is_aside });
+                        writers.push(Written { path: path.into(), by: vertex, is_whole: false, how });
                     }
-                    writers.push(Written { path: place, by: vertex, is_whole, is_aside });
+                    writers.push(Written { path: place, by: vertex, is_whole, how });
                 });
                 provider.footprint(&resource.name, &resource.attributes, &mut |part| {
                     if let Footprint::Links { path, target } = part {
@@ -126,13 +140,32 @@ impl Footprints {
                     .filter_map(|one| Some((one.path.strip_prefix(prefix.as_str())?, one.by)))
                     .flat_map(|(rest, by)| [(rest, by), (rest, link)])
                     .map(|(rest, by)| (real(&format!("{target}/{rest}")), by))
-                    .map(|(path, by)| Written { path, by, is_whole: false, is_aside: false })
+                    .map(|(path, by)| Written { path, by, is_whole: false, how: How::Own })
                     .collect();
                 writers.extend(below);
             }
             writers.sort_by(|one, other| one.path.cmp(&other.path));
             writers
         })
+    }
+
+    /// The resources that own a path which a resource reads, as packages do.
+    pub(super) fn owners_of(&self, prepared: &Prepared<'_>, path: &str) -> &[VertexId] {
+        let owners = self.owners.get_or_init(|| {
+            let wanted: FxHashSet<&str> = self.readers.values().flatten().map(|read| &*read.path).collect();
+            let mut owners: FxHashMap<EcoString, Vec<VertexId>> = FxHashMap::default();
+            if wanted.is_empty() {
+                return owners;
+            }
+            for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
+                let Some(owner) = prepared.provider(vertex).owner() else { continue };
+                for path in owner.owned(&resource.name, &resource.attributes, &|path| wanted.contains(path)) {
+                    owners.entry(path).or_default().push(vertex);
+                }
+            }
+            owners
+        });
+        owners.get(path).map_or(&[], Vec::as_slice)
     }
 
     /// The resources that write what a resource reads, above it or below it. `paths` follows predicted links.
@@ -147,6 +180,8 @@ impl Footprints {
         let mut found = Vec::new();
         let mut places = Places::default();
         for read in self.reads_of(prepared, reader, which) {
+            let owners = self.owners_of(prepared, &read.path).iter();
+            found.extend(owners.map(|by| Writer { by: *by, how: How::Aside }));
             // Something unknown on the way is a writer that has settled.
             let led_to = paths.resolve(&read.path, true).map(|found| EcoString::from(found.place));
             let now = [read.path.clone(), places.place(&read.path), real(&read.path)];
@@ -167,6 +202,15 @@ impl Footprints {
         found
     }
 
+    /// The resources that write a path below a place, with that path.
+    pub(super) fn writers_below(&self, prepared: &Prepared<'_>, place: &str) -> impl Iterator<Item = (&str, VertexId)> {
+        let prefix = format!("{}/", place.trim_end_matches('/'));
+        let writers = self.writers(prepared);
+        let first = writers.partition_point(|one| one.path.as_str() < prefix.as_str());
+        let below = writers[first..].iter().take_while(move |one| one.path.starts_with(&prefix));
+        below.map(|one| (one.path.as_str(), one.by))
+    }
+
     /// The resources that write a path.
     pub(super) fn writers_at(&self, prepared: &Prepared<'_>, path: &str) -> impl Iterator<Item = VertexId> {
         let place = Places::default().place(path);
@@ -185,16 +229,28 @@ fn at_path<'a>(writers: &'a [Written], path: &'a str) -> impl Iterator<Item = &'
     writers[first..].iter().take_while(move |one| one.path == path)
 }
 
-/// Returns true if a path that a resource writes is not the one that it stands for.
-fn is_aside(resource: &Resource, path: &str) -> bool {
-    path != resource.name.trim_end_matches('/') && path != resource.name
+/// How a resource writes a path, as [`Footprint::Writes`] says.
+fn how(resource: &Resource, path: &str) -> How {
+    if path == resource.name.trim_end_matches('/') || path == resource.name { How::Own } else { How::Aside }
 }
 
 /// Calls `say` with each path that a change of a resource may write, and whether the declaration decides its content.
-pub(super) fn written(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str, bool)) {
+pub(super) fn written(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str, bool, How)) {
     provider.footprint(&resource.name, &resource.attributes, &mut |part| match part {
-        Footprint::Writes { path, is_whole } => say(path, is_whole),
-        Footprint::Makes { path } if std::fs::symlink_metadata(path).is_err() => say(path, false),
+        Footprint::Writes { path, is_whole } => say(path, is_whole, how(resource, path)),
+        Footprint::Makes { path } if std::fs::symlink_metadata(path).is_err() => say(path, false, How::IfMissing),
+        Footprint::Creates { path } => say(path, false, How::IfMissing),
+        _ => {}
+    });
+}
+
+/// Calls `say` with each path that the commands of a resource name: these and what is below them they may write.
+pub(super) fn named(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str)) {
+    provider.footprint(&resource.name, &resource.attributes, &mut |part| match part {
+        Footprint::Acts { text, cwd } => {
+            paths_in(text, None).iter().map(String::as_str).chain(cwd).filter(|path| *path != "/").for_each(&mut *say);
+        }
+        Footprint::Creates { path } => say(path),
         _ => {}
     });
 }

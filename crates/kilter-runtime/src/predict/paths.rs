@@ -38,10 +38,6 @@ pub(super) enum Spot<'a> {
 }
 
 impl Paths {
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Follows the links above a path, predicted ones included, and the path itself if `last` says so.
     ///
     /// # Errors

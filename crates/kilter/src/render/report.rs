@@ -21,7 +21,8 @@ pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
         text += &said(difference);
     }
     for (attribute, reason) in &report.unknown {
-        let reason = visible(&format!("known {reason}"));
+        let is_creation = report.status == Status::WouldChange && attribute == "ensure";
+        let reason = visible(&format!("{} {reason}", if is_creation { "may exist" } else { "known" }));
         text += &match attribute.is_empty() {
             true => format!("    {}\n", styled(FAINT, reason)),
             false => format!("    {attribute}: {}\n", styled(FAINT, reason)),

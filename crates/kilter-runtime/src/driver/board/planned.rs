@@ -88,7 +88,15 @@ impl Board<'_> {
             }
         };
         if let Some(why) = drift {
-            return Err(why);
+            let is_there = || !differences.iter().any(|one| one.attribute == "ensure" && one.entry.is_none());
+            let brought_by = match step {
+                Some(step) if step.may_be_brought() && is_there() => self.brought_by(vertex),
+                _ => None,
+            };
+            let Some(package) = brought_by else { return Err(why) };
+            let package = &self.prepared.resource(package).reference;
+            let note = eco_format!("the plan did not show what differs: {package} has brought it");
+            return Ok(Some((Deviation::Unknown, note)));
         }
         let is_shown = step.is_some_and(|step| step.is_refreshed || step.is_unknown);
         if is_owed && !is_shown && self.prepared.is_refreshable(vertex) {
@@ -120,6 +128,23 @@ impl Board<'_> {
         let is_removal = should == "absent" || self.prepared.resource(vertex).reference.type_name.as_str() == "file";
         (is != "absent" && is_removal && !step.found(is))
             .then(|| eco_format!("`ensure` would change from {is} to {should}, which the plan did not show"))
+    }
+
+    /// Returns a package that comes before a resource and has been changed in this run.
+    fn brought_by(&self, vertex: VertexId) -> Option<VertexId> {
+        let graph = &self.prepared.graph;
+        let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
+        while let Some(at) = open.pop() {
+            for first in graph.entering(at).iter().map(|edge| graph.edge(*edge).first) {
+                if self.changed.contains_key(&first) && self.prepared.provider(first).owner().is_some() {
+                    return Some(first);
+                }
+                if seen.insert(first) {
+                    open.push(first);
+                }
+            }
+        }
+        None
     }
 
     /// Returns a resource that was unknown in the plan, has changed and notifies the vertex.

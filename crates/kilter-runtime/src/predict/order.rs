@@ -1,0 +1,96 @@
+//! The order of resources in every run, in tables that are made once for each resource that is asked about.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kilter_engine::{Graph, VertexId};
+use rustc_hash::FxHashMap;
+
+/// Maximum size of the tables of one direction, in words of 64 bits: 32 MiB.
+const MAX_TABLE_WORDS: usize = 4 * 1024 * 1024;
+/// Maximum number of parents of a resource that are compared before a table is made.
+const MAX_DIRECT_PARENTS: usize = 16;
+
+/// Answers if one resource comes before another one in every run.
+pub(super) struct Order<'run> {
+    graph: &'run Graph,
+    descendants: Tables,
+    ancestors: Tables,
+}
+
+/// Sets of vertices, by the vertex that they were made for.
+type Tables = Mutex<FxHashMap<VertexId, Arc<[u64]>>>;
+
+impl<'run> Order<'run> {
+    pub(super) fn new(graph: &'run Graph) -> Order<'run> {
+        Order { graph, descendants: Tables::default(), ancestors: Tables::default() }
+    }
+
+    /// Returns true if `first` comes before `second`. Fast if it is asked of the same `first` again.
+    pub(super) fn leads_to(&self, first: VertexId, second: VertexId) -> bool {
+        if self.is_parent(first, second) {
+            return true;
+        }
+        let next = |at: VertexId, add: &mut dyn FnMut(VertexId)| self.graph.children(at).for_each(add);
+        self.is_reached(&self.descendants, first, second, &next)
+    }
+
+    /// Returns true if `second` comes after `first`. Fast if it is asked of the same `second` again.
+    pub(super) fn follows(&self, second: VertexId, first: VertexId) -> bool {
+        if self.is_parent(first, second) {
+            return true;
+        }
+        let next = |at: VertexId, add: &mut dyn FnMut(VertexId)| self.parents(at).for_each(add);
+        self.is_reached(&self.ancestors, second, first, &next)
+    }
+
+    fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> {
+        self.graph.entering(vertex).iter().map(|id| self.graph.edge(*id).first)
+    }
+
+    fn is_parent(&self, first: VertexId, second: VertexId) -> bool {
+        self.parents(second).take(MAX_DIRECT_PARENTS).any(|parent| parent == first)
+    }
+
+    fn is_reached(
+        &self,
+        tables: &Tables,
+        from: VertexId,
+        to: VertexId,
+        next: &dyn Fn(VertexId, &mut dyn FnMut(VertexId)),
+    ) -> bool {
+        let known = tables.lock().unwrap_or_else(PoisonError::into_inner).get(&from).cloned();
+        let table = known.unwrap_or_else(|| {
+            let table: Arc<[u64]> = reached(from, self.graph.len(), next).into();
+            let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+            if (tables.len() + 1) * table.len() > MAX_TABLE_WORDS {
+                tables.clear();
+            }
+            tables.insert(from, Arc::clone(&table));
+            table
+        });
+        let (word, bit) = place(to);
+        table.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+}
+
+/// Word and bit of a vertex in a table.
+fn place(vertex: VertexId) -> (usize, u64) {
+    let at = vertex.0 as usize;
+    (at / 64, 1 << (at % 64))
+}
+
+/// The vertices that can be reached from a vertex.
+fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId, &mut dyn FnMut(VertexId))) -> Vec<u64> {
+    let mut seen = vec![0_u64; count.div_ceil(64)];
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        next(at, &mut |vertex| {
+            let (word, bit) = place(vertex);
+            if seen[word] & bit == 0 {
+                seen[word] |= bit;
+                open.push(vertex);
+            }
+        });
+    }
+    seen
+}

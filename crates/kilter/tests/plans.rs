@@ -17,7 +17,7 @@ use kilter_model::{
     Attributes, Behaviour, Catalog, Change, Difference, Outcome, Relation, RelationKind, Resource, ResourceRef,
     SourceId, Span, State, TypeSchema, Value,
 };
-use kilter_native::{ExecProvider, FileProvider, Runner, System, UserProvider};
+use kilter_native::{ExecProvider, FileProvider, GroupProvider, Runner, System, UserProvider};
 use kilter_process::{Cancel, Finished, Invocation, SpawnError};
 use kilter_provider::{Context, Durability, Owner, Provider, ProviderError, Query, Registry, Strictness};
 use kilter_runtime::{
@@ -27,6 +27,8 @@ use kilter_runtime::{
 
 /// Number of manifests in a normal test run.
 const PLANS: u64 = 150;
+/// The same for manifests with accounts, whose tools take their time.
+const PLANS_WITH_ACCOUNTS: u64 = 30;
 
 /// Files that manifests declare, read and guard commands with.
 const FILES: [&str; 12] = ["f0", "f1", "f2", "f3", "d0/a", "d0/b", "d0/s/x", "d1/a", "d1/b", "l0", "e0", "u0"];
@@ -34,6 +36,14 @@ const FILES: [&str; 12] = ["f0", "f1", "f2", "f3", "d0/a", "d0/b", "d0/s/x", "d1
 const DIRECTORIES: [&str; 3] = ["d0", "d0/s", "d1"];
 const CONTENTS: [&str; 3] = ["a\n", "b\n", ""];
 const MODES: [&str; 4] = ["0644", "0600", "0640", "u=rw,go="];
+/// Accounts of every Debian system, and one without a name.
+const OWNERS: [&str; 4] = ["root", "daemon", "nobody", "7001"];
+const GROUPS: [&str; 4] = ["root", "daemon", "nogroup", "7100"];
+/// An account that manifests declare in a namespace of their own.
+const USER: &str = "kiltau";
+const GROUP: &str = "kiltag";
+/// Set in the namespace in which accounts may change.
+const INSIDE: &str = "KILTER_INSIDE_NAMESPACE";
 
 /// A directory in which one manifest is planned and applied.
 struct Place {
@@ -51,8 +61,8 @@ impl Place {
         Options { mode, jobs: 3, durability: Durability::Unflushed, strictness: Strictness::Warning, state_dir }
     }
 
-    /// What is in the directory: kind, mode and content by path.
-    fn snapshot(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    /// What is in the directory: kind, mode, owner, group and content by path.
+    fn snapshot(&self) -> BTreeMap<PathBuf, (u32, u32, u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let mut open = vec![self.root.clone()];
         while let Some(directory) = open.pop() {
@@ -67,7 +77,7 @@ impl Place {
                 if stat.is_dir() {
                     open.push(path.clone());
                 }
-                found.insert(path, (stat.mode(), content));
+                found.insert(path, (stat.mode(), stat.uid(), stat.gid(), content));
             }
         }
         found
@@ -102,6 +112,46 @@ struct Growing<'a> {
     random: &'a mut Rng,
     resources: Vec<Resource>,
     relations: Vec<(usize, usize, RelationKind)>,
+    /// The files and directories that it declares.
+    declared: Vec<&'static str>,
+    /// True if it reads and declares nothing below paths that will be missing, so that nearly all of its changes succeed.
+    is_orderly: bool,
+    /// Paths that will be missing, or lead elsewhere.
+    going: Vec<&'static str>,
+    /// True if it may declare accounts.
+    has_accounts: bool,
+}
+
+/// What a directory becomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Absent,
+    Link,
+    Directory { is_purged: bool },
+}
+
+/// Writes the files that hold accounts; the user and the group of the manifests are there or not.
+fn write_accounts(random: &mut Rng) {
+    let base = ["root:x:0:0::/root:/bin/sh", "daemon:x:1:1::/:/bin/sh", "nobody:x:65534:65534::/:/bin/sh"];
+    let mut passwd = base.join("\n") + "\n";
+    let mut group = "root:x:0:\ndaemon:x:1:\nnogroup:x:65534:\n".to_owned();
+    let mut shadow = "root:*:19000:0:99999:7:::\n".to_owned();
+    if random.bool() {
+        passwd += &format!("{USER}:x:7001:7001::/home/{USER}:/bin/sh\n");
+        group += &format!("{USER}:x:7001:\n");
+        shadow += &format!("{USER}:!:19000:0:99999:7:::\n");
+    }
+    if random.bool() {
+        group += &format!("{GROUP}:x:7100:\n");
+    }
+    for (file, text) in [("passwd", passwd), ("group", group), ("shadow", shadow), ("gshadow", String::new())] {
+        fs::write(format!("/etc/{file}"), text).unwrap();
+    }
+    let _ = fs::remove_dir_all(format!("/home/{USER}"));
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 impl Growing<'_> {
@@ -113,14 +163,32 @@ impl Growing<'_> {
         self.random.choice(FILES).unwrap()
     }
 
+    /// Returns true if a path will be there as it is now, apart from its content.
+    fn stays(&self, name: &str) -> bool {
+        let goes = |gone: &&str| name == *gone || name.strip_prefix(*gone).is_some_and(|rest| rest.starts_with('/'));
+        !self.going.iter().any(|gone| goes(&gone)) && self.place.root.join(name).exists()
+    }
+
     /// A path that is read; sometimes one that goes through a link.
     fn read(&mut self) -> String {
-        let name = match self.random.u8(..12) {
-            0 => "l0/a",
-            1 => "l0/b",
-            _ => self.file_name(),
-        };
-        self.place.path(name)
+        if self.has_accounts && self.chance(8) {
+            return (*self.random.choice(&["/etc/passwd", "/etc/group"]).unwrap()).to_owned();
+        }
+        let link =
+            fs::read_link(self.place.root.join("l0")).ok().and_then(|link| link.into_os_string().into_string().ok());
+        let is_through = self.random.u8(..12) < 2;
+        if !self.is_orderly {
+            return self.place.path(if is_through { "l0/a" } else { self.file_name() });
+        }
+        let entry = link.filter(|_| is_through && !self.declared.contains(&"l0"));
+        if let Some(directory) = entry
+            && self.stays(&format!("{directory}/b"))
+        {
+            return self.place.path("l0/b");
+        }
+        let mut names: Vec<&str> = FILES.into_iter().filter(|name| *name != "l0" && self.stays(name)).collect();
+        self.random.shuffle(&mut names);
+        names.first().map_or_else(|| self.place.path("f0"), |name| self.place.path(name))
     }
 
     fn add(&mut self, type_name: &str, name: &str, attributes: Vec<(&str, Value)>) -> usize {
@@ -134,7 +202,10 @@ impl Growing<'_> {
 
     fn declare_file(&mut self, name: &str) {
         let mut attributes: Vec<(&str, Value)> = Vec::new();
-        match self.random.u8(..10) {
+        let is_absent = self.going.contains(&name);
+        let what = self.random.u8(..10);
+        match if is_absent { 8 } else { what } {
+            8 if !is_absent => {}
             0..3 => attributes.push(("content", (*self.random.choice(&CONTENTS).unwrap()).into())),
             3..6 => attributes.push(("source", self.read().into())),
             6..8 => {
@@ -153,7 +224,10 @@ impl Growing<'_> {
         if self.chance(40) && !has(&attributes, "target") && !has(&attributes, "ensure") {
             attributes.push(("mode", (*self.random.choice(&MODES).unwrap()).into()));
         }
-        if self.chance(60) {
+        if !has(&attributes, "ensure") {
+            self.declare_ownership(&mut attributes);
+        }
+        if self.is_orderly || self.chance(60) {
             attributes.push(("force", true.into()));
         }
         if self.chance(8) {
@@ -162,35 +236,79 @@ impl Growing<'_> {
         if self.chance(8) {
             attributes.push(("backup", ".orig".into()));
         }
-        if self.chance(50) && !has(&attributes, "ensure") {
+        let is_misplaced = || self.place.root.join(name).parent().is_some_and(|directory| !directory.is_dir());
+        if (self.is_orderly && is_misplaced() || self.chance(50)) && !has(&attributes, "ensure") {
             attributes.push(("parents", true.into()));
         }
         let path = self.place.path(name);
         self.add("file", &path, attributes);
     }
 
-    fn declare_directory(&mut self, name: &str) {
+    fn declare_ownership(&mut self, attributes: &mut Vec<(&str, Value)>) {
+        if !is_root() || !self.chance(25) {
+            return;
+        }
+        let is_declared = self.has_accounts && self.chance(60);
+        let (owner, group) = match is_declared {
+            true => (USER, GROUP),
+            false => (*self.random.choice(&OWNERS).unwrap(), *self.random.choice(&GROUPS).unwrap()),
+        };
+        if self.chance(70) {
+            attributes.push(("owner", owner.into()));
+        }
+        if self.chance(50) {
+            attributes.push(("group", group.into()));
+        }
+    }
+
+    /// The user and the group, which are nearly always there in the end.
+    fn declare_accounts(&mut self) {
+        if !self.has_accounts {
+            return;
+        }
+        let mut user: Vec<(&str, Value)> = vec![("ensure", "present".into())];
+        let mut group = user.clone();
+        if self.chance(10) {
+            user[0].1 = "absent".into();
+        } else {
+            if self.chance(50) {
+                user.push(("uid", Value::Integer(if self.random.bool() { 7001 } else { 7002 })));
+            }
+            if self.chance(50) {
+                user.push(("shell", "/bin/bash".into()));
+            }
+            user.push(("managehome", self.random.bool().into()));
+        }
+        if self.chance(50) {
+            group.push(("gid", Value::Integer(if self.random.bool() { 7100 } else { 7101 })));
+        }
+        self.add("user", USER, user);
+        self.add("group", GROUP, group);
+    }
+
+    fn declare_directory(&mut self, name: &str, fate: Fate) {
         let mut attributes: Vec<(&str, Value)> = vec![("force", true.into())];
-        match self.random.u8(..6) {
-            0 => attributes.push(("ensure", "absent".into())),
-            1 if name != "d0/s" => {
+        match fate {
+            Fate::Absent => attributes.push(("ensure", "absent".into())),
+            Fate::Link => {
                 attributes.push(("target", self.place.path(if name == "d0" { "d1" } else { "d0" }).into()));
             }
-            kind => {
+            Fate::Directory { is_purged } => {
                 attributes.push(("ensure", "directory".into()));
-                if self.chance(40) {
+                if is_purged {
                     attributes.push(("purge", true.into()));
                 }
                 if self.chance(50) {
                     attributes.push(("recurse", true.into()));
-                    if kind > 3 {
-                        let from = if name == "d1" { "d0" } else { "d1" };
+                    let from = if name == "d1" { "d0" } else { "d1" };
+                    if self.chance(33) && (!self.is_orderly || self.stays(from)) {
                         attributes.push(("source", self.place.path(from).into()));
                     }
                 }
                 if self.chance(30) {
                     attributes.push(("mode", "0750".into()));
                 }
+                self.declare_ownership(&mut attributes);
             }
         }
         let path = self.place.path(name);
@@ -255,13 +373,43 @@ impl Growing<'_> {
     }
 
     fn grow(mut self) -> Catalog {
+        self.is_orderly = self.chance(88);
         let mut names: Vec<&str> = FILES.iter().chain(&DIRECTORIES).copied().filter(|name| *name != "u0").collect();
         self.random.shuffle(&mut names);
         names.truncate(self.random.usize(2..7));
+        let mut fates = Vec::new();
+        for name in names.iter().filter(|name| DIRECTORIES.contains(name)) {
+            let fate = match self.random.u8(..6) {
+                0 => Fate::Absent,
+                1 if *name != "d0/s" => Fate::Link,
+                _ => Fate::Directory { is_purged: self.chance(40) },
+            };
+            match fate {
+                Fate::Directory { is_purged: false } => {}
+                Fate::Directory { is_purged: true } => {
+                    let below = format!("{name}/");
+                    let strays = FILES.iter().chain(&DIRECTORIES).filter(|one| one.starts_with(&below));
+                    self.going.extend(strays.filter(|stray| !names.contains(stray)));
+                }
+                Fate::Absent | Fate::Link => self.going.push(name),
+            }
+            fates.push((*name, fate));
+        }
+        for name in names.iter().filter(|name| !DIRECTORIES.contains(name)) {
+            if self.chance(10) {
+                self.going.push(name);
+            }
+        }
+        if self.is_orderly {
+            let going = self.going.clone();
+            names.retain(|name| !going.iter().any(|gone| name.starts_with(&format!("{gone}/"))));
+        }
+        self.declared.clone_from(&names);
+        self.declare_accounts();
         for name in names {
-            match DIRECTORIES.contains(&name) {
-                true => self.declare_directory(name),
-                false => self.declare_file(name),
+            match fates.iter().find(|(directory, _)| *directory == name) {
+                Some((_, fate)) => self.declare_directory(name, *fate),
+                None => self.declare_file(name),
             }
         }
         for at in 0..self.random.usize(..5) {
@@ -298,8 +446,12 @@ struct Tally {
 }
 
 fn registry() -> Registry {
-    let providers: [Arc<dyn Provider>; 2] =
-        [Arc::new(FileProvider::new()), Arc::new(ExecProvider::new(System::real()))];
+    let providers: [Arc<dyn Provider>; 4] = [
+        Arc::new(FileProvider::new()),
+        Arc::new(ExecProvider::new(System::real())),
+        Arc::new(UserProvider::new(System::real())),
+        Arc::new(GroupProvider::new(System::real())),
+    ];
     Registry::new(providers)
 }
 
@@ -325,7 +477,21 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     let mut random = Rng::with_seed(seed);
     let place = Place { root: home.path().join("root"), state: home.path().join("state") };
     place.grow(&mut random);
-    let catalog = Growing { place: &place, random: &mut random, resources: Vec::new(), relations: Vec::new() }.grow();
+    let has_accounts = std::env::var_os(INSIDE).is_some();
+    if has_accounts {
+        write_accounts(&mut random);
+    }
+    let growing = Growing {
+        place: &place,
+        random: &mut random,
+        resources: Vec::new(),
+        relations: Vec::new(),
+        declared: Vec::new(),
+        is_orderly: true,
+        going: Vec::new(),
+        has_accounts,
+    };
+    let catalog = growing.grow();
     let registry = registry();
     let relations: Vec<(u32, u32)> = catalog.relations.iter().map(|one| (one.first, one.second)).collect();
     let declared: Vec<String> = catalog
@@ -401,8 +567,8 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
                 });
                 lines.collect::<Vec<_>>().join("\n")
             };
-            let before = before.iter().map(|(path, (mode, content))| {
-                format!("  {} {mode:o} {:?}", path.display(), String::from_utf8_lossy(content))
+            let before = before.iter().map(|(path, (mode, uid, gid, content))| {
+                format!("  {} {mode:o} {uid}:{gid} {:?}", path.display(), String::from_utf8_lossy(content))
             });
             return Err(format!(
                 "{name} was planned as {was:?}, again as {next:?}, and is {is:?}\nmanifest:\n  {}\nrelations: \
@@ -417,11 +583,11 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     Ok(true)
 }
 
-#[test]
-fn plan_of_random_manifests_says_what_apply_does() {
+/// Tries as many manifests as the environment asks for.
+fn try_many(plans: u64) -> Tally {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let first = number("KILTER_SEED").unwrap_or(1);
-    let count = number("KILTER_PLANS").unwrap_or(PLANS);
+    let count = number("KILTER_PLANS").unwrap_or(plans);
     eprintln!("KILTER_SEED={first}");
     let mut tally = Tally::default();
     let mut seed = first;
@@ -433,6 +599,40 @@ fn plan_of_random_manifests_says_what_apply_does() {
     }
     eprintln!("{tally:?}");
     assert!(tally.unknown * 2 < tally.resources, "too much is unknown: {tally:?}");
+    assert!(tally.fell_short * 5 < tally.manifests || count < 100, "too many changes fail: {tally:?}");
+    tally
+}
+
+#[test]
+fn plan_of_random_manifests_says_what_apply_does() {
+    try_many(PLANS);
+}
+
+/// The test starts itself again in a mount namespace in which a copy lies over `/etc`: the machine's accounts stay.
+#[test]
+fn plan_of_random_manifests_with_accounts_says_what_apply_does() {
+    const NAME: &str = "plan_of_random_manifests_with_accounts_says_what_apply_does";
+    if std::env::var_os(INSIDE).is_some() {
+        try_many(PLANS_WITH_ACCOUNTS);
+        return;
+    }
+    assert!(is_root(), "this test changes accounts in a mount namespace and needs root");
+    let before = fs::read("/etc/passwd").unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let script = "set -e; cp -a /etc/. \"$1\"; mount --bind \"$1\" /etc; mount -t tmpfs none /home; \
+                  mount -t tmpfs none /var/mail; rm -f /etc/.pwd.lock; exec \"$2\" --exact \"$3\" --nocapture";
+    let output = std::process::Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "--", "sh", "-c", script, "sh"])
+        .args([copy.path(), &std::env::current_exe().unwrap()])
+        .arg(NAME)
+        .env(INSIDE, "1")
+        .output()
+        .expect("unshare(1) of util-linux starts: apt install util-linux");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{}\n{}", said[0], said[1]);
+    eprintln!("{}", said[1]);
+    assert!(said[0].contains("1 passed"), "{}", said[0]);
+    assert_eq!(fs::read("/etc/passwd").unwrap(), before, "the machine's own accounts stay as they are");
 }
 
 /// The file `f` and a command that makes it, without an order between them.
@@ -564,9 +764,9 @@ impl Scene {
         fs::write(path, content).unwrap();
     }
 
-    /// Declares a resource. `P/` in texts stands for the directory.
+    /// Declares a resource. `@/` in texts stands for the directory.
     fn declare(&mut self, type_name: &str, name: &str, attributes: &[(&str, Value)]) -> u32 {
-        let full = |text: &str| text.replace("P/", &format!("{}/", self.place.root.display()));
+        let full = |text: &str| text.replace("@/", &format!("{}/", self.place.root.display()));
         let name = full(name);
         let mut resource = Resource::new(ResourceRef::new(type_name, &*name), &*name, Span::new(SourceId(0), 0, 0));
         for (attribute, value) in attributes {
@@ -610,9 +810,9 @@ fn plan_of_directories_that_become_links_to_each_other_is_unknown_if_an_entry_la
     scene.write("d0/b", "");
     scene.write("d1/b", "");
     let link = |target: &str| [("target", target.into()), ("force", true.into())];
-    scene.declare("file", "P/d0", &link("P/d1"));
-    scene.declare("file", "P/d1", &link("P/d0"));
-    scene.declare("file", "P/d0/b", &[("content", "a\n".into())]);
+    scene.declare("file", "@/d0", &link("@/d1"));
+    scene.declare("file", "@/d1", &link("@/d0"));
+    scene.declare("file", "@/d0/b", &[("content", "a\n".into())]);
     let (planned, done) = scene.run(true);
     assert_eq!(planned, [Status::WouldChange, Status::Unknown, Status::Unknown]);
     assert!(done.iter().all(|(_, deviation)| *deviation != Some(Deviation::Stale)), "{done:?}");
@@ -627,28 +827,28 @@ fn plan_of_file_that_earlier_command_names_is_unknown() {
         attributes.extend(cwd.map(|cwd| ("cwd", cwd.into())));
         let command = scene.declare("exec", "command", &attributes);
         let between = scene.declare("exec", "between", &[("command", "true".into()), ("refreshonly", true.into())]);
-        let file = scene.declare("file", "P/f", &[("content", "a\n".into())]);
+        let file = scene.declare("file", "@/f", &[("content", "a\n".into())]);
         if is_ordered {
             scene.order(command, between);
             scene.order(between, file);
         }
         scene.run(false).0[file as usize]
     };
-    assert_eq!(planned("echo b >P/f", None, true), Status::Unknown);
-    assert_eq!(planned("chmod -R go= P/", None, true), Status::Unknown, "a directory above");
-    assert_eq!(planned("touch x", Some("P/"), true), Status::Unknown, "its own directory");
+    assert_eq!(planned("echo b >@/f", None, true), Status::Unknown);
+    assert_eq!(planned("chmod -R go= @/", None, true), Status::Unknown, "a directory above");
+    assert_eq!(planned("touch x", Some("@/"), true), Status::Unknown, "its own directory");
     assert_eq!(planned("true", None, true), Status::InSync);
-    assert_eq!(planned("cat P/g / /etc", None, true), Status::InSync);
-    assert_eq!(planned("echo b >P/f", None, false), Status::InSync, "no relation");
+    assert_eq!(planned("cat @/g / /etc", None, true), Status::InSync);
+    assert_eq!(planned("echo b >@/f", None, false), Status::InSync, "no relation");
 }
 
 #[test]
 fn plan_of_purged_directory_is_unknown_if_earlier_command_names_an_entry() {
     let mut scene = Scene::new([]);
     fs::create_dir(scene.path("d")).unwrap();
-    let command = scene.declare("exec", "touch P/d/y", &[]);
+    let command = scene.declare("exec", "touch @/d/y", &[]);
     let purged = [("ensure", "directory".into()), ("recurse", true.into()), ("purge", true.into())];
-    let directory = scene.declare("file", "P/d", &purged);
+    let directory = scene.declare("file", "@/d", &purged);
     scene.order(command, directory);
     assert_eq!(scene.run(false).0, [Status::WouldChange, Status::Unknown]);
 }
@@ -677,7 +877,7 @@ fn plan_of_reader_of_accounts_is_unknown_if_a_user_is_created() {
         let guard = format!("grep -q eve {}", at("etc/passwd"));
         scene.declare("exec", "guarded", &[("command", "true".into()), ("unless", guard.as_str().into())]);
         scene.declare("exec", "present", &[("command", "true".into()), ("creates", at("etc/passwd").as_str().into())]);
-        scene.declare("file", "P/copy", &[("source", at("etc/group").as_str().into())]);
+        scene.declare("file", "@/copy", &[("source", at("etc/group").as_str().into())]);
         scene.declare("file", &at("etc/passwd"), &[("mode", "0644".into())]);
         scene.declare("file", &at("etc/shadow"), &[("mode", "0640".into())]);
         let first = user_first as usize;
@@ -716,8 +916,8 @@ fn plan_of_reader_of_a_backup_is_unknown_in_any_order() {
         let mut scene = Scene::new([]);
         scene.write("f", "old\n");
         let mut declare = |is_reader: bool| match is_reader {
-            true => scene.declare("exec", "true", &[("creates", "P/f.orig".into())]),
-            false => scene.declare("file", "P/f", &[("content", "new\n".into()), ("backup", ".orig".into())]),
+            true => scene.declare("exec", "true", &[("creates", "@/f.orig".into())]),
+            false => scene.declare("file", "@/f", &[("content", "new\n".into()), ("backup", ".orig".into())]),
         };
         let (first, second) = (declare(reader_first), declare(!reader_first));
         let reader = if reader_first { first } else { second };
@@ -734,7 +934,7 @@ fn creation_behind_a_package_is_carried_out_if_the_package_brings_the_file() {
             Arc::new(FileProvider::new()),
         ]);
         let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
-        let file = scene.declare("file", "P/f", &[("content", "declared\n".into())]);
+        let file = scene.declare("file", "@/f", &[("content", "declared\n".into())]);
         scene.order(package, file);
         let (planned, done) = scene.run(true);
         assert_eq!(planned, [Status::WouldChange, Status::WouldChange]);
@@ -753,7 +953,7 @@ fn plan_of_reader_of_a_pending_package_is_unknown_in_any_order() {
             Arc::new(FileProvider::new()),
         ]);
         let mut declare = |is_reader: bool| match is_reader {
-            true => scene.declare("file", "P/copy", &[("source", "P/f".into())]),
+            true => scene.declare("file", "@/copy", &[("source", "@/f".into())]),
             false => scene.declare("package", "pack", &[("ensure", "present".into())]),
         };
         let (first, second) = (declare(reader_first), declare(!reader_first));

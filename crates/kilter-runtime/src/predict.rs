@@ -1,8 +1,8 @@
-//! Predictions of a plan: what the earlier steps of a run will have done when a resource has its turn.
+//! Predictions of a plan: the effects of earlier steps, as far as they can be known.
 //!
-//! The driver reports how each resource has settled, with the effects of its change ([`PredictedWorld::expect`],
-//! [`PredictedWorld::settled`]). Providers ask what they read through their outlook. The rules are in
-//! `docs/reference/predictions.md`; decision 15 says why they are like that.
+//! The driver reports the settlement of each resource, with the effects of its change ([`PredictedWorld::expect`],
+//! [`PredictedWorld::settled`]). Providers query the objects they read through their outlook. The rules are in
+//! `docs/reference/predictions.md`; decision 15 has the reasons.
 
 mod footprints;
 mod order;
@@ -22,7 +22,7 @@ use footprints::{Footprints, How, Reads};
 use order::Order;
 use paths::{Paths, Resolved, Spot};
 
-/// What earlier resources of a plan will have done: known, changed, or unknown because of one of them.
+/// Predicted state of the system when a resource runs: known, changed, or unknown because of an earlier resource.
 pub(crate) struct PredictedWorld<'run> {
     prepared: &'run Prepared<'run>,
     footprints: Footprints,
@@ -32,21 +32,21 @@ pub(crate) struct PredictedWorld<'run> {
 
 #[derive(Default)]
 struct State {
-    /// How each resource has settled.
+    /// Settlement of each resource.
     standing: Vec<Standing>,
-    /// A pending resource that comes before each, if there is one. Empty while nothing is pending.
+    /// For each resource, a pending resource that comes before it. Empty while no resource is pending.
     behind: Vec<Option<VertexId>>,
     /// Effects of resources whose check has ended, until they settle.
     expected: FxHashMap<VertexId, Vec<Effect>>,
     paths: Paths,
     accounts: FxHashMap<(&'static str, String), (Account, VertexId)>,
-    /// Pending resources that can reach every file.
+    /// Pending resources that may change any file.
     commands: Vec<VertexId>,
     /// Paths that pending commands name, and so may write.
     named: BTreeMap<String, Vec<VertexId>>,
-    /// Pending resources that bring files along.
+    /// Pending resources that install files.
     bringers: Vec<VertexId>,
-    /// The resource that is checked although it waits for others, which wait for it.
+    /// Resource that is checked first within a group of resources that wait for each other.
     ahead: Option<VertexId>,
 }
 
@@ -57,7 +57,7 @@ enum Standing {
     Open,
     /// It changes nothing that others read.
     AtRest,
-    /// It changes, or may change, what others read.
+    /// It changes, or may change, objects that others read.
     Pending,
 }
 
@@ -93,19 +93,19 @@ impl<'run> PredictedWorld<'run> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the effects that the change of a resource would have.
+    /// Stores the effects that the change of a resource would have.
     pub(crate) fn expect(&self, vertex: VertexId, effects: Vec<Effect>) {
         if !effects.is_empty() {
             self.write().expected.insert(vertex, effects);
         }
     }
 
-    /// Records how a resource has settled. Resources that come after it are checked later.
+    /// Records the settlement of a resource. The checks of its dependents follow later.
     pub(crate) fn settled(&self, vertex: VertexId, settlement: Settlement) {
         let mut state = self.write();
         let expected = state.expected.remove(&vertex).unwrap_or_default();
         let effects = match settlement {
-            // No run changes it.
+            // A noop resource never changes.
             _ if self.prepared.resource(vertex).meta().is_some_and(kilter_model::Meta::only_looks) => Vec::new(),
             Settlement::WouldChange => expected,
             Settlement::WouldRefresh => self.reached(vertex),
@@ -127,7 +127,7 @@ impl<'run> PredictedWorld<'run> {
         }
     }
 
-    /// The effects of a refresh.
+    /// Returns the effects of a refresh.
     fn reached(&self, vertex: VertexId) -> Vec<Effect> {
         let provider = self.prepared.provider(vertex);
         match provider.reach(&self.prepared.resource(vertex).attributes) {
@@ -136,7 +136,7 @@ impl<'run> PredictedWorld<'run> {
         }
     }
 
-    /// The effects that a resource may have of which a plan does not know whether it changes.
+    /// Returns the effects of a resource that may change.
     fn possible(&self, vertex: VertexId) -> Vec<Effect> {
         let (provider, resource) = (self.prepared.provider(vertex), self.prepared.resource(vertex));
         let mut effects = match provider.reach(&resource.attributes) {
@@ -171,7 +171,7 @@ impl<'run> PredictedWorld<'run> {
                 state.accounts.insert((type_name, name.into()), (account, vertex));
             }
             Effect::Path { path, node } => {
-                // Behind something that cannot be predicted the effect is hidden by that.
+                // Below an unpredictable path, every effect is unpredictable already.
                 let Ok(found) = state.paths.resolve(&path, false) else { return };
                 let is_later = |first: VertexId| self.comes_before(first, vertex);
                 state.paths.insert(found.place, node, vertex, &is_later);
@@ -226,7 +226,7 @@ impl<'run> PredictedWorld<'run> {
         self.because(vertex, self.comes_before(vertex, reader))
     }
 
-    /// Predicts the path that a resource itself stands for.
+    /// Predicts the path that a resource itself manages.
     pub(crate) fn own(&self, reader: VertexId, path: &str) -> Forecast<Node> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Own, Some(path)) {
@@ -236,7 +236,7 @@ impl<'run> PredictedWorld<'run> {
             return Forecast::Unchanged;
         }
         let place = match state.paths.resolve(path, false) {
-            // Below a link that is changed lies another file.
+            // A changed link leads to another file.
             Err(by) | Ok(Resolved { by_link: Some(by), .. }) => return Forecast::Unknown(self.after(by, reader)),
             Ok(found) => found.place,
         };
@@ -246,7 +246,7 @@ impl<'run> PredictedWorld<'run> {
         }
     }
 
-    /// The prediction that is recorded for a place; none if there is none.
+    /// Returns the recorded prediction for a place; none if there is none.
     fn recorded(&self, state: &State, reader: VertexId, place: &str) -> Option<Forecast<Node>> {
         let (spot, by) = state.paths.find(place)?;
         if by == reader {
@@ -256,11 +256,11 @@ impl<'run> PredictedWorld<'run> {
         Some(match spot {
             Spot::Unknown => Forecast::Unknown(because),
             Spot::Here(Node::File { content: Content::Kept, mode: None }) => return None,
-            // It is there in any order.
+            // The path exists in any order.
             Spot::Here(node @ (Node::Kept | Node::File { content: Content::Unknown, mode: None })) => {
                 Forecast::Changed(node.clone(), because)
             }
-            // It is missing before and after.
+            // The path is absent before and after.
             Spot::Gone if std::fs::symlink_metadata(place).is_err() => Forecast::Changed(Node::Absent, because),
             _ if !because.is_ordered => Forecast::Unknown(because),
             Spot::Here(node) => Forecast::Changed(node.clone(), because),
@@ -306,13 +306,13 @@ impl<'run> PredictedWorld<'run> {
         }
     }
 
-    /// A resource that has brought a path to its declared state, and comes before the reader.
+    /// Returns a resource that determines the content of a path, has settled, and comes before the reader.
     fn decided_by(&self, state: &State, reader: VertexId, place: &str) -> Option<VertexId> {
         let by = self.footprints.decides(self.prepared, place)?;
         (state.standing(by) != Standing::Open && self.comes_before(by, reader)).then_some(by)
     }
 
-    /// A pending command that comes before a reader and may have written since a resource has.
+    /// Returns a pending command that comes before a reader, and may write after the resource `written_by`.
     fn command_since(&self, state: &State, reader: VertexId, written_by: Option<VertexId>) -> Option<VertexId> {
         let is_since = |command: VertexId| match written_by {
             Some(by) => by != command && !self.comes_before(command, by),
@@ -322,7 +322,7 @@ impl<'run> PredictedWorld<'run> {
         commands.find(|command| self.comes_before(*command, reader) && is_since(*command))
     }
 
-    /// A pending resource that owns a path, or may bring what is missing.
+    /// Returns a pending resource that owns a path, or that may install it if it is missing.
     fn brought_by(&self, state: &State, reader: VertexId, path: &str) -> Option<VertexId> {
         if state.bringers.is_empty() {
             return None;
@@ -344,7 +344,7 @@ impl<'run> PredictedWorld<'run> {
         Some(self.because(*by, true))
     }
 
-    /// Finds an earlier resource that changes an entry below a path.
+    /// Returns an earlier resource that changes an entry below a path.
     pub(crate) fn below(&self, reader: VertexId, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Others, None) {
@@ -359,7 +359,7 @@ impl<'run> PredictedWorld<'run> {
             Err(by) | Ok(Resolved { by_link: Some(by), .. }) => return Some(self.after(by, reader)),
         };
         let is_meant = |entry: &str| {
-            // Names are compared as they were written; links above both are the same.
+            // Names are compared as declared; both have the same links above.
             let rest = entry.strip_prefix(place.as_str()).unwrap_or_default();
             is_meant(&format!("{}{rest}", path.trim_end_matches('/')))
         };
@@ -398,7 +398,7 @@ impl<'run> PredictedWorld<'run> {
         }
     }
 
-    /// Finds a resource whose change may alter what a command says.
+    /// Returns a resource whose change may alter the result of a command.
     pub(crate) fn command(&self, reader: VertexId, text: &str, cwd: Option<&str>) -> Option<Because> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Others, None) {
@@ -425,14 +425,14 @@ impl<'run> PredictedWorld<'run> {
         })
     }
 
-    /// Finds a resource that may write a path, as its declaration says, and need not come after the reader.
+    /// Returns a resource that may write a path, according to its declaration, and need not come after the reader.
     pub(crate) fn writer(&self, reader: VertexId, path: &str) -> Option<Because> {
         let mut writers = self.footprints.writers_at(self.prepared, path).filter(|by| *by != reader);
         let by = writers.find(|by| !self.order.follows(*by, reader))?;
         Some(self.after(by, reader))
     }
 
-    /// Finds a pending resource that may bring what another one misses.
+    /// Returns a pending resource that may install an object which another one misses.
     pub(crate) fn bringer(&self, reader: VertexId) -> Option<Because> {
         let state = self.read();
         let mut all = state.commands.iter().chain(&state.bringers).copied();
@@ -440,12 +440,12 @@ impl<'run> PredictedWorld<'run> {
         Some(self.because(by, true))
     }
 
-    /// Returns true if a resource that writes what this one reads has not settled, and no relation makes it the later one.
+    /// Returns true if a writer of a path that this resource reads has not settled, and is not ordered after it.
     pub(crate) fn has_to_wait(&self, reader: VertexId) -> bool {
         self.waits_for(reader, Reads::All)
     }
 
-    /// Returns true if it only has to wait for those that may write its own paths.
+    /// Returns true if it only has to wait for writers of its own paths.
     pub(crate) fn waits_for_own_paths(&self, reader: VertexId) -> bool {
         !self.waits_for(reader, Reads::Others)
     }
@@ -463,19 +463,19 @@ impl<'run> PredictedWorld<'run> {
         state.standing(by) == Standing::Open && !self.order.follows(by, reader)
     }
 
-    /// Records that a resource is checked although it has to wait: it and others wait for each other.
+    /// Records that a resource is checked first, because it and others wait for each other.
     pub(crate) fn goes_ahead(&self, vertex: VertexId) {
         self.write().ahead = Some(vertex);
     }
 
-    /// Finds a resource that has not settled and may change what a resource reads that went ahead of it.
+    /// Returns an unsettled resource that may change a path of a reader which is checked first.
     fn open_writer(&self, state: &State, reader: VertexId, which: Reads, path: Option<&str>) -> Option<VertexId> {
         if state.ahead != Some(reader) {
             return None;
         }
         let is_missing = path.is_none_or(|path| std::fs::symlink_metadata(path).is_err());
         let mut writers = self.footprints.writers_for(self.prepared, &state.paths, reader, which).into_iter();
-        // What others do at its own path is theirs to say, unless they make it.
+        // Changes of others at the reader's own path count only if they create it.
         let may_change = |how: How| match how {
             How::Own => which == Reads::Others,
             How::IfMissing => is_missing,
@@ -487,7 +487,7 @@ impl<'run> PredictedWorld<'run> {
     }
 }
 
-/// Predicts what a changed link leads to, which no resource changes itself.
+/// Predicts the target of a changed link, which no resource changes itself.
 fn led_to(place: &str, because: Because) -> Forecast<Node> {
     match std::fs::symlink_metadata(place) {
         Ok(found) if found.is_file() => {

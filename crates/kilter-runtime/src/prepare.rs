@@ -1,4 +1,4 @@
-//! From a catalog to a run: canonical attributes, the whole graph.
+//! Preparation of a run from a catalog: canonical attributes and the complete graph.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,17 +15,17 @@ use crate::edges;
 use crate::lookup::Lookup;
 use crate::plan::Plan;
 
-/// A catalog that can be carried out: every resource has its provider, every value its canonical
-/// form, the graph no cycle.
+/// Catalog that is ready for a run: every resource has a provider, every value its canonical form, and the graph
+/// has no cycle.
 pub struct Prepared<'r> {
     pub(crate) catalog: Catalog,
     pub(crate) registry: &'r Registry,
-    /// The index of each resource's provider.
+    /// Index of each resource's provider.
     pub(crate) providers: Vec<u16>,
     pub(crate) graph: Graph,
-    /// The plan that the run carries out, if it carries one out.
+    /// Plan that the run carries out, if there is one.
     pub(crate) plan: Option<Plan>,
-    /// Whether the run makes a plan that is kept.
+    /// True if the run makes a plan that is saved.
     pub(crate) is_kept: bool,
 }
 
@@ -36,20 +36,20 @@ pub struct IneffectiveNotification<'a> {
     pub target: &'a Resource,
     /// Its provider.
     pub provider: &'static str,
-    /// The word with which the relation was written.
+    /// Keyword of the relation.
     pub kind: RelationKind,
-    /// Where it was written.
+    /// Place of the relation.
     pub span: Span,
 }
 
-/// Why a catalog cannot be carried out. Nothing was touched.
+/// Rejected catalog, with the reasons. The system is unchanged.
 #[derive(Debug)]
 pub struct Rejected {
     /// The catalog.
     pub catalog: Catalog,
-    /// What providers say is wrong with their resources.
+    /// Problems that providers found.
     pub problems: Vec<(VertexId, Problem)>,
-    /// Resources that wait for each other.
+    /// Cycles of the graph.
     pub cycles: Vec<Cycle>,
 }
 
@@ -68,9 +68,10 @@ pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>
     }
 }
 
-/// Finds the problems of a catalog that has some already. If attributes of a resource are
-/// [broken](Resource::broken), only problems of its other attributes are reported: a problem of the resource as a whole may
-/// be a result of the broken ones.
+/// Finds further problems of a catalog that has some already.
+///
+/// If attributes of a resource are [broken](Resource::broken), it only reports problems of the other attributes. A
+/// problem of the resource as a whole may be a result of the broken ones.
 pub fn survey(mut catalog: Catalog, registry: &Registry) -> Rejected {
     let (providers, problems) = surveyed(&mut catalog, registry);
     let graph = graph_of(&catalog, registry, &providers);
@@ -83,7 +84,7 @@ fn graph_of(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Result
     Graph::new(catalog.resources.len() as u32, edges)
 }
 
-/// The provider of each resource, and what providers have against them. Resources become canonical.
+/// Returns the provider of each resource, and all problems. Makes the resources canonical.
 fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(VertexId, Problem)>) {
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
@@ -122,7 +123,7 @@ fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(Verte
     (providers, problems)
 }
 
-/// Values that come from resources about which nothing is done.
+/// Reports values from hidden resources, which never run.
 fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
     let hidden: Vec<&ResourceRef> =
         catalog.resources.iter().filter(|one| one.is_hidden()).map(|one| &one.reference).collect();
@@ -143,7 +144,7 @@ fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
     problems
 }
 
-/// Resources that have the name of another one now that names are canonical: `0xa123` and `A123`. What is hidden claims none.
+/// Reports resources with equal canonical names, such as `0xa123` and `A123`. Hidden resources do not count.
 fn named_twice(
     catalog: &Catalog,
     registry: &Registry,
@@ -170,8 +171,9 @@ fn named_twice(
     problems
 }
 
-/// Resources that are another one under a name that means the same: `/etc/motd` and `/etc/motd/`.
-/// Two that share an identity which is nobody's name, such as a uid, may be meant (`allowdupe`).
+/// Reports resources whose identity is the name of another one, such as `/etc/motd` and `/etc/motd/`.
+///
+/// A shared identity that is no name, such as a uid, is permitted (`allowdupe`).
 fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, Problem)> {
     let mut problems = Vec::new();
     let lookup = Lookup::new(&catalog.resources, providers, registry);
@@ -192,7 +194,7 @@ fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> V
     problems
 }
 
-/// Resources that would undo each other in every run, each pair told once by whoever sees it.
+/// Reports resources that would undo each other in every run, each pair once.
 fn contradictions(
     catalog: &Catalog,
     registry: &Registry,
@@ -200,7 +202,7 @@ fn contradictions(
     is_left_out: &dyn Fn(VertexId) -> bool,
 ) -> Vec<(VertexId, Problem)> {
     let lookup = Lookup::new(&catalog.resources, providers, registry);
-    // Nearly always the type that was asked for before.
+    // Usually the same type as in the last call.
     let last = RefCell::new((TypeName::from(""), None));
     let index = |type_name: &str| {
         let mut last = last.borrow_mut();
@@ -224,7 +226,8 @@ fn contradictions(
         .collect()
 }
 
-/// The problem of a resource that is to be restored and cannot be. What is said of all resources is not meant of it.
+/// Returns the problem of a resource with `reverse` whose state cannot be restored. A `reverse` from the defaults
+/// of all types is switched off instead.
 fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Problem> {
     let meta = resource.meta().filter(|meta| meta.reverse)?;
     let why = match provider.restores() {
@@ -244,8 +247,8 @@ fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Prob
     Some(Problem::new(why).hint("take `reverse` out of its `meta`, or out of the `defaults` of its type"))
 }
 
-/// What is wrong with one resource; makes it canonical if nothing is. Values that are only known
-/// during the run are made canonical then.
+/// Returns the problems of one resource, and makes it canonical if there are none. Deferred values become canonical
+/// during the run.
 fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<Problem> {
     let irreversible = irreversible(provider, resource);
     let deferred = resource.deferred().iter().map(|deferred| deferred.attribute.as_str());
@@ -262,7 +265,7 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
     } else if problems.is_empty()
         && let Some((name, namevars)) = canonical_name(provider, &resource.name, &resource.attributes)
     {
-        // Names do not wait for the run: others are found by them.
+        // Names become canonical now, because other resources refer to them.
         resource.name = name;
         for (namevar, value) in namevars.iter() {
             resource.attributes.set(namevar.clone(), value.clone());
@@ -275,7 +278,8 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
     problems.into_iter().map(|problem| sealed(problem, &resource.attributes)).collect()
 }
 
-/// Whether a type has attributes that not all providers have or that nobody can set, or relations of its own.
+/// Returns true if a type has read-only attributes, attributes that only some providers support, or relations of
+/// its own.
 fn is_particular(provider: &dyn Provider) -> bool {
     let schema = provider.schema();
     let has_particular = |attribute: &kilter_model::AttributeSchema| {
@@ -286,7 +290,7 @@ fn is_particular(provider: &dyn Provider) -> bool {
     !schema.relations.is_empty() || schema.attributes.iter().any(has_particular)
 }
 
-/// Attributes that the type has, but not with this provider; relations of the type that cannot be told.
+/// Reports attributes that the provider does not support, and relations of the type that cannot be determined.
 fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
     let schema = provider.schema();
     let has = |feature: &str| schema.has_word(feature);
@@ -297,7 +301,7 @@ fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
             let problem = Problem::with(name.as_str(), "it is read_only: it is reported, and cannot be set");
             problems.push(problem.hint("take it out"));
         }
-        // Nearly all attributes are everybody's.
+        // Nearly all attributes are supported by all providers.
         let is_open = attribute.providers.is_empty() && attribute.required_features.is_empty();
         if is_open || attribute.is_supported_by(provider.name(), &has) || attribute.default.is_some() {
             continue;
@@ -316,7 +320,7 @@ fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
     problems
 }
 
-/// A problem with a sensitive value, without the value that its message may show.
+/// Removes sensitive values from the message of a problem.
 pub(crate) fn sealed(problem: Problem, attributes: &Attributes) -> Problem {
     let secret = |name: &AttributeName| attributes.get(name.as_str()).is_some_and(Value::holds_sensitive);
     match &problem.attribute {
@@ -330,31 +334,31 @@ pub(crate) fn sealed(problem: Problem, attributes: &Attributes) -> Problem {
 }
 
 impl Prepared<'_> {
-    /// The graph, for drawing.
+    /// Returns the graph, for drawing.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Makes a plan that is kept: the report holds what each change is based on.
+    /// Makes a plan that is saved: the report contains the basis of each change.
     #[must_use]
     pub fn kept(mut self) -> Self {
         self.is_kept = true;
         self
     }
 
-    /// Carries out the steps of a plan, and nothing that the plan did not show.
+    /// Carries out the steps of a plan, and no other changes.
     #[must_use]
     pub fn following(mut self, plan: Plan) -> Self {
         self.plan = Some(plan);
         self
     }
 
-    /// Which manifests it was made of.
+    /// Returns the origin of its manifests.
     pub fn origin(&self) -> &EcoString {
         &self.catalog.origin
     }
 
-    /// Whether it changes what is to be restored later, or restores it.
+    /// Returns true if it contains resources with `reverse`, or resources to restore.
     pub fn reverses(&self) -> bool {
         self.resources().iter().any(|one| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse))
     }
@@ -364,10 +368,11 @@ impl Prepared<'_> {
         edges::is_refreshable(&self.catalog, self.registry, &self.providers, vertex)
     }
 
-    /// Written `notify` and `subscribe` relations that can refresh nothing and only set an order, one for each resource that
-    /// they lead to. A relation with a composite resource counts if none of its parts can be refreshed.
+    /// Returns written `notify` and `subscribe` relations that only set an order, one for each target.
+    ///
+    /// A relation with a composite resource counts if none of its parts can be refreshed.
     pub fn ineffective_notifications(&self) -> Vec<IneffectiveNotification<'_>> {
-        // The relations that were written as one: the parts of a composite resource share a place.
+        // Relations that were written as one: the parts of a composite resource share a place.
         let mut written: BTreeMap<Span, Vec<&Relation>> = BTreeMap::new();
         for relation in self.catalog.relations.iter().filter(|relation| relation.kind.refreshes()) {
             written.entry(relation.span).or_default().push(relation);
@@ -377,7 +382,7 @@ impl Prepared<'_> {
         for relations in written.into_values() {
             let is_effective = |relation: &&&Relation| {
                 let target = VertexId(relation.second);
-                // Nothing is done about a hidden resource, and nothing is expected of it.
+                // Hidden resources never run, so that their relations are no mistakes.
                 self.resource(target).is_hidden() || self.is_refreshable(target)
             };
             let Some(relation) = relations.first().filter(|_| !relations.iter().any(|one| is_effective(&one))) else {
@@ -393,17 +398,17 @@ impl Prepared<'_> {
         found
     }
 
-    /// The resource of a vertex.
+    /// Returns the resource of a vertex.
     pub fn resource(&self, vertex: VertexId) -> &Resource {
         &self.catalog.resources[vertex.0 as usize]
     }
 
-    /// All resources in manifest order.
+    /// Returns all resources in manifest order.
     pub fn resources(&self) -> &[Resource] {
         &self.catalog.resources
     }
 
-    /// The canonical name of the resource that a title alone names.
+    /// Returns the canonical name of the resource that a title alone identifies.
     pub(crate) fn key_of(&self, provider: usize, title: &str) -> Option<EcoString> {
         let provider = self.registry.at(provider).as_ref();
         let (name, namevars) = provider.schema().identify(title, &Attributes::default()).ok()?;

@@ -1,6 +1,7 @@
-//! Lock of a state directory outside of it: it survives the removal of the directory.
+//! Lock of a state directory outside of the directory: it survives the removal of the directory.
 //!
-//! It is a file below `/run`, or below `/run/user/UID` for other users than root, named after the path of the state directory.
+//! It is a file below `/run`, or below `/run/user/UID` for other users than root, named after the path of the state
+//! directory.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -12,17 +13,17 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use rustix::io::Errno;
 
-/// Maximum number of bytes of the path that the name of the lock has.
+/// Maximum number of bytes of the path that the name of the lock contains.
 const NAMED_BYTES: usize = 100;
 
-/// The lock of one state directory. Removed when it is dropped.
+/// Lock of one state directory. Removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct RunLock {
     path: PathBuf,
     _file: File,
 }
 
-/// Why the lock cannot be used.
+/// Reason why the lock cannot be used.
 #[derive(Debug)]
 pub(crate) enum RunLockError {
     /// Another process holds it.
@@ -31,10 +32,10 @@ pub(crate) enum RunLockError {
     Unusable(String),
 }
 
-/// Number of tries to take a lock that another process holds: it may only be removing what a killed run left.
+/// Maximum number of retries for a lock that another process holds: that process may only be removing leftovers.
 const TRIES: u32 = 5;
 
-/// Time between two of these tries.
+/// Interval between these retries.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Maximum number of locks that are examined for leftovers.
@@ -66,8 +67,9 @@ impl RunLock {
         }
     }
 
-    /// Removes locks beside this one that killed processes left. `own` are locks that this process holds: the system would release
-    /// them if they were opened and closed.
+    /// Removes locks beside this one that killed processes left.
+    ///
+    /// `own` are locks that this process holds: the system would release them if they were opened and closed.
     pub(crate) fn remove_leftovers<'a>(&'a self, own: impl Iterator<Item = &'a RunLock>) {
         let own: Vec<&Path> = own.chain([self]).map(|lock| lock.path.as_path()).collect();
         let entries = self.path.parent().and_then(|place| std::fs::read_dir(place).ok());
@@ -76,7 +78,7 @@ impl RunLock {
             let Ok(file) = open_existing(&path) else { continue };
             let is_left = fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, &path);
             if is_left {
-                // It only takes room.
+                // A leftover is harmless.
                 let _ = std::fs::remove_file(&path);
             }
         }
@@ -90,10 +92,10 @@ impl Drop for RunLock {
     }
 }
 
-/// Returns the directory for locks of this user. It is made if it is not there. Users other than root may have none.
+/// Returns the directory for locks of this user, and creates it if needed. Users other than root may have none.
 ///
 /// # Errors
-/// If it cannot be made, or others could write to it.
+/// If it cannot be created, or others could write to it.
 fn place() -> Result<Option<PathBuf>, String> {
     let uid = rustix::process::geteuid();
     let base = if uid.is_root() { "/run".to_owned() } else { format!("/run/user/{}", uid.as_raw()) };
@@ -119,13 +121,13 @@ fn place_in(base: &Path, uid: u32) -> Result<PathBuf, String> {
     }
     match DirBuilder::new().mode(0o700).create(&place) {
         Ok(()) => Ok(place),
-        // Another process may have made it in between.
+        // Another process may have created it in between.
         Err(_) if is_ours(&place, 0o077) => Ok(place),
         Err(error) => Err(format!("{}: {error}", place.display())),
     }
 }
 
-/// Name of the lock: a checksum and the end of the path.
+/// Returns the name of the lock: a checksum and the end of the path.
 fn name(directory: &Path) -> String {
     let bytes = directory.as_os_str().as_bytes();
     let end = &bytes[bytes.len().saturating_sub(NAMED_BYTES)..];
@@ -183,7 +185,7 @@ mod tests {
         let (this, own) = (lock("this"), lock("own"));
         std::fs::write(path("left"), "").unwrap();
         std::fs::create_dir(path("directory")).unwrap();
-        // A process that holds a lock.
+        // Start a process that holds a lock.
         std::fs::write(path("held"), "").unwrap();
         let script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()";
         let mut other = std::process::Command::new("python3")

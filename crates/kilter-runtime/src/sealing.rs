@@ -1,7 +1,7 @@
-//! The key that seals the secrets of a state directory.
+//! Key that encrypts the secrets of a state directory.
 //!
-//! What is sealed with it can be read, and told from what was tampered with, on this machine alone:
-//! XChaCha20-Poly1305, a random nonce for each text. The key is made when it is first needed.
+//! Only this machine can decrypt and authenticate the texts: XChaCha20-Poly1305 with a random nonce for each text.
+//! The key is created at its first use.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,62 +17,62 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 
-/// The name of the key in its state directory.
+/// File name of the key in its state directory.
 const NAME: &str = "sealing.key";
-/// Bytes of a key.
+/// Length of a key in bytes.
 const KEY: usize = 32;
-/// Bytes of a nonce, which goes before what is sealed.
+/// Length of a nonce in bytes. It precedes the encrypted text.
 const NONCE: usize = 24;
-/// What is sealed is filled up to a multiple of so many bytes: a length tells of a short secret.
+/// Padding block in bytes: the padding hides the length of short secrets.
 const BLOCK: usize = 256;
 
-/// Why there is no key to seal with.
+/// Reason why there is no usable key.
 #[derive(Debug, thiserror::Error)]
 pub enum SealingKeyError {
-    /// It is not there.
+    /// The key does not exist.
     #[error("the key {path} is gone")]
     Missing {
-        /// Where it would be.
+        /// Expected path.
         path: PathBuf,
     },
-    /// It cannot be trusted to be the key that was made, or to be known to nobody else.
+    /// The key cannot be trusted: it may have been replaced or read by others.
     #[error("the key {path} {why}; {mend}")]
     Refused {
-        /// The key.
+        /// Path of the key.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem of the key.
         why: String,
-        /// What can be done about it.
+        /// Advice.
         mend: &'static str,
     },
-    /// The system refuses.
+    /// The system refused an operation.
     #[error("cannot {attempt} the key {path}: {source}")]
     Io {
-        /// What was attempted.
+        /// Attempted operation.
         attempt: &'static str,
-        /// The key.
+        /// Path of the key.
         path: PathBuf,
-        /// Why it failed.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// How to go on with a key that others may know.
+/// Advice for a key that others may have read.
 const CHANGE: &str = "if nobody else has seen it, give it mode 0600 and the user who runs kilter as its owner, \
                       otherwise remove it: another one is made, and what was sealed with it is lost";
-/// How to go on with a key that is none.
+/// Advice for a file that is no key.
 const REPLACE: &str = "put the right one back, or remove it: another one is made, and what was sealed is lost";
 
-/// The purpose of the key for digests, which is derived from the key: no key serves two algorithms.
+/// Purpose of the derived key for digests: each key serves one algorithm only.
 const DIGESTS: &[u8] = b"kilter digests 1";
 
-/// The key that seals the secrets of a state directory.
+/// Key that encrypts the secrets of a state directory.
 pub struct SealingKey {
     cipher: XChaCha20Poly1305,
     digests: hmac::Key,
 }
 
-/// It shows nothing.
+/// Shows no part of the key.
 impl std::fmt::Debug for SealingKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SealingKey")
@@ -80,24 +80,24 @@ impl std::fmt::Debug for SealingKey {
 }
 
 impl SealingKey {
-    /// Where the key of a state directory is.
+    /// Returns the path of the key of a state directory.
     pub fn path(state: &Path) -> PathBuf {
         state.join(NAME)
     }
 
-    /// The key of a state directory.
+    /// Reads the key of a state directory.
     ///
     /// # Errors
-    /// When there is none, or one that cannot be trusted.
+    /// If there is none, or it cannot be trusted.
     pub fn of(state: &Path) -> Result<SealingKey, SealingKeyError> {
         SealingKey::read(SealingKey::path(state), rustix::process::geteuid().as_raw())
     }
 
-    /// The key in a file, which must be that of the user with this number.
+    /// Reads a key from a file, which must belong to the user with this uid.
     fn read(path: PathBuf, uid: u32) -> Result<SealingKey, SealingKeyError> {
         let io = |source| SealingKeyError::Io { attempt: "read", path: path.clone(), source };
         let refused = |why: String, mend| SealingKeyError::Refused { path: path.clone(), why, mend };
-        // What is no file must not keep anybody waiting.
+        // A FIFO must not block the process.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(&path) {
             Ok(file) => file,
@@ -125,25 +125,25 @@ impl SealingKey {
         Ok(SealingKey { cipher, digests: hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()) })
     }
 
-    /// The key of a state directory, which is made if it is not there.
+    /// Reads the key of a state directory, and creates it if needed.
     ///
     /// # Errors
-    /// When it cannot be made, or the one that is there cannot be trusted.
+    /// If it cannot be created, or the existing one cannot be trusted.
     pub fn made(state: &Path) -> Result<SealingKey, SealingKeyError> {
         match SealingKey::of(state) {
             Err(SealingKeyError::Missing { path }) => {
                 let made = make(state, &path);
                 made.map_err(|source| SealingKeyError::Io { attempt: "make", path, source })?;
-                // Somebody else's, if that one was there first.
+                // Another process may have created it first.
                 SealingKey::of(state)
             }
             found => found,
         }
     }
 
-    /// `text` sealed, in base 64. It can be opened only as what it is `bound` to.
+    /// Encrypts `text`, in base 64. Decryption requires the same `bound` data.
     pub fn seal(&self, text: &str, bound: &[u8]) -> io::Result<String> {
-        // White space after JSON is none of it.
+        // The padding is white space, which JSON ignores.
         let mut padded = text.to_owned();
         padded.extend(std::iter::repeat_n(' ', padding(text.len())));
         let nonce: [u8; NONCE] = random()?;
@@ -153,8 +153,7 @@ impl SealingKey {
         Ok(base64(&[&nonce[..], &sealed].concat()))
     }
 
-    /// What was sealed, with blanks at its end; none if it is not what this key has sealed as what is
-    /// `bound` to.
+    /// Decrypts a text, which ends with blanks; none if the key or the `bound` data are different.
     pub fn open(&self, sealed: &str, bound: &[u8]) -> Option<Vec<u8>> {
         let bytes = from_base64(sealed)?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
@@ -163,8 +162,9 @@ impl SealingKey {
 }
 
 impl SealingKey {
-    /// Returns the keyed digest of `parts` (HMAC-SHA-256, in hexadecimal). No two lists of parts yield the same input, and
-    /// nobody without the key can test guesses against a digest.
+    /// Returns the keyed digest of `parts` (HMAC-SHA-256, in hexadecimal).
+    ///
+    /// Different lists of parts yield different inputs. Guesses cannot be tested against a digest without the key.
     pub fn digest<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         let mut context = hmac::Context::with_key(&self.digests);
         for part in parts {
@@ -175,7 +175,7 @@ impl SealingKey {
     }
 }
 
-/// Parts as what a text can be bound to: no two lists of parts yield the same bytes.
+/// Returns parts as associated data: different lists of parts yield different bytes.
 pub fn bound<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {
@@ -185,7 +185,7 @@ pub fn bound<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     bytes
 }
 
-/// Blanks that fill a text of so many bytes up.
+/// Returns the number of blanks that pad a text of this length.
 fn padding(length: usize) -> usize {
     length.next_multiple_of(BLOCK) - length
 }
@@ -202,19 +202,19 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Makes a key, which appears whole and durable. One that is there by then stays.
+/// Creates a key, which appears atomically and durably. An existing key stays.
 fn make(state: &Path, path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(state)?;
     let key: [u8; KEY] = random()?;
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    // Without a name until it is whole: of a run that is killed there is no second one anywhere.
+    // The file has no name until it is complete, so that a killed run leaves no second key.
     if let Ok(fd) = rustix::fs::open(state, flags, Mode::RUSR | Mode::WUSR) {
         let mut file = File::from(fd);
         file.write_all(&key).and_then(|()| file.sync_all())?;
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
         match linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW) {
             Ok(()) | Err(Errno::EXIST) => return File::open(state)?.sync_all(),
-            // No /proc: with a name, then.
+            // Without /proc, the file gets a temporary name.
             Err(_) => {}
         }
     }
@@ -225,7 +225,7 @@ fn make(state: &Path, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     });
-    // The first error is the one to tell.
+    // The first error is reported.
     let removed = std::fs::remove_file(&new);
     linked.and(removed)?;
     File::open(state)?.sync_all()
@@ -306,7 +306,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let path = SealingKey::path(state.path());
         let refusal = || {
-            // Neither is another one made in its place.
+            // No new key replaces it.
             let said = SealingKey::made(state.path()).unwrap_err().to_string();
             assert_eq!(SealingKey::of(state.path()).unwrap_err().to_string(), said);
             assert!(said.contains(&path.display().to_string()) && said.contains("remove it"), "{said}");

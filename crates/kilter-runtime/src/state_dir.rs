@@ -1,4 +1,4 @@
-//! The directory in which kilter keeps state between runs.
+//! Directory in which kilter stores state between runs.
 
 use std::fs::File;
 use std::io;
@@ -10,21 +10,21 @@ use rustix::fs::FlockOperation;
 
 use crate::run_lock::{RunLock, RunLockError, is_at};
 
-/// The directory in which kilter keeps state between runs, mode 0700.
+/// Directory in which kilter stores state between runs, mode 0700.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,
 }
 
-/// Why the state directory cannot be used.
+/// Reason why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateDirError {
-    /// It cannot be made or opened.
+    /// It cannot be created or opened.
     #[error("cannot use the state directory {path}")]
     Io {
-        /// What was attempted on.
+        /// Path of the operation.
         path: PathBuf,
-        /// Why it failed.
+        /// Error of the system.
         source: io::Error,
     },
     /// Others could write to it.
@@ -32,7 +32,7 @@ pub enum StateDirError {
     Unsafe {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem of the directory.
         why: String,
     },
     /// Another run holds the lock.
@@ -40,29 +40,29 @@ pub enum StateDirError {
     Locked {
         /// The directory.
         path: PathBuf,
-        /// The process that holds it.
+        /// Process that holds the lock.
         holder: String,
     },
 }
 
-/// Holds the lock on a state directory until it is dropped.
+/// Lock on a state directory, held until it is dropped.
 ///
-/// The lock is the process's: whoever asks for it in the same process shares it.
+/// The lock belongs to the process: several runs of a process share it.
 #[derive(Debug)]
 pub struct Lock {
     held: Option<Arc<Held>>,
 }
 
-/// A state directory that this process holds.
+/// State directory that this process has locked.
 #[derive(Debug)]
 struct Held {
     /// Its canonical path.
     directory: PathBuf,
-    /// The lock in it; none if the disk is full. Another one after the directory was removed.
+    /// Lock file in it; none if the disk is full. It is replaced after the directory was removed.
     file: Mutex<Option<File>>,
-    /// The lock outside of it, if the system has a place for that.
+    /// Lock outside of it, if the system has a directory for such locks.
     run_lock: Option<RunLock>,
-    /// Why there is no lock outside of it, if there should be one.
+    /// Reason why there is no lock outside of it, if there should be one.
     failure: Option<String>,
 }
 
@@ -76,13 +76,14 @@ impl Held {
     }
 }
 
-/// The state directories that this process holds. The system lets go of a lock as soon as any descriptor of its file is closed, so the
-/// file is open once at most.
+/// State directories that this process has locked. The system releases a lock when any descriptor of its file is
+/// closed, so that the file must be open only once.
 static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
 
 impl Lock {
-    /// Returns why only the lock in the state directory is held, if another one outside of it could not be taken. A process that
-    /// starts after somebody has removed the state directory would not notice this one.
+    /// Returns the reason if the lock outside of the state directory could not be taken.
+    ///
+    /// Without it, a process that starts after the removal of the state directory does not notice this one.
     pub fn failure(&self) -> Option<&str> {
         self.held.as_ref()?.failure.as_deref()
     }
@@ -90,24 +91,24 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Nobody opens the file anew before this one is closed.
+        // The file must not be reopened before this one is closed.
         let _held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.held.take());
     }
 }
 
 impl StateDir {
-    /// The state directory at `path`, which need not exist yet.
+    /// Returns the state directory at `path`, which need not exist yet.
     pub fn new(path: impl Into<PathBuf>) -> StateDir {
         StateDir { path: path.into() }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the directory if it is not there, and sees to it that only its owner can use it.
+    /// Creates the directory if needed, and verifies that only its owner can use it.
     pub(crate) fn prepare(&self) -> Result<(), StateDirError> {
         let io = |source| StateDirError::Io { path: self.path.clone(), source };
         if let Err(error) = std::fs::symlink_metadata(&self.path)
@@ -118,7 +119,7 @@ impl StateDir {
         self.verify()
     }
 
-    /// Sees to it that only its owner can use the directory, if it is there.
+    /// Verifies that only its owner can use the directory, if it exists.
     pub(crate) fn verify(&self) -> Result<(), StateDirError> {
         let found = match std::fs::symlink_metadata(&self.path) {
             Ok(found) => found,
@@ -138,17 +139,16 @@ impl StateDir {
         Ok(())
     }
 
-    /// Makes the directory if it is not there, and keeps all other processes from changing anything on its account. Runs of this
-    /// process may take place meanwhile.
+    /// Creates the directory if needed, and locks it against other processes. Runs of this process share the lock.
     ///
     /// # Errors
-    /// When it cannot be used, or another process holds it.
+    /// If it cannot be used, or another process holds the lock.
     pub fn hold(&self) -> Result<Lock, StateDirError> {
         self.prepare()?;
         self.lock()
     }
 
-    /// Takes the lock. Nothing is written: a run that changes nothing leaves no trace.
+    /// Takes the lock. It writes nothing, so that a run without changes leaves no trace.
     fn lock(&self) -> Result<Lock, StateDirError> {
         let io = |source: io::Error| StateDirError::Io { path: self.path.clone(), source };
         let directory = std::fs::canonicalize(&self.path).map_err(io)?;
@@ -157,7 +157,7 @@ impl StateDir {
         held.retain(|held| held.strong_count() > 0);
         let known = held.iter().filter_map(Weak::upgrade).find(|held| held.directory == directory || held.is_at(&path));
         if let Some(known) = known {
-            // Somebody may have removed it, with the directory.
+            // The directory may have been removed, with the lock file.
             if !known.is_at(&path) {
                 let file = self.open_locked(&path, known.run_lock.is_some())?;
                 *known.file() = file;
@@ -181,7 +181,8 @@ impl StateDir {
         Ok(Lock { held: Some(lock) })
     }
 
-    /// Opens the lock in the directory and takes it. On a full disk it may be missing if another lock is held.
+    /// Opens the lock file in the directory and takes the lock. On a full disk it may be missing if another lock is
+    /// held.
     fn open_locked(&self, path: &Path, has_other: bool) -> Result<Option<File>, StateDirError> {
         let io = |source: io::Error| StateDirError::Io { path: path.to_owned(), source };
         let opened = std::fs::OpenOptions::new()
@@ -211,7 +212,7 @@ impl StateDir {
     }
 }
 
-/// Who holds the lock: its pid, which the kernel knows, and its name.
+/// Returns the process that holds the lock: its pid, as the kernel knows it, and its name.
 fn holder(file: &File) -> String {
     let mut asked = rustix::process::Flock::from(rustix::process::FlockType::WriteLock);
     asked.length = 0;

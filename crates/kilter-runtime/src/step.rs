@@ -1,4 +1,4 @@
-//! What is done with the resources of one batch, on whichever thread.
+//! Calls of a provider for the resources of one batch, on any thread.
 
 use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +13,12 @@ use rustc_hash::FxHashMap;
 
 use crate::driver::{CHUNK, Read};
 
-/// What is wanted of a resource.
+/// Declared attributes of a resource.
 #[derive(Clone)]
 pub(crate) enum Should<'a> {
     /// As declared.
     Declared(&'a Attributes),
-    /// With values that other resources sent.
+    /// With received outputs.
     Resolved(Arc<Received>),
 }
 
@@ -30,7 +30,7 @@ impl Should<'_> {
         }
     }
 
-    /// What of it others have sent.
+    /// Returns the attributes with received outputs.
     pub(crate) fn received(&self) -> &[Receipt] {
         match self {
             Should::Declared(_) => &[],
@@ -39,33 +39,33 @@ impl Should<'_> {
     }
 }
 
-/// What is wanted of a resource to which others have sent values.
+/// Declared attributes with received outputs.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) attributes: Attributes,
     pub(crate) receipts: Box<[Receipt]>,
-    /// The values that were sent, as they came, one for each receipt.
+    /// Received outputs without conversion, one for each receipt.
     pub(crate) sent: Box<[Value]>,
 }
 
-/// One resource to be worked on.
+/// Resource to check or change.
 pub(crate) struct Item<'a> {
     pub(crate) vertex: VertexId,
     pub(crate) name: &'a EcoString,
     pub(crate) should: Should<'a>,
-    /// What the last check found; only for changes.
+    /// Result of the last check; only for changes.
     pub(crate) found: Option<Found>,
-    /// Whether a refresh is owed; only for changes.
+    /// True if a refresh is pending; only for changes.
     pub(crate) refresh: bool,
-    /// Whether others refer to its outputs.
+    /// True if other resources use its outputs.
     pub(crate) sends: bool,
-    /// Whether it is only looked at.
+    /// True if it is not changed.
     pub(crate) noop: bool,
-    /// Whether its provider is asked what the change would do: of one that is only looked at, and of one that a plan shows.
+    /// True if its provider previews the change: for noop resources, and for resources whose change a plan shows.
     pub(crate) previewed: bool,
-    /// Whether the run makes a plan that is kept, or carries one out: what the change is based on is needed.
+    /// True if the run makes or carries out a plan, so that the basis of the change is needed.
     pub(crate) based: bool,
-    /// Whether it is only looked at by its own declaration: nobody is going to change it in any run.
+    /// True if its own declaration forbids changes, in every run.
     pub(crate) left: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Item<'a> {
         wanted.receiving(self.should.received()).with_noop(self.noop)
     }
 
-    /// The answer to a check. Of a resource that is in its state nothing is kept but what others use.
+    /// Returns the result of a check. For a resource in sync, it keeps only the outputs that others use.
     fn checked(&self, provider: &dyn Provider, cx: &Context<'_>, result: Result<Found, ProviderError>) -> Done {
         let mut result = result.map_err(|error| error.message);
         let basis = match &result {
@@ -102,22 +102,22 @@ impl<'a> Item<'a> {
     }
 }
 
-/// What became of one resource.
+/// Result for one resource.
 pub(crate) struct Done {
     pub(crate) vertex: VertexId,
     pub(crate) result: Result<Found, EcoString>,
-    /// What was done, or would be; none after a mere check.
+    /// Outcome of a change, or of its preview; none after a mere check.
     pub(crate) outcome: Option<Outcome>,
-    /// What differed before the change.
+    /// Differences before the change.
     pub(crate) differences: Vec<Difference>,
-    /// The digest of what a change reads and replaces; only of checks, for plans.
+    /// Digest of the state that a change reads and replaces; only for checks with plans.
     pub(crate) basis: Option<Value>,
-    /// What the change would do, in a plan.
+    /// Effects of the change, in a plan.
     pub(crate) effects: Vec<Effect>,
     pub(crate) duration: Duration,
 }
 
-/// Checks each resource by itself.
+/// Checks each resource separately.
 pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
     let check = |item: &Item<'_>| {
         let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
@@ -158,11 +158,11 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: 
     }
 }
 
-/// Checks resources with one call for those whose state is not known, which reads `ahead` as well.
-/// Returns what it read beyond the items.
+/// Checks resources, and reads all unknown states with one call, together with those of `ahead`. Returns the
+/// additional states.
 ///
 /// # Errors
-/// Why the provider as a whole cannot read; the items are not answered.
+/// The reason why the provider cannot read at all; the items have no results then.
 pub(crate) fn check_together<'a>(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -203,12 +203,12 @@ pub(crate) fn check_together<'a>(
     Ok(rest)
 }
 
-/// Whether a provider is asked what a change would do to one of these.
+/// Returns true if the provider previews a change of one of these.
 pub(crate) fn previews(provider: &dyn Provider, items: &[Item<'_>]) -> bool {
     provider.schema().has(Feature::SupportsNoop) && items.iter().any(|item| item.previewed)
 }
 
-/// Resources whose provider cannot be used.
+/// Returns the same failure for each resource.
 pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
     let failed = |vertex: &VertexId| Done {
         vertex: *vertex,
@@ -222,9 +222,10 @@ pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
     vertices.iter().map(failed).collect()
 }
 
-/// Answers checks of resources, some of which are only looked at: has the provider tell what it would
-/// do to those, and which changes are certain to fail. These have failed already (Puppet Resource API,
-/// "supports_noop"); but for those that nobody is going to make.
+/// Adds previews to the results of checks: other changes, and certain failures.
+///
+/// A certain failure fails the resource (Puppet Resource API, "supports_noop"), except for resources that are never
+/// changed.
 fn preview(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -265,7 +266,7 @@ fn preview(
     }
 }
 
-/// Changes each resource, and checks each again that was changed: what still differs has failed.
+/// Changes each resource, and checks each changed one again. A resource that is still out of sync has failed.
 pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'_>>, done: &mut Vec<Done>) {
     let start = Instant::now();
     let changes: Vec<Change<'_>> = items.iter().filter_map(change).collect();
@@ -286,13 +287,13 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
             None => checked.next().expect("every change that succeeded was checked again"),
         };
         if let (Ok(found), true) = (&mut result, outcome.outputs.is_empty()) {
-            // What it sends may be told with its state.
+            // The outputs may be part of the state.
             outcome.outputs = std::mem::take(&mut found.state.outputs);
         }
         let (differences, acted) =
             item.found.map(|found| (found.differences, found.acts_on_refresh)).unwrap_or_default();
         if let Ok(found) = &mut result {
-            // The change itself may have made a refresh superfluous.
+            // The change itself may have made a refresh needless.
             found.acts_on_refresh &= acted;
         }
         done.push(Done {
@@ -307,8 +308,8 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
     }
 }
 
-/// One outcome for each change, whatever the provider has answered. One failure may be that of all
-/// changes of a call: none tells the secrets of another.
+/// Returns one outcome for each change, for any answer of the provider. A common failure of several changes must
+/// not show the secrets of any of them.
 fn answered(outcomes: Result<Vec<Outcome>, EcoString>, changes: &[Change<'_>]) -> Vec<Outcome> {
     let count = changes.len();
     let mut outcomes = match outcomes {
@@ -339,7 +340,7 @@ fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
     })
 }
 
-/// Checks again what was changed, and by what.
+/// Checks resources again after their changes. `by` names the author of each change.
 fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Item<'_>, &str)]) -> Vec<Result<Found, EcoString>> {
     let mut all = Vec::with_capacity(items.len());
     if provider.reads_singly() {
@@ -352,7 +353,7 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Item<'_>, &str)
     if items.is_empty() {
         return all;
     }
-    // One call for all of them: a provider that cannot filter reads everything with each.
+    // It makes one call for all, because a provider that cannot filter reads everything in each call.
     let wanted: Vec<Wanted<'_>> = items.iter().map(|(item, _)| item.wanted()).collect();
     let results = match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
         Ok(results) => {
@@ -366,8 +367,9 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Item<'_>, &str)
     all
 }
 
-/// A resource that still differs after its change has failed. The answer for a resource as a whole is
-/// no state that could have been reached: it says that the change is to be made, and it was.
+/// Fails a resource that is still out of sync after its change.
+///
+/// A difference of the resource as a whole is ignored, because it only requested the change.
 fn settled(result: Result<Found, EcoString>, by: &str) -> Result<Found, EcoString> {
     let mut found = result?;
     found.differences.retain(|difference| difference.attribute != *INSYNC_TRIGGER);
@@ -379,10 +381,10 @@ fn settled(result: Result<Found, EcoString>, by: &str) -> Result<Found, EcoStrin
     Err(eco_format!("still not in its state after the change: {}{by}", left(&found.differences)))
 }
 
-/// So many characters of what is left to do are shown.
+/// Maximum number of characters of the remaining differences in a message.
 const LEFT: usize = 600;
 
-/// What is left to do, as much of it as people read.
+/// Describes the remaining differences, up to a readable length.
 fn left(differences: &[Difference]) -> String {
     let mut left = described(&differences[0]);
     for (at, difference) in differences.iter().enumerate().skip(1) {
@@ -408,7 +410,7 @@ fn described(difference: &Difference) -> String {
     }
 }
 
-/// A text of which the middle is left out if it has more characters than that, and how many it has.
+/// Shortens a text in the middle if it has more characters than `most`, and adds their number.
 fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -442,12 +444,12 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'
     }
 }
 
-/// The answers of a batch that was lost to a panic outside of its provider.
+/// Returns the results of a batch that was lost to a panic outside of its provider.
 pub(crate) fn lost(vertices: &[VertexId]) -> Vec<Done> {
     failed(vertices, &"kilter failed in handling this resource: this is a defect of kilter".into())
 }
 
-/// A provider that panics fails its own resources, nobody else's.
+/// Converts a panic of a provider to a failure of its own resources.
 pub(crate) fn guarded<T>(provider: &dyn Provider, call: impl FnOnce() -> T) -> Result<T, EcoString> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

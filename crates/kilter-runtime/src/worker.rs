@@ -1,4 +1,4 @@
-//! Threads for calls that may wait, made when they are needed.
+//! Threads for calls that may block, created on demand.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,13 +6,13 @@ use std::thread::{Builder, Scope};
 
 use crate::driver::CallId;
 
-/// What is to be done, by which call.
+/// Work of a call.
 struct Job<'env> {
     call: CallId,
     work: Box<dyn FnOnce() + Send + 'env>,
 }
 
-/// Workers of one pass: at most `limit`, started one by one as jobs find nobody idle.
+/// Workers of one pass: at most `limit`. A new one starts when no worker is idle.
 pub(crate) struct Workers<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
     shared: Arc<Shared<'scope>>,
@@ -30,7 +30,7 @@ struct Queue<'scope> {
     jobs: VecDeque<Job<'scope>>,
     idle: usize,
     closed: bool,
-    /// Whether no job is begun for now.
+    /// True if no queued job may start.
     paused: bool,
 }
 
@@ -40,7 +40,7 @@ impl<'scope, 'env> Workers<'scope, 'env> {
         Workers { scope, shared, limit, started: 0 }
     }
 
-    /// There may be one more.
+    /// Raises the limit by one.
     pub(crate) fn allow_one_more(&mut self) {
         self.limit += 1;
         if !self.shared.lock().jobs.is_empty() {
@@ -48,7 +48,7 @@ impl<'scope, 'env> Workers<'scope, 'env> {
         }
     }
 
-    /// Has `work` done by a worker. Jobs begin in the order in which they were given.
+    /// Queues `work` for a worker. Jobs start in the order of submission.
     pub(crate) fn submit(&mut self, call: CallId, work: impl FnOnce() + Send + 'scope) {
         let mut queue = self.shared.lock();
         queue.jobs.push_back(Job { call, work: Box::new(work) });
@@ -61,7 +61,8 @@ impl<'scope, 'env> Workers<'scope, 'env> {
         }
     }
 
-    /// Starts one more worker. If the system allows no thread, the workers that run do the job, or this thread if there are none.
+    /// Starts one more worker. If the system allows no thread, the running workers do the job, or this thread if
+    /// there are none.
     fn start(&mut self) {
         let shared = Arc::clone(&self.shared);
         let thread = Builder::new().name("worker".into());
@@ -74,12 +75,12 @@ impl<'scope, 'env> Workers<'scope, 'env> {
 }
 
 impl Workers<'_, '_> {
-    /// The jobs that no worker has begun.
+    /// Returns the queued jobs.
     pub(crate) fn queued(&self) -> Vec<CallId> {
         self.shared.lock().jobs.iter().map(|job| job.call).collect()
     }
 
-    /// Has no further job begun, or has those begun that were held back.
+    /// Stops or resumes the start of queued jobs.
     pub(crate) fn pause(&mut self, paused: bool) {
         self.shared.lock().paused = paused;
         self.shared.bell.notify_all();
@@ -88,12 +89,12 @@ impl Workers<'_, '_> {
         }
     }
 
-    /// How many jobs no worker has begun.
+    /// Returns the number of queued jobs.
     pub(crate) fn queued_count(&self) -> usize {
         self.shared.lock().jobs.len()
     }
 
-    /// Takes back jobs that no worker has begun.
+    /// Cancels queued jobs.
     pub(crate) fn take_back(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<CallId> {
         let mut queue = self.shared.lock();
         let jobs = std::mem::take(&mut queue.jobs).into_iter();
@@ -112,7 +113,8 @@ impl Drop for Workers<'_, '_> {
 }
 
 impl<'scope> Shared<'scope> {
-    /// A job never panics while it holds the queue, so a poisoned lock still guards a sound queue.
+    /// Locks the queue. A job never panics while it holds the lock, so that a poisoned lock still guards a sound
+    /// queue.
     fn lock(&self) -> MutexGuard<'_, Queue<'scope>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +125,7 @@ impl<'scope> Shared<'scope> {
         }
     }
 
-    /// Does the jobs that may begin now.
+    /// Runs the jobs that may start now.
     fn work_off(&self) {
         loop {
             let mut queue = self.lock();

@@ -1,4 +1,4 @@
-//! Paths that resources read and write, as their declarations say.
+//! Paths that resources read and write, according to their declarations.
 
 use std::sync::OnceLock;
 
@@ -11,12 +11,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::paths::Paths;
 use crate::prepare::Prepared;
 
-/// The paths that resources read, and an index of those that they write.
+/// Paths that resources read, and an index of those that they write.
 pub(super) struct Footprints {
     readers: FxHashMap<VertexId, Box<[Read]>>,
-    /// True if a resource may write a path that another one stands for.
+    /// True if a resource may write a path that another one manages.
     is_shared: bool,
-    /// Sorted by path. Made when a resource is asked for that reads.
+    /// Sorted by path. Created at the first query for a resource that reads.
     writers: OnceLock<Vec<Written>>,
     /// Packages that own a path which a resource reads. Made when a resource is asked for that reads.
     owners: OnceLock<FxHashMap<EcoString, Vec<VertexId>>>,
@@ -46,18 +46,18 @@ pub(super) enum How {
     Aside,
 }
 
-/// Which reads of a resource count.
+/// Selection of the reads of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// Those of its own paths.
+    /// Reads of its own paths.
     Own,
-    /// Those of other paths.
+    /// Reads of other paths.
     Others,
     /// Both.
     All,
 }
 
-/// A resource that writes what another one reads.
+/// Resource that writes a path which another one reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Writer {
     pub(super) by: VertexId,
@@ -93,12 +93,12 @@ impl Footprints {
         Footprints { readers, is_shared, writers: OnceLock::new(), owners: OnceLock::new() }
     }
 
-    /// Returns true if the check of a resource may read what another one writes.
+    /// Returns true if the check of a resource may read a path that another one writes.
     pub(super) fn reads(&self, vertex: VertexId) -> bool {
         self.is_shared || self.readers.contains_key(&vertex)
     }
 
-    /// The paths that a resource reads. Its own paths are among them if others may write these.
+    /// Returns the paths that a resource reads. They include its own paths if others may write these.
     fn reads_of(&self, prepared: &Prepared<'_>, vertex: VertexId, which: Reads) -> Vec<Read> {
         let mut reads = Vec::new();
         if self.is_shared && which != Reads::Others {
@@ -133,7 +133,7 @@ impl Footprints {
                     }
                 });
             }
-            // Below a link that is declared lies what its target holds.
+            // The entries of a link's target also appear below the link.
             for (link, prefix, target) in links {
                 let below: Vec<Written> = writers
                     .iter()
@@ -168,7 +168,8 @@ impl Footprints {
         owners.get(path).map_or(&[], Vec::as_slice)
     }
 
-    /// The resources that write what a resource reads, above it or below it. `paths` follows predicted links.
+    /// Returns the resources that write a path which a resource reads, or a path above or below it. `paths` follows
+    /// predicted links.
     pub(super) fn writers_for(
         &self,
         prepared: &Prepared<'_>,
@@ -182,7 +183,7 @@ impl Footprints {
         for read in self.reads_of(prepared, reader, which) {
             let owners = self.owners_of(prepared, &read.path).iter();
             found.extend(owners.map(|by| Writer { by: *by, how: How::Aside }));
-            // Something unknown on the way is a writer that has settled.
+            // An unknown path on the way belongs to a writer that has settled.
             let led_to = paths.resolve(&read.path, true).map(|found| EcoString::from(found.place));
             let now = [read.path.clone(), places.place(&read.path), real(&read.path)];
             for path in now.into_iter().chain(led_to.ok()) {
@@ -211,14 +212,14 @@ impl Footprints {
         below.map(|one| (one.path.as_str(), one.by))
     }
 
-    /// The resources that write a path.
+    /// Returns the resources that write a path.
     pub(super) fn writers_at(&self, prepared: &Prepared<'_>, path: &str) -> impl Iterator<Item = VertexId> {
         let place = Places::default().place(path);
         let found: Vec<VertexId> = at_path(self.writers(prepared), &place).map(|one| one.by).collect();
         found.into_iter()
     }
 
-    /// The resource whose declaration decides the content of a place.
+    /// Returns the resource whose declaration determines the content of a place.
     pub(super) fn decides(&self, prepared: &Prepared<'_>, place: &str) -> Option<VertexId> {
         at_path(self.writers(prepared), place).find(|one| one.is_whole).map(|one| one.by)
     }
@@ -234,7 +235,8 @@ fn how(resource: &Resource, path: &str) -> How {
     if path == resource.name.trim_end_matches('/') || path == resource.name { How::Own } else { How::Aside }
 }
 
-/// Calls `say` with each path that a change of a resource may write, and whether the declaration decides its content.
+/// Calls `say` with each path that a change of a resource may write, and with true if the declaration determines
+/// its content.
 pub(super) fn written(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str, bool, How)) {
     provider.footprint(&resource.name, &resource.attributes, &mut |part| match part {
         Footprint::Writes { path, is_whole } => say(path, is_whole, how(resource, path)),
@@ -255,7 +257,7 @@ pub(super) fn named(provider: &dyn Provider, resource: &Resource, say: &mut dyn 
     });
 }
 
-/// Paths without the links above them, as they are now.
+/// Cache of paths without the links above them, as on disk.
 #[derive(Default)]
 struct Places {
     directory: String,
@@ -266,7 +268,7 @@ impl Places {
     fn place(&mut self, path: &str) -> EcoString {
         let path = path.trim_end_matches('/');
         let Some((directory, leaf)) = path.rsplit_once('/') else { return "/".into() };
-        // Most resources lie in the directory of the one before.
+        // Most resources lie in the same directory as the previous one.
         if self.directory != directory {
             self.real = real(directory).into();
             directory.clone_into(&mut self.directory);
@@ -275,7 +277,7 @@ impl Places {
     }
 }
 
-/// A path with all links followed, as they are now.
+/// Returns a path with all links followed, as on disk.
 fn real(path: &str) -> EcoString {
     match Paths::default().resolve(path, true) {
         Ok(found) => found.place.into(),
@@ -283,13 +285,13 @@ fn real(path: &str) -> EcoString {
     }
 }
 
-/// The path that a link leads to.
+/// Returns the path of a link's target.
 fn led_to(path: &str, target: &str) -> String {
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
     if target.starts_with('/') { target.to_owned() } else { format!("{directory}/{target}") }
 }
 
-/// The paths that the words of a command may stand for.
+/// Returns the paths that may occur in a command.
 pub(super) fn paths_in(text: &str, cwd: Option<&str>) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || "._/+@%:,~-".contains(c);
     let mut paths = Vec::new();

@@ -1,4 +1,4 @@
-//! Predicted paths: what each is going to be, and by which resource.
+//! Predicted paths: the future state of each, and the resource that causes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use kilter_engine::VertexId;
 use kilter_provider::{Content, Node};
 
-/// Maximum number of links that are followed on the way to a path, as in Linux.
+/// Maximum number of links on the way to a path, as in Linux.
 const MAX_LINKS: usize = 40;
 
 /// Changed paths by their place: the path without links above it.
@@ -17,31 +17,32 @@ pub(super) struct Paths {
     entries: BTreeMap<String, (Node, VertexId)>,
 }
 
-/// Where a path leads to.
+/// Target of a path.
 #[derive(Debug, PartialEq)]
 pub(super) struct Resolved {
     /// The path without links.
     pub(super) place: String,
-    /// The resource that changes a link on the way: on the disk the path leads elsewhere.
+    /// Resource that changes a link on the way: on disk the path has another target.
     pub(super) by_link: Option<VertexId>,
 }
 
-/// The prediction for a place.
+/// Prediction for a place.
 #[derive(Debug, PartialEq)]
 pub(super) enum Spot<'a> {
-    /// It is changed itself.
+    /// The place itself is changed.
     Here(&'a Node),
-    /// Something above it is replaced or removed.
+    /// A path above it is replaced or removed.
     Gone,
     /// It cannot be predicted.
     Unknown,
 }
 
 impl Paths {
-    /// Follows the links above a path, predicted ones included, and the path itself if `last` says so.
+    /// Follows the links above a path, predicted ones included. Follows a link at the path itself if `last` is
+    /// true.
     ///
     /// # Errors
-    /// The resource that makes it impossible.
+    /// The resource that makes the path unpredictable.
     pub(super) fn resolve(&self, path: &str, last: bool) -> Result<Resolved, VertexId> {
         let mut todo: Vec<String> = parts(path);
         let mut place = String::new();
@@ -87,7 +88,7 @@ impl Paths {
         Ok(Resolved { place, by_link })
     }
 
-    /// The prediction for a place, and the resource that makes it.
+    /// Returns the prediction for a place, and the resource that causes it.
     pub(super) fn find(&self, place: &str) -> Option<(Spot<'_>, VertexId)> {
         if self.entries.is_empty() {
             return None;
@@ -106,7 +107,7 @@ impl Paths {
         None
     }
 
-    /// Changed places below a place.
+    /// Returns the changed places below a place.
     pub(super) fn below(&self, place: &str) -> impl Iterator<Item = (&str, VertexId)> {
         let prefix = if place == "/" { "/".to_owned() } else { format!("{place}/") };
         let from = (Bound::Excluded(prefix.clone()), Bound::Unbounded);
@@ -114,10 +115,11 @@ impl Paths {
         range.take_while(move |(entry, _)| entry.starts_with(&prefix)).map(|(entry, (_, by))| (entry.as_str(), *by))
     }
 
-    /// Records what a place is going to be. `is_later` tells if a resource comes before the one that changes it now.
+    /// Records the future state of a place. `is_later` returns true if a resource comes before the one that changes
+    /// it now.
     pub(super) fn insert(&mut self, place: String, node: Node, by: VertexId, is_later: &dyn Fn(VertexId) -> bool) {
         let node = match self.find(&place) {
-            // Each makes the directory if it is missing.
+            // Both resources create the directory if it is missing.
             Some((Spot::Here(Node::Directory), _)) if node == Node::Directory => return,
             Some((_, former)) if former != by && !is_later(former) => Node::Unknown,
             Some((Spot::Unknown, _)) if matches!(node, Node::Kept | Node::File { content: Content::Kept, .. }) => {
@@ -134,7 +136,7 @@ impl Paths {
     }
 }
 
-/// What a place becomes that was to become `former` before.
+/// Returns the state of a place after `node`, if `former` was predicted before.
 fn merged(former: &Node, node: Node) -> Node {
     match (former, node) {
         (former, Node::Kept) => former.clone(),
@@ -146,12 +148,12 @@ fn merged(former: &Node, node: Node) -> Node {
 }
 
 fn read_link(place: &str) -> Option<String> {
-    // Something that is no link, missing or not for this user is no link.
+    // Errors mean that there is no link, or that this user cannot read it.
     let target = fs::read_link(Path::new(place)).ok()?;
     target.into_os_string().into_string().ok()
 }
 
-/// The components of a path, the first one last.
+/// Returns the components of a path in reverse order.
 fn parts(path: &str) -> Vec<String> {
     path.split('/').rev().filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }

@@ -137,18 +137,17 @@ impl Walk<'_> {
                     let problems = &mut self.loaded.problems;
                     collects.extend(collect::read(value, self.inputs.schemas, &mut |problem| problems.push(problem)));
                 }
-                name @ ("vars" | "types" | "defaults" | "resources") => {
-                    if !value.is_mapping() && !value.is_null() {
-                        let hint = match name {
-                            "vars" => "write NAME: VALUE below it",
-                            "types" => "write NAME: { attributes: …, resources: … } below it",
-                            "defaults" => "write TYPE: { meta: { NAME: VALUE } } below it, or \"*\": for all types",
-                            _ => "write type[title]: below it, such as file[/etc/motd]:",
-                        };
-                        let problem = Diagnostic::new(eco_format!("`{name}` is a mapping")).at(value.span());
-                        self.report(problem.hint(hint));
-                    }
+                name @ ("vars" | "types" | "defaults" | "resources") if !value.is_mapping() && !value.is_null() => {
+                    let hint = match name {
+                        "vars" => "write NAME: VALUE below it",
+                        "types" => "write NAME: { attributes: …, resources: … } below it",
+                        "defaults" => "write TYPE: { meta: { NAME: VALUE } } below it, or \"*\": for all types",
+                        _ => "write type[title]: below it, such as file[/etc/motd]:",
+                    };
+                    let problem = Diagnostic::new(eco_format!("`{name}` is a mapping")).at(value.span());
+                    self.report(problem.hint(hint));
                 }
+                "vars" | "types" | "defaults" | "resources" => {}
                 _ if complete => self.unknown_section(key, value),
                 // It may be another kind of text.
                 _ => {}

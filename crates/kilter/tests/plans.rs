@@ -166,7 +166,7 @@ impl Growing<'_> {
     /// Returns true if a path will be there as it is now, apart from its content.
     fn stays(&self, name: &str) -> bool {
         let goes = |gone: &&str| name == *gone || name.strip_prefix(*gone).is_some_and(|rest| rest.starts_with('/'));
-        !self.going.iter().any(|gone| goes(&gone)) && self.place.root.join(name).exists()
+        !self.going.iter().any(|gone| goes(gone)) && self.place.root.join(name).exists()
     }
 
     /// A path that is read; sometimes one that goes through a link.

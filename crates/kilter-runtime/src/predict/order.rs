@@ -51,13 +51,7 @@ impl<'run> Order<'run> {
         self.parents(second).take(MAX_DIRECT_PARENTS).any(|parent| parent == first)
     }
 
-    fn is_reached(
-        &self,
-        tables: &Tables,
-        from: VertexId,
-        to: VertexId,
-        next: &dyn Fn(VertexId, &mut dyn FnMut(VertexId)),
-    ) -> bool {
+    fn is_reached(&self, tables: &Tables, from: VertexId, to: VertexId, next: &Neighbours<'_>) -> bool {
         let known = tables.lock().unwrap_or_else(PoisonError::into_inner).get(&from).cloned();
         let table = known.unwrap_or_else(|| {
             let table: Arc<[u64]> = reached(from, self.graph.len(), next).into();
@@ -73,6 +67,9 @@ impl<'run> Order<'run> {
     }
 }
 
+/// Passes each neighbour of a vertex in one direction to the second argument.
+type Neighbours<'a> = dyn Fn(VertexId, &mut dyn FnMut(VertexId)) + 'a;
+
 /// Word and bit of a vertex in a table.
 fn place(vertex: VertexId) -> (usize, u64) {
     let at = vertex.0 as usize;
@@ -80,7 +77,7 @@ fn place(vertex: VertexId) -> (usize, u64) {
 }
 
 /// The vertices that can be reached from a vertex.
-fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId, &mut dyn FnMut(VertexId))) -> Vec<u64> {
+fn reached(from: VertexId, count: usize, next: &Neighbours<'_>) -> Vec<u64> {
     let mut seen = vec![0_u64; count.div_ceil(64)];
     let mut open = vec![from];
     while let Some(at) = open.pop() {

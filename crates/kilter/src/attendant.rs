@@ -1,4 +1,4 @@
-//! Who takes calls at a socket, on a thread, until it is dropped.
+//! Accept loop on its own thread; stops when dropped.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// How long no call is taken when the system has no descriptor left.
+/// Pause of the accept loop if the system has no descriptor left.
 const EXHAUSTED: Duration = Duration::from_millis(500);
 
-/// Takes calls until it is dropped, which waits until the one that is being taken has been.
+/// Accept loop. Dropping it waits for the current connection.
 pub(crate) struct Attendant {
     closing: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Attendant {
-    /// Has `take` take a call whenever there may be one at the listener, which does not block: who has called may have gone again.
+    /// Starts a thread that calls `take` when a connection may be waiting at the listener. The listener must not
+    /// block, because the client may have gone.
     pub(crate) fn new<L: AsFd + Send + 'static>(
         name: &str,
         listener: L,
@@ -31,7 +32,7 @@ impl Attendant {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(_) => {
-                        // Who waits is still there, and would be told of without end.
+                        // The connection is still waiting, so that the next poll would return at once.
                         let timeout = Timespec { tv_sec: 0, tv_nsec: EXHAUSTED.subsec_nanos().into() };
                         let _ = poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&timeout));
                     }
@@ -43,7 +44,7 @@ impl Attendant {
     }
 }
 
-/// Waits for a call; whether there may be one, and not the end.
+/// Waits for a connection or the end; returns false at the end.
 fn is_called(listener: &impl AsFd, end: &OwnedFd) -> bool {
     let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
     match poll(&mut ready, None) {
@@ -57,7 +58,7 @@ impl Drop for Attendant {
         // The counter can only be full after 2^64 writes.
         let _ = rustix::io::write(&self.closing, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
-            // Whatever became of it, no call is taken any more.
+            // A panic of the thread changes nothing here.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,9 @@
-//! Resources that were collected last, kept in the state directory for a start of `kilter run` while etcd is away.
+//! Resources that were collected last, stored in the state directory for a start of `kilter run` while etcd is
+//! unreachable.
 //!
-//! A file for each world and machine name holds all that others exported for this machine, as it was read, and when. The key of the
-//! state directory seals the file: a file that was damaged, or is of another world or name, is not used. Exported resources hold no
-//! secrets.
+//! There is a file for each world and machine name. It contains all resources that others exported for this
+//! machine, and the time of the read. The key of the state directory encrypts the file. kilter does not use a file
+//! that is damaged or belongs to another world or name. Exported resources contain no secrets.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -16,40 +17,40 @@ use serde_json::{Value as Json, json};
 use crate::world::{Collected, Offered};
 use crate::{durable, say, world};
 
-/// Nothing else that is sealed with the key is a list of collected resources.
+/// Domain of the encryption, which separates these files from other uses of the key.
 const PURPOSE: &str = "kilter collected 1";
 
-/// Maximum size of the exported resources that are kept, in bytes of JSON.
+/// Maximum size of the stored resources, in bytes of JSON.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Maximum size of a file: base 64 of what is sealed.
+/// Maximum size of a file in bytes: base 64 of the encrypted text.
 const MAX_FILE_BYTES: u64 = 2 * MAX_BYTES as u64;
 
-/// The same resources are written again after this time, so that their age says how old they can be at most.
+/// Interval after which unchanged resources are written again, so that their time stays recent.
 const REWRITE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Keeps collected resources in a state directory that this process has locked.
+/// Stores collected resources in a state directory that this process has locked.
 pub(crate) struct Keeper {
     state_dir: PathBuf,
     last: Mutex<Last>,
 }
 
-/// What was written last.
+/// Last write.
 #[derive(Default)]
 struct Last {
-    /// The exported resources, as JSON, and when they were written.
+    /// Exported resources as JSON, and the time of the write.
     written: Option<(Json, SystemTime)>,
-    /// Why they could not be written, which was reported.
+    /// Reason of a failed write, which was reported.
     failure: Option<String>,
 }
 
 impl Keeper {
-    /// Keeps them in this state directory.
+    /// Stores them in this state directory.
     pub(crate) fn new(state_dir: PathBuf) -> Keeper {
         Keeper { state_dir, last: Mutex::default() }
     }
 
-    /// Keeps what was just read from the world. Reports a failure once.
+    /// Stores resources after a read of the world. Reports a failure once.
     pub(crate) fn keep(&self, collected: &mut Collected) {
         let offered = std::mem::take(&mut collected.offered);
         let world = world::world();
@@ -78,13 +79,13 @@ impl Keeper {
     }
 }
 
-/// Path of the file for a world.
+/// Returns the path of the file for a world.
 fn path(state_dir: &Path, key: &SealingKey, world: &dyn World) -> PathBuf {
     let digest = key.digest([PURPOSE.as_bytes(), world.id().as_bytes(), world.host().as_bytes()]);
     state_dir.join(format!("collected-{}", &digest[..16]))
 }
 
-/// Returns true if there is a file for a world. Somebody may have removed the state directory.
+/// Returns true if there is a file for a world. The state directory may have been removed.
 fn is_kept(state_dir: &Path, world: &dyn World) -> bool {
     SealingKey::of(state_dir).is_ok_and(|key| path(state_dir, &key, world).exists())
 }
@@ -101,10 +102,10 @@ fn write(state_dir: &Path, world: &dyn World, at: SystemTime, offered: &Json) ->
     durable::replace(&path, sealed.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Reads what was kept last of a world.
+/// Reads the stored resources of a world.
 ///
 /// # Errors
-/// If nothing was kept, or the file cannot be used.
+/// If there are none, or the file cannot be used.
 pub(crate) fn read(state_dir: &Path, world: &dyn World) -> Result<(Vec<Offered>, SystemTime), String> {
     let nothing = || "no collected resources of this world are kept in the state directory".to_owned();
     let key = match SealingKey::of(state_dir) {

@@ -1,8 +1,9 @@
-//! Where a run that holds a state is asked for it: a socket in the state directory.
+//! Status server: a Unix socket in the state directory.
 //!
-//! A line of JSON asks, lines of JSON answer: `{"ask": "status", "which": "notable"}` (or `"all"`, or a list of references) by one
-//! document, `{"ask": "follow"}` by one for each event until either side closes. `{"ask": "pause"}` (with `for_ms` and `why`) and
-//! `{"ask": "resume"}` are answered when that has happened. The state directory is its owner's alone, and so is the socket.
+//! A request is one line of JSON, and the response consists of lines of JSON. `{"ask": "status", "which":
+//! "notable"}` (or `"all"`, or a list of references) returns one document. `{"ask": "follow"}` returns one document
+//! for each event until either side closes. `{"ask": "pause"}` (with `for_ms` and `why`) and `{"ask": "resume"}`
+//! return after completion. Only the owner of the state directory can access the socket.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -23,58 +24,58 @@ use crate::pauses::{Ends, Pauses};
 use crate::render::status;
 use crate::say;
 
-/// Its name in the state directory.
+/// Name of the socket in the state directory.
 const NAME: &str = "status.sock";
 
-/// So many are answered at a time.
+/// Maximum number of concurrent clients.
 const CLIENTS: usize = 32;
 
-/// How long a question may take to arrive, and a part of an answer to be taken.
+/// Timeout for reading a request, and for each write of a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether somebody who follows is still there, while nothing happens.
+/// Interval at which an idle follower connection is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// For how long it is tried to look at a run that is between what was declared and what is.
+/// Maximum time to retry while the run is between two graphs.
 const BETWEEN: Duration = Duration::from_secs(5);
 
-/// How long those who follow may take to be told the end.
+/// Time to drain `--follow` clients on shutdown.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How long a run has to answer, which may be at something that it does itself.
+/// Timeout for the answer of the driver, which may be busy with a call on its own thread.
 const BUSY: Duration = Duration::from_secs(60);
 
-/// How many bytes a question has at most.
+/// Maximum size of a request in bytes.
 const QUESTION: u64 = 1 << 20;
 
-/// Behind an answer of so many resources, there is memory to be given back.
+/// Number of resources in a response from which memory is returned to the system afterwards.
 const MANY: usize = 10_000;
 
-/// So many events wait for somebody who follows; what is more is lost to them, and they are told.
+/// Maximum number of events in the queue of a follower. It loses further events, and gets their number.
 const BEHIND: usize = 4096;
 
-/// Where the socket is.
+/// Returns the path of the socket.
 pub(crate) fn path(state_dir: &Path) -> PathBuf {
     state_dir.join(NAME)
 }
 
-/// Answers questions until it is dropped.
+/// Status server, running until it is dropped.
 pub(crate) struct Desk {
     shared: Arc<Shared>,
     path: PathBuf,
-    /// Who answers, until nobody is answered any more.
+    /// Open socket; none during shutdown.
     door: Mutex<Option<Door>>,
 }
 
-/// A socket, and who answers there.
+/// Socket with its accept loop.
 struct Door {
-    /// The device and the number of the socket.
+    /// Device and inode of the socket.
     socket: (u64, u64),
     _attendant: Attendant,
 }
 
 impl Door {
-    /// Makes the socket, where there is nothing.
+    /// Creates the socket. The path must not exist.
     fn open(path: &Path, shared: &Arc<Shared>) -> io::Result<Door> {
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -85,7 +86,7 @@ impl Door {
     }
 }
 
-/// What is at a path, whoever has made it.
+/// Returns the device and inode at a path.
 fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
@@ -94,19 +95,19 @@ fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
 struct Shared {
     window: Arc<Window>,
     pauses: Mutex<Pauses>,
-    /// Held by whoever pauses or resumes.
+    /// Serialises requests to pause and resume.
     turn: Mutex<()>,
     followers: Mutex<Vec<Follower>>,
     clients: AtomicUsize,
-    /// How many have followed so far.
+    /// Number of followers so far.
     followed: AtomicU64,
 }
 
-/// Somebody who is answered, or follows; no longer when this is dropped.
+/// Counted client, until it is dropped.
 struct Client(Arc<Shared>);
 
 impl Client {
-    /// One more, unless there are too many.
+    /// Counts one more client; none if there are too many.
     fn new(shared: &Arc<Shared>) -> Option<Client> {
         let client = Client(Arc::clone(shared));
         (shared.clients.fetch_add(1, Ordering::AcqRel) < CLIENTS).then_some(client)
@@ -122,12 +123,12 @@ impl Drop for Client {
 struct Follower {
     number: u64,
     lines: SyncSender<Arc<str>>,
-    /// How many events it has missed.
+    /// Number of lost events.
     lost: u64,
 }
 
 impl Desk {
-    /// Opens the socket. Whoever holds the lock on the state directory is the only one to do so.
+    /// Opens the socket. The caller must hold the lock on the state directory.
     pub(crate) fn open(state_dir: &Path, window: &Arc<Window>, pauses: Pauses) -> io::Result<Desk> {
         let path = path(state_dir);
         match std::fs::remove_file(&path) {
@@ -146,30 +147,31 @@ impl Desk {
         Ok(Desk { shared, path, door: Mutex::new(Some(door)) })
     }
 
-    /// The pauses that last, as one.
+    /// Returns the active pauses, combined to one.
     pub(crate) fn paused(&self) -> Option<Pause> {
         self.shared.pauses().as_one()
     }
 
-    /// Where the socket is.
+    /// Returns the path of the socket.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the socket anew if somebody has removed it. What somebody has put in its place is left alone: another run's, perhaps.
+    /// Recreates the socket if it was removed. A file in its place stays, because it may be the socket of another
+    /// run.
     pub(crate) fn open_again(&self) {
         if !socket_at(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return;
         }
         match Door::open(&self.path, &self.shared) {
             Ok(door) => *self.door() = Some(door),
-            // It is made when its directory is there again.
+            // The socket is recreated when its directory exists again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => say::warning(format_args!("`kilter status` cannot ask this run any more: {error}")),
         }
     }
 
-    /// Writes the pauses again if somebody has removed the state directory: the next run is to be paused as well.
+    /// Rewrites the pauses if the state directory was removed, so that the next run is paused as well.
     pub(crate) fn restore_pauses(&self) {
         if let Err(error) = self.shared.pauses().restore() {
             say::warning(format_args!("the pauses were removed and cannot be written again: {error}"));
@@ -180,7 +182,7 @@ impl Desk {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who follow.
+    /// Sends an event to all followers.
     pub(crate) fn tell(&self, event: &Event<'_>) {
         let mut followers = self.shared.followers();
         if followers.is_empty() {
@@ -203,7 +205,7 @@ impl Drop for Desk {
             std::thread::sleep(Duration::from_millis(5));
         }
         if socket_at(&self.path).ok() == socket {
-            // A socket that is left says that nobody listens.
+            // A leftover socket refuses connections.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -214,7 +216,8 @@ impl Shared {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One pauses or resumes at a time. The pauses themselves are not locked while the run is asked: it may be reading them.
+    /// Locks the requests to pause and resume. The pauses themselves stay unlocked while the driver answers,
+    /// because it may read them.
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,7 +230,7 @@ impl Shared {
         let all = self.pauses().as_one().unwrap_or_else(|| pause.clone());
         let asked = patiently(|| self.window.pause(all.clone(), BUSY)).map_err(|why| why.to_string());
         if asked.is_err() {
-            // Whoever asked is told that it is not paused.
+            // The client gets the error.
             let _ = self.pauses().end(&Ends::One(id));
         }
         asked.map(|_| id)
@@ -254,7 +257,7 @@ impl Shared {
 }
 
 impl Follower {
-    /// Whether it is still there.
+    /// Sends a line; returns true if the follower is still connected.
     fn tell(&mut self, line: &Arc<str>) -> bool {
         if self.lost > 0 {
             let missed: Arc<str> = format!("{}\n", json!({"event": "lost", "events": self.lost})).into();
@@ -278,7 +281,7 @@ impl Follower {
     }
 }
 
-/// Takes a call, and has it answered on a thread of its own.
+/// Accepts a connection, and answers it on its own thread.
 fn take(listener: &UnixListener, shared: &Arc<Shared>) -> io::Result<()> {
     let (stream, _) = listener.accept()?;
     let Some(client) = Client::new(shared) else {
@@ -291,18 +294,18 @@ fn take(listener: &UnixListener, shared: &Arc<Shared>) -> io::Result<()> {
             client.0.followers().retain(|follower| follower.number != number);
         }
     });
-    // Without a thread the stream is closed, which the other side is told.
+    // Without a thread the stream is closed, which the client notices.
     drop(answering);
     Ok(())
 }
 
 fn refuse(mut stream: &UnixStream, why: &str) {
     let _ = stream.set_write_timeout(Some(PATIENCE));
-    // Who has gone needs no answer.
+    // The client may be gone and need no answer.
     let _ = stream.write_all(format!("{}\n", json!({"error": why})).as_bytes());
 }
 
-/// Answers a question; what is to be followed is returned.
+/// Answers a request; returns the receiver of a new follower.
 fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc<str>>)> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
@@ -321,7 +324,7 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
     let window = &shared.window;
     let answer = match asked {
         Asked::Follow => {
-            // Who follows may take its time; what it misses meanwhile, it is told.
+            // A follower may be slow, because it gets the number of events that it loses.
             stream.set_write_timeout(None).ok()?;
             let (lines, receiver) = sync_channel(BEHIND);
             let number = shared.followed.fetch_add(1, Ordering::Relaxed);
@@ -331,7 +334,7 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
         Asked::Status(which) => match patiently(|| window.look(which.clone(), BUSY)) {
             Ok(standings) => {
                 let are_many = standings.resources.len() >= MANY;
-                // Who has gone needs no answer.
+                // The client may be gone and need no answer.
                 let _ = status::write(standings, shared.pauses().to_json(), BufWriter::new(stream));
                 if are_many {
                     kilter_process::give_memory_back();
@@ -342,7 +345,7 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
         },
         Asked::Pause(pause, by) => match shared.pause(&pause, &by) {
             Ok(id) => {
-                // Nobody resumes what nobody knows to be paused.
+                // A client that did not receive the number could not end the pause.
                 if stream.write_all(line(&json!({"paused": true, "id": id})).as_bytes()).is_err() {
                     let _ = shared.resume(&Ends::One(id));
                 }
@@ -353,12 +356,12 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
         Asked::Resume(which) => shared.resume(&which),
     };
     let answer = answer.unwrap_or_else(|why| json!({"error": why}));
-    // Who has gone needs no answer.
+    // The client may be gone and need no answer.
     let _ = stream.write_all(line(&answer).as_bytes());
     None
 }
 
-/// Asks the run; what is declared may be read anew just now, which takes a moment.
+/// Sends a request to the driver, and retries for a moment while the run is between two graphs.
 fn patiently<T>(ask: impl Fn() -> Result<T, Unseen>) -> Result<T, Unseen> {
     let begun = Instant::now();
     loop {
@@ -369,14 +372,14 @@ fn patiently<T>(ask: impl Fn() -> Result<T, Unseen>) -> Result<T, Unseen> {
     }
 }
 
-/// Passes lines on until the run ends, or nobody is there any more.
+/// Sends lines until the run ends or the client is gone.
 fn follow(mut stream: &UnixStream, lines: &Receiver<Arc<str>>) {
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) if stream.write_all(line.as_bytes()).is_ok() => {}
             Err(RecvTimeoutError::Timeout) if is_there(stream) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                // Who has gone need not be told.
+                // The client may be gone.
                 let _ = stream.write_all(line(&json!({"event": "end"})).as_bytes());
                 return;
             }
@@ -385,7 +388,7 @@ fn follow(mut stream: &UnixStream, lines: &Receiver<Arc<str>>) {
     }
 }
 
-/// Whether the other side has not closed its end.
+/// Returns true if the client has not closed its end.
 fn is_there(stream: &UnixStream) -> bool {
     let mut ready = [PollFd::new(stream, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -395,17 +398,17 @@ fn is_there(stream: &UnixStream) -> bool {
     }
 }
 
-/// A document on a line.
+/// Returns a document on one line.
 fn line(json: &Json) -> String {
     status::plain(json) + "\n"
 }
 
-/// What somebody asks for.
+/// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     Status(Which),
     Follow,
-    /// What is paused, and by whom.
+    /// Pause, and the caller.
     Pause(Pause, Json),
     Resume(Ends),
 }
@@ -487,7 +490,7 @@ mod tests {
         let window = Arc::new(Window::default());
         let desk = Desk::open(place.path(), &window, Pauses::read(place.path()).unwrap()).unwrap();
         let shared = Arc::clone(&desk.shared);
-        // Nobody answers yet.
+        // The driver does not answer yet.
         let asking = std::thread::spawn(move || shared.pause(&Pause::default(), &Json::Null));
         let mut is_seen = false;
         while !is_seen && !asking.is_finished() {

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Replaces a file of the state directory. After a crash it is the former one or the new one, whole. Only one process at a time
-/// replaces a file: the lock on the state directory is held.
+/// Replaces a file of the state directory. After a crash it is the former or the new one, complete.
+///
+/// Only one process at a time may replace a file: the caller must hold the lock on the state directory.
 ///
 /// # Errors
 /// If it is not durable. It may be the former file or the new one.
@@ -21,7 +22,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| std::fs::rename(&new, path)) {
-        // A part of it only takes room on a full disk.
+        // A partial file would only use space on a full disk.
         let _ = std::fs::remove_file(&new);
         return Err(error);
     }
@@ -29,8 +30,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-/// Reads a file of the state directory, or `None` if there is none. Nobody else may own or write it, and it has at most
-/// `max_bytes`.
+/// Reads a file of the state directory, or `None` if there is none. No other user may own or write it, and it has
+/// at most `max_bytes`.
 ///
 /// # Errors
 /// If it cannot be read, or not be trusted.
@@ -67,7 +68,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("file");
         assert_eq!(read(&path, 10).unwrap(), None);
-        // What a killed process has left is in nobody's way.
+        // The leftover of a killed process must not matter.
         std::fs::write(place.path().join("file.new"), "half").unwrap();
         replace(&path, b"one").unwrap();
         replace(&path, b"two").unwrap();

@@ -1,32 +1,32 @@
-//! What the command ends with: a part of its interface (docs/reference/exit-codes.md).
+//! Exit codes, which are part of the command's interface (docs/reference/exit-codes.md).
 
 use std::process::ExitCode;
 
-/// What the command ends with.
+/// Result of the command, with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// In the declared state now, or nothing to change, or all that was asked for was shown: 0.
+    /// In sync, no change needed, or all requested data shown: 0.
     Done,
-    /// Not started: a usage, manifest or environment error; nothing was touched: 1.
+    /// Not started because of a usage, manifest or environment error; the system is unchanged: 1.
     NotStarted,
     /// Changes are pending: 2.
     Pending,
-    /// With `--detailed-exitcodes`, something was changed: 2.
+    /// With `--detailed-exitcodes`, resources were changed: 2.
     Changed,
-    /// A replay went another way than the recording: 3.
+    /// A replay deviated from the recording: 3.
     Diverged,
     /// At least one resource failed, could not be checked or was skipped because of a failure: 4.
     Failed,
-    /// With `--detailed-exitcodes`, something was changed and something failed: 6.
+    /// With `--detailed-exitcodes`, resources were changed and resources failed: 6.
     ChangedAndFailed,
     /// Interrupted from the terminal: 130.
     Interrupted,
-    /// Asked to end by SIGTERM: 143.
+    /// Terminated by SIGTERM: 143.
     Terminated,
 }
 
 impl Exit {
-    /// The number that the process ends with.
+    /// Returns the exit code of the process.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Done => 0,

@@ -1,4 +1,4 @@
-//! The facts that commands work with.
+//! Facts for commands.
 
 use std::path::{Path, PathBuf};
 
@@ -9,34 +9,36 @@ use serde_json::Value as Json;
 
 use crate::{mold, paths, recording, say, signals, trust};
 
-/// The facts that a command works with.
+/// Facts for a command.
 pub(crate) struct Gathered(Facts);
 
 impl Gathered {
-    /// The value of a top-level fact.
+    /// Returns the value of a top-level fact.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         recording::ask("fact", || name.into(), || self.0.get(name))
     }
 
-    /// The names of all facts that may have a value.
+    /// Returns the names of all facts that may have a value.
     pub(crate) fn names(&self) -> Vec<EcoString> {
         recording::ask("fact names", || Json::Null, || self.0.names())
     }
 
-    /// All facts.
+    /// Returns all facts.
     pub(crate) fn all(&self) -> Hash {
         let all = recording::ask("facts", || Json::Null, || Value::hash(self.0.all()));
         all.as_hash().cloned().unwrap_or_default()
     }
 
-    /// The facts themselves, for what is asked of them on this machine alone.
+    /// Returns the facts without a recording, for queries that concern this machine only.
     pub(crate) fn live(&self) -> &Facts {
         &self.0
     }
 }
 
-/// The facts of this machine, each gathered when it is asked for: external ones from `dirs` (the
-/// usual directories when there are none), the fact `kilter`, and those of mold's scripts.
+/// Returns the facts of this machine, each gathered at its first use.
+///
+/// They include external facts from `dirs` (without `dirs`, the usual directories), the fact `kilter`, and facts of
+/// mold's scripts.
 pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered {
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
@@ -48,13 +50,13 @@ pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered 
     Gathered(mold::facts().into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value)))
 }
 
-/// Warns of external facts that were not used.
+/// Warns about external facts that cannot be used.
 pub(crate) fn warn(facts: &Gathered) {
     let problems = || facts.0.problems().iter().map(ToString::to_string).collect::<Vec<String>>();
     recording::ask("fact problems", || Json::Null, problems).iter().for_each(say::warning);
 }
 
-/// What the command says of itself: its version, and the directories it works in.
+/// Returns the fact `kilter`: the version, and the directories of the command.
 fn kilter(manifest_dir: Option<&Path>) -> Value {
     let working_dir = std::env::current_dir().ok();
     let path = |path: &Path| Value::from(path.to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! From the manifests of a command line to a run that can be carried out.
+//! Preparation of a run from the manifests of a command line.
 
 mod ask;
 mod executable;
@@ -29,10 +29,10 @@ use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveInclud
 pub(crate) use ask::Types;
 pub(crate) use noted::Noted;
 
-/// Manifests larger than this are refused, in bytes.
+/// Maximum size of a manifest in bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// Who is told what is wrong with a manifest.
+/// Audience of the problems of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// People, on standard error.
@@ -50,28 +50,28 @@ impl From<ReportFormat> for Audience {
     }
 }
 
-/// A run that can be carried out, and what it was made from.
+/// Prepared run with its inputs.
 pub(crate) struct Loaded<'r> {
     /// The run.
     pub(crate) prepared: Prepared<'r>,
-    /// The manifests that were given, in order.
+    /// Manifests of the command line, in order.
     pub(crate) given: Vec<Source>,
-    /// Included texts by where they were included and how that was written.
+    /// Included texts, by the including file and the written path.
     pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
-    /// The facts that were named.
+    /// Facts that the manifests use.
     pub(crate) facts: IndexMap<EcoString, Value>,
-    /// The variables that were given.
+    /// Variables of the command line.
     pub(crate) vars: Vec<(EcoString, Value)>,
-    /// Time at which it was read.
+    /// Time of the read.
     pub(crate) read_at: SystemTime,
-    /// What others exported for this machine, if anything is collected.
+    /// Resources that others exported for this machine, if the manifests collect any.
     pub(crate) collected: Option<Collected>,
 }
 
 /// Reads, compiles and prepares the manifests of a command line.
 ///
 /// # Errors
-/// When anything is wrong with them; all of it has been said, and nothing was touched.
+/// If there is any problem. All problems have been reported, and the system is unchanged.
 pub(crate) fn prepare<'r>(
     input: &ManifestArgs,
     audience: Audience,
@@ -80,8 +80,8 @@ pub(crate) fn prepare<'r>(
     prepare_noting(input, audience, registry, &Noted::default(), None)
 }
 
-/// The same, noting the files of which it is made, also where that fails. Resources that are kept in the state directory `fallback`
-/// are collected while the world cannot be reached.
+/// Prepares a run and records its input files, also if that fails. While the world is unreachable, it collects the
+/// resources stored in the state directory `fallback`.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -122,7 +122,7 @@ pub(crate) fn prepare_noting<'r>(
     }
 }
 
-/// Prepares the run of a text that is no file of its own.
+/// Prepares the run of a text that is no file.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -202,7 +202,7 @@ fn compiled<'r>(
     }
 }
 
-/// Says that a relation which was written to refresh a resource only sets an order.
+/// Returns a warning about a relation that was written to refresh a resource and only sets an order.
 fn ineffective(notification: &IneffectiveNotification<'_>) -> Diagnostic {
     let IneffectiveNotification { target, provider, kind, span } = notification;
     let type_name = &target.reference.type_name;
@@ -215,11 +215,11 @@ fn ineffective(notification: &IneffectiveNotification<'_>) -> Diagnostic {
     Diagnostic::new(message).at(*span).hint(eco_format!("write `{order}` if only the order is meant"))
 }
 
-/// The warnings that were said of what was read last: which of several that are about the same text, too.
+/// Warnings of the last read. A number distinguishes equal warnings.
 static SAID: Mutex<BTreeSet<(String, usize)>> = Mutex::new(BTreeSet::new());
 
-/// The warnings that have not been said yet. They count as said: whoever reads manifests again and again says each once, wherever its line
-/// has gone by then.
+/// Returns the warnings that were not reported at the last read, and records all of them. A repeated read reports
+/// each once, even if its line has moved.
 fn unsaid(mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     let before = std::mem::take(&mut *said);
@@ -242,10 +242,10 @@ fn unsaid(mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
     warnings
 }
 
-/// Tells a recording what is secret in manifests: as it is written, and as it is meant.
+/// Registers the secrets of manifests with the recording: their values, and their texts in the manifest.
 fn learn(compiled: &Compiled, sources: &Sources) {
     recording::learn(&compiled.catalog.secrets);
-    // Parts of which values are made come before these, and values before the forms in which they are written.
+    // Order matters: parts of values first, then values, then their texts in the manifest.
     let (made, whole): (Vec<&str>, Vec<&str>) =
         sources.secret_texts().into_iter().partition(|text| text.contains("${"));
     recording::learn_texts(made.into_iter().flat_map(literals));
@@ -256,10 +256,10 @@ fn learn(compiled: &Compiled, sources: &Sources) {
     recording::settle();
 }
 
-/// The parts of a scalar that mean themselves: without quotes and expressions.
+/// Returns the literal parts of a scalar, without quotes and expressions.
 fn literals(scalar: &str) -> Vec<&str> {
     let mut rest = scalar.trim();
-    // The first line of a block scalar says how it is written.
+    // The first line of a block scalar contains its style.
     if rest.starts_with(['|', '>']) {
         rest = rest.split_once('\n').map_or("", |(_, lines)| lines);
     }
@@ -274,12 +274,12 @@ fn literals(scalar: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether a manifest is what a program prints.
+/// Returns true if a manifest is the output of a program.
 pub(crate) fn is_program(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && executable::is(&found))
 }
 
-/// One manifest: a file, the output of an executable, or standard input.
+/// Reads one manifest: a file, the output of an executable, or standard input.
 fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
     if path.as_os_str() == "-" {
         let text = signals::unheeded(|| std::io::read_to_string(std::io::stdin().lock()))
@@ -309,14 +309,14 @@ fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Sourc
     Ok(Source::new(shown.to_string(), text))
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 fn text(path: &Path, opened: &TrustedFile) -> Result<String, String> {
     let bytes = bounded(path, opened, LARGEST)?;
     String::from_utf8(bytes)
         .map_err(|error| not_text(&path.display().to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
 }
 
-/// The bytes of a file, if they are not more than `limit`.
+/// Reads the bytes of a file, up to `limit`.
 fn bounded(path: &Path, opened: &TrustedFile, limit: u64) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let cannot = |error: std::io::Error| format!("cannot read {shown}: {error}");
@@ -333,13 +333,13 @@ fn bounded(path: &Path, opened: &TrustedFile, limit: u64) -> Result<Vec<u8>, Str
     Ok(bytes)
 }
 
-/// Says where a text stops being one.
+/// Describes the place of the first byte that is not UTF-8.
 fn not_text(name: &str, bytes: &[u8], at: usize) -> String {
     let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
     format!("{name}:{line}: the text is not UTF-8: byte 0x{:02x} at offset {at}", bytes[at])
 }
 
-/// The directory of the first manifest.
+/// Returns the directory of the first manifest.
 fn directory(manifests: &[PathBuf]) -> Option<PathBuf> {
     let first = manifests.first().filter(|path| path.as_os_str() != "-")?;
     std::path::absolute(first).ok()?.parent().map(Path::to_owned)

@@ -1,11 +1,10 @@
 //! The command `kilter`: arguments, wiring, rendering and exit codes.
 //!
-//! Everything that reads, decides or changes anything is in the crates below; this one is the only
-//! that knows the terminal, the environment and `$HOME`. Data goes to standard output, everything
-//! else to standard error.
+//! All code that reads, decides or changes is in the crates below. This crate is the only one that uses the
+//! terminal, the environment and `$HOME`. Data goes to standard output, everything else to standard error.
 //!
-//! *Start from* [`cli::Cli`], which lists the commands, and [`exit::Exit`], which lists what each
-//! may end with. Every command is one file in [`commands`] with a function `run`.
+//! *Start from* [`cli::Cli`], which lists the commands, and [`exit::Exit`], which lists the exit codes. Every
+//! command is one file in [`commands`] with a function `run`.
 
 mod attendant;
 mod cli;
@@ -52,7 +51,7 @@ use crate::exit::Exit;
 fn main() -> ExitCode {
     panics::hide();
     signals::set_up();
-    // What was opened before is for this program alone, not for the commands that it starts as others.
+    // Inherited descriptors are for this program only, not for the programs that it starts.
     close_fds::set_fds_cloexec(3, &[]);
     if ralsh::is_called() {
         return ralsh::run();
@@ -79,7 +78,7 @@ pub(crate) fn run(cli: &Cli) -> Exit {
     if let Err(exit) = world::open(global) {
         return exit;
     }
-    // What is read is not written to.
+    // The command that reads the log must not write to it.
     if !matches!(cli.command, Command::History(_))
         && let Err(exit) = mold::open(global)
     {
@@ -115,7 +114,7 @@ fn carry_out(cli: &Cli) -> Exit {
     }
 }
 
-/// Shows help and version, which were asked for, or what is wrong with the arguments.
+/// Shows help and version, or the error in the arguments.
 pub(crate) fn refuse(refused: &clap::Error) -> Exit {
     let text = refused.render();
     match refused.kind() {

@@ -1,4 +1,4 @@
-//! The service manager that started this run, if one did: it is told when the run is ready, that it is well, and when it ends
+//! Service manager that started this run, if there is one: readiness, watchdog and stop notifications
 //! (sd_notify(3)).
 
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::render::progress::paused;
 use crate::render::report::counted;
 use crate::render::status;
 
-/// How often the service manager wants to hear that the run is well: twice as often as it looks.
+/// Returns the interval of watchdog notifications: half of the service manager's timeout.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|interval| interval / 2)
 }
 
-/// The service manager, as far as this run has reported to it.
+/// Service manager, with the state that this run has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Manager {
     counts: Option<Counts>,
@@ -27,7 +27,7 @@ impl Manager {
     /// Reports an event to the service manager, if there is one.
     pub(crate) fn tell(&mut self, event: &Event<'_>) {
         let told = match event {
-            // It is ready when everything has settled once; to say so again means nothing.
+            // The run is ready when everything has settled once; repeated notifications are harmless.
             Event::Quiet(counts) => {
                 self.counts = Some(*counts);
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&self.status())])
@@ -38,7 +38,7 @@ impl Manager {
             }
             Event::Paused { why, longest } => {
                 self.paused = Some(paused(why, *longest));
-                // One that is paused from the beginning would never be ready otherwise.
+                // A run that starts paused would otherwise never become ready.
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&self.status())])
             }
             Event::Resumed => {
@@ -49,11 +49,11 @@ impl Manager {
             Event::Interrupted { .. } => sd_notify::notify(&[NotifyState::Stopping]),
             _ => return,
         };
-        // One that does not listen any more has its own ways to find out.
+        // A service manager that no longer listens notices the end by itself.
         drop(told);
     }
 
-    /// Status on one line: what is wrong comes first, because it may be cut.
+    /// Returns the status on one line. Problems come first, because the line may be cut.
     fn status(&self) -> String {
         let mut parts: Vec<String> = self.paused.iter().cloned().collect();
         parts.extend(status::conditions(&self.conditions));

@@ -1,10 +1,10 @@
-//! Markdown on a terminal: paragraphs and lists wrapped, everything else as it is.
+//! Markdown on a terminal: wraps paragraphs and lists, and leaves the rest unchanged.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::render::NAME;
 
-/// Sets `text` at most `width` columns wide, `indent` included.
+/// Renders `text` at most `width` columns wide, `indent` included.
 pub(crate) fn render(text: &str, indent: usize, width: usize) -> String {
     let mut page = Page { out: String::new(), indent, width, open: Vec::new(), hang: 0 };
     let mut in_code = false;
@@ -30,7 +30,7 @@ pub(crate) fn render(text: &str, indent: usize, width: usize) -> String {
     page.out
 }
 
-/// The first sentence of a text, on one line.
+/// Returns the first sentence of a text, on one line.
 pub(crate) fn summary(text: &str) -> String {
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -44,9 +44,9 @@ struct Page<'a> {
     out: String,
     indent: usize,
     width: usize,
-    /// The words of the paragraph that is not over yet.
+    /// Words of the open paragraph.
     open: Vec<&'a str>,
-    /// How far its lines after the first are moved in.
+    /// Indentation of its lines after the first.
     hang: usize,
 }
 
@@ -111,12 +111,12 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The columns of a word, marks of emphasis left out.
+/// Returns the columns of a word, without marks of emphasis.
 fn seen(word: &str) -> usize {
     word.replace("**", "").width()
 }
 
-/// Makes what stands between two `**` bold.
+/// Renders text between two `**` in bold.
 fn strong(text: &str) -> String {
     let parts: Vec<&str> = text.split("**").collect();
     if parts.len().is_multiple_of(2) {

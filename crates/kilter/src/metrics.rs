@@ -1,7 +1,7 @@
-//! Metrics of a run that holds a state, over HTTP, for whoever asked for them: `kilter run --metrics 127.0.0.1:9233`.
+//! Metrics of a run that holds a state, over HTTP on request: `kilter run --metrics 127.0.0.1:9233`.
 //!
-//! Each request is answered on a thread of its own, so that nobody waits for those who say nothing; nothing is read of a request but
-//! which page it wants.
+//! Each request is answered on its own thread, so that slow clients delay no others. The server reads only the
+//! requested page of a request.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,22 +14,23 @@ use kilter_runtime::{Which, Window};
 use crate::attendant::Attendant;
 use crate::render::{metrics, status};
 
-/// How long a request may take to arrive, and an answer to be taken.
+/// Timeout for reading a request, and for writing an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So many are answered at a time. Others are told to come again.
+/// Maximum number of concurrent clients. Others get an error and can retry.
 const CLIENTS: usize = 64;
 
-/// How long the run has to answer, which may be at something that it does itself.
+/// Timeout for the answer of the driver, which may be busy with a call on its own thread.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How many bytes the head of a request has at most.
+/// Maximum size of the head of a request, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// How many header lines it has at most.
+/// Maximum number of header lines.
 const HEADERS: usize = 64;
 
-/// Listens at an address, and answers until what it returns is dropped; and the address, with the port that the system has chosen.
+/// Starts a server at an address, which runs until the returned value is dropped. Also returns the address with the
+/// port that the system has chosen.
 pub(crate) fn open(at: SocketAddr, window: &Arc<Window>) -> io::Result<(Attendant, SocketAddr)> {
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
@@ -39,11 +40,11 @@ pub(crate) fn open(at: SocketAddr, window: &Arc<Window>) -> io::Result<(Attendan
     Ok((attendant, at))
 }
 
-/// Somebody who is answered; no longer when this is dropped.
+/// Counted client, until it is dropped.
 struct Client(Arc<AtomicUsize>);
 
 impl Client {
-    /// One more, unless there are too many.
+    /// Counts one more client; none if there are too many.
     fn new(clients: &Arc<AtomicUsize>) -> Option<Client> {
         let client = Client(Arc::clone(clients));
         (clients.fetch_add(1, Ordering::AcqRel) < CLIENTS).then_some(client)
@@ -56,11 +57,11 @@ impl Drop for Client {
     }
 }
 
-/// Takes a call, and has it answered on a thread of its own.
+/// Accepts a connection, and answers it on its own thread.
 fn take(listener: &TcpListener, window: &Arc<Window>, clients: &Arc<AtomicUsize>) -> io::Result<()> {
     let (stream, _) = listener.accept()?;
     let Some(client) = Client::new(clients) else {
-        // What is not taken at once is not waited for: others call.
+        // A slow client must not delay others, so that the refusal is not waited for.
         let _ = stream.set_nonblocking(true);
         say(&stream, "503 Service Unavailable", "too many ask at the same time: try again\n", Part::Whole);
         return Ok(());
@@ -70,19 +71,19 @@ fn take(listener: &TcpListener, window: &Arc<Window>, clients: &Arc<AtomicUsize>
         answer(&stream, &window);
         drop(client);
     });
-    // Without a thread the stream is closed, which the other side is told.
+    // Without a thread the stream is closed, which the client notices.
     drop(answering);
     Ok(())
 }
 
-/// How much of an answer is asked for.
+/// Requested part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Whole,
     Head,
 }
 
-/// What a request asks for.
+/// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     Metrics(Part),
@@ -116,7 +117,7 @@ fn say(mut stream: &TcpStream, status: &str, body: &str, part: Part) {
          Connection: close\r\n\r\n",
         body.len()
     );
-    // Who has gone needs no answer.
+    // The client may be gone and need no answer.
     let _ = stream.write_all(head.as_bytes());
     if part == Part::Whole {
         let _ = stream.write_all(body.as_bytes());
@@ -124,7 +125,7 @@ fn say(mut stream: &TcpStream, status: &str, body: &str, part: Part) {
     let _ = stream.shutdown(std::net::Shutdown::Write);
 }
 
-/// What arrives until a certain time, however slowly.
+/// Stream with one deadline for all reads, so that a slow client cannot extend it.
 struct Request<'a> {
     stream: &'a TcpStream,
     until: Instant,

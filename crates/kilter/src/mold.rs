@@ -1,4 +1,4 @@
-//! The directory of mold that was given, and the log of what scripts of mold do.
+//! Directory of mold from the command line, and the log of mold's scripts.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -20,17 +20,16 @@ static OPENED: OnceLock<Opened> = OnceLock::new();
 struct Opened {
     mold: Mold,
     facts: OnceLock<Hash>,
-    /// Takes what scripts say that are about no resource.
+    /// Receiver of log lines of scripts about no resource.
     lines: Lines,
 }
 
-/// Opens the directory and the log, if they were given.
+/// Opens the directory and the log of the command line.
 ///
 /// # Errors
-/// When one cannot be opened; it has been said.
+/// If one cannot be opened; reported.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
-    // The command is parsed once, and nothing else opens them.
-    // A replay writes nothing.
+    // The command is parsed once, and no other code opens them. A replay writes nothing.
     if let Some(path) = global.channel3.as_ref().filter(|_| !recording::is_replay()) {
         let _ = LOG.set(Arc::new(log(path)?));
     }
@@ -45,7 +44,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     Ok(())
 }
 
-/// Who is told what scripts do.
+/// Returns the historian for the actions of scripts.
 pub(crate) fn historian() -> Arc<dyn Historian> {
     match LOG.get() {
         Some(log) => Arc::clone(log) as Arc<dyn Historian>,
@@ -53,7 +52,7 @@ pub(crate) fn historian() -> Arc<dyn Historian> {
     }
 }
 
-/// The files of the directory, as a recording has them or keeps them.
+/// Files of the directory, through a recording or replay.
 struct Asked(LiveFiles);
 
 impl Files for Asked {
@@ -96,12 +95,12 @@ fn tell(note: &Note, verbose: bool) {
     }
 }
 
-/// The directory, if one was given.
+/// Returns the directory, if the command line has one.
 pub(crate) fn given() -> Option<&'static Mold> {
     OPENED.get().map(|opened| &opened.mold)
 }
 
-/// What its fact scripts tell, each under its name. They run once.
+/// Returns the facts of its fact scripts by name. The scripts run once.
 pub(crate) fn facts() -> Hash {
     let Some(opened) = OPENED.get() else { return Hash::default() };
     let gather = || {
@@ -112,7 +111,7 @@ pub(crate) fn facts() -> Hash {
     opened.facts.get_or_init(gather).clone()
 }
 
-/// What surrounds its scripts that are about no resource.
+/// Returns the context of its scripts about no resource.
 pub(crate) fn context() -> Context<'static> {
     let cx = Context::bare().with_hostname(world::host()).with_interrupt(Interrupt::new(signals::raised(), None));
     match OPENED.get() {
@@ -121,7 +120,7 @@ pub(crate) fn context() -> Context<'static> {
     }
 }
 
-/// Says what went wrong with the log.
+/// Reports a failure of the log.
 pub(crate) fn close() {
     if let Some(error) = LOG.get().and_then(|log| log.failure()) {
         say::warning(format_args!("the log of channel 3 is not whole: {error}"));

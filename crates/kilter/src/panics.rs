@@ -1,11 +1,11 @@
-//! What is said of a defect: where it is, and nothing of what was being worked on.
+//! Messages about panics: the place in the code, without the panic message.
 //!
-//! Messages of panics repeat values: the text that was cut at a wrong place, the error that was not
-//! expected. What a provider says in one is told by the report, without the secrets of its resource.
+//! Panic messages repeat values, such as an unexpected error or a text. The report contains the message of a panic
+//! in a provider, without the secrets of its resource.
 
 use crate::say;
 
-/// Has defects told without their messages; all of them are when a backtrace is asked for.
+/// Hides the messages of panics, unless a backtrace is requested.
 pub(crate) fn hide() {
     let is_asked = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
     if is_asked {
@@ -23,7 +23,7 @@ pub(crate) fn hide() {
 mod tests {
     use std::process::Command;
 
-    /// What a process says that panics with a secret.
+    /// Returns the output of a process that panics with a secret.
     fn said(backtrace: &str) -> String {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "--nocapture", "panics::tests::panics"]);

@@ -1,14 +1,14 @@
-//! Where kilter keeps and finds things, by who runs it.
+//! Default paths of kilter, depending on the user.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Whether root runs the command.
+/// Returns true if root runs the command.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The state directory when none is given; none when the user has no home.
+/// Returns the default state directory; none if the user has no home.
 pub(crate) fn state_dir() -> Option<PathBuf> {
     match is_root() {
         true => Some(PathBuf::from("/var/lib/kilter")),
@@ -16,7 +16,8 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
     }
 }
 
-/// A path without links, as far as anything is there, or as it is where nobody can tell: whichever way it is reached, it is one.
+/// Returns a path with all links of its existing part resolved, so that every path to the same directory gives the
+/// same result.
 pub(crate) fn whole(path: &Path) -> PathBuf {
     let Ok(absolute) = std::path::absolute(path) else { return path.to_owned() };
     for above in absolute.ancestors() {
@@ -27,7 +28,7 @@ pub(crate) fn whole(path: &Path) -> PathBuf {
     absolute
 }
 
-/// The directories of external facts when none is given; a later one goes before an earlier one.
+/// Returns the default directories of external facts; a later one overrides an earlier one.
 pub(crate) fn facts_dirs() -> Vec<PathBuf> {
     match is_root() {
         true => ["/opt/puppetlabs/facter/facts.d", "/etc/puppetlabs/facter/facts.d", "/etc/facter/facts.d"]
@@ -47,19 +48,19 @@ pub(crate) fn plan_keys_dir() -> Option<PathBuf> {
     }
 }
 
-/// The directories of providers that the environment gives: `KILTER_PROVIDERS`, with colons between them.
+/// Returns the directories of providers from the environment: `KILTER_PROVIDERS`, separated by colons.
 pub(crate) fn given_providers_dirs() -> Vec<PathBuf> {
     env::var_os("KILTER_PROVIDERS").map(|list| crate::providers::directories(&list)).unwrap_or_default()
 }
 
-/// The usual directories of providers.
+/// Returns the default directories of providers.
 pub(crate) fn providers_dirs() -> Vec<PathBuf> {
     let own = if is_root() { None } else { xdg("XDG_CONFIG_HOME", ".config") };
     let usual = ["/etc/kilter/providers", "/usr/local/share/kilter/providers", "/usr/share/kilter/providers"];
     own.map(|config| config.join("kilter/providers")).into_iter().chain(usual.map(PathBuf::from)).collect()
 }
 
-/// A directory of the XDG base directory specification: relative ones are not valid.
+/// Returns a directory of the XDG base directory specification: relative ones are not valid.
 fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))

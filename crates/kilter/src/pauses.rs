@@ -1,4 +1,4 @@
-//! Pauses of the runs with one state directory. They are kept there, so that they survive the end of a run.
+//! Pauses of the runs with one state directory. They are stored there, so that they survive the end of a run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,13 @@ const NAME: &str = "pauses";
 /// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The pauses of one state directory.
+/// Pauses of one state directory.
 #[derive(Debug)]
 pub(crate) struct Pauses {
     path: PathBuf,
     list: Vec<Record>,
-    /// The number of the last pause, which may be over. Numbers are not used again: `kilter resume ID` would end another pause.
+    /// Number of the last pause, which may be over. Numbers are not reused: `kilter resume ID` would end another
+    /// pause.
     last_id: u64,
 }
 
@@ -30,27 +31,27 @@ pub(crate) struct Pauses {
 #[derive(Clone, Debug, PartialEq)]
 struct Record {
     id: u64,
-    /// The user, the terminal and the process that paused.
+    /// User, terminal and process of the caller.
     by: String,
-    /// The session of that process, as [`session`] names it.
+    /// Session of that process, as [`session`] returns it.
     session: String,
     unix_ms: u64,
     until_unix_ms: Option<u64>,
     why: String,
 }
 
-/// Pauses that `kilter resume` ends.
+/// Selection of pauses that `kilter resume` ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// Those of a session.
+    /// Pauses of a session.
     Session(String),
-    /// One, by its number.
+    /// One pause, by its number.
     One(u64),
     All,
 }
 
 impl Pauses {
-    /// Reads the pauses of a state directory. Those that are over are left out.
+    /// Reads the pauses of a state directory, without those that are over.
     pub(crate) fn read(state_dir: &Path) -> io::Result<Pauses> {
         let path = state_dir.join(NAME);
         let bytes = durable::read(&path, MAX_BYTES)?.unwrap_or_default();
@@ -61,15 +62,15 @@ impl Pauses {
         Ok(Pauses { path, list, last_id })
     }
 
-    /// Reads the pauses of a state directory for a command that must not change anything while it is paused.
+    /// Reads the pauses of a state directory for a command that must not make changes while it is paused.
     ///
     /// # Errors
-    /// If it cannot be known whether it is paused; that has been said.
+    /// If the pauses cannot be read; reported.
     pub(crate) fn read_or_fail(state_dir: &Path) -> Result<Pauses, Exit> {
         Pauses::read(state_dir).map_err(|error| unreadable(state_dir, &error))
     }
 
-    /// Adds a pause. Returns its number.
+    /// Adds a pause; returns its number.
     pub(crate) fn add(&mut self, by: &Json, longest: Option<Duration>, why: &str) -> io::Result<u64> {
         let id = self.last_id + 1;
         let now = now();
@@ -90,7 +91,7 @@ impl Pauses {
         written.map(|()| id)
     }
 
-    /// Ends pauses. Returns how many.
+    /// Ends pauses; returns their number.
     pub(crate) fn end(&mut self, which: &Ends) -> io::Result<usize> {
         let before = self.list.clone();
         self.list.retain(|one| match which {
@@ -108,7 +109,7 @@ impl Pauses {
         Ok(ended)
     }
 
-    /// All pauses as one: it lasts as long as the longest of them.
+    /// Combines all pauses to one, which lasts as long as the longest of them.
     pub(crate) fn as_one(&self) -> Option<Pause> {
         let now = now();
         let lasting: Vec<&Record> = self.lasting(now).collect();
@@ -120,22 +121,22 @@ impl Pauses {
         })
     }
 
-    /// The pauses as JSON (docs/reference/status.md).
+    /// Returns the pauses as JSON (docs/reference/status.md).
     pub(crate) fn to_json(&self) -> Json {
         self.lasting(now()).map(Record::to_json).collect()
     }
 
-    /// Pauses that are not over.
+    /// Returns the pauses that are not over.
     fn lasting(&self, now: u64) -> impl Iterator<Item = &Record> {
         self.list.iter().filter(move |one| one.until_unix_ms.is_none_or(|until| until > now))
     }
 
-    /// The pauses for people: one line for each.
+    /// Returns the pauses for people, one line for each.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.to_json().as_array().into_iter().flatten().map(line).collect()
     }
 
-    /// Writes the pauses again if their file was removed.
+    /// Rewrites the pauses if their file was removed.
     pub(crate) fn restore(&self) -> io::Result<()> {
         let is_removed =
             std::fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -149,7 +150,7 @@ impl Pauses {
     }
 }
 
-/// Says that it cannot be known whether a state directory is paused.
+/// Reports that the pauses of a state directory cannot be read.
 fn unreadable(state_dir: &Path, error: &io::Error) -> Exit {
     let path = state_dir.join(NAME);
     say::fail_with(
@@ -158,7 +159,7 @@ fn unreadable(state_dir: &Path, error: &io::Error) -> Exit {
     )
 }
 
-/// The pauses that a file names, and the number of the last one. A file of the version before is a list alone.
+/// Returns the pauses of a file, and the number of the last one. A file of the previous version is only a list.
 fn parsed(text: &str) -> io::Result<(Vec<Record>, u64)> {
     let json: Json = serde_json::from_str(text)?;
     let listed = json.as_array().or_else(|| json["pauses"].as_array());
@@ -173,7 +174,7 @@ impl Record {
         Some(Record {
             id: json["id"].as_u64()?,
             by: json["by"].as_str()?.to_owned(),
-            // A number is the format of the version before. It names no session.
+            // The previous version stored a number, which identifies no session.
             session: json["session"].as_str().unwrap_or_default().to_owned(),
             unix_ms: json["unix_ms"].as_u64()?,
             until_unix_ms: json["until_unix_ms"].as_u64(),
@@ -187,7 +188,7 @@ impl Record {
     }
 }
 
-/// One pause for people.
+/// Returns one pause for people.
 pub(crate) fn line(json: &Json) -> String {
     let at =
         |key: &str| crate::render::status::utc(UNIX_EPOCH + Duration::from_millis(json[key].as_u64().unwrap_or(0)));
@@ -203,15 +204,17 @@ pub(crate) fn line(json: &Json) -> String {
     )
 }
 
-/// The caller of `kilter pause` or `kilter resume`: the user, the terminal, the parent process, and the session.
+/// Returns the caller of `kilter pause` or `kilter resume`: the user, the terminal, the parent process, and the
+/// session.
 pub(crate) fn caller() -> Json {
     json!({"by": described(), "session": session()})
 }
 
-/// Names the session of this process (setsid(2)): the boot, the PID namespace, the session's number, and the start of its leader.
+/// Returns an identifier for the session of this process (setsid(2)): the boot, the PID namespace, the session's
+/// number, and the start of its leader.
 ///
-/// The kernel uses a number again after a boot, in another namespace, and after the end of the session. In a namespace that the
-/// leader is not a member of, as behind `unshare --pid` or `docker exec`, the number is 0.
+/// The kernel reuses a number after a boot, in another namespace, and after the end of the session. In a namespace
+/// without the leader, such as after `unshare --pid` or `docker exec`, the number is 0.
 fn session() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -220,10 +223,10 @@ fn session() -> String {
     format!("{} {} {id} {start}", boot.trim(), namespace.display())
 }
 
-/// A field of `/proc/PROCESS/stat`, by its number in proc(5), from 3 on.
+/// Returns a field of `/proc/PROCESS/stat`, by its number in proc(5), from 3 on.
 fn stat_field(process: &str, number: usize) -> Option<String> {
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
-    // The second field is the program's name in parentheses, which may have spaces and parentheses in it.
+    // The second field is the program's name in parentheses, which may contain spaces and parentheses.
     let fields = stat.rsplit(|byte| *byte == b')').next()?;
     String::from_utf8_lossy(fields).split_whitespace().nth(number.checked_sub(3)?).map(str::to_owned)
 }
@@ -253,18 +256,18 @@ fn user_name(uid: u32) -> Option<String> {
     lines.find(|parts| parts.get(2) == Some(&uid.to_string().as_str())).map(|parts| parts[0].to_owned())
 }
 
-/// Why nothing may be changed now with a state directory.
+/// Refusal of changes with a paused state directory.
 pub(crate) struct Refusal {
     /// The pauses.
     pub(crate) why: String,
-    /// How to go on.
+    /// Advice.
     pub(crate) hints: [&'static str; 2],
 }
 
-/// Returns why nothing may be changed with a state directory, if its runs are paused.
+/// Returns the refusal of changes with a state directory, if its runs are paused.
 ///
 /// # Errors
-/// If that cannot be known.
+/// If the pauses cannot be read.
 pub(crate) fn refusal(state_dir: &Path) -> io::Result<Option<Refusal>> {
     let lines = Pauses::read(state_dir)?.lines();
     let why = format!("nothing is changed while this state directory is paused: {}", lines.join("; "));
@@ -275,7 +278,7 @@ pub(crate) fn refusal(state_dir: &Path) -> io::Result<Option<Refusal>> {
 /// Refuses a change while the runs of a state directory are paused.
 ///
 /// # Errors
-/// If they are, or if that cannot be known; it has been said.
+/// If they are paused, or if the pauses cannot be read; reported.
 pub(crate) fn refuse(state_dir: &Path) -> Result<(), Exit> {
     let refusal = refusal(state_dir).map_err(|error| unreadable(state_dir, &error))?;
     refusal.map_or(Ok(()), |Refusal { why, hints }| Err(say::fail_with(why, hints)))

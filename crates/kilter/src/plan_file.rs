@@ -1,9 +1,9 @@
-//! Plans in files: the steps of a dry run, and everything that it was made from.
+//! Plans in files: the steps of a dry run, and all its inputs.
 //!
-//! A plan holds the texts of its manifests, the facts that they named and the variables that were given, so that applying it
-//! compiles the very same catalog; and its steps, each with the differences that were found. Secrets that come from files,
-//! variables and commands are not in it: they are fetched again. What it was made from is sealed with the key of the state
-//! directory if a secret may be written in it. Every byte is bound by a keyed digest (`kilter_runtime::integrity`).
+//! A plan contains the texts of its manifests, the facts they use and the variables, so that its apply compiles the
+//! same catalog. It also contains its steps, each with the differences found. Secrets from files, variables and
+//! commands are not part of it: the apply reads them again. The inputs are encrypted with the key of the state
+//! directory if they may contain a secret. A keyed digest covers every byte (`kilter_runtime::integrity`).
 
 mod open;
 mod provenance;
@@ -28,32 +28,32 @@ pub(crate) use open::{is_plan, read};
 pub(crate) use provenance::{introduce, record_applied, written};
 pub(crate) use trust::signer;
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u64 = 3;
 
-/// A plan as it is kept.
+/// Plan of a file.
 pub(crate) struct PlanFile {
-    /// The manifests that were given, in order.
+    /// Manifests of the command line, in order.
     pub(crate) sources: Vec<Source>,
-    /// Which manifests those are, where what was before them has to be restored, now or later.
+    /// Origin of these manifests, if resources have to be restored, now or later.
     pub(crate) origin: EcoString,
-    /// Included texts by where they were included and how that was written.
+    /// Included texts, by the including file and the written path.
     pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
-    /// The facts that were named.
+    /// Facts that the manifests use.
     pub(crate) facts: IndexMap<EcoString, Value>,
-    /// The variables that were given.
+    /// Variables of the command line.
     pub(crate) vars: Vec<(EcoString, Value)>,
-    /// Where and when it was made; none in plans of earlier versions of kilter.
+    /// Host and time at which it was made; none in plans of earlier versions of kilter.
     pub(crate) provenance: Option<PlanProvenance>,
-    /// The steps, to be carried out.
+    /// Steps to carry out.
     pub(crate) plan: Plan,
 }
 
-/// Writes the plan that a dry run found, for its owner only, and returns its provenance. The key of the state directory is made
-/// if it is not there.
+/// Writes the plan of a dry run, for its owner only, and returns its provenance. Creates the key of the state
+/// directory if needed.
 ///
 /// # Errors
-/// Says why it cannot.
+/// The reason why it cannot be written.
 pub(crate) fn write(
     path: &Path,
     loaded: &Loaded<'_>,
@@ -84,7 +84,7 @@ pub(crate) fn write(
     Ok(provenance)
 }
 
-/// What a plan is made from.
+/// Returns the inputs of a plan.
 fn inputs(loaded: &Loaded<'_>) -> Map<String, Json> {
     let source = |source: &Source| match source.is_lenient() {
         true => json!({ "name": &*source.name, "text": &*source.text, "lenient": true }),
@@ -107,7 +107,7 @@ fn inputs(loaded: &Loaded<'_>) -> Map<String, Json> {
     inputs
 }
 
-/// Reads what [`inputs`] returned.
+/// Reads the JSON of [`inputs`].
 fn parsed(inputs: &Json, provenance: Option<PlanProvenance>, plan: Plan) -> Option<PlanFile> {
     let source = |json: &Json| {
         let lenient = json.get("lenient").and_then(Json::as_bool).unwrap_or(false);

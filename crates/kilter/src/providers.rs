@@ -1,4 +1,4 @@
-//! The providers of the command, and how it speaks of a type that it does not know.
+//! Providers of the command, and messages about unknown types.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -18,17 +18,17 @@ use crate::exit::Exit;
 use crate::facts::Gathered;
 use crate::{facts, mold, paths, recording, say, signals, trust, world};
 
-/// Where scripts are looked for, and what they are given.
+/// Search path of scripts, and their settings.
 pub(crate) struct Search {
-    /// The directories, the first ones first.
+    /// Directories in order of preference.
     pub(crate) directories: Vec<PathBuf>,
-    /// The state directory, in which what scripts say of themselves is kept.
+    /// State directory, with the cache of the scripts' metadata.
     pub(crate) state_dir: Option<PathBuf>,
     /// Directories in which scripts find commands before the usual ones.
     pub(crate) libexec: Vec<PathBuf>,
-    /// How many resources of one script are read at a time; what is usual if none.
+    /// Number of resources of one script that are read concurrently; none for the default.
     pub(crate) jobs: Option<usize>,
-    /// True if a script that said earlier that it is suitable is asked again before it is used.
+    /// True if a script that reported earlier that it is suitable is asked again before it is used.
     pub(crate) verify_suitability: bool,
 }
 
@@ -38,28 +38,28 @@ impl Search {
     }
 }
 
-/// The providers that there are.
+/// Available providers.
 pub(crate) struct Providers {
-    /// All of them.
+    /// All providers.
     pub(crate) registry: Registry,
-    /// Those of them that are scripts.
+    /// Providers that are scripts.
     pub(crate) scripts: Vec<Arc<dyn Script>>,
-    /// What is to be said of scripts, those that are not used among them.
+    /// Notes about scripts, unusable ones included.
     pub(crate) notes: Vec<Note>,
 }
 
-/// All providers: those that kilter brings along, and scripts. What there is to be said of them is said.
+/// Returns all providers, native ones and scripts, and reports the notes about them.
 ///
 /// # Errors
-/// When a signal has come.
+/// If a signal has arrived.
 pub(crate) fn registry(global: &Global) -> Result<Registry, Exit> {
     registry_with(global, None)
 }
 
-/// The same, with scripts that read so many resources at a time.
+/// Returns all providers, with scripts that read this number of resources concurrently.
 ///
 /// # Errors
-/// When a signal has come.
+/// If a signal has arrived.
 pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Result<Registry, Exit> {
     let is_missing =
         |directory: &&PathBuf| !recording::ask("exists", || json!(directory.to_string_lossy()), || directory.is_dir());
@@ -85,15 +85,15 @@ pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Result<Regi
     Ok(providers.registry)
 }
 
-/// The directories that are searched without being named.
+/// Returns the default directories.
 pub(crate) fn usual_directories() -> impl Iterator<Item = PathBuf> {
     paths::given_providers_dirs().into_iter().chain(paths::providers_dirs())
 }
 
-/// All providers: those that kilter brings along, and scripts.
+/// Returns all providers: native ones and scripts.
 ///
 /// # Errors
-/// When a signal has come.
+/// If a signal has arrived.
 pub(crate) fn collect(search: &Search) -> Result<Providers, Exit> {
     let native = kilter_native::native(world::world());
     let of_mold: Vec<Arc<dyn Provider>> = mold::given().map(of_mold).unwrap_or_default();
@@ -115,12 +115,12 @@ pub(crate) fn collect(search: &Search) -> Result<Providers, Exit> {
     Ok(Providers { registry: recording::witnessed(registry).on_machine(world::host()), scripts, notes })
 }
 
-/// The providers that are scripts of mold.
+/// Returns the providers of mold's directory.
 fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
     mold.providers().iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>).collect()
 }
 
-/// The scripts of the directories.
+/// Returns the scripts of the directories.
 fn scripts(search: &Search) -> Result<Scripts, Exit> {
     let mut surroundings = surroundings_with(&search.libexec, search.state_dir());
     surroundings.verify_suitability = search.verify_suitability;
@@ -130,12 +130,12 @@ fn scripts(search: &Search) -> Result<Scripts, Exit> {
     let surroundings = Arc::new(surroundings);
     let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
     let look = || recording::ask("scripts", || serde_json::Value::Null, || look(&directories, search, &surroundings));
-    // Where there is no directory, nothing is asked.
+    // Without directories, no script runs.
     let found = if directories.is_empty() { look() } else { signals::heeded(look)? };
     Ok(Scripts::of(found, &surroundings))
 }
 
-/// What there is in the directories.
+/// Searches the directories.
 fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<Surroundings>) -> Found {
     if directories.is_empty() {
         return Found::default();
@@ -144,12 +144,12 @@ fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<Surrounding
     Found::look(directories, cache.as_deref(), surroundings)
 }
 
-/// What scripts are given of the world; they keep things in a state directory, if there is one.
+/// Returns the environment and limits of scripts. They store data in a state directory, if there is one.
 pub(crate) fn surroundings(state_dir: Option<PathBuf>) -> Surroundings {
     surroundings_with(&[], state_dir)
 }
 
-/// What scripts are given that find commands in `libexec` before the usual directories.
+/// Returns the environment and limits of scripts, which find commands in `libexec` before the usual directories.
 fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> Surroundings {
     let environment = environment(libexec);
     let path = Surroundings { environment: environment.clone(), ..Surroundings::new() };
@@ -169,7 +169,7 @@ fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> Surroun
     }
 }
 
-/// The environment of scripts, which find commands in `libexec` before the usual directories.
+/// Returns the environment variables of scripts, which find commands in `libexec` before the usual directories.
 fn environment(libexec: &[PathBuf]) -> Environment {
     if recording::is_replay() {
         return Environment::new();
@@ -182,18 +182,18 @@ fn environment(libexec: &[PathBuf]) -> Environment {
     }
 }
 
-/// Facts that are gathered when a condition asks for one.
+/// Returns facts that are gathered when a condition needs one.
 fn lazy_facts() -> impl Fn(&str) -> Option<kilter_model::Value> + Send + Sync + 'static {
     let facts: OnceLock<Gathered> = OnceLock::new();
     move |name| facts.get_or_init(|| facts::gather(&[], None)).get(name)
 }
 
-/// The provider of a type, which may be written with the provider's name: `package::apt`.
+/// Returns the provider of a type, which may be written with the provider's name: `package::apt`.
 ///
 /// # Errors
-/// When there is none, or a signal has come; it has been said.
+/// If there is none, or a signal has arrived; reported.
 pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dyn Provider, Exit> {
-    // Facts that scripts tell may decide.
+    // The choice may depend on facts of scripts.
     match signals::heeded(|| registry.choose(type_name, None))? {
         Ok(at) => return Ok(registry.at(at).as_ref()),
         Err(error @ ChoiceError::Ambiguous { .. }) => return Err(ambiguous(type_name, &error)),
@@ -223,17 +223,17 @@ fn ambiguous(type_name: &str, error: &ChoiceError) -> Exit {
     say::fail_with(error, [hint])
 }
 
-/// The name of the provider, where it was named with the type.
+/// Returns the name of the provider, if it was written with the type.
 pub(crate) fn named(provider: &dyn Provider, type_name: &str) -> Option<&'static str> {
     (provider.type_name() != type_name).then(|| provider.name())
 }
 
-/// Splits `TYPE` or `TYPE[NAME]` as it may be written on the command line.
+/// Splits `TYPE` or `TYPE[NAME]` of the command line.
 pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
     ResourceRef::split(text).map_or((text, None), |(type_name, name)| (type_name, Some(name)))
 }
 
-/// The directories in a list with colons between them; an empty name is none.
+/// Returns the directories of a list separated by colons, without empty names.
 pub(crate) fn directories(list: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
 }

@@ -4,7 +4,7 @@ use kilter_model::{Value, base64};
 
 use crate::visible;
 
-/// A value as the Puppet language writes it.
+/// Returns a value in the Puppet language.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Undef => "undef".to_owned(),
@@ -28,7 +28,7 @@ fn list(values: impl Iterator<Item = String>) -> String {
     values.collect::<Vec<_>>().join(", ")
 }
 
-/// A string literal: single quotes, or double ones where characters need an escape.
+/// Returns a string literal: in single quotes, or in double quotes if characters need an escape.
 pub(crate) fn string(text: &str) -> String {
     if text.contains(visible::is_steering) { double_quoted(text) } else { single_quoted(text) }
 }

@@ -1,4 +1,4 @@
-//! What the resources of manifests were before, which are declared no longer (`reverse`).
+//! Saved pre-change state of resources that the manifests no longer declare (`reverse`).
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -14,15 +14,16 @@ use crate::{recording, say};
 
 static STATE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// Remembers where it is kept.
+/// Remembers the state directory.
 pub(crate) fn open(global: &Global) {
     // The command is parsed once.
     let _ = STATE.set(global.state_dir_if_any());
 }
 
-/// Which manifests these are, however they are named; nothing where one is no file, and not read again next time.
+/// Returns the identity of these manifests, independent of the paths used; empty if one is no file.
 ///
-/// A recording is of what a run asks, not of what was kept before; and what it would keep would be in it.
+/// It is also empty during a recording. The recording covers only the queries of the run, not the state saved
+/// earlier, and newly saved state would become part of it.
 pub(crate) fn origin(given: &[Source]) -> EcoString {
     if recording::is_recorded() {
         return EcoString::new();
@@ -40,10 +41,10 @@ pub(crate) fn origin(given: &[Source]) -> EcoString {
         .unwrap_or_default()
 }
 
-/// Prepares the run of a catalog, and of what has to be restored since it is declared in it no longer.
+/// Prepares the run of a catalog, together with the resources to restore.
 ///
 /// # Errors
-/// What is wrong with the catalog itself. What cannot be restored is left out, and told.
+/// Problems of the catalog itself. A resource that cannot be restored is left out, with a warning.
 pub(crate) fn prepare(catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>, Box<Rejected>> {
     let state = STATE.get().and_then(Option::as_ref).map(|state| StateDir::new(state.clone()));
     let Some(reversals) = state.and_then(|state| Reversals::of(&state, &catalog.origin)).filter(Reversals::exists)
@@ -71,7 +72,7 @@ pub(crate) fn prepare(catalog: Catalog, registry: &Registry) -> Result<Prepared<
             Ok(prepared) => return Ok(prepared),
             Err(rejected) => rejected,
         };
-        // One that does not go with what is declared now, or whose provider has gone.
+        // It conflicts with the catalog, or its provider is gone.
         let at_fault = rejected
             .problems
             .iter()

@@ -1,6 +1,6 @@
-//! The two ways out: data to standard output, everything else to standard error.
+//! Output: data to standard output, everything else to standard error.
 //!
-//! A reader that has seen enough (`kilter get user | head -1`) ends nothing and is no error.
+//! A reader that closes the pipe early (`kilter get user | head -1`) causes no error.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -15,13 +15,13 @@ use crate::visible;
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// Writes data. The exit says whether it reached its reader.
+/// Writes data. The exit code shows if the write succeeded.
 pub(crate) fn data(text: &str) -> Exit {
     parts([text])
 }
 
-/// Writes data that comes in parts, in none of which a style is begun that another one ends. The exit says whether
-/// all of it reached its reader.
+/// Writes data in parts. No part may start a style that another part ends. The exit code shows if all writes
+/// succeeded.
 pub(crate) fn parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Exit {
     match write_parts(texts) {
         Ok(()) => Exit::Done,
@@ -30,13 +30,12 @@ pub(crate) fn parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Exit {
     }
 }
 
-/// Writes text to the standard output, in one call where it can: styles are taken out where they are not
-/// wanted, and the pieces between them put together again.
+/// Writes text to the standard output, if possible in one call. Removes styles for outputs without colours.
 pub(crate) fn write(text: &str) -> std::io::Result<()> {
     write_parts([text])
 }
 
-/// So many bytes are written in one call.
+/// Maximum number of bytes of one write.
 const AT_ONCE: usize = 64 << 10;
 
 fn write_parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> std::io::Result<()> {
@@ -53,7 +52,7 @@ fn write_parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> std::io::Res
     buffered.flush()
 }
 
-/// These styles, or none where they would be taken out again: for texts of many parts.
+/// Returns these styles, or none if they would be removed again. Faster for texts of many parts.
 pub(crate) fn seen<const N: usize>(styles: [Style; N]) -> [Style; N] {
     if is_styled() { styles } else { [Style::new(); N] }
 }
@@ -62,12 +61,12 @@ fn is_styled() -> bool {
     anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// Whether nothing of a text would be taken out of it: nearly always, and that is soon seen.
+/// Returns true if a text contains nothing to remove, as nearly all texts.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
 }
 
-/// Writes bytes as they are, to the standard output: no style is taken out of them.
+/// Writes bytes unchanged to the standard output, styles included.
 pub(crate) fn bytes(data: &[u8]) -> Exit {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(data).and_then(|()| stdout.flush()) {
@@ -78,11 +77,11 @@ pub(crate) fn bytes(data: &[u8]) -> Exit {
 }
 
 thread_local! {
-    /// The lines of this thread that are held back, if they are.
+    /// Buffered lines of this thread, if it buffers them.
     static HELD_BACK: RefCell<Option<Said>> = const { RefCell::new(None) };
 }
 
-/// What was said to people and held back.
+/// Buffered output for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     /// Lines, each for [`line()`].
@@ -91,12 +90,12 @@ pub(crate) struct Said {
     pub(crate) errors: usize,
 }
 
-/// Counts errors that lines report which are held back.
+/// Counts errors in buffered lines.
 pub(crate) fn count_errors(errors: usize) {
     HELD_BACK.with_borrow_mut(|held| held.iter_mut().for_each(|held| held.errors += errors));
 }
 
-/// Does something, and holds back what it says to people on this thread.
+/// Buffers the output for people of this thread while `work` runs.
 pub(crate) fn holding_back<T>(work: impl FnOnce() -> T) -> (T, Said) {
     HELD_BACK.set(Some(Said::default()));
     let done = work();
@@ -113,34 +112,34 @@ pub(crate) fn line(text: impl Display) {
         None => false,
     });
     if !is_held_back {
-        // There is nowhere left to tell that standard error is gone.
+        // A failure of standard error cannot be reported.
         let _ = writeln!(anstream::stderr().lock(), "{}", visible::escaped(&text.to_string()));
     }
 }
 
-/// Says what is wrong.
+/// Reports an error.
 pub(crate) fn error(message: impl Display) {
     count_errors(1);
     line(format_args!("{} {message}", styled(FAILED, "error:")));
 }
 
-/// Says what may be wrong.
+/// Reports a warning.
 pub(crate) fn warning(message: impl Display) {
     line(format_args!("{} {message}", styled(WARNING, "warning:")));
 }
 
-/// Says how to mend what was said before.
+/// Adds a hint to the last error or warning.
 pub(crate) fn hint(message: impl Display) {
     line(format_args!("  {} {message}", styled(HINT, "hint:")));
 }
 
-/// Says why nothing was started.
+/// Reports the reason why the command did not start.
 pub(crate) fn fail(message: impl Display) -> Exit {
     error(message);
     Exit::NotStarted
 }
 
-/// Says why nothing was started, and how to mend it.
+/// Reports the reason why the command did not start, with hints.
 pub(crate) fn fail_with(message: impl Display, hints: impl IntoIterator<Item = impl Display>) -> Exit {
     error(message);
     hints.into_iter().for_each(hint);

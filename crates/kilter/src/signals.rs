@@ -1,5 +1,7 @@
-//! Signals that end the program: noted while something heeds them, so that what it has started ends with it, and forwarded to
-//! the run once there is one. While nothing does, they end it as they end any program.
+//! Signals that end the program.
+//!
+//! While a part of the program handles signals, they are recorded, so that started programs end with it. They are
+//! forwarded to the run as soon as there is one. At other times they have their default effect.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,29 +17,29 @@ use crate::exit::Exit;
 use crate::say;
 
 static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// Whether nothing heeds signals: what goes on then could not be ended otherwise.
+/// True if no code handles signals: they must then end the program.
 static UNHEEDED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
-/// Whether it was said that one has ended what was going on.
+/// True if an interruption has been reported.
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
-/// The last signal.
+/// Number of the last signal.
 static NUMBER: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 static FORWARD: Mutex<Forward> = Mutex::new(Forward { is_noting: false, coming: None, run: None });
 
-/// Where signals go.
+/// State of the handling of signals.
 struct Forward {
-    /// Whether signals come here at all.
+    /// True if the handlers are installed.
     is_noting: bool,
-    /// The signals that come, until there is a run that they could stop: until then a thread for them would be wasted.
+    /// Signals that have arrived, until there is a run. A thread starts only then.
     coming: Option<Signals>,
-    /// The run to be stopped.
+    /// Run to stop.
     run: Option<Arc<Stop>>,
 }
 
-/// Sets what a program inherits from its parent and must not depend on: the umask, and signals that would end it or hide
-/// the end of its children. A handler, other than ignoring, is no more there in a program that kilter starts.
+/// Resets inherited settings that must not affect kilter: the umask, SIGXFSZ and an ignored SIGCHLD. Programs that
+/// kilter starts do not inherit handlers, in contrast to ignored signals.
 pub(crate) fn set_up() {
     rustix::process::umask(UMASK);
-    // A write beyond `ulimit -f` fails with EFBIG instead. That a handler cannot be set is no reason not to start.
+    // A write beyond `ulimit -f` then fails with EFBIG. A failure to install a handler does not prevent the start.
     let _ = flag::register(SIGXFSZ, Arc::default());
     if is_ignored(SIGCHLD) {
         let _ = flag::register(SIGCHLD, Arc::default());
@@ -47,26 +49,26 @@ pub(crate) fn set_up() {
 /// The umask of kilter and of the programs that it starts.
 const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_bits_truncate(0o022);
 
-/// Notes signals from now on, in the place of ending at once.
+/// Records signals from now on, so that they no longer end the program.
 ///
 /// # Errors
-/// When the system does not let it; that has been said.
+/// If the system refuses; reported.
 pub(crate) fn listen() -> Result<(), Exit> {
     note().map_err(|error| say::fail(format_args!("cannot listen to signals: {error}")))?;
     UNHEEDED.store(false, Ordering::Release);
     Ok(())
 }
 
-/// Does something that heeds signals, which are noted at least until it has ended.
+/// Runs code that handles signals, which are recorded until it has ended.
 ///
 /// # Errors
-/// When the system does not let it, or when a signal has come; it has been said, and is what to end with.
+/// If the system refuses, or if a signal has arrived; reported.
 pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
     let was_unheeded = UNHEEDED.load(Ordering::Acquire);
     listen()?;
     let done = work();
     UNHEEDED.store(was_unheeded, Ordering::Release);
-    // One that comes now ends the program by itself, if that was so before.
+    // If signals ended the program before, the next one does so again.
     match exit() {
         Some(exit) => {
             if !IS_TOLD.swap(true, Ordering::AcqRel) {
@@ -78,7 +80,7 @@ pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
     }
 }
 
-/// Does something that heeds no signal, such as waiting for what somebody else writes: one that comes ends the program.
+/// Runs code that handles no signals, such as a read from standard input: a signal ends the program.
 pub(crate) fn unheeded<T>(work: impl FnOnce() -> T) -> T {
     let was_unheeded = UNHEEDED.swap(true, Ordering::AcqRel);
     let done = work();
@@ -102,19 +104,20 @@ fn note() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether a signal has come: programs that are run while manifests are read end with it.
+/// Returns the flag for an arrived signal: it ends programs that run while manifests are read.
 pub(crate) fn raised() -> &'static AtomicBool {
     &RAISED
 }
 
-/// Ends the programs that manifests are made by, as a signal does: nobody waits for them any more.
+/// Ends the programs of manifests, as a signal does, because their output is no longer needed.
 pub(crate) fn end_programs() {
     RAISED.store(true, Ordering::Release);
 }
 
-/// Whether a signal was ignored when the program was started, as by nohup(1).
+/// Returns true if a signal was ignored when the program started, as by nohup(1).
 fn is_ignored(number: i32) -> bool {
-    // It has some 1,500 bytes, and its size is not known before it is read: in parts it would be read seven times.
+    // The file has about 1,500 bytes, and its size is unknown before the read: a small buffer would need seven
+    // reads.
     let mut status = Vec::with_capacity(4096);
     let _ = File::open("/proc/self/status").and_then(|mut file| file.read_to_end(&mut status));
     let status = String::from_utf8_lossy(&status);
@@ -122,18 +125,18 @@ fn is_ignored(number: i32) -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
-/// Has signals stop a run; one that has come already does so now.
+/// Forwards signals to a run. One that has already arrived stops it at once.
 pub(crate) fn stop(run: &Arc<Stop>) {
     let mut forward = forward();
     forward.run = Some(Arc::clone(run));
     let mut coming = forward.coming.take();
-    // However many have come before, they are one wish to end.
+    // All signals before this count as one request.
     coming.iter_mut().flat_map(Signals::pending).for_each(drop);
     if raised().load(Ordering::Acquire) {
         run.request();
     }
     if let Some(mut coming) = coming {
-        // The thread lives as long as the program: all it does is pass them on.
+        // The thread lives as long as the program.
         let thread = std::thread::Builder::new().name("signals".into());
         if thread.spawn(move || coming.forever().for_each(|_| pass_on())).is_err() {
             // Without a thread no signal reaches the run, so a signal ends the program.
@@ -152,7 +155,7 @@ fn forward() -> MutexGuard<'static, Forward> {
     FORWARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What to end with if a signal has come.
+/// Returns the exit code if a signal has arrived.
 pub(crate) fn exit() -> Option<Exit> {
     match NUMBER.load(Ordering::Acquire) as i32 {
         0 => None,

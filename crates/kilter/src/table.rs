@@ -1,23 +1,23 @@
-//! Tables for people: columns beside each other, no lines between them.
+//! Tables for people: columns without lines between them.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::render::{NAME, styled};
 
-/// The spaces between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 
-/// A table with a heading for each column.
+/// Table with a heading for each column.
 pub(crate) struct Table {
     headings: Vec<String>,
-    /// What is in the cells, row after row.
+    /// Text of all cells, row after row.
     text: String,
-    /// Where each cell ends in it.
+    /// End of each cell in the text.
     ends: Vec<usize>,
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub(crate) fn new<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Table {
         let headings = headings.into_iter().map(|text| text.into().to_uppercase()).collect();
         Table { headings, text: String::new(), ends: Vec::new() }
@@ -32,8 +32,8 @@ impl Table {
         debug_assert_eq!(self.ends.len() % self.headings.len(), 0, "a row has a cell for each heading");
     }
 
-    /// The table as text, and the headings of the columns that do not fit into so many columns of
-    /// a terminal. The first column is always there.
+    /// Returns the table as text, and the headings of the columns that do not fit the width `columns`. The first
+    /// column is always shown.
     pub(crate) fn render(&self, columns: Option<usize>) -> (String, Vec<&str>) {
         let widths = self.widths();
         let count = fitting(&widths, columns);
@@ -68,7 +68,7 @@ fn width(cell: &str) -> usize {
     if cell.is_ascii() { cell.len() } else { cell.width() }
 }
 
-/// How many of the first columns fit.
+/// Returns the number of leading columns that fit.
 fn fitting(widths: &[usize], columns: Option<usize>) -> usize {
     let Some(columns) = columns else { return widths.len() };
     let mut used = 0;

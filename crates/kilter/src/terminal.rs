@@ -1,11 +1,11 @@
-//! How wide the terminal is.
+//! Width of the terminal.
 
 use std::io::IsTerminal;
 
-/// Text is never set wider than this: long lines are hard to read.
+/// Maximum width of text: long lines are hard to read.
 const WIDEST: usize = 100;
 
-/// The columns of the terminal at standard output; none when it is something else.
+/// Returns the columns of the terminal at standard output; none if it is no terminal.
 pub(crate) fn columns() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
@@ -15,12 +15,12 @@ pub(crate) fn columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns >= 20)
 }
 
-/// The columns of the terminal at standard error.
+/// Returns the columns of the terminal at standard error.
 pub(crate) fn status_width() -> usize {
     rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col).max(20))
 }
 
-/// How wide paragraphs are set.
+/// Returns the width of paragraphs.
 pub(crate) fn text_width() -> usize {
     columns().map_or(WIDEST, |columns| columns.min(WIDEST))
 }

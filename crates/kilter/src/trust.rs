@@ -1,4 +1,4 @@
-//! The trust rule of this process: who may decide what kilter does.
+//! Trust rule of this process: the users that may decide what kilter does.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ static POLICY: OnceLock<TrustPolicy> = OnceLock::new();
 /// Remembers the paths of `--trust`.
 ///
 /// # Errors
-/// If there is nothing at one of them; reported.
+/// If one of the paths does not exist; reported.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let mut policy = usual();
     for path in &global.trust {
@@ -28,13 +28,13 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     Ok(())
 }
 
-/// The policy of this process.
+/// Returns the policy of this process.
 pub(crate) fn policy() -> &'static TrustPolicy {
     POLICY.get_or_init(usual)
 }
 
-/// Root trusts itself and, like git, the user who became root by sudo: whoever may run kilter as root by sudo already
-/// decides what it does.
+/// Returns the default policy. Root trusts itself and, like git, the user who became root by sudo: a user who may
+/// run kilter as root already decides what it does.
 fn usual() -> TrustPolicy {
     let policy = TrustPolicy::current();
     match sudo_user().filter(|_| paths::is_root()) {
@@ -47,15 +47,15 @@ fn sudo_user() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
-/// Opens a file that decides what kilter does; `what` names its part in that.
+/// Opens a file that decides what kilter does; `what` names its role.
 ///
 /// # Errors
-/// One line that names the file, and what is wrong with it.
+/// One line with the path of the file and the problem.
 pub(crate) fn open_as(what: &str, path: &Path) -> Result<TrustedFile, String> {
     policy().open(path).map_err(|distrust| refusal(what, path, &distrust))
 }
 
-/// Why a file is not used, on one line.
+/// Returns the reason why a file is not used, on one line.
 pub(crate) fn refusal(what: &str, path: &Path, distrust: &Distrust) -> String {
     match distrust {
         Distrust::Io { source, .. } => format!("cannot read {what}{}: {source}", path.display()),

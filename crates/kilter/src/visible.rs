@@ -1,16 +1,18 @@
-//! Characters of foreign texts that must not reach a terminal as they are.
+//! Characters of foreign texts that must not reach a terminal unchanged.
 
 use std::borrow::Cow;
 
-/// Returns true for characters that steer a terminal or deceive a reader: control characters, and marks that change the
-/// direction of writing.
+/// Returns true for characters that control a terminal or deceive a reader: control characters, and marks that
+/// change the direction of writing.
 pub(crate) fn is_steering(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns
 }
 
-/// The text with such characters beyond ASCII as `\\u0085`: a valid escape in JSON, and visible to people. Those of ASCII are
-/// the lines and styles of kilter's own texts; foreign texts have been rid of them before.
+/// Escapes such characters beyond ASCII, for example as `\\u0085`: a valid escape in JSON, and visible to people.
+///
+/// ASCII control characters stay, because they are the line ends and styles of kilter's own texts. Foreign texts
+/// lose them earlier.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     let is_meant = |c: char| c >= '\u{7f}' && is_steering(c);
     if text.bytes().all(|byte| byte < 0x7f) || !text.contains(is_meant) {

@@ -1,4 +1,4 @@
-//! Words of the command line as values of an attribute.
+//! Values of attributes from words of the command line.
 
 use std::fmt;
 
@@ -9,17 +9,18 @@ use kilter_model::{AttributeName, AttributeSchema, DataType, TitleError, TypeSch
 use crate::exit::Exit;
 use crate::say;
 
-/// Says that words are no value of an attribute.
+/// Error for words that are no value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WordError {
     attribute: AttributeName,
-    /// What was given; none when it is a secret.
+    /// Given words; none if they are secret.
     given: Option<String>,
     expected: DataType,
 }
 
 impl WordError {
-    /// The same as [`WordError::hint`] for a value of a type: words of other tools are answered with kilter's word.
+    /// Returns a hint for a value of a type: for words of other tools, kilter's word. Otherwise the same as
+    /// [`WordError::hint`].
     pub(crate) fn hint_of(&self, type_name: &str) -> Option<String> {
         let allowed = self.expected.allowed();
         let given = self.given.as_deref().unwrap_or_default();
@@ -29,7 +30,7 @@ impl WordError {
         }
     }
 
-    /// How to mend it, where that can be told.
+    /// Returns a hint, if there is one.
     pub(crate) fn hint(&self) -> Option<String> {
         let allowed = self.expected.allowed();
         let given = self.given.as_deref().unwrap_or_default();
@@ -56,11 +57,11 @@ impl fmt::Display for WordError {
     }
 }
 
-/// The value that words stand for, by the type of the attribute. Several words are the elements
-/// of a list; one word is a list with commas between its elements.
+/// Returns the value of words, by the type of the attribute. Several words are the elements of a list; one word is
+/// a list separated by commas.
 ///
 /// # Errors
-/// When they are no value of the attribute.
+/// If they are no value of the attribute.
 pub(crate) fn value_of(attribute: &AttributeSchema, words: &[&str]) -> Result<Value, WordError> {
     attribute.data_type.parse_words(words).map_err(|_| WordError {
         attribute: attribute.name.clone(),
@@ -69,10 +70,10 @@ pub(crate) fn value_of(attribute: &AttributeSchema, words: &[&str]) -> Result<Va
     })
 }
 
-/// The value of a text that was not written as a word: no commas, no JSON, bytes where allowed.
+/// Returns the value of a text from another source: without commas and JSON, as bytes if the type permits them.
 ///
 /// # Errors
-/// When it is no value of the attribute.
+/// If it is no value of the attribute.
 pub(crate) fn value_of_bytes(attribute: &AttributeSchema, bytes: &[u8]) -> Result<Value, WordError> {
     let data_type = &attribute.data_type;
     let given = Value::from_bytes(bytes);
@@ -86,7 +87,7 @@ pub(crate) fn value_of_bytes(attribute: &AttributeSchema, bytes: &[u8]) -> Resul
     value_of(attribute, &[&String::from_utf8_lossy(bytes)])
 }
 
-/// Says that a type has no such attribute.
+/// Reports that a type has no such attribute.
 pub(crate) fn no_attribute(schema: &TypeSchema, name: &str) -> Exit {
     let type_name = &schema.name;
     let known = schema.attributes.iter().map(|attribute| attribute.name.as_str());
@@ -100,7 +101,7 @@ pub(crate) fn no_attribute(schema: &TypeSchema, name: &str) -> Exit {
     say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
 }
 
-/// Says that a title names no resource of a type.
+/// Reports that a title is not valid for a type.
 pub(crate) fn misnamed(schema: &TypeSchema, title: &str, error: &TitleError) -> Exit {
     let type_name = &schema.name;
     let patterns = schema.title_patterns.iter().map(|pattern| pattern.desc.as_str()).filter(|desc| !desc.is_empty());

@@ -1,4 +1,4 @@
-//! What machines share: where it is, what this machine is called there, and what it collects.
+//! World shared by machines: its address, the name of this machine in it, and the collected resources.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashSet;
@@ -22,25 +22,26 @@ use crate::{collected, paths, say, signals, trust};
 
 static WORLD: OnceLock<Arc<dyn World>> = OnceLock::new();
 
-/// Below it is what is exported: for whom, by whom, a type, a title.
+/// First part of the keys of exported resources. The receiver, the exporting machine, the type and the title
+/// follow.
 const EXPORTED: &str = "exported";
 
-/// How often it is looked for an interrupt while something is waited for.
+/// Interval of checks for an interrupt during a wait.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The certificates that this machine trusts.
+/// Certificates that this machine trusts.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// The largest file of certificates or of a login, in bytes.
+/// Maximum size in bytes of a file with certificates or a login.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// For all machines.
+/// Receiver that stands for all machines.
 const EVERYBODY: &str = "*";
 
-/// Remembers where it is, by what was given.
+/// Opens the world of the command line.
 ///
 /// # Errors
-/// When that is nowhere; it has been said.
+/// If it cannot be used; reported.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let host = global.hostname.clone().unwrap_or_else(hostname);
     if !is_machine(&host) || host == EVERYBODY {
@@ -58,7 +59,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     Ok(())
 }
 
-/// The world in etcd.
+/// Returns the world in etcd.
 fn etcd(address: &str, host: String) -> Result<Etcd, Exit> {
     let file = |path: &Path| {
         let bytes = trust::policy().read(path, MAX_FILE_BYTES);
@@ -83,17 +84,17 @@ fn etcd(address: &str, host: String) -> Result<Etcd, Exit> {
     Ok(Etcd::new(access, &prefix, host))
 }
 
-/// A file that the environment names.
+/// Returns a file from an environment variable.
 fn given(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// What this machine is called there.
+/// Returns the name of this machine in the world.
 pub(crate) fn host() -> &'static str {
     ours().host()
 }
 
-/// What machines share; of this machine alone where nothing else was said.
+/// Returns the world; without an address, a world of this machine alone.
 pub(crate) fn world() -> Arc<dyn World> {
     Arc::clone(ours())
 }
@@ -111,64 +112,65 @@ fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// From now on something happens where something else is to be collected.
+/// Starts to watch for changes of collected resources.
 pub(crate) fn follow() {
     world().follow();
 }
 
-/// Leaves nothing behind of what was followed.
+/// Removes the files of the watch.
 pub(crate) fn close() {
     if let Some(world) = WORLD.get() {
         world.leave();
     }
 }
 
-/// Where something happens when something else is to be collected.
+/// Returns the paths with an event after each change of collected resources.
 pub(crate) fn watched() -> [PathBuf; 2] {
     let world = world();
     [EVERYBODY, world.host()].map(|to| world.watched(&[EXPORTED, to]))
 }
 
-/// What is collected for one reading of manifests: the world is read once, and what is exported is taken once.
+/// Collected resources for one read of the manifests: the world is read once, and each exported resource is used
+/// once.
 #[derive(Default)]
 pub(crate) struct Collection {
     offered: OnceCell<Result<Collected, String>>,
-    /// What has been taken: who exports it, of which type and title.
+    /// Used resources: exporting machine, type and title.
     taken: RefCell<HashSet<[EcoString; 3]>>,
     /// State directory with the resources that are collected if the world cannot be reached.
     fallback: Option<PathBuf>,
 }
 
-/// What others exported for this machine at one time.
+/// Resources that others exported for this machine at one time.
 pub(crate) struct Collected {
     /// The resources.
     pub(crate) offered: Vec<Offered>,
     /// Time at which the world had them, as far as is known.
     pub(crate) at: SystemTime,
-    /// Why they could not be read from the world, if the last ones that were kept take their place.
+    /// Reason why the world could not be read, if these are stored resources.
     pub(crate) unreachable: Option<EcoString>,
 }
 
-/// What others export for this machine.
+/// Resource that another machine exports for this one.
 #[derive(Debug)]
 pub(crate) struct Offered {
-    /// Who exports it, its type and its title, or as much as is known where it cannot be read.
+    /// Exporting machine, type and title. For unreadable entries, the known part of these.
     pub(crate) key: Vec<EcoString>,
     pub(crate) text: Result<String, String>,
 }
 
 impl Collection {
-    /// A collection that takes what is kept in a state directory while the world cannot be reached.
+    /// Creates a collection that uses the resources stored in a state directory while the world is unreachable.
     pub(crate) fn new(fallback: Option<&Path>) -> Collection {
         Collection { fallback: fallback.map(Path::to_owned), ..Collection::default() }
     }
 
-    /// What was read, if anything was collected.
+    /// Returns the resources read, if the manifests collect any.
     pub(crate) fn into_collected(self) -> Option<Collected> {
         self.offered.into_inner()?.ok()
     }
 
-    /// Reads the world, or else what was kept of it.
+    /// Reads the world, or the stored resources.
     fn read(&self) -> Result<Collected, String> {
         let at = SystemTime::now();
         let why = match offered() {
@@ -183,16 +185,17 @@ impl Collection {
         Ok(Collected { offered, at, unreachable: Some(why.into()) })
     }
 
-    /// The resources that others export for this machine and are meant, as a manifest in JSON; an empty text for none.
+    /// Returns the requested resources that others export for this machine, as a manifest in JSON; an empty text
+    /// for none.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If they cannot be read.
     pub(crate) fn take(&self, wanted: &Collect) -> Result<String, String> {
         let collected = self.offered.get_or_init(|| self.read()).as_ref().map_err(String::clone)?;
         let mut lines = Vec::new();
         for one in &collected.offered {
             let [from, type_name, title] = &one.key[..] else {
-                // Nobody knows what would be below.
+                // The entries below an unreadable directory are unknown.
                 match &one.text {
                     Err(why)
                         if one.key.first().is_some_and(|from| wanted.is_from(from))
@@ -207,7 +210,7 @@ impl Collection {
                 continue;
             }
             let Some(line) = line(wanted, from, title, one.text.as_ref().map_err(String::clone)?)? else { continue };
-            // One for all and for this machine, or meant by two entries, is one.
+            // A resource for all and for this machine, or requested by two entries, is used once.
             if self.taken.borrow_mut().insert([from.clone(), type_name.clone(), title.clone()]) {
                 lines.push(line);
             }
@@ -216,7 +219,7 @@ impl Collection {
     }
 }
 
-/// What others export for this machine, and then what they do for all.
+/// Returns the exports for this machine, and then the exports for all machines.
 fn offered() -> Result<Vec<Offered>, String> {
     let read = || {
         let world = world();
@@ -233,7 +236,7 @@ fn offered() -> Result<Vec<Offered>, String> {
     unless_interrupted(read)?.map_err(|why| why.to_string())
 }
 
-/// Does what may be waited for, until somebody interrupts it.
+/// Runs a call that may block, on another thread, until a signal arrives.
 fn unless_interrupted<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let (sender, receiver) = channel();
     let thread = thread::Builder::new().name("world".into());
@@ -249,7 +252,7 @@ fn unless_interrupted<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// One resource, with what is said of it here; none where it is not meant after all.
+/// Returns one resource with the attributes that the manifest adds; none if the conditions exclude it.
 fn line(wanted: &Collect, from: &EcoString, title: &str, text: &str) -> Result<Option<String>, String> {
     let reference = format!("{}[{title}]", wanted.type_name);
     let damaged = || format!("what {from} exports as {reference} is damaged: it was not written by kilter");

@@ -1,4 +1,4 @@
-//! Values as YAML that reads back as the same values, whichever YAML 1.1 or 1.2 reader reads it.
+//! Values as YAML that every YAML 1.1 or 1.2 reader reads back as the same values.
 
 use std::borrow::Cow;
 
@@ -6,16 +6,16 @@ use kilter_model::{Value, base64, to_json_clear};
 
 use crate::visible;
 
-/// What becomes of texts.
+/// Treatment of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Texts {
-    /// They stand for themselves.
+    /// Texts stand for themselves.
     Data,
-    /// `${` would begin an expression, so it is written `$${`.
+    /// Texts may contain expressions, so that `${` is written `$${`.
     Manifest,
 }
 
-/// Writes YAML.
+/// Writer of YAML.
 pub(crate) struct Yaml {
     out: String,
     texts: Texts,
@@ -26,12 +26,12 @@ impl Yaml {
         Yaml { out: String::new(), texts }
     }
 
-    /// The text so far.
+    /// Returns the text.
     pub(crate) fn finish(self) -> String {
         self.out
     }
 
-    /// A comment on lines of its own.
+    /// Writes a comment on its own lines.
     pub(crate) fn comment(&mut self, depth: usize, text: &str) {
         for line in text.lines() {
             self.indent(depth);
@@ -41,19 +41,19 @@ impl Yaml {
         }
     }
 
-    /// `key:` alone, with what follows one deeper.
+    /// Writes `key:` alone. The next entries are one level deeper.
     pub(crate) fn open(&mut self, depth: usize, key: &str) {
         self.key(depth, key);
         self.out.push('\n');
     }
 
-    /// `key: value`.
+    /// Writes `key: value`.
     pub(crate) fn entry(&mut self, depth: usize, key: &str, value: &Value) {
         self.key(depth, key);
         self.value(depth, value);
     }
 
-    /// A document that is one value.
+    /// Writes a document that is one value.
     pub(crate) fn document(&mut self, value: &Value) {
         match value {
             Value::Hash(entries) if !entries.is_empty() => {
@@ -84,14 +84,14 @@ impl Yaml {
             Value::Hash(entries) if !entries.is_empty() => {
                 let start = self.out.len();
                 entries.iter().for_each(|(key, value)| self.entry(depth + 1, key, value));
-                // The first key stands on the line of the dash.
+                // The first key is on the line of the dash.
                 self.out.replace_range(start..start + 2 * (depth + 1), " ");
             }
             value => self.value(depth, value),
         }
     }
 
-    /// A value behind `key:` or `-`, which are `depth` deep.
+    /// Writes a value after `key:` or `-` at level `depth`.
     fn value(&mut self, depth: usize, value: &Value) {
         match value {
             Value::Undef => self.out += " null\n",
@@ -144,7 +144,7 @@ impl Yaml {
         }
     }
 
-    /// The text so written that it stands for itself.
+    /// Returns the text in the form that stands for itself.
     fn literal<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.texts {
             Texts::Manifest if text.contains("${") => Cow::Owned(text.replace("${", "$${")),
@@ -163,13 +163,13 @@ impl Yaml {
     }
 }
 
-/// A text on one line: plain where every reader takes it for that text, or else quoted as in JSON.
+/// Returns a text on one line: plain if every reader takes it for a string, otherwise quoted as in JSON.
 fn scalar(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Whether readers take the text, written as it is, for a string: none of the words for truths and
-/// nothing, no number, date or sign in any version of YAML.
+/// Returns true if every reader takes the plain text for a string: no boolean, null, number, date or indicator in
+/// any version of YAML.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 10] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan"];
     let inside = |c: char| c.is_ascii_alphanumeric() || "_-./@+=,()[] :".contains(c);
@@ -198,13 +198,13 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether a reader takes the character as it stands: no control character, no line break that only
-/// some readers see, no mark of byte order, no character without meaning.
+/// Returns true if every reader accepts the character unescaped: no control character, no line break of some
+/// readers, no byte order mark, no noncharacter.
 fn is_printable(c: char) -> bool {
     !visible::is_steering(c) && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') && u32::from(c) & 0xfffe != 0xfffe
 }
 
-/// Whether a text is better read, and read back the same, as a block of lines.
+/// Returns true if a text is more readable as a block of lines, and reads back unchanged.
 fn is_block(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\t', '\n'])

@@ -35,14 +35,14 @@ struct Written {
     how: How,
 }
 
-/// How a resource writes a path.
+/// Way in which a resource writes a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum How {
-    /// The resource stands for the path.
+    /// The resource manages the path.
     Own,
-    /// The resource stands for something else, and makes the path if it is missing.
+    /// The resource manages another path, and creates this one if it is missing.
     IfMissing,
-    /// The resource stands for something else, and writes the path as well.
+    /// The resource manages another path, and writes this one as well.
     Aside,
 }
 
@@ -230,7 +230,7 @@ fn at_path<'a>(writers: &'a [Written], path: &'a str) -> impl Iterator<Item = &'
     writers[first..].iter().take_while(move |one| one.path == path)
 }
 
-/// How a resource writes a path, as [`Footprint::Writes`] says.
+/// Returns the way in which a resource writes a path of [`Footprint::Writes`].
 fn how(resource: &Resource, path: &str) -> How {
     if path == resource.name.trim_end_matches('/') || path == resource.name { How::Own } else { How::Aside }
 }
@@ -246,7 +246,7 @@ pub(super) fn written(provider: &dyn Provider, resource: &Resource, say: &mut dy
     });
 }
 
-/// Calls `say` with each path that the commands of a resource name: these and what is below them they may write.
+/// Calls `say` with each path in the commands of a resource: they may write it and the paths below it.
 pub(super) fn named(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str)) {
     provider.footprint(&resource.name, &resource.attributes, &mut |part| match part {
         Footprint::Acts { text, cwd } => {

@@ -9,7 +9,7 @@ digraph kilter {
   edge [fontname=\"sans-serif\", fontsize=10];
 ";
 
-/// The drawing as DOT.
+/// Returns the drawing as DOT.
 pub(crate) fn dot(drawing: &Drawing) -> String {
     let mut text = HEAD.to_owned();
     for (at, node) in drawing.nodes.iter().enumerate() {
@@ -35,7 +35,7 @@ fn look(edge: &Edge) -> String {
     look
 }
 
-/// A string of the DOT language, in which a backslash begins an escape.
+/// Returns a string of the DOT language, in which a backslash begins an escape.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

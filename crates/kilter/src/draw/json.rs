@@ -1,10 +1,10 @@
-//! For programs (docs/reference/json.md).
+//! Drawings for programs (docs/reference/json.md).
 
 use serde_json::{Value as Json, json};
 
 use super::{Drawing, From};
 
-/// Resources in manifest order, and the edges between them.
+/// Returns the resources in manifest order, and the edges between them.
 pub(crate) fn json(drawing: &Drawing) -> Json {
     let edges = drawing.edges.iter().map(|edge| {
         let (key, value) = match &edge.from {

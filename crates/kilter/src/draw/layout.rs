@@ -1,28 +1,27 @@
-//! Who stands where: layers from left to right, few crossings, short edges.
+//! Layout of a graph: layers from left to right, few crossings, short edges.
 //!
-//! The method of Sugiyama, Tagawa and Toda (1981): layers by the longest way to a node, edges over
-//! several layers cut into short ones, sweeps that sort each layer by the middle of its
-//! neighbours, then heights.
+//! The method of Sugiyama, Tagawa and Toda (1981): layers by the longest path to a node, edges over several layers
+//! split into short ones, sweeps that sort each layer by the mean of its neighbours, then heights.
 
 use super::{Drawing, order::order, place};
 
-/// How often the layers are swept from left to right and back.
+/// Number of sweeps from left to right and back.
 const SWEEPS: usize = 8;
 
-/// Beyond so many bends, edges over several layers are drawn straight.
+/// Maximum number of bends. Beyond that, edges over several layers are straight.
 const MOST_BENDS: usize = 50_000;
 
-/// Where nodes and edges are, in layers and rows.
+/// Positions of nodes and edges, in layers and rows.
 pub(super) struct Layout {
-    /// The layer of each node and its height, in rows; none for nodes without edges.
+    /// Layer of each node and its height, in rows; none for nodes without edges.
     pub(super) nodes: Vec<Option<(usize, f64)>>,
-    /// The bends of each edge, from its first node to its second.
+    /// Bends of each edge, from its first node to its second.
     pub(super) bends: Vec<Vec<(usize, f64)>>,
-    /// How many layers there are.
+    /// Number of layers.
     pub(super) layers: usize,
 }
 
-/// Something in a layer: a node, or a bend of an edge.
+/// Item of a layer: a node, or a bend of an edge.
 struct Item {
     layer: usize,
     before: Vec<usize>,
@@ -48,7 +47,7 @@ pub(super) fn layout(drawing: &Drawing) -> Layout {
     }
 }
 
-/// The layer of each node: one more than that of the last node it waits for.
+/// Returns the layer of each node: one more than the highest layer of its predecessors.
 fn layers(drawing: &Drawing) -> Vec<usize> {
     let mut layer = vec![0; drawing.nodes.len()];
     let mut after = vec![Vec::new(); drawing.nodes.len()];
@@ -61,7 +60,7 @@ fn layers(drawing: &Drawing) -> Vec<usize> {
     layer
 }
 
-/// Joins neighbours, with a bend in each layer that an edge passes; the bends of each edge.
+/// Joins neighbours, with a bend in each layer that an edge passes; returns the bends of each edge.
 fn cut(drawing: &Drawing, items: &mut Vec<Item>) -> Vec<Vec<usize>> {
     let span = |items: &[Item], edge: &super::Edge| items[edge.second].layer - items[edge.first].layer;
     let wanted: usize = drawing.edges.iter().map(|edge| span(items, edge) - 1).sum();
@@ -85,7 +84,7 @@ fn cut(drawing: &Drawing, items: &mut Vec<Item>) -> Vec<Vec<usize>> {
     all
 }
 
-/// The items of each layer, in manifest order.
+/// Returns the items of each layer, in manifest order.
 fn rows(items: &[Item], is_drawn: &[bool]) -> Vec<Vec<usize>> {
     let mut rows = Vec::new();
     for (at, item) in items.iter().enumerate().filter(|(at, _)| is_drawn[*at]) {
@@ -97,7 +96,7 @@ fn rows(items: &[Item], is_drawn: &[bool]) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Sorts each layer by the middle of its neighbours in the one before (or after) it.
+/// Sorts each layer by the mean of its neighbours in the previous (or next) one.
 fn sort(rows: &mut [Vec<usize>], items: &[Item], rightward: bool) {
     let mut position = vec![0.0; items.len()];
     let note = |row: &[usize], position: &mut [f64]| {
@@ -125,7 +124,7 @@ fn middle(of: &[usize], position: &[f64]) -> Option<f64> {
     if of.is_empty() { None } else { Some(of.iter().map(|item| position[*item]).sum::<f64>() / of.len() as f64) }
 }
 
-/// The height of each item: near its neighbours, one row from the next in its layer.
+/// Returns the height of each item: near its neighbours, one row from the next in its layer.
 fn heights(rows: &[Vec<usize>], items: &[Item]) -> Vec<f64> {
     let mut height = vec![0.0; items.len()];
     for row in rows {

@@ -1,10 +1,10 @@
-//! For people: what comes after what, and why.
+//! Drawings for people: the order of resources, with the reasons.
 
 use super::{Drawing, Edge, order::order};
 use crate::render::diff::visible;
 use crate::render::{FAILED, FAINT, NAME, styled};
 
-/// The resources in the order of work, each with what comes before it.
+/// Returns the resources in the order of work, each with its predecessors.
 pub(crate) fn list(drawing: &Drawing) -> String {
     let mut before: Vec<Vec<&Edge>> = vec![Vec::new(); drawing.nodes.len()];
     drawing.edges.iter().for_each(|edge| before[edge.second].push(edge));

@@ -2,7 +2,7 @@
 
 use super::Drawing;
 
-/// The drawing as a flowchart.
+/// Returns the drawing as a flowchart.
 pub(crate) fn mermaid(drawing: &Drawing) -> String {
     let mut text = "flowchart LR\n".to_owned();
     for (at, node) in drawing.nodes.iter().enumerate() {
@@ -19,7 +19,7 @@ pub(crate) fn mermaid(drawing: &Drawing) -> String {
     text
 }
 
-/// Text in which nothing is a sign of Mermaid's or of HTML's.
+/// Escapes the special characters of Mermaid and HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

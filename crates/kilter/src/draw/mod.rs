@@ -18,7 +18,7 @@ pub(crate) use list::list;
 pub(crate) use mermaid::mermaid;
 pub(crate) use svg::svg;
 
-/// What is drawn: resources in manifest order, and what comes before what.
+/// Drawing: resources in manifest order, and the order between them.
 #[derive(Debug, Default)]
 pub(crate) struct Drawing {
     nodes: Vec<Node>,
@@ -29,7 +29,7 @@ pub(crate) struct Drawing {
 struct Node {
     type_name: String,
     title: String,
-    /// Where it stands in a run; none in a drawing of what is declared.
+    /// State in a run; none in a drawing of the manifest.
     state: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Node {
         format!("{}[{}]", self.type_name, self.title)
     }
 
-    /// The same, with where it stands.
+    /// Returns the label with the state.
     fn caption(&self) -> String {
         match &self.state {
             Some(state) => format!("{}: {state}", self.label()),
@@ -46,7 +46,7 @@ impl Node {
         }
     }
 
-    /// The colour of where it stands.
+    /// Returns the colour of the state.
     fn colour(&self) -> Option<&'static str> {
         Some(match self.state.as_deref()? {
             "in_sync" => "#d9f2dc",
@@ -59,7 +59,7 @@ impl Node {
     }
 }
 
-/// `first` comes before `second`; both are indexes of nodes.
+/// Edge: `first` comes before `second`; both are indexes of nodes.
 #[derive(Clone, Debug)]
 struct Edge {
     first: usize,
@@ -68,19 +68,19 @@ struct Edge {
     from: From,
 }
 
-/// Where an edge comes from.
+/// Origin of an edge.
 #[derive(Clone, Debug, PartialEq)]
 enum From {
-    /// It was written with this word.
+    /// A relation with this keyword.
     Written(&'static str),
-    /// It carries a value to this attribute.
+    /// A value for this attribute.
     Value(String),
-    /// It was added for this reason.
+    /// An automatic edge with this reason.
     Automatic(&'static str),
 }
 
 impl Edge {
-    /// The text beside the edge.
+    /// Returns the text beside the edge.
     fn label(&self) -> String {
         match self.from {
             From::Written("notify" | "subscribe") if !self.notify => format!("{}, order only", self.from.label()),
@@ -108,7 +108,7 @@ impl From {
 }
 
 impl Drawing {
-    /// The drawing of a run.
+    /// Returns the drawing of a run.
     pub(crate) fn of(prepared: &Prepared<'_>) -> Drawing {
         let node = |resource: &kilter_model::Resource| Node {
             type_name: resource.reference.type_name.to_string(),
@@ -126,7 +126,7 @@ impl Drawing {
 }
 
 impl Drawing {
-    /// Adds where each resource stands; of what is not held nothing is known.
+    /// Adds the state of each resource. Resources that the run does not hold have none.
     pub(crate) fn standing(&mut self, state_of: &dyn Fn(&str) -> Option<String>) {
         for node in &mut self.nodes {
             node.state = Some(state_of(&node.label()).unwrap_or_else(|| "not held".to_owned()));

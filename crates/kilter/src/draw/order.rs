@@ -1,11 +1,11 @@
-//! The order of work: what comes first, ties by place in the manifest.
+//! Order of work: predecessors first, ties by place in the manifest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Drawing;
 
-/// All nodes so that each comes after those it waits for.
+/// Returns all nodes so that each follows its predecessors.
 pub(super) fn order(drawing: &Drawing) -> Vec<usize> {
     let count = drawing.nodes.len();
     let mut waiting = vec![0usize; count];

@@ -1,9 +1,9 @@
-//! Places on a line: as near as can be to where each wants to be, at least 1 apart, in order.
+//! Positions on a line: as near as possible to the wanted ones, at least 1 apart, in order.
 
-/// The places with the least sum of squared distances to `wanted` that are at least 1 apart and in
-/// the order given (pool adjacent violators).
+/// Returns the positions with the least sum of squared distances to `wanted` that are at least 1 apart and in the
+/// given order (pool adjacent violators).
 pub(super) fn apart(wanted: &[f64]) -> Vec<f64> {
-    // Less its index, a place only must not be before the one before it.
+    // After subtraction of its index, a position must only not be less than the previous one.
     let mut pools: Vec<(f64, usize)> = Vec::with_capacity(wanted.len());
     for (at, wish) in wanted.iter().enumerate() {
         let mut pool = (wish - at as f64, 1);

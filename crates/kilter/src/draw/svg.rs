@@ -1,4 +1,4 @@
-//! A picture in SVG, without any other program.
+//! Drawings in SVG, without another program.
 
 use std::fmt::Write;
 
@@ -7,14 +7,14 @@ use unicode_width::UnicodeWidthStr;
 use super::layout::{Layout, layout};
 use super::{Drawing, Edge, From, Node};
 
-/// Pixels: of a character, of a box, between rows, between layers, and around the picture.
+/// Sizes in pixels: width of a character, height of a box, distance of rows, distance of layers, and margin.
 const CHARACTER: f64 = 7.3;
 const BOX: f64 = 24.0;
 const ROW: f64 = 40.0;
 const GAP: f64 = 130.0;
 const MARGIN: f64 = 20.0;
 
-/// Titles longer than this are cut; the whole one is shown under the pointer.
+/// Maximum number of characters of a title; the tooltip shows all.
 const LONGEST: usize = 48;
 
 const STYLE: &str = "\
@@ -30,7 +30,7 @@ const STYLE: &str = "\
 <path d=\"M0 0 L8 4 L0 8 z\" fill=\"context-stroke\"/></marker></defs>
 ";
 
-/// The drawing as a picture.
+/// Returns the drawing as SVG.
 pub(crate) fn svg(drawing: &Drawing) -> String {
     let sheet = Sheet::new(drawing);
     let (width, height) = sheet.size;
@@ -58,12 +58,12 @@ pub(crate) fn svg(drawing: &Drawing) -> String {
     out + "</svg>\n"
 }
 
-/// Places in pixels: of a box the left end and the middle of its height.
+/// Positions in pixels: the left end of a box and the middle of its height.
 struct Sheet {
     layout: Layout,
     widths: Vec<f64>,
     places: Vec<(f64, f64)>,
-    /// The left end of each layer, and the width of its widest box.
+    /// Left end of each layer, and the width of its widest box.
     layers: Vec<(f64, f64)>,
     size: (f64, f64),
 }
@@ -88,7 +88,7 @@ impl Sheet {
         (self.layers[layer].0, MARGIN + (row + 0.5) * ROW)
     }
 
-    /// Puts the nodes without edges below the others, side by side.
+    /// Places the nodes without edges below the others, side by side.
     fn lone(&mut self) {
         let limit = self.size.0.max(900.0);
         let (mut x, mut y) = (MARGIN, MARGIN + self.size.1 + ROW / 2.0);
@@ -141,7 +141,7 @@ impl Sheet {
     }
 }
 
-/// The left end of each layer and the width of its widest box.
+/// Returns the left end of each layer and the width of its widest box.
 fn layers(layout: &Layout, widths: &[f64]) -> Vec<(f64, f64)> {
     let mut widest = vec![0.0_f64; layout.layers];
     for (at, width) in layout.nodes.iter().zip(widths) {
@@ -158,13 +158,13 @@ fn layers(layout: &Layout, widths: &[f64]) -> Vec<(f64, f64)> {
     widest.into_iter().map(place).collect()
 }
 
-/// A light colour for a type, always the same.
+/// Returns a light colour for a type, always the same.
 fn colour(type_name: &str) -> String {
     let hash = type_name.bytes().fold(5381u32, |hash, byte| hash.wrapping_mul(33) ^ u32::from(byte));
     format!("hsl({} 60% 93%)", hash % 360)
 }
 
-/// What is written into a box: titles may be cut, states are not.
+/// Returns the text of a box: titles may be cut, states are not.
 fn shown(node: &Node) -> String {
     let state = node.state.as_deref().map(|state| format!(": {state}")).unwrap_or_default();
     short(&node.label()) + &state
@@ -177,7 +177,7 @@ fn short(label: &str) -> String {
     }
 }
 
-/// Text of an XML document.
+/// Escapes text for XML.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

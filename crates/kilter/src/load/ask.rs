@@ -1,4 +1,4 @@
-//! What a compilation asks for: types, facts, included files, secrets.
+//! Inputs of a compilation: types, facts, included files, secrets.
 
 use std::cell::RefCell;
 use std::os::unix::fs::FileTypeExt;
@@ -18,10 +18,10 @@ use crate::facts::Gathered;
 use crate::world::{Collected, Collection};
 use crate::{recording, trust, world};
 
-/// A secret larger than this is refused, in bytes.
+/// Maximum size of a secret in bytes.
 const LARGEST_SECRET: usize = 1 << 20;
 
-/// The types of a registry.
+/// Types of a registry.
 pub(crate) struct Types<'r>(pub(crate) &'r Registry);
 
 impl Schemas for Types<'_> {
@@ -45,13 +45,13 @@ impl Schemas for Types<'_> {
     }
 }
 
-/// Facts that remember which of them were asked for.
+/// Facts that record each use.
 pub(super) trait FactSource {
     fn as_facts(&self) -> &dyn kilter_manifest::Facts;
     fn taken(&self) -> IndexMap<EcoString, Value>;
 }
 
-/// The facts of this machine.
+/// Facts of this machine.
 pub(super) struct LiveFacts<'a> {
     facts: &'a Gathered,
     taken: RefCell<IndexMap<EcoString, Value>>,
@@ -93,7 +93,7 @@ impl FactSource for LiveFacts<'_> {
     }
 }
 
-/// The facts of a plan.
+/// Facts of a plan.
 pub(super) struct KnownFacts<'a>(&'a IndexMap<EcoString, Value>);
 
 impl<'a> KnownFacts<'a> {
@@ -128,14 +128,14 @@ impl FactSource for KnownFacts<'_> {
 
 type Included = IndexMap<(EcoString, EcoString), Source>;
 
-/// Included files that remember which of them were read.
+/// Included files that record each use.
 pub(super) trait Includes {
     fn as_loader(&self) -> &dyn Loader;
     fn taken(&self) -> Included;
 }
 
-/// Files, relative to the one that includes them. A file has one name, by whichever way it is
-/// reached: the first under which it was read.
+/// Files, relative to the one that includes them. A file has one name for all paths that lead to it: the first path
+/// under which it was read.
 pub(super) struct LiveIncludes<'a> {
     names: RefCell<IndexMap<PathBuf, EcoString>>,
     taken: RefCell<Included>,
@@ -144,8 +144,8 @@ pub(super) struct LiveIncludes<'a> {
 }
 
 impl<'a> LiveIncludes<'a> {
-    /// Includes of `manifests`, which are noted before they are read. Resources that are kept in the state directory `fallback` are
-    /// collected while the world cannot be reached.
+    /// Creates the includes of `manifests`, which are recorded before they are read. While the world is
+    /// unreachable, it collects the resources stored in the state directory `fallback`.
     pub(super) fn new(manifests: &[PathBuf], noted: &'a Noted, fallback: Option<&Path>) -> LiveIncludes<'a> {
         let manifests = if recording::is_replay() { &[] } else { manifests };
         let named = manifests
@@ -184,7 +184,7 @@ impl Loader for LiveIncludes<'_> {
 }
 
 impl LiveIncludes<'_> {
-    /// What others exported for this machine, if anything was collected.
+    /// Returns the resources that others exported for this machine, if the manifests collect any.
     pub(super) fn into_collected(self) -> Option<Collected> {
         self.collection.into_collected()
     }
@@ -214,7 +214,7 @@ impl Includes for LiveIncludes<'_> {
     }
 }
 
-/// The included texts of a plan.
+/// Included texts of a plan.
 pub(super) struct KnownIncludes<'a>(&'a Included);
 
 impl<'a> KnownIncludes<'a> {
@@ -246,7 +246,7 @@ impl Includes for KnownIncludes<'_> {
 
 /// Secrets from files, the environment and commands.
 pub(super) struct SecretsFrom {
-    /// How long a command may take.
+    /// Timeout of a command.
     pub(super) timeout: Duration,
 }
 
@@ -258,7 +258,7 @@ impl Secrets for SecretsFrom {
     }
 }
 
-/// Where a secret comes from, as JSON.
+/// Returns the source of a secret as JSON.
 fn about(source: &SecretSource) -> serde_json::Value {
     match source {
         SecretSource::File(path) => serde_json::json!({ "file": path.as_str() }),
@@ -294,14 +294,14 @@ impl SecretsFrom {
     }
 }
 
-/// Whether a path is a pipe that somebody else has to open first: one of this process is open already.
+/// Returns true if a path is a pipe that another process must open first. A pipe of this process is open already.
 fn is_named_pipe(path: &Path) -> bool {
     let is_own = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd") || path == Path::new("/dev/stdin");
     !is_own && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 impl SecretsFrom {
-    /// What a command prints. Its error output is not told: it may hold the secret.
+    /// Returns the output of a command. Its error output is discarded, because it may contain the secret.
     fn output(&self, argv: &[EcoString]) -> Result<Vec<u8>, String> {
         let (program, args) = argv.split_first().ok_or("the command is empty")?;
         let mut invocation = executable::invocation(program.as_str(), self.timeout);

@@ -12,17 +12,17 @@ use kilter_process::{Cancel, Capture, Ending, Finished, Invocation};
 use crate::facts::Gathered;
 use crate::{signals, trust};
 
-/// A manifest that is longer is refused, in bytes.
+/// Maximum size of a printed manifest in bytes.
 const LARGEST: usize = 64 << 20;
-/// How much of what a program complains of is shown, in bytes.
+/// Maximum size of the shown error output of a program, in bytes.
 const COMPLAINT: usize = 2048;
 
-/// Whether a manifest is a program.
+/// Returns true if a manifest is a program.
 pub(super) fn is(found: &Metadata) -> bool {
     found.is_file() && found.permissions().mode() & 0o111 != 0
 }
 
-/// What an executable prints when it gets the facts.
+/// Runs an executable with the facts on standard input; returns its output.
 pub(super) fn output(path: &Path, facts: &Gathered, timeout: Duration) -> Result<String, String> {
     let shown = path.display();
     let absolute = std::path::absolute(path).map_err(|error| format!("cannot run {shown}: {error}"))?;
@@ -37,7 +37,7 @@ pub(super) fn output(path: &Path, facts: &Gathered, timeout: Duration) -> Result
     String::from_utf8(bytes).map_err(|error| super::not_text(&name, error.as_bytes(), error.utf8_error().valid_up_to()))
 }
 
-/// A program in the documented environment, `HOME` added.
+/// Returns a program in the documented environment, with `HOME`.
 pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invocation {
     let mut invocation = Invocation::new(program.as_ref());
     invocation.env.extend(std::env::var_os("HOME").map(|home| ("HOME".into(), home)));
@@ -48,7 +48,7 @@ pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invoc
 /// Runs a program to its successful end.
 ///
 /// # Errors
-/// Says why it was not started, or how it ended, with the end of what it complained of.
+/// The reason why it did not start or how it ended, with the end of its error output.
 pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
     let cancel = Cancel::new(signals::raised());
     let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {

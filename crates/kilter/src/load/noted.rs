@@ -1,4 +1,4 @@
-//! The files that a run was made from, and what they were when they were read.
+//! Input files of a run, with fingerprints to detect edits.
 
 use std::cell::RefCell;
 use std::os::unix::fs::MetadataExt;
@@ -7,31 +7,30 @@ use std::time::{Duration, SystemTime};
 
 use indexmap::IndexMap;
 
-/// What was written so shortly before a look may be written again without the time of it showing that: the clock of file
-/// systems is a coarse one.
+/// Resolution of file system clocks: two writes within this time may leave the same modification time.
 const COARSE: Duration = Duration::from_millis(20);
 
-/// The files that were read, or were to be read.
+/// Files that were read, or were to be read.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
     files: RefCell<IndexMap<PathBuf, Option<Stamp>>>,
-    /// Directories of which everything counts that is below them.
+    /// Directories whose complete content counts.
     trees: RefCell<IndexMap<PathBuf, Vec<Stamp>>>,
 }
 
-/// What tells one content of a file from another.
+/// Fingerprint of a file, which changes with its content.
 #[derive(Debug)]
 struct Stamp {
     place: (u64, u64),
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
-    /// Another content could have the same stamp.
+    /// True if another content could have the same fingerprint.
     is_fresh: bool,
 }
 
 impl Stamp {
-    /// The stamp of what is at a path, if anything is.
+    /// Returns the fingerprint of a path, if it exists.
     fn of(path: &Path) -> Option<Stamp> {
         let found = std::fs::metadata(path).ok()?;
         let is_fresh = found.modified().is_ok_and(|modified| {
@@ -48,7 +47,7 @@ impl Stamp {
         })
     }
 
-    /// The stamps of what is below a directory, in the order of their paths. What cannot be read has none.
+    /// Returns the fingerprints of a directory's content, in the order of the paths. Unreadable entries have none.
     fn of_tree(path: &Path) -> Vec<Stamp> {
         let mut stamps: Vec<Stamp> = Stamp::of(path).into_iter().collect();
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -70,28 +69,28 @@ impl Stamp {
 }
 
 impl Noted {
-    /// A file is about to be read.
+    /// Records a file that is about to be read.
     pub(super) fn note(&self, path: &Path) {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         self.files.borrow_mut().entry(path).or_insert_with_key(|path| Stamp::of(path));
     }
 
-    /// What is below a directory is about to be read.
+    /// Records a directory whose content is about to be read.
     pub(super) fn note_tree(&self, path: &Path) {
         self.trees.borrow_mut().entry(path.to_owned()).or_insert_with_key(|path| Stamp::of_tree(path));
     }
 
-    /// The directories that are noted as a whole, whether they are there or not.
+    /// Returns the directories that are recorded with their content, missing ones included.
     pub(crate) fn trees(&self) -> Vec<PathBuf> {
         self.trees.borrow().keys().cloned().collect()
     }
 
-    /// The files that are there.
+    /// Returns the existing files.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.files.borrow().keys().filter(|path| path.is_file()).cloned().collect()
     }
 
-    /// Whether a file may be another one by now than it was right before it was read.
+    /// Returns true if a file may have changed since just before it was read.
     pub(crate) fn is_touched(&self) -> bool {
         let is_fresh = |stamp: &Stamp| stamp.is_fresh;
         self.files.borrow().values().flatten().any(is_fresh)
@@ -99,7 +98,7 @@ impl Noted {
             || self.has_changed()
     }
 
-    /// Whether the same files were read, and nobody has written them between.
+    /// Returns true if both records have the same unchanged files.
     pub(crate) fn is_of_same(&self, other: &Noted) -> bool {
         let is_same =
             |one: &Option<Stamp>, other: &Option<Stamp>| one.as_ref().map(Stamp::id) == other.as_ref().map(Stamp::id);
@@ -108,7 +107,7 @@ impl Noted {
             && files.iter().all(|(path, stamp)| others.get(path).is_some_and(|other| is_same(stamp, other)))
     }
 
-    /// Whether a file is known to be another one.
+    /// Returns true if a file has certainly changed.
     pub(crate) fn has_changed(&self) -> bool {
         let is_another = |path: &PathBuf, stamp: &Option<Stamp>| {
             Stamp::of(path).map(|now| now.id()) != stamp.as_ref().map(Stamp::id)
@@ -129,7 +128,7 @@ mod tests {
     fn a_file_is_touched_when_it_is_written_replaced_removed_or_made() {
         let place = tempfile::tempdir().unwrap();
         let (file, other) = (place.path().join("file"), place.path().join("other"));
-        // Nobody has written it for a while, as far as its time tells.
+        // The modification time is old, as if the last write was a while ago.
         let settled = |path: &Path| {
             if let Ok(file) = std::fs::File::options().write(true).open(path) {
                 file.set_modified(SystemTime::now() - COARSE * 2).unwrap();

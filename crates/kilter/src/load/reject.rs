@@ -1,4 +1,4 @@
-//! Saying what is wrong with a manifest.
+//! Reports of problems in a manifest.
 
 use kilter_engine::{Cycle, Origin, Reason, VertexId};
 use kilter_manifest::{Compiled, Diagnostic, Places, SHOWN, Sources, render, to_json};
@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::load::Audience;
 use crate::say;
 
-/// Says all problems, with a count at the end.
+/// Reports all problems, with their number at the end.
 pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: Audience) -> Exit {
     if audience == Audience::Programs {
         let mut shown = serde_json::json!({ "problems": to_json(problems, sources) });
@@ -19,7 +19,7 @@ pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: Audience
         say::data(&format!("{shown:#}\n"));
     }
     say::count_errors(problems.len());
-    // Colours are taken out again where the stream has none.
+    // The stream removes colours if it does not support them.
     say::line(render(problems, sources, true).trim_end());
     match problems.len() {
         1 => say::line("1 problem; nothing was touched"),
@@ -28,7 +28,7 @@ pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: Audience
     Exit::NotStarted
 }
 
-/// The problems of a compilation, and those that providers and the graph find in what could be compiled.
+/// Returns the problems of a compilation, and those that providers and the graph find in the compiled part.
 pub(super) fn with_others(
     mut problems: Vec<Diagnostic>,
     compiled: Compiled,
@@ -41,7 +41,7 @@ pub(super) fn with_others(
     problems
 }
 
-/// What providers and the graph have against a catalog, each with its place.
+/// Returns the problems that providers and the graph find in a catalog, each with its place.
 pub(super) fn problems(rejected: &Rejected, places: &mut Places, sources: &Sources) -> Vec<Diagnostic> {
     let resource = |vertex: VertexId| &rejected.catalog.resources[vertex.0 as usize];
     let faults = rejected.problems.iter().map(|(vertex, problem)| {
@@ -59,7 +59,7 @@ pub(super) fn problems(rejected: &Rejected, places: &mut Places, sources: &Sourc
     all
 }
 
-/// A cycle, with the place of every edge.
+/// Returns a cycle as a problem, with the place of every edge.
 fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
     let reference = |vertex: VertexId| rejected.catalog.resources[vertex.0 as usize].reference.to_string();
     let mut path: Vec<String> = cycle.edges.iter().map(|edge| reference(edge.first)).collect();

@@ -1,4 +1,4 @@
-//! Reading a plan, and whether to believe it.
+//! Reading and verification of a plan.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Returns the plan, if the only input is one.
 ///
 /// # Errors
-/// When it is one of a version that this program does not know, was changed, or is not to be believed; that has been said.
+/// If its version is unknown, it was changed, or it is not trusted; reported.
 pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>, Exit> {
     let not_a_plan = || match args.verify.as_slice() {
         [] => Ok(None),
@@ -63,7 +63,7 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
         .ok_or_else(|| changed("is damaged"))
 }
 
-/// Returns how the secrets of a plan that is to be believed are compared.
+/// Verifies a plan; returns how its secrets are compared.
 fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result<SecretDigests, Exit> {
     let mut refused = None;
     let answer = recording::ask(
@@ -90,7 +90,7 @@ fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Res
     }
 }
 
-/// Establishes that a plan is whole, and that it was made here or signed with a key that is trusted.
+/// Verifies that a plan is complete, and that it was made here or signed with a trusted key.
 fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result<SecretDigests, Exit> {
     let shown = path.display();
     let state = global.state_dir()?;
@@ -148,10 +148,11 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
     ))
 }
 
-/// Returns the text of a regular file that starts as plans do. Others are not read: an executable manifest or a pipe is none.
+/// Returns the text of a regular file that starts as a plan. It reads no other files: an executable manifest or a
+/// pipe is no plan.
 ///
 /// # Errors
-/// If it starts as plans do, and another user can change it. Those who read manifests report that of other files.
+/// If it starts as a plan, and another user can change it. For other files, the reader of manifests reports that.
 fn text_of(path: &Path) -> Result<Option<String>, String> {
     match trust_rule::policy().open(path) {
         Ok(checked) => Ok(plan_text(&checked)),
@@ -162,9 +163,9 @@ fn text_of(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Returns true if there is a regular file at a path that starts as plans do. Nothing of the file is used for anything else.
+/// Returns true if a path is a regular file that starts as a plan. The content is not used for any other purpose.
 fn starts_as_plan(path: &Path) -> bool {
-    // The descriptor holds what was examined: opening it again can open no device.
+    // The descriptor keeps the examined file, so that the second open cannot open a device.
     let Ok(found) = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return false };
     let is_file = fstat(&found).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
     let mut head = Vec::new();
@@ -181,11 +182,11 @@ fn plan_text(checked: &TrustedFile) -> Option<String> {
         return None;
     }
     file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
-    // Where it is no text, those who read manifests say so.
+    // If it is no text, the reader of manifests reports that.
     String::from_utf8(text).ok()
 }
 
-/// Whether a text starts as plans do.
+/// Returns true if a text starts as a plan.
 pub(crate) fn is_plan(text: &str) -> bool {
     let head: String = text.chars().take(64).filter(|c| !c.is_whitespace()).collect();
     head.starts_with("{\"kilter_plan\"")

@@ -1,4 +1,4 @@
-//! Messages about where and when a plan was made, and whether it was carried out before.
+//! Messages about the host and the time at which a plan was made, and about earlier applies.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn written(plan: &PlanProvenance, path: &Path, global: &Global) {
     }
 }
 
-/// Reports where and when a plan was made that is about to be carried out. Warns if it was carried out completely before.
+/// Reports the provenance of a plan before its apply. Warns if it was carried out completely before.
 pub(crate) fn introduce(plan: &PlanProvenance, global: &Global) {
     if !global.quiet {
         say::line(described(plan));
@@ -34,7 +34,7 @@ pub(crate) fn introduce(plan: &PlanProvenance, global: &Global) {
     }
 }
 
-/// Records that a plan was carried out, if it was, completely.
+/// Records that a plan was carried out completely, if it was.
 pub(crate) fn record_applied(plan: &PlanProvenance, report: &Report, global: &Global) {
     let is_complete = !report.has_failures() && !report.interrupted && report.counts.interrupted == 0;
     if !is_complete || recording::is_replay() {

@@ -1,4 +1,4 @@
-//! What of a plan is sealed, and with which key.
+//! Encrypted part of a plan.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::load::{Loaded, Types};
 use crate::{recording, say};
 use kilter_manifest::Schemas;
 
-/// What else is sealed with the key is no plan.
+/// Domain of the encryption, which separates plans from other uses of the key.
 const PURPOSE: &str = "kilter plan 3";
 
-/// Whether a secret may be written in what a run was made from. Rather too often than too rarely: one of
-/// those words in a comment is enough.
+/// Returns true if the inputs of a run may contain a secret. It errs on the safe side: the name of a sensitive
+/// attribute in a comment suffices.
 pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool {
     let sealed = |attribute: &&AttributeSchema| attribute.data_type.may_hold_secrets();
     let schemas = Types(registry);
@@ -26,7 +26,7 @@ pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool
     let names = types.flat_map(|schema| schema.attributes.iter().filter(sealed)).map(|each| each.name.text().clone());
     let words: Vec<EcoString> = names.chain(["sensitive".into()]).collect();
     let texts = loaded.given.iter().chain(loaded.includes.values()).map(|source| &source.text);
-    // A word may be written with escapes.
+    // Escapes may hide a word.
     let words: Vec<&str> = words.iter().map(EcoString::as_str).chain(["\\x", "\\u", "\\U"]).collect();
     texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
         || loaded.prepared.resources().iter().any(|resource| {
@@ -35,18 +35,18 @@ pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool
         })
 }
 
-/// A text sealed with the key of a state directory.
+/// Encrypts a text with the key of a state directory.
 ///
 /// # Errors
-/// Says why it cannot be.
+/// The reason of the failure.
 pub(super) fn seal(text: &str, key: &SealingKey) -> Result<String, String> {
     key.seal(text, &bound([PURPOSE])).map_err(|error| error.to_string())
 }
 
-/// What is sealed in a plan.
+/// Decrypts the encrypted part of a plan.
 ///
 /// # Errors
-/// When it cannot be opened; that has been said.
+/// If it cannot be decrypted; reported.
 pub(super) fn opened(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
     let mut refused = None;
     let about = || path.to_string_lossy().into();

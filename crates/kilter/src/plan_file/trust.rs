@@ -1,4 +1,4 @@
-//! Keys that plans are signed with, and keys that are trusted.
+//! Keys that sign plans, and trusted keys.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use crate::{paths, say, trust};
 /// Maximum size of the file of a key, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The public keys whose signatures count.
+/// Public keys whose signatures are accepted.
 pub(super) struct Trusted {
     /// The keys.
     pub(super) keys: Vec<PublicKey>,
-    /// The directory in which keys are trusted for good.
+    /// Directory of the permanently trusted keys.
     pub(super) place: String,
 }
 
-/// Returns the key that plans are signed with.
+/// Returns the key that signs plans.
 ///
 /// # Errors
-/// When it cannot be used; that has been said.
+/// If it cannot be used; reported.
 pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
     let Some(path) = path else { return Ok(None) };
     let checked = trust::open_as("the key ", path).map_err(say::fail)?;
@@ -37,10 +37,10 @@ pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
     })
 }
 
-/// Returns the keys that were named, or else those in the directory of trusted keys.
+/// Returns the named keys, or those in the directory of trusted keys.
 ///
 /// # Errors
-/// When one of them cannot be used; that has been said.
+/// If one of them cannot be used; reported.
 pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
     let directory = paths::plan_keys_dir();
     let place =

@@ -1,4 +1,4 @@
-//! Writing a plan, in the directory that was opened and through no link that another user could have made.
+//! Writing a plan, relative to an opened directory and through no link that another user could have made.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fsync, openat, readlinkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-/// Maximum number of symbolic links that are followed.
+/// Maximum number of symbolic links on the way to a file.
 const MAX_LINKS: usize = 40;
-/// The file system of `/proc` (statfs(2)): its links lead to open files, and are followed by the kernel alone.
+/// File system of `/proc` (statfs(2)): its links lead to open files, and only the kernel can follow them.
 const PROC: u64 = 0x9fa0;
 
-/// Writes a plan in the place of a file, mode 0600, or into a device or a pipe.
+/// Writes a plan to a file of mode 0600, which it replaces, or to a device or a pipe.
 ///
 /// # Errors
-/// Says why it cannot.
+/// The reason of the failure.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
     let target = Target::find(path)?;
     let io = |errno: Errno| io::Error::from(errno).to_string();
@@ -39,20 +39,21 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a user is the one who runs kilter, or root.
+/// Returns true if a user is the one who runs kilter, or root.
 fn is_own(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// The place of a plan.
+/// Place of a plan.
 struct Target {
     directory: OwnedFd,
-    /// The name in it. It is no link, but for one of `/proc`.
+    /// Name in the directory. It is no link, except for links of `/proc`.
     name: PathBuf,
 }
 
 impl Target {
-    /// Opens the directory of a path, link by link: none is followed that another user owns, or could have put there.
+    /// Opens the directory of a path component by component. It refuses links that another user owns, or could have
+    /// created.
     fn find(path: &Path) -> Result<Target, String> {
         let io = |errno: Errno| io::Error::from(errno).to_string();
         let open = |directory: &OwnedFd, name: &Path| openat(directory, name, DIRECTORY, Mode::empty());
@@ -87,7 +88,7 @@ impl Target {
         Err("it is a directory".to_owned())
     }
 
-    /// Writes a file beside the place, and gives it the name when it is on the disk.
+    /// Writes a temporary file in the same directory, and renames it when it is on disk.
     fn replace(&self, text: &str) -> io::Result<()> {
         let mut new = std::ffi::OsString::from(".");
         new.push(&self.name);
@@ -97,11 +98,11 @@ impl Target {
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         let named = written.and_then(|()| Ok(renameat(&self.directory, &new, &self.directory, &self.name)?));
         if named.is_err() {
-            // The first error is the one to tell.
+            // The first error is reported.
             let _ = unlinkat(&self.directory, &new, AtFlags::empty());
         }
         named?;
-        // A directory that may not be read cannot be flushed.
+        // A directory without read permission cannot be flushed.
         match openat(&self.directory, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(directory) => Ok(fsync(directory)?),
             Err(Errno::ACCESS) => Ok(()),
@@ -110,10 +111,10 @@ impl Target {
     }
 }
 
-/// How directories on the way are opened.
+/// Flags for opening the directories on the way.
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Returns the components of a path, the first one at the end.
+/// Returns the components of a path in reverse order.
 fn parts(path: &Path) -> Vec<PathBuf> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(PathBuf::from(name)),
@@ -123,7 +124,7 @@ fn parts(path: &Path) -> Vec<PathBuf> {
     names.rev().collect()
 }
 
-/// Refuses a link that another user owns, or that is in a directory in which others can put links.
+/// Refuses a link that another user owns, or that is in a directory in which others can create links.
 fn followed(directory: &OwnedFd, name: &Path, owner: u32) -> Result<(), String> {
     let refused =
         |why: String| Err(format!("{} is a symbolic link {why}: name the file that is meant", name.display()));

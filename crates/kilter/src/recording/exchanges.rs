@@ -1,4 +1,4 @@
-//! Scripts that are recorded while they run, and scripts that are played.
+//! Scripts under recording, and replayed scripts.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use kilter_script::{Exchange, Exchanges, Live};
 use super::player::Player;
 use super::recorder::Recorder;
 
-/// Runs scripts, and writes down what comes of it.
+/// Runs scripts and records the results.
 pub(super) struct Recorded(pub(super) Arc<Recorder>);
 
 impl Exchanges for Recorded {
@@ -20,7 +20,7 @@ impl Exchanges for Recorded {
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
-        // What has no end cannot be recorded.
+        // A call without an end cannot be recorded.
         if exchange.is_endless() {
             return Live.run(exchange, cancel, observer);
         }
@@ -38,7 +38,7 @@ impl Exchanges for Recorded {
     }
 }
 
-/// Plays scripts from a recording.
+/// Replays scripts from a recording.
 pub(super) struct Played(pub(super) Arc<Player>);
 
 impl Exchanges for Played {

@@ -1,4 +1,4 @@
-//! The lines of a recording.
+//! Lines of a recording.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -8,44 +8,44 @@ use kilter_model::{base64, from_base64};
 use kilter_script::recorded::{RecordedExchange, Veil};
 use serde_json::{Value as Json, json};
 
-/// The version of the format.
+/// Version of the format.
 pub(crate) const VERSION: u64 = 1;
 
-/// What a line of a recording tells.
+/// Line of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Line {
-    /// That it is a recording: the first line.
+    /// The first line, which identifies a recording.
     Header {
-        /// Who has made it.
+        /// Version of kilter that made it.
         kilter_version: String,
     },
-    /// The words of the command.
+    /// Words of the command line.
     Command(Vec<Vec<u8>>),
-    /// What was asked of the outside, and the answer.
+    /// External query and its answer.
     Asked {
-        /// The kind of the question.
+        /// Kind of the query.
         what: String,
-        /// What it is about.
+        /// Subject of the query.
         of: Json,
         /// The answer.
         answer: Json,
     },
-    /// A call of a script.
+    /// Call of a script.
     Exchange {
-        /// Its number, from 1.
+        /// Number of the call, from 1.
         number: usize,
         /// The call.
         exchange: Box<RecordedExchange>,
     },
-    /// How the command ended: with an exit code, or else by a defect. The last line.
+    /// The last line: the end of the command, by an exit code or by a panic.
     Ended {
-        /// The exit code.
+        /// Exit code; none for a panic.
         exit: Option<u8>,
     },
 }
 
 impl Line {
-    /// The line with other texts in the place of secrets.
+    /// Returns the line with placeholders for secrets.
     pub(super) fn veiled(&self, veil: &Veil) -> Line {
         match self {
             Line::Command(words) => Line::Command(words.iter().map(|word| veil.hide_bytes(word)).collect()),
@@ -80,7 +80,7 @@ impl Line {
     /// Reads a line.
     ///
     /// # Errors
-    /// Says what it is instead.
+    /// A description of the damage.
     pub(super) fn parse(line: &str) -> Result<Line, String> {
         let json: Json = serde_json::from_str(line)
             .map_err(|error| if error.is_eof() { "it is cut off".to_owned() } else { "it is not JSON".to_owned() })?;
@@ -109,19 +109,19 @@ impl Line {
     }
 }
 
-/// Whether an answer is what scripts say of themselves.
+/// Returns true if an answer contains metadata of scripts.
 fn is_metadata(what: &str) -> bool {
     matches!(what, "scripts" | "metadata of mold")
 }
 
-/// What scripts say of themselves, with what else is told of them: where they are, and notes. Keys are those of the
-/// form of a recording, and no number is anybody's secret: all of it has to be read once more.
+/// Replaces secrets in metadata of scripts, their paths and notes. Keys and numbers stay, because the replay must
+/// be able to read the metadata.
 fn veiled_metadata(answer: &Json, veil: &Veil) -> Json {
     match answer {
         Json::String(text) => Json::String(veil.hide(text)),
         Json::Array(values) => values.iter().map(|value| veiled_metadata(value, veil)).collect(),
         Json::Object(entries) => {
-            // A level is one of a few words.
+            // A level is a keyword.
             let hide =
                 |key: &String, value| if key == "level" { Json::clone(value) } else { veiled_metadata(value, veil) };
             Json::Object(entries.iter().map(|(key, value)| (key.clone(), hide(key, value))).collect())
@@ -144,44 +144,44 @@ fn bytes(json: &Json) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes a line, at once and whole.
+/// Writes a complete line with one call.
 pub(super) fn write(file: &mut File, line: &Line) -> io::Result<()> {
     file.write_all(format!("{}\n", line.to_json()).as_bytes())
 }
 
-/// Says why a file cannot be read as a recording.
+/// Reason why a file cannot be read as a recording.
 #[derive(Debug)]
 pub(crate) struct Unreadable(pub(crate) String);
 
-/// A question with its answer.
+/// Query with its answer.
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// What was asked of the outside: see [`Line::Asked`].
+    /// External query: see [`Line::Asked`].
     Asked { what: String, of: Json, answer: Json },
-    /// A call of a script, by its number.
+    /// Call of a script, by its number.
     Exchange { number: usize, exchange: Box<RecordedExchange> },
 }
 
-/// A recording that was read.
+/// Recording that was read.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// Who has made it.
+    /// Version of kilter that made it.
     pub(crate) kilter_version: String,
-    /// The words of the command.
+    /// Words of the command line.
     pub(crate) words: Vec<Vec<u8>>,
-    /// What was asked, and the answers, in order.
+    /// Queries and answers, in order.
     pub(crate) entries: Vec<Entry>,
-    /// How the command ended: with an exit code, or else by a defect.
+    /// Exit code of the command; none for a panic.
     pub(crate) exit: Option<u8>,
-    /// Why it is not whole, if it is not: kilter was killed, or the file was cut.
+    /// Reason why it is incomplete, if it is: kilter was killed, or the file was truncated.
     pub(crate) cut: Option<String>,
 }
 
 impl Recording {
-    /// Reads a recording, which may have been cut off behind its first line.
+    /// Reads a recording, which may be truncated after its first line.
     ///
     /// # Errors
-    /// When it is none.
+    /// If it is no recording.
     pub(crate) fn read(path: &Path) -> Result<Recording, Unreadable> {
         let shown = path.display();
         let cannot = |error: io::Error| Unreadable(format!("cannot read {shown}: {error}"));
@@ -221,7 +221,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// The calls of scripts, by their numbers.
+    /// Returns the calls of scripts, by their numbers.
     pub(crate) fn exchanges(&self) -> impl Iterator<Item = (usize, &RecordedExchange)> + Clone {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Exchange { number, exchange } => Some((*number, &**exchange)),
@@ -229,7 +229,7 @@ impl Recording {
         })
     }
 
-    /// Takes a line; whether it is the last.
+    /// Adds a line; returns true if it is the last one.
     fn take(&mut self, line: Line) -> bool {
         match line {
             Line::Header { .. } => {}
@@ -251,7 +251,7 @@ fn header(reader: &mut impl BufRead, path: &Path) -> Result<String, Unreadable> 
     let shown = path.display();
     let no_recording = || Unreadable(format!("{shown} is no recording"));
     let mut line = Vec::new();
-    // What is no recording may have no lines.
+    // Other files may have no line breaks.
     let read = io::Read::take(reader, LONGEST).read_until(b'\n', &mut line);
     read.map_err(|error| Unreadable(format!("cannot read {shown}: {error}")))?;
     let text = std::str::from_utf8(&line).map_err(|_| no_recording())?;

@@ -1,4 +1,4 @@
-//! Answers as JSON, and back.
+//! Conversion of answers to JSON and back.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ use kilter_provider::{Insync, Level, Suitability};
 use kilter_script::{Found, FoundScript, Note};
 use serde_json::{Value as Json, json};
 
-/// What a replay has to say where the recording has no answer.
+/// Message of a replay for a missing answer.
 const MISSING: &str = "the recording does not tell";
 
-/// An answer that can be kept as JSON.
+/// Answer that can be stored as JSON.
 pub(crate) trait Kept: Sized {
-    /// The answer as JSON, secrets in clear.
+    /// Returns the answer as JSON, with secrets in clear.
     fn keep(&self) -> Json;
-    /// The answer that JSON stands for; none if it is none.
+    /// Returns the answer of a JSON value; none if the value has another form.
     fn kept(json: &Json) -> Option<Self>;
-    /// What stands for an answer where there is none.
+    /// Returns a placeholder for a missing answer.
     fn missing() -> Self;
-    /// Whether a recording need not have the answer.
+    /// Returns true if a recording need not have the answer.
     fn is_optional(what: &str) -> bool {
         what == "columns"
     }
@@ -111,7 +111,7 @@ impl Kept for Value {
     }
 }
 
-/// A value in a list of one, so that nothing and null are two things.
+/// A value is stored as a list of one, which distinguishes none from null.
 impl<T: Kept> Kept for Option<T> {
     fn keep(&self) -> Json {
         self.as_ref().map_or(Json::Null, |value| json!([value.keep()]))
@@ -420,7 +420,7 @@ impl Kept for Level {
 
 impl Kept for PathBuf {
     fn keep(&self) -> Json {
-        // A path that is no text cannot be that of a provider; of others nothing but the look is lost.
+        // The path of a provider is always valid text; other paths are only shown.
         self.to_string_lossy().into()
     }
 

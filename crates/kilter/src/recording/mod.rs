@@ -1,12 +1,12 @@
-//! Recordings: all that a command asks of the outside, with the answers.
+//! Recordings: all external queries of a command, with the answers.
 //!
-//! A command asks through [`ask`], and scripts are run through [`exchanges()`]. Usually that is all. In a recording every
-//! question is written down with its answer, and in a replay the answers come from there: nothing is read of the
-//! machine then, nothing is started and nothing changed.
+//! A command makes queries through [`ask`], and runs scripts through [`exchanges()`]. A recording writes every
+//! query with its answer. In a replay, the answers come from the recording: kilter then reads no state of the
+//! machine, starts no program and changes nothing.
 //!
-//! What is written has other texts in the place of secrets ([`Veil`](kilter_script::recorded::Veil)). Which texts those
-//! are is only known when manifests are compiled and words are held against a type: [`settle`] says so, and
-//! what was asked before is held back until then.
+//! The recording contains placeholders for secrets ([`Veil`](kilter_script::recorded::Veil)). The secrets are only
+//! known when manifests are compiled and words are compared with a type. [`settle`] marks this point; earlier lines
+//! are held back until then.
 
 mod exchanges;
 mod file;
@@ -33,34 +33,34 @@ use witness::Witness;
 
 static TAPE: OnceLock<Tape> = OnceLock::new();
 
-/// What becomes of questions.
+/// Destination of queries.
 enum Tape {
     Recording(Arc<Recorder>),
     Replaying(Arc<Player>),
 }
 
-/// Has everything recorded from now on.
+/// Records all queries from now on.
 pub(crate) fn record(recorder: Arc<Recorder>) {
-    // The command is carried out once.
+    // The command runs once.
     let _ = TAPE.set(Tape::Recording(recorder));
 }
 
-/// Has everything answered from a recording from now on.
+/// Answers all queries from a recording from now on.
 pub(crate) fn replay(player: Arc<Player>) {
     let _ = TAPE.set(Tape::Replaying(player));
 }
 
-/// Whether a recording is made, or answers come from one.
+/// Returns true during a recording or replay.
 pub(crate) fn is_recorded() -> bool {
     TAPE.get().is_some()
 }
 
-/// Whether answers come from a recording.
+/// Returns true during a replay.
 pub(crate) fn is_replay() -> bool {
     matches!(TAPE.get(), Some(Tape::Replaying(_)))
 }
 
-/// Asks the outside: `what` is the kind of the question, `of` what it is about.
+/// Makes an external query: `what` is its kind, `of` its subject.
 pub(crate) fn ask<T: Kept>(what: &'static str, of: impl FnOnce() -> Json, live: impl FnOnce() -> T) -> T {
     match TAPE.get() {
         None => live(),
@@ -73,28 +73,28 @@ pub(crate) fn ask<T: Kept>(what: &'static str, of: impl FnOnce() -> Json, live: 
     }
 }
 
-/// Tells which values are secrets, as far as they are sensitive.
+/// Registers the sensitive values among these as secrets.
 pub(crate) fn learn<'a>(values: impl IntoIterator<Item = &'a Value>) {
     if let Some(Tape::Recording(recorder)) = TAPE.get() {
         recorder.learn(|veil| values.into_iter().for_each(|value| veil.learn_value(value)));
     }
 }
 
-/// Tells which texts are secrets.
+/// Registers texts as secrets.
 pub(crate) fn learn_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) {
     if let Some(Tape::Recording(recorder)) = TAPE.get() {
         recorder.learn(|veil| texts.into_iter().for_each(|text| veil.learn(text.as_ref())));
     }
 }
 
-/// Says that all secrets are known that what was asked so far may hold.
+/// Marks the point at which all secrets of the earlier queries are known.
 pub(crate) fn settle() {
     if let Some(Tape::Recording(recorder)) = TAPE.get() {
         recorder.settle();
     }
 }
 
-/// What runs scripts.
+/// Returns the runner of scripts.
 pub(crate) fn exchanges() -> Arc<dyn Exchanges> {
     match TAPE.get() {
         None => Arc::new(Live),
@@ -103,8 +103,7 @@ pub(crate) fn exchanges() -> Arc<dyn Exchanges> {
     }
 }
 
-/// The providers as a recording or a replay needs them: what kilter's own do is asked for, and what
-/// scripts tell of secrets is noted.
+/// Wraps providers for a recording or replay: native ones become queries, and secrets from scripts are registered.
 pub(crate) fn witnessed(registry: Registry) -> Registry {
     match TAPE.get() {
         None => registry,

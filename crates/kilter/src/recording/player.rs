@@ -1,9 +1,9 @@
-//! Answering from a recording.
+//! Answers from a recording.
 //!
-//! What runs side by side asks in another order than it did, and may read once more or less: whether a resource is read
-//! before or after another one is changed is a matter of microseconds. So a change is answered once, and a
-//! question gets the answer that it had when just those changes had been made that have been made now, as far as
-//! there is one; never one from after a change of its own resource that is still to come.
+//! Concurrent calls make queries in another order than in the recording, and may read once more or less. The order
+//! of a read and a change of another resource depends on microseconds. So a change is answered once. A query gets
+//! the answer after which exactly the changes made so far had been made, or the nearest one. It never gets an
+//! answer from after a later change of its own resource.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,34 +15,34 @@ use super::file::{Entry, Recording};
 use super::kept::Kept;
 use super::subject::Subject;
 
-/// So much of a question is shown, in bytes.
+/// Maximum size of a query in messages, in bytes.
 const SHOWN: usize = 2000;
 
-/// Answers questions and plays scripts from a recording.
+/// Answers queries and replays scripts from a recording.
 pub(crate) struct Player {
     state: Mutex<State>,
 }
 
 struct State {
     events: Vec<Event>,
-    /// The events of a question, in order.
+    /// Events of each query, in order.
     same: HashMap<Vec<u8>, Vec<usize>>,
-    /// The events that changed something, in order.
+    /// Events that are changes, in order.
     changes: Vec<usize>,
     divergences: Vec<String>,
 }
 
-/// A question with its answer.
+/// Query with its answer.
 struct Event {
     entry: Entry,
     subject: Subject,
-    /// How many changes were made before.
+    /// Number of changes before it.
     before: usize,
     is_made: bool,
 }
 
 impl Player {
-    /// Answers from a recording.
+    /// Creates a player for a recording.
     pub(crate) fn new(recording: Recording) -> Player {
         let mut state =
             State { events: Vec::new(), same: HashMap::new(), changes: Vec::new(), divergences: Vec::new() };
@@ -62,7 +62,7 @@ impl Player {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded answer to a question.
+    /// Returns the recorded answer to a query.
     pub(super) fn answer<T: Kept>(&self, what: &str, of: &Json) -> T {
         let mut state = self.state();
         let found = state.take(&key_asked(what, of)).map(|at| match &state.events[at].entry {
@@ -84,10 +84,10 @@ impl Player {
         T::missing()
     }
 
-    /// The recorded exchange that asks the same.
+    /// Returns the recorded exchange with the same call.
     ///
     /// # Errors
-    /// When there is none: says so for the error of the call.
+    /// If there is none: the message for the error of the call.
     pub(super) fn exchange(&self, asked: &RecordedExchange) -> Result<RecordedExchange, String> {
         let mut state = self.state();
         if let Some(at) = state.take(&key_called(asked))
@@ -100,7 +100,7 @@ impl Player {
         Err("the recording holds no such call".to_owned())
     }
 
-    /// What went another way than the recording, and what of it did not happen.
+    /// Returns the deviations from the recording, missing calls included.
     pub(crate) fn divergences(&self) -> Vec<String> {
         let mut state = self.state();
         let mut told = std::mem::take(&mut state.divergences);
@@ -122,7 +122,7 @@ impl Player {
 }
 
 impl State {
-    /// The event that answers a question now, which is made with that.
+    /// Returns the event that answers a query now, and marks it as used.
     fn take(&mut self, key: &[u8]) -> Option<usize> {
         let same = self.same.get(key)?;
         let is_change = self.events[*same.first()?].subject.is_change;
@@ -131,13 +131,13 @@ impl State {
         Some(at)
     }
 
-    /// The first that was not made.
+    /// Returns the first unused one.
     fn next_change(&self, same: &[usize]) -> Option<usize> {
         same.iter().copied().find(|at| !self.events[*at].is_made)
     }
 
-    /// The one that tells how it is now: that before which just those changes were made that are made now, or nearly
-    /// so. Of several, the first that was not told yet, or else the last.
+    /// Returns the event that matches the current state best: the same changes precede it, or nearly the same.
+    /// Among several, the first unused one wins, or the last one.
     fn current(&self, same: &[usize]) -> Option<usize> {
         let fits: Vec<usize> = same.iter().copied().filter(|at| self.fits(*at)).collect();
         let among = if fits.is_empty() { same } else { &fits };
@@ -147,7 +147,8 @@ impl State {
         near().find(|at| !self.events[*at].is_made).or_else(|| near().next_back())
     }
 
-    /// How many changes would have to be made, or not to have been made, for it to be as it was after the first so many.
+    /// Returns, for each number of recorded changes, the number of changes by which the current state differs from
+    /// it.
     fn distances(&self) -> Vec<usize> {
         let is_made = |at: &usize| self.events[*at].is_made;
         let all = self.changes.iter().filter(|at| is_made(at)).count();
@@ -159,7 +160,7 @@ impl State {
         distances
     }
 
-    /// Whether just those changes of the same resource are made that went before it.
+    /// Returns true if, of the changes of the same resource, exactly the preceding ones have been made.
     fn fits(&self, at: usize) -> bool {
         let event = &self.events[at];
         let mut changes = self.changes.iter().map(|change| &self.events[*change]).enumerate();
@@ -168,8 +169,8 @@ impl State {
         })
     }
 
-    /// Whether it should have happened and did not: a change, or a call that was not made at all. What scripts say
-    /// of themselves is recorded as well, and asked only where it is not known.
+    /// Returns true if it is missing: an unused change, or a call that was never made. Metadata calls do not count,
+    /// because a cache may replace them.
     fn is_missed(&self, event: &Event) -> bool {
         let is_description = matches!(&event.entry, Entry::Exchange { exchange, .. } if exchange.action == "describe");
         let others = self.same.get(&key(&event.entry)).into_iter().flatten();
@@ -178,7 +179,7 @@ impl State {
         !was_made && !is_description
     }
 
-    /// Says what was asked that is not recorded, and what is that was not asked.
+    /// Describes a query that is not recorded, with the expected one.
     fn not_asked(&self, what: &str, of: &Json) -> String {
         let mut told =
             format!("`{what}` was asked in a way that is not in the recording\n  + {}", shown(&of.to_string()));
@@ -195,7 +196,7 @@ impl State {
         told
     }
 
-    /// Says which call was made that is not recorded, and which was expected.
+    /// Describes a call that is not recorded, with the expected one.
     fn not_called(&self, asked: &RecordedExchange) -> String {
         let of = if asked.type_name.is_empty() { String::new() } else { format!(" of {}", asked.type_name) };
         let how = "was called in a way that is not in the recording";
@@ -220,7 +221,7 @@ impl State {
         told
     }
 
-    /// The calls of the same script that were not made.
+    /// Returns the unused calls of the same script.
     fn left<'a>(&'a self, asked: &'a RecordedExchange) -> impl Iterator<Item = (usize, &'a RecordedExchange)> {
         self.events.iter().filter(|event| !event.is_made).filter_map(|event| match &event.entry {
             Entry::Exchange { number, exchange } if exchange.is_for_the_same(asked) => Some((*number, &**exchange)),
@@ -248,7 +249,7 @@ fn key_called(of: &RecordedExchange) -> Vec<u8> {
     parts.flat_map(|part| part.iter().copied().chain([0])).collect()
 }
 
-/// Shows in what two calls differ: words, then the input.
+/// Describes the difference of two calls: words, then input.
 fn difference(told: &mut String, recorded: &RecordedExchange, asked: &RecordedExchange) {
     if recorded.argv == asked.argv {
         *told += &format!("\n    {}", clipped(&asked.words()));

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use super::file::{self, Line};
 
-/// Writes down what happens, line by line.
+/// Writes a recording line by line.
 pub(crate) struct Recorder {
     path: PathBuf,
     state: Mutex<State>,
@@ -23,31 +23,31 @@ pub(crate) struct Recorder {
 struct State {
     file: File,
     veil: Veil,
-    /// Lines of which it is not known yet what is secret in them.
+    /// Lines that are held back until their secrets are known.
     held: Option<Vec<Line>>,
-    /// How many secrets were known when the first line was written.
+    /// Number of known secrets when the first line was written.
     known: usize,
-    /// The exchanges so far.
+    /// Number of exchanges so far.
     exchanges: usize,
-    /// The names of the sensitive attributes of a type.
+    /// Names of the sensitive attributes of each type.
     sensitive: BTreeMap<String, Vec<String>>,
     failure: Option<io::Error>,
 }
 
-/// What there is to say of a recording.
+/// Statistics of a recording.
 pub(crate) struct Told {
     pub(crate) exchanges: usize,
-    /// How many secrets were replaced.
+    /// Number of replaced secrets.
     pub(crate) secrets: usize,
-    /// How many were too short for that.
+    /// Number of secrets that were too short to replace.
     pub(crate) short: usize,
 }
 
 impl Recorder {
-    /// Begins a recording of the command with these words.
+    /// Starts a recording of the command with these words.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// If the file cannot be created.
     pub(crate) fn begin(path: &Path, words: &[Vec<u8>], replaced: &[String]) -> io::Result<Recorder> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut veil = Veil::default();
@@ -62,7 +62,7 @@ impl Recorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of which attributes are sensitive.
+    /// Remembers the sensitive attributes of all types.
     pub(super) fn know(&self, registry: &Registry) {
         let mut state = self.state();
         for provider in registry.iter() {
@@ -74,12 +74,12 @@ impl Recorder {
         }
     }
 
-    /// Learns secrets.
+    /// Registers secrets.
     pub(super) fn learn(&self, teach: impl FnOnce(&mut Veil)) {
         teach(&mut self.state().veil);
     }
 
-    /// Writes a question and its answer.
+    /// Writes a query and its answer.
     pub(super) fn asked(&self, what: &str, of: Json, answer: Json) {
         self.state().line(Line::Asked { what: what.to_owned(), of, answer });
     }
@@ -93,15 +93,15 @@ impl Recorder {
         state.line(Line::Exchange { number, exchange: Box::new(exchange) });
     }
 
-    /// All secrets are known that the lines so far may hold.
+    /// Marks the point at which all secrets of the earlier lines are known.
     pub(super) fn settle(&self) {
         self.state().settle();
     }
 
-    /// Ends the recording: it is durable then.
+    /// Ends the recording, which is then durable.
     ///
     /// # Errors
-    /// When it could not be written, now or before.
+    /// If a write failed, now or before.
     pub(crate) fn end(&self, exit: Option<u8>) -> io::Result<Told> {
         let mut state = self.state();
         state.settle();
@@ -136,9 +136,9 @@ impl State {
         }
     }
 
-    /// Learns what is secret in what a script read and wrote. Actors of mold are about resources of all types.
+    /// Registers the secrets in the input and output of a script. Actors of mold concern resources of all types.
     fn learn_written(&mut self, exchange: &RecordedExchange) {
-        // What a script says of itself names attributes, and has no values.
+        // Metadata of a script contains names of attributes and no values.
         if exchange.action == "describe" {
             return;
         }
@@ -151,7 +151,7 @@ impl State {
 
     fn settle(&mut self) {
         let held = self.held.take().unwrap_or_default();
-        // Some were called before anybody knew which attributes are sensitive.
+        // Some scripts ran before the sensitive attributes were known.
         for line in &held {
             if let Line::Exchange { exchange, .. } = line {
                 self.learn_written(exchange);
@@ -170,19 +170,19 @@ impl State {
     }
 }
 
-/// Whether the values of an attribute are secrets.
+/// Returns true if the values of an attribute are secrets.
 fn is_sealed(attribute: &AttributeSchema) -> bool {
     attribute.data_type.may_hold_secrets()
 }
 
-/// Writes a recording anew, with the secrets replaced that came to light after lines that hold them.
+/// Rewrites a recording with placeholders for secrets that became known after the lines containing them.
 fn rewrite(path: &Path, veil: &Veil) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
     let written = rewritten(path, &new, veil).and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {
-        // The first error is the one to tell.
+        // The first error is reported.
         let _ = std::fs::remove_file(&new);
     }
     written

@@ -1,17 +1,17 @@
-//! What a question is about, and whether it is one or a change.
+//! Subject of a query, and the distinction between reads and changes.
 
 use kilter_script::recorded::RecordedExchange;
 use serde_json::Value as Json;
 
 use super::file::Entry;
 
-/// What a question is about.
+/// Subject of a query.
 pub(super) struct Subject {
-    /// The type of the resources; empty where there are none.
+    /// Type of the resources; empty if there are none.
     type_name: String,
-    /// Their names; all if none is named.
+    /// Names of the resources; empty for all.
     names: Vec<String>,
-    /// Whether what it asks for changes them.
+    /// True if the query changes them.
     pub(super) is_change: bool,
 }
 
@@ -42,7 +42,7 @@ impl Subject {
         Subject { type_name: exchange.type_name.to_string(), names: exchange.names(), is_change: !is_read }
     }
 
-    /// Whether both are about the same resource.
+    /// Returns true if both concern the same resource.
     pub(super) fn concerns(&self, other: &Subject) -> bool {
         let is_any = self.names.is_empty() || other.names.is_empty();
         self.type_name == other.type_name && (is_any || self.names.iter().any(|name| other.names.contains(name)))

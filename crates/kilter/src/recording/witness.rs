@@ -1,8 +1,8 @@
-//! A provider whose work is written down, or told from a recording.
+//! Provider whose work is recorded, or replayed.
 //!
-//! Scripts are recorded call by call, so that their answers are read once more in a replay; of them only the
-//! secrets are noted here. What kilter's own providers read and change is recorded as they tell it, and a replay
-//! asks them nothing but what follows from what was declared.
+//! Scripts are recorded call by call, so that a replay parses their answers again. This wrapper only registers
+//! their secrets. Reads and changes of native providers are recorded as their results. A replay calls native
+//! providers only for results that follow from the declaration.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,15 +17,15 @@ use serde_json::{Value as Json, json};
 use super::kept::Kept;
 use super::{ask, is_replay, learn};
 
-/// Stands before a provider.
+/// Wrapper of a provider.
 pub(super) struct Witness {
     pub(super) inner: Arc<dyn Provider>,
 }
 
-/// A line that a provider wrote: how grave it is, about which type and name, and what it says.
+/// Log line of a provider: severity, type, name and message.
 type Line = (Level, (EcoString, (EcoString, EcoString)));
 
-/// Passes lines on, and keeps them.
+/// Passes lines on, and stores them.
 struct Tee<'a> {
     cx: Context<'a>,
     lines: Mutex<Vec<Line>>,
@@ -55,7 +55,7 @@ impl Log for Tee<'_> {
 }
 
 impl Witness {
-    /// Asks for what a call answers; the lines that are written meanwhile belong to it.
+    /// Makes a query for a call. The lines written during the call belong to the answer.
     fn call<T: Kept>(
         &self,
         cx: &Context<'_>,
@@ -84,7 +84,7 @@ impl Witness {
         json!({ "type": self.type_name(), "provider": self.name(), "call": call, "about": about })
     }
 
-    /// Where a call runs, which decides on what comes before what: a replay goes the same way.
+    /// Records the placement of a call, because it influences the order of calls: a replay uses the same placement.
     fn placed(&self, call: &str, should: &Attributes, live: impl FnOnce() -> Placement) -> Placement {
         if self.passes() {
             return live();
@@ -94,7 +94,7 @@ impl Witness {
         if is_inline { Placement::Inline } else { Placement::Worker }
     }
 
-    /// Whether it answers by itself: its own calls are recorded.
+    /// Returns true if calls pass through, because the script's own exchanges are recorded.
     fn passes(&self) -> bool {
         self.inner.is_external()
     }
@@ -122,7 +122,7 @@ fn message(error: ProviderError) -> EcoString {
     error.message
 }
 
-/// Notes the secrets of what was read.
+/// Registers the secrets in states.
 fn learn_states(states: &[State]) {
     for state in states {
         learn(state.attributes.iter().chain(state.outputs.iter()).map(|(_, value)| value));
@@ -393,7 +393,7 @@ impl Provider for Witness {
     }
 }
 
-/// Scripts are not run for it, so what they own is recorded here too.
+/// A query for owned paths runs no script, so that it is recorded here for all providers.
 impl Owner for Witness {
     fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
         let Some(owner) = self.inner.owner() else { return Vec::new() };

@@ -4,7 +4,7 @@ use crate::visible;
 
 use super::{ADDED, FAINT, REMOVED, styled};
 
-/// A unified diff, each line behind `indent`.
+/// Returns a unified diff with each line after `indent`.
 pub(crate) fn diff(text: &str, indent: &str) -> String {
     text.lines().map(|line| format!("{indent}{}\n", coloured(line))).collect()
 }
@@ -19,8 +19,8 @@ fn coloured(line: &str) -> String {
     }
 }
 
-/// The line with control characters shown, those that turn the direction of writing included, so
-/// that content cannot steer a terminal or deceive its reader.
+/// Escapes control characters and marks of writing direction, so that content cannot control a terminal or deceive
+/// its reader.
 pub(crate) fn visible(line: &str) -> String {
     if line.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
         return line.to_owned();

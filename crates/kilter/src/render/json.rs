@@ -4,7 +4,7 @@ use kilter_model::{Difference, to_json};
 use kilter_runtime::{Counts, Report, ResourceReport};
 use serde_json::{Map, Value as Json, json};
 
-/// A whole report.
+/// Returns a complete report.
 pub(crate) fn report(report: &Report, noop: bool) -> Json {
     let owed: Vec<Json> =
         report.owed.iter().map(|(a, b)| json!({"because_of": a.to_string(), "resource": b.to_string()})).collect();
@@ -21,7 +21,7 @@ pub(crate) fn report(report: &Report, noop: bool) -> Json {
     })
 }
 
-/// How many resources are in which state.
+/// Returns the numbers of resources by state.
 pub(crate) fn counts(counts: &Counts) -> Json {
     json!({
         "total": counts.total,
@@ -38,7 +38,7 @@ pub(crate) fn counts(counts: &Counts) -> Json {
     })
 }
 
-/// One resource; keys that say nothing are left out.
+/// Returns one resource without empty keys.
 pub(crate) fn resource(report: &ResourceReport) -> Json {
     let mut json = Map::new();
     json.insert("resource".into(), report.reference.to_string().into());
@@ -52,7 +52,7 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
         json.insert("otherwise".into(), report.otherwise.iter().map(difference).collect());
     }
     if !report.unknown.is_empty() {
-        // Without an attribute it is the resource as a whole.
+        // An empty attribute stands for the resource as a whole.
         let unknown = report
             .unknown
             .iter()

@@ -1,14 +1,14 @@
-//! What a run holds as metrics, in the text format of Prometheus (version 0.0.4).
+//! Metrics of a run in the text format of Prometheus (version 0.0.4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-/// States of resources that are counted, as they are called in the JSON of `kilter status`.
+/// Counted states of resources, with their names in the JSON of `kilter status`.
 const STATES: [&str; 7] = ["in_sync", "would_change", "would_refresh", "unknown", "failed", "skipped", "interrupted"];
 
-/// The metrics of a status (docs/reference/status.md).
+/// Returns the metrics of a status (docs/reference/status.md).
 pub(crate) fn text(status: &Json) -> String {
     let mut text = String::new();
     let number = |json: &Json| json.as_u64().unwrap_or(0);
@@ -90,7 +90,7 @@ fn metric(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// How many resources of a type are in a state that is worth telling. Neither holds anything that would have to be escaped.
+/// Counts the resources that are not simply in sync, by type and state. Neither name needs escapes.
 fn notable(status: &Json) -> BTreeMap<(String, String), u64> {
     let mut counts = BTreeMap::new();
     for resource in status["resources"].as_array().into_iter().flatten() {
@@ -134,7 +134,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
         }
-        // Each family is described before its first value, and values follow each other.
+        // Each family is described before its first value, and its values are adjacent.
         let names: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert!(names.iter().all(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok()), "{text}");
     }

@@ -1,4 +1,4 @@
-//! What people and programs see of a run.
+//! Rendering of runs for people and programs.
 
 pub(crate) mod diff;
 pub(crate) mod json;
@@ -9,20 +9,20 @@ pub(crate) mod status;
 
 use anstyle::{AnsiColor, Style};
 
-/// Something that was or would be created, or an added line.
+/// Style of creations and added lines.
 pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
-/// Something that was or would be removed, or a removed line.
+/// Style of removals and removed lines.
 pub(crate) const REMOVED: Style = AnsiColor::Red.on_default();
-/// Something that was or would be changed.
+/// Style of changes.
 pub(crate) const CHANGED: Style = AnsiColor::Yellow.on_default();
-/// Something that failed.
+/// Style of failures.
 pub(crate) const FAILED: Style = AnsiColor::Red.on_default().bold();
-/// Something beside the point.
+/// Style of secondary information.
 pub(crate) const FAINT: Style = Style::new().dimmed();
-/// The name of a resource.
+/// Style of resource names.
 pub(crate) const NAME: Style = Style::new().bold();
 
-/// `text` in a style; the stream strips it where colours are not wanted.
+/// Returns `text` in a style. The stream removes the style if it does not support colours.
 pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }

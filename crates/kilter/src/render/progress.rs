@@ -1,4 +1,4 @@
-//! What is shown while a run goes on.
+//! Output during a run.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -11,25 +11,24 @@ use super::diff::visible;
 use super::{CHANGED, FAILED, FAINT, report, styled};
 use crate::{say, terminal};
 
-/// Time between two paintings of the status line.
+/// Minimum interval between two updates of the status line.
 const PAINTING: Duration = Duration::from_millis(80);
 
-/// So much of the report is held back, at most, to be written together.
+/// Size in bytes from which buffered output of the report is written.
 const HELD: usize = 16 * 1024;
 
-/// What of a run is shown while it goes on.
+/// Selection of the output during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// Resources as they settle, on standard output.
     pub(crate) resources: bool,
-    /// Lines of providers from this severity on.
+    /// Minimum severity of log lines.
     pub(crate) log: Level,
-    /// Nothing but failures.
+    /// Failures only.
     pub(crate) quiet: bool,
 }
 
-/// Shows a run on a terminal or in a file: resources as they settle, what takes long while it
-/// takes long.
+/// Shows a run on a terminal or in a file: resources as they settle, and long calls.
 pub(crate) struct Progress {
     shown: Shown,
     status_line: bool,
@@ -37,7 +36,7 @@ pub(crate) struct Progress {
     settled: usize,
     total: usize,
     doing: String,
-    /// What of the report has not been written yet: a write each would cost more than a change does.
+    /// Buffered output of the report. A write for each resource would cost more than its change.
     held: String,
 }
 
@@ -48,11 +47,11 @@ impl Progress {
         Progress { shown, status_line, painted: None, settled: 0, total, doing, held }
     }
 
-    /// Writes what was held back, and takes the status line away.
+    /// Writes the buffered output, and removes the status line.
     pub(crate) fn clear(&mut self) {
         self.unpaint();
         if !self.held.is_empty() {
-            // A reader that has seen enough ends nothing; the summary finds out about a full disk.
+            // A reader that closes the pipe early does not matter. The summary reports a full disk.
             let _ = say::write(&self.held);
             self.held.clear();
         }
@@ -61,7 +60,7 @@ impl Progress {
     fn unpaint(&mut self) {
         if self.painted.take().is_some() {
             let mut stderr = std::io::stderr().lock();
-            // A terminal that is gone needs no clearing.
+            // A failure of the terminal does not matter.
             let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
         }
     }
@@ -183,7 +182,7 @@ impl Progress {
     }
 }
 
-/// That a run is to end, and what becomes of what is in flight.
+/// Returns the message about an interrupt, and its effect on calls in flight.
 pub(crate) fn interrupted(in_flight: usize, fate: Fate) -> String {
     match (in_flight, fate) {
         (0, _) => "interrupted".to_owned(),
@@ -193,7 +192,7 @@ pub(crate) fn interrupted(in_flight: usize, fate: Fate) -> String {
     }
 }
 
-/// That nothing further is begun, for how long and why.
+/// Returns the message about a pause, with its duration and reason.
 pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
     let why = if why.is_empty() { String::new() } else { format!(" ({})", visible(why)) };
     match longest {
@@ -202,7 +201,7 @@ pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
     }
 }
 
-/// What is said of resources that are not watched.
+/// Returns the message about resources that cannot be watched.
 fn unwatched(count: usize, why: &str, every: Option<Duration>) -> String {
     let (resources, are) = if count == 1 { ("resource", "is") } else { ("resources", "are") };
     let instead = match every {
@@ -212,7 +211,7 @@ fn unwatched(count: usize, why: &str, every: Option<Duration>) -> String {
     format!("{count} {resources} cannot be watched{instead}: {why}")
 }
 
-/// A line of a provider.
+/// Returns a log line of a provider.
 pub(crate) fn log_line(level: Level, type_name: &str, name: &str, message: &str) -> String {
     let style = match level {
         Level::Err | Level::Critical | Level::Alert | Level::Emerg => FAILED,

@@ -6,11 +6,11 @@ use kilter_runtime::{Counts, Deviation, Report, ResourceReport, Status};
 use super::diff::{diff, visible};
 use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, styled};
 
-/// Values longer than this are cut in "is → should" lines.
+/// Maximum number of characters of values in "is → should" lines.
 const LONGEST: usize = 100;
 
-/// One resource: what became of it, what differed, why it failed. In a run that changes things,
-/// those that are only looked at are marked.
+/// Returns one resource: the result, the differences, the failure. In a run with changes, noop resources are
+/// marked.
 pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
     let name = visible(&report.reference.to_string());
     let mut text = format!("{} {}{}\n", mark(report), styled(NAME, name), headline(report, noop));
@@ -100,7 +100,7 @@ pub(super) fn attribute(difference: &Difference) -> String {
     line(difference, "")
 }
 
-/// What only the provider says.
+/// Returns a change that only the provider reports.
 fn said(difference: &Difference) -> String {
     line(difference, &styled(FAINT, " (says its provider)"))
 }
@@ -118,7 +118,7 @@ fn line(difference: &Difference, remark: &str) -> String {
     text
 }
 
-/// A value on one line.
+/// Returns a value on one line.
 fn short(value: &Value) -> String {
     let text = match value {
         Value::Undef => return "(none)".to_owned(),
@@ -156,7 +156,7 @@ fn indented(text: &str, indent: &str) -> String {
     text.lines().map(|line| styled(FAINT, format!("{indent}{}", visible(line))) + "\n").collect()
 }
 
-/// The closing lines: what was done, or would be, in numbers.
+/// Returns the closing lines: the numbers of changes, made or pending.
 pub(crate) fn summary(report: &Report, noop: bool) -> String {
     let counts = &report.counts;
     let parts = if noop { pending(counts) } else { done(counts) };
@@ -191,7 +191,7 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     text
 }
 
-/// What was done over the time for which a state was held.
+/// Returns the changes during a run that held a state.
 fn meanwhile(settled: &Counts) -> String {
     let times = |count: usize, one: &str, many: &str| match count {
         0 => None,
@@ -233,7 +233,7 @@ fn pending(counts: &Counts) -> Vec<(usize, &'static str)> {
     ]
 }
 
-/// `1 resource`, `2 resources`.
+/// Returns `1 resource`, `2 resources`.
 pub(crate) fn counted(count: u64) -> String {
     format!("{count} {}", if count == 1 { "resource" } else { "resources" })
 }

@@ -1,4 +1,5 @@
-//! What `kilter status` shows: JSON as a run tells it (docs/reference/status.md), and text for people made of that.
+//! Output of `kilter status`: the JSON of a run (docs/reference/status.md), and the text for people that is made
+//! from it.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,7 +15,8 @@ use super::report::counted;
 use super::{CHANGED, FAILED, FAINT, NAME, json, styled};
 use crate::pauses;
 
-/// What is held, as a line of JSON, one resource after the other: as one document, 100,000 of them would take 400 MB.
+/// Writes the status as one line of JSON, one resource after the other. A single document of 100,000 resources
+/// would take 400 MB of memory.
 pub(crate) fn write(standings: Standings, pauses: Json, mut out: impl Write) -> io::Result<()> {
     let mut of_all = of_all(&standings);
     if of_all["paused"].is_object() {
@@ -30,7 +32,7 @@ pub(crate) fn write(standings: Standings, pauses: Json, mut out: impl Write) -> 
     out.flush()
 }
 
-/// What metrics are made of: of each resource its name and its state alone.
+/// Returns the status for metrics, with only the name and the state of each resource.
 pub(crate) fn brief(standings: &Standings) -> Json {
     let mut json = of_all(standings);
     let brief = |one: &Standing| json!({"resource": one.reference.to_string(), "state": one.word});
@@ -38,12 +40,12 @@ pub(crate) fn brief(standings: &Standings) -> Json {
     json
 }
 
-/// JSON in which nothing steers a terminal.
+/// Returns JSON that contains no control characters for a terminal.
 pub(crate) fn plain(json: &Json) -> String {
     let mut plain = String::new();
     for c in json.to_string().chars() {
         match c {
-            // Only texts hold them, in which they may be written so.
+            // They only occur in strings, where this escape is valid.
             '\u{7f}'..='\u{9f}' => plain += &format!("\\u{:04x}", u32::from(c)),
             c => plain.push(c),
         }
@@ -51,7 +53,7 @@ pub(crate) fn plain(json: &Json) -> String {
     plain
 }
 
-/// What is said of all together.
+/// Returns the general part of the status.
 fn of_all(standings: &Standings) -> Json {
     let mut of_all = json::counts(&standings.counts);
     of_all["under_way"] = standings.under_way.into();
@@ -82,24 +84,24 @@ fn of_all(standings: &Standings) -> Json {
     })
 }
 
-/// The errors of the manifest, and the age of what is held.
+/// Returns the errors of the manifest, and the age of the held state.
 fn outdated(outdated: &Outdated) -> Json {
     json!({"held_unix_ms": unix(outdated.held), "errors": outdated.errors, "messages": outdated.messages.iter().map(|line| line.as_str()).collect::<Vec<_>>()})
 }
 
-/// The age of the collected resources, and why there are no newer ones.
+/// Returns the age of the collected resources, and the reason why there are no newer ones.
 fn collected(stale: &Stale) -> Json {
     let age = SystemTime::now().duration_since(stale.at).unwrap_or_default();
     json!({"read_unix_ms": unix(stale.at), "age_ms": ms(age), "why": stale.why.as_str()})
 }
 
-/// That collected resources may be older than those that are exported now.
+/// Returns the message that collected resources may be older than the exported ones.
 pub(crate) fn holding_collected(stale: &Stale) -> String {
     let age = SystemTime::now().duration_since(stale.at).unwrap_or_default();
     format!("holding the resources collected at {}, {} ago: {}", utc(stale.at), long(&ms(age)), visible(&stale.why))
 }
 
-/// Conditions that keep a run from holding the declared state as usual: one line for each.
+/// Returns conditions that keep a run from holding the declared state as usual, one line for each.
 pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Outdated { held, errors, .. }) = &conditions.outdated {
@@ -130,21 +132,21 @@ pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
     lines
 }
 
-/// That an older state than the declared one is held.
+/// Returns the message that the held state is older than the manifest.
 fn holding(held: SystemTime, errors: usize) -> String {
     let at = utc(held);
     let s = if errors == 1 { "" } else { "s" };
     format!("holding the state of {at}; the manifest has {errors} error{s}")
 }
 
-/// A time in UTC, to the second.
+/// Returns a time in UTC, to the second.
 pub(crate) fn utc(at: SystemTime) -> String {
     let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let at = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string())
 }
 
-/// That nothing further is begun.
+/// Returns a pause as JSON.
 fn paused(paused: &Paused) -> Json {
     let mut json = json!({"for_ms": ms(paused.lasted)});
     if let Some(left) = paused.left {
@@ -156,7 +158,7 @@ fn paused(paused: &Paused) -> Json {
     json
 }
 
-/// How often resources have settled, and how: all of it together says nothing.
+/// Returns the numbers of settlements by result, without the total, which means nothing here.
 fn settled(counts: &Counts) -> Json {
     let mut json = json::counts(counts);
     if let Some(counts) = json.as_object_mut() {
@@ -165,7 +167,7 @@ fn settled(counts: &Counts) -> Json {
     json
 }
 
-/// One composite resource.
+/// Returns one composite resource.
 fn composite(standing: &CompositeStanding) -> Json {
     let counts: Map<String, Json> =
         standing.counts.iter().map(|(word, count)| ((*word).into(), (*count).into())).collect();
@@ -182,7 +184,7 @@ fn composite(standing: &CompositeStanding) -> Json {
     json
 }
 
-/// One resource; keys that say nothing are left out.
+/// Returns one resource without empty keys.
 fn standing(standing: &Standing) -> Json {
     let mut json = match standing.report.as_ref().map(json::resource) {
         Some(Json::Object(report)) => report,
@@ -246,7 +248,7 @@ fn standing(standing: &Standing) -> Json {
     Json::Object(json)
 }
 
-/// A contest over a resource.
+/// Returns a contest over a resource.
 fn contested(contest: &Contest) -> Json {
     json!({
         "repairs": contest.repairs,
@@ -260,7 +262,7 @@ fn names(resources: &[ResourceRef]) -> Json {
     resources.iter().map(ToString::to_string).collect()
 }
 
-/// What was begun before an edit, and goes on.
+/// Returns a running call of a former graph.
 fn begun(begun: &Begun) -> Json {
     json!({"resource": begun.reference.to_string(), "doing": begun.doing, "for_ms": ms(begun.since)})
 }
@@ -269,7 +271,7 @@ fn received(receipt: &Receipt) -> Json {
     json!({"attribute": receipt.attribute.as_str(), "from": receipt.sources(), "changed": receipt.changed})
 }
 
-/// An event for those who follow; none for what only moves a display.
+/// Returns an event for followers; none for events that only concern displays.
 pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
     let mut json = match event {
         Event::Begun { reference, doing } => {
@@ -334,7 +336,7 @@ fn unix(at: SystemTime) -> Json {
     ms(at.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// The same for people.
+/// Returns the status for people.
 pub(crate) fn text(json: &Json) -> String {
     let counts = &json["counts"];
     let count = |key: &str| counts[key].as_u64().unwrap_or(0);
@@ -385,7 +387,8 @@ pub(crate) fn text(json: &Json) -> String {
     text
 }
 
-/// Conditions that keep the run from holding the declared state as usual, and how old the oldest check is.
+/// Returns the conditions that keep the run from holding the declared state as usual, and the age of the oldest
+/// check.
 fn held_otherwise(json: &Json) -> String {
     /// Maximum number of lines about the errors of the manifest.
     const SHOWN_LINES: usize = 20;
@@ -429,12 +432,12 @@ fn held_otherwise(json: &Json) -> String {
     text
 }
 
-/// The texts of a list, as they are.
+/// Returns the texts of a list, unescaped.
 fn texts_unescaped(json: &Json) -> Vec<&str> {
     json.as_array().into_iter().flatten().filter_map(Json::as_str).collect()
 }
 
-/// That nothing further is begun, and why.
+/// Returns the message about a pause, with its reason.
 fn pause(json: &Json) -> String {
     let paused = &json["paused"];
     let mut text = format!("paused for {}", long(&paused["for_ms"]));
@@ -452,7 +455,7 @@ fn pause(json: &Json) -> String {
     }
 }
 
-/// A composite resource.
+/// Returns a composite resource.
 fn whole(json: &Json) -> String {
     let counts = json["counts"].as_object().into_iter().flatten();
     let counts: Vec<String> = counts.map(|(word, count)| format!("{count} {}", word.replace('_', " "))).collect();
@@ -469,7 +472,7 @@ fn whole(json: &Json) -> String {
     text
 }
 
-/// Which one it is, and where it stands.
+/// Returns the name and the state of a resource.
 fn headline(json: &Json) -> String {
     let state = json["state"].as_str().unwrap_or_default();
     let style = match state {
@@ -481,7 +484,7 @@ fn headline(json: &Json) -> String {
     format!("{} {}", styled(NAME, name), styled(style, state.replace('_', " ")))
 }
 
-/// The composite resource that it is a part of.
+/// Returns the composite resource that contains it.
 fn part_of(json: &Json) -> Option<String> {
     Some(format!("part of {}", visible(json["owner"].as_str()?)))
 }
@@ -543,7 +546,7 @@ fn one(json: &Json) -> String {
     text + &format!("    {}\n", styled(FAINT, circumstances(json).join("; ")))
 }
 
-/// A contest over a resource, with the values of both sides.
+/// Returns a contest over a resource, with the values of both sides.
 fn contest(json: &Json) -> String {
     let next = match json["next_repair_ms"].as_u64() {
         Some(0) | None => "immediately after the next change".to_owned(),
@@ -571,13 +574,13 @@ fn contest(json: &Json) -> String {
     text
 }
 
-/// What was begun before an edit, and for how long it has gone on.
+/// Returns a running call of a former graph, with its duration.
 fn former(json: &Json) -> String {
     let shown = |key: &str| visible(json[key].as_str().unwrap_or_default());
     format!("{} {}, for {}", shown("doing"), shown("resource"), long(&json["for_ms"]))
 }
 
-/// What tells of a resource, and what was done to it.
+/// Returns the event sources of a resource, and its changes.
 fn circumstances(json: &Json) -> Vec<String> {
     let mut parts: Vec<String> = part_of(json).into_iter().collect();
     parts.push(match json["watched"].as_str() {
@@ -613,12 +616,12 @@ fn circumstances(json: &Json) -> Vec<String> {
     parts
 }
 
-/// The texts of a list, as they are shown.
+/// Returns the texts of a list, escaped.
 fn texts(json: &Json) -> Vec<String> {
     json.as_array().into_iter().flatten().filter_map(Json::as_str).map(visible).collect()
 }
 
-/// A time of so many milliseconds in its two largest units.
+/// Returns a time in milliseconds in its two largest units.
 fn long(ms: &Json) -> String {
     let ms = ms.as_u64().unwrap_or(0);
     let seconds = ms / 1000;

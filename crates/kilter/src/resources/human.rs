@@ -1,4 +1,4 @@
-//! For people: a table, or one resource with all that can be said of it.
+//! Resources for people: a table, or one resource with all its attributes.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use crate::render::diff::visible;
 use crate::render::{FAINT, NAME, styled};
 use crate::table::Table;
 
-/// Cells of a table are not wider than this on a terminal.
+/// Maximum width of a cell on a terminal.
 const WIDEST_CELL: usize = 48;
 
-/// A table of the resources with a column for each attribute that tells something, and the
-/// headings of the columns for which there was no room.
+/// Returns a table of the resources with a column for each informative attribute, and the headings of the columns
+/// that did not fit.
 pub(crate) fn table(
     schema: &TypeSchema,
     states: &[State],
@@ -38,10 +38,10 @@ pub(crate) fn table(
     (text, left.into_iter().map(str::to_lowercase).collect())
 }
 
-/// So many resources that agree in an attribute need no column for it.
+/// Minimum number of resources for which a column with equal values is left out.
 const CROWD: usize = 5;
 
-/// An attribute as it is shown, of many resources or of one.
+/// Attribute of one or many resources.
 struct Column<'a> {
     schema: &'a AttributeSchema,
     may_hold_secrets: bool,
@@ -52,8 +52,8 @@ impl<'a> Column<'a> {
         Column { schema, may_hold_secrets: schema.data_type.may_hold_secrets() }
     }
 
-    /// Whether it has something to tell: not the name again, no secret, not the same for a crowd,
-    /// and for `ensure` more than that all are there.
+    /// Returns true if the column is informative. Names, secrets, equal values of many resources, and an `ensure`
+    /// that is always present are not.
     fn is_telling(&self, states: &[State], secrets: Secrets) -> bool {
         let mut values = states.iter().map(|state| self.shown(state));
         match self.schema.behaviour {
@@ -84,7 +84,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// One resource with all its attributes.
+/// Returns one resource with all its attributes.
 pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
     let mut text = format!("{}\n", styled(NAME, format!("{}[{}]", schema.name, visible(state.label()))));
     if let Some(why) = missing(schema, state) {
@@ -101,7 +101,7 @@ pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> Strin
     text
 }
 
-/// A value that may take several lines, all but the first moved in.
+/// Returns a value that may take several lines, with all lines but the first indented.
 fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
     match &told(value, secrets) {
         Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
@@ -118,7 +118,7 @@ fn told(value: &Value, secrets: Secrets) -> Value {
     if secrets == Secrets::Shown { value.clear() } else { value.clone() }
 }
 
-/// A value on one line.
+/// Returns a value on one line.
 fn cell(value: &Value, secrets: Secrets, widest: Option<usize>) -> String {
     let text = match &told(value, secrets) {
         Value::Array(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),

@@ -1,17 +1,17 @@
-//! As JSON (docs/reference/json.md).
+//! Resources as JSON (docs/reference/json.md).
 
 use kilter_model::{State, TypeSchema, to_json, to_json_clear};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Secrets, missing};
 
-/// The resources as an array of objects, in parts: a text of all would be several times as large as what is known of
-/// them. What is known of a resource goes with its part.
+/// Returns the resources as an array of objects, in parts, because the complete text is several times as large as
+/// the states. Each part frees its state.
 pub(crate) fn json(schema: &TypeSchema, states: Vec<State>, secrets: Secrets) -> impl Iterator<Item = String> {
     let end = if states.is_empty() { "]" } else { "\n]" };
     let part = move |(at, state): (usize, State)| {
         let before = if at == 0 { "\n  " } else { ",\n  " };
-        // No text of JSON holds a line break.
+        // Strings of JSON contain no line breaks.
         before.to_owned() + &format!("{:#}", resource(schema, &state, secrets)).replace('\n', "\n  ")
     };
     let parts = states.into_iter().enumerate().map(part);

@@ -1,4 +1,4 @@
-//! Resources that were read, in each of the formats that `kilter get` prints.
+//! Resources in each of the formats that `kilter get` prints.
 
 mod human;
 mod json;
@@ -12,17 +12,16 @@ pub(crate) use json::json;
 pub(crate) use puppet::puppet;
 pub(crate) use yaml::yaml;
 
-/// What becomes of secrets.
+/// Treatment of secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secrets {
-    /// They are left out, or shown as redacted where nothing is read back.
+    /// Secrets are left out, or redacted in formats that are not read back.
     Hidden,
-    /// They are shown.
+    /// Secrets are shown.
     Shown,
 }
 
-/// What a manifest would say of a resource: attributes that can be set, those that are left out
-/// because they are secret apart.
+/// Declaration of a resource: attributes that can be set, and the names of the secret ones that are left out.
 struct Declared<'a> {
     attributes: Vec<(&'a AttributeName, Value)>,
     left_out: Vec<&'a str>,
@@ -51,12 +50,12 @@ fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: Secrets) -> D
     declared
 }
 
-/// Whether a resource that is not there can be declared as such.
+/// Returns true if a missing resource can be declared absent.
 fn can_be_absent(schema: &TypeSchema) -> bool {
     schema.find("ensure").is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
 }
 
-/// Why a resource that is not there is not shown as absent; none if it is there, or can be declared as absent.
+/// Returns the reason why a missing resource is not shown as absent; none if it exists, or can be declared absent.
 fn missing(schema: &TypeSchema, state: &State) -> Option<&'static str> {
     match state.exists {
         true => None,
@@ -65,7 +64,7 @@ fn missing(schema: &TypeSchema, state: &State) -> Option<&'static str> {
     }
 }
 
-/// What is said in the place of secrets that were left out.
+/// Returns the note about secrets that were left out.
 fn left_out(names: &[&str]) -> String {
     let are = if names.len() == 1 { "is secret and" } else { "are secret and" };
     format!("{} {are} left out; --show-sensitive includes what is secret", names.join(", "))
@@ -139,7 +138,7 @@ user { 'no':
         assert!(puppet(Secrets::Shown).contains("  password => Sensitive('x$1'),\n"));
     }
 
-    /// One resource as Puppet takes it, with attributes that are texts, or lists of them where they hold `;`.
+    /// Returns one resource in the Puppet language. Attributes are texts, or lists if they contain `;`.
     fn in_puppet(type_name: &str, name: &str, attributes: &[(&str, &str)]) -> Result<String, String> {
         let mut schema = TypeSchema::new(type_name, "").attribute("name", "String", Behaviour::Namevar, "").attribute(
             "ensure",

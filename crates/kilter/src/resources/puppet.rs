@@ -1,4 +1,4 @@
-//! In the Puppet language.
+//! Resources in the Puppet language.
 
 use kilter_model::{State, TypeSchema, Value};
 
@@ -6,7 +6,7 @@ use super::{Secrets, declared, left_out, missing};
 use crate::puppet::{string, value};
 use crate::render::diff::visible;
 
-/// Types that kilter and Puppet (with its `_core` modules) share, with the attributes that both have.
+/// Types that kilter and Puppet (with its `_core` modules) share, with the attributes of both.
 const SHARED: [(&str, &[&str]); 8] = [
     (
         "cron",
@@ -40,20 +40,20 @@ const SHARED: [(&str, &[&str]); 8] = [
 /// Types of kilter that Puppet does not have.
 const OWN: [&str; 9] = ["exported", "file_part", "kv", "noop", "password", "sysctl", "test", "timer", "value"];
 
-/// Types of both that do something each time, and are no state.
+/// Shared types that are actions and no states.
 const ACTIONS: [&str; 2] = ["exec", "notify"];
 
-/// Attributes that need no word in Puppet: its `ensure` says the same, or nobody can declare them there.
+/// Attributes that Puppet does not need: its `ensure` says the same, or they cannot be declared.
 const IMPLIED: [(&str, &str); 2] = [("package", "version"), ("package", "latest")];
 
-/// The word of systemd for a unit that a generator enables, or that is enabled until the next boot. Puppet takes it for enabled, and
-/// would change `enable => false` in each run.
+/// State of systemd for a unit that a generator enables, or that is enabled until the next boot. Puppet treats it
+/// as enabled, and would change `enable => false` in each run.
 const ENABLED_FOR_NOW: &str = "enabled-runtime";
 
-/// The resources as declarations of the Puppet language.
+/// Returns the resources as declarations of the Puppet language.
 ///
 /// # Errors
-/// Why Puppet cannot have resources of this type, or by this provider.
+/// The reason why Puppet cannot have resources of this type or this provider.
 pub(crate) fn puppet(
     schema: &TypeSchema,
     provider: &str,
@@ -93,7 +93,7 @@ pub(crate) fn puppet(
     Ok(text + &resources.join("\n"))
 }
 
-/// The name without the user that tells it from those of other users.
+/// Returns the name without the user that distinguishes it from those of other users.
 fn name<'a>(type_name: &str, state: &'a State) -> &'a str {
     let label = state.label();
     if !matches!(type_name, "cron" | "ssh_authorized_key") {
@@ -144,7 +144,7 @@ fn resource(schema: &TypeSchema, shared: Option<&[&str]>, state: &State, name: &
     text + "}\n"
 }
 
-/// An attribute as Puppet has it; none if it says nothing there.
+/// Returns an attribute for Puppet; none if Puppet does not need it.
 fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -> Option<(&'a str, String)> {
     let text = found.as_str();
     let is_special = || state.attributes.get("special").and_then(Value::as_str).is_some_and(|word| word != "none");
@@ -154,7 +154,7 @@ fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -
             let version = state.attributes.get("version").and_then(Value::as_str);
             Some((name, version.map_or_else(|| value(found), string)))
         }
-        // Puppet has no word for what can be neither enabled nor disabled.
+        // Puppet has no word for a unit that can be neither enabled nor disabled.
         ("service", "enable") if text == Some("static") => None,
         ("service", "enable") if state.attributes.get("unit_file").and_then(Value::as_str) == Some(ENABLED_FOR_NOW) => {
             None

@@ -1,11 +1,11 @@
-//! As a manifest.
+//! Resources as a manifest.
 
 use kilter_model::{State, TypeSchema, Value};
 
 use super::{Secrets, declared, left_out, missing};
 use crate::yaml::{Texts, Yaml};
 
-/// A manifest that declares the resources as they are: applying it changes nothing.
+/// Returns a manifest that declares the resources in their current state: its apply changes nothing.
 pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
     let mut yaml = Yaml::new(Texts::Manifest);
     if states.is_empty() {
@@ -31,7 +31,7 @@ fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secret
         yaml.entry(2, "ensure", &Value::from("absent"));
     }
     for (name, value) in &declared.attributes {
-        // The type seals what is read; only a text can be written as a secret of its own.
+        // The type marks the values as sensitive; only a text can be written as a secret of its own.
         match (value, value.unwrap_sensitive()) {
             (Value::Sensitive(_), Value::String(_)) => yaml.entry(2, name.as_str(), value),
             _ => yaml.entry(2, name.as_str(), &value.clear()),

@@ -1,4 +1,4 @@
-//! What is written is what manifests read.
+//! Tests that manifests read the written YAML back.
 
 use kilter_manifest::{Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Source, Sources, compile};
 use kilter_model::expr::Lookup;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A world with one type, whose attribute takes everything.
+/// Inputs with one type, whose attribute accepts every value.
 struct World(TypeSchema);
 
 impl Schemas for World {
@@ -42,7 +42,7 @@ impl Secrets for World {
     }
 }
 
-/// Title and value after a way through a manifest.
+/// Returns the title and the value after they were written to a manifest and read back.
 fn read_back(title: &str, value: &Value) -> (String, Value) {
     let mut yaml = Yaml::new(Texts::Manifest);
     yaml.open(0, "resources");

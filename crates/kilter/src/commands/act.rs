@@ -48,7 +48,7 @@ fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
     let told = if shown.is_empty() { Exit::Done } else { say::data(&shown) };
     Ok(match (&outcome.failure, told) {
         (Some(_), _) => signals::exit().unwrap_or(Exit::Failed),
-        // Exit 1 would say that nothing was touched.
+        // Exit code 1 would mean that the action did not run.
         (None, Exit::NotStarted) => Exit::Failed,
         (None, told) => told,
     })
@@ -83,7 +83,7 @@ fn human(reference: &str, action: &str, outcome: &Outcome, global: &Global) -> S
     }
 }
 
-/// The entries of the document that an action printed, for people.
+/// Returns the entries of the document that an action printed, for people.
 pub(crate) fn lines_of(outcome: &Outcome) -> impl Iterator<Item = String> {
     let entries = outcome.document.as_ref().and_then(Value::as_hash);
     let entry = |(key, value): (&EcoString, &Value)| match value.as_str() {

@@ -1,4 +1,4 @@
-//! `kilter apply`: brings the machine to the state that is declared, once.
+//! `kilter apply`: brings the machine to the declared state, once.
 
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
             provenance.iter().for_each(|provenance| plan_file::record_applied(provenance, &report, global));
             pass.conclude(&report, global)
         }
-        // The texts are not needed any more, and may be most of the memory.
+        // The texts are no longer needed, and may use most of the memory.
         Ok(Loaded { prepared, .. }) => {
             let exit = pass.carry_out(&prepared, global);
             // The process ends: see `carry_out`.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
     }
 }
 
-/// Applies what is prescribed: by the choreographer, or else by the engine.
+/// Applies a prescription: with the choreographer, or else with the engine.
 fn prescribed(args: &ApplyArgs, pass: Pass, global: &Global) -> Exit {
     let registry = match routine::registry(global, args.jobs.given()) {
         Ok(registry) => registry,

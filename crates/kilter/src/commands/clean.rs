@@ -25,7 +25,7 @@ fn clean(args: &CleanArgs, global: &Global) -> Result<Exit, Exit> {
     }
     let directories: Vec<_> = args.directories.iter().map(|path| paths::whole(path)).collect();
     let state_dir = global.state_dir()?;
-    // Nothing is recorded in a directory that does not exist, and it is not made.
+    // A missing state directory has no records, and is not created.
     let state_dir = state_dir.is_dir().then_some(state_dir);
     let lock = state_dir.as_ref().map(|path| StateDir::new(path).hold()).transpose();
     let _lock = lock.map_err(|error| fail(error.into()))?;

@@ -1,4 +1,4 @@
-//! `kilter completions`: what shells need to complete the command.
+//! `kilter completions`: completion scripts for shells.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
     say::bytes(&script)
 }
 
-/// What the generated script for fish leaves out: types, and the attributes of a type for `set`.
+/// Returns additions to the generated script for fish: types, and the attributes of a type for `set`.
 fn fish(registry: &Registry) -> String {
     let schemas: Vec<&TypeSchema> = registry.types().map(|provider| provider.schema()).collect();
     let types: Vec<&str> = schemas.iter().map(|schema| schema.name.as_str()).collect();
@@ -56,7 +56,7 @@ fn fish(registry: &Registry) -> String {
     script
 }
 
-/// The command with the types that there are as values of `TYPE`.
+/// Returns the command with the existing types as values of `TYPE`.
 fn command(registry: &Registry) -> Command {
     let types: Vec<String> = registry.types().map(|provider| provider.schema().name.to_string()).collect();
     ["get", "set", "types"].into_iter().fold(Cli::command(), |command, name| {

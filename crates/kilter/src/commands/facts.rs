@@ -1,4 +1,4 @@
-//! `kilter facts`: shows what is known of this machine.
+//! `kilter facts`: shows the facts of this machine.
 
 use kilter_model::{Value, to_json};
 
@@ -54,7 +54,7 @@ fn human(value: &Value) -> String {
     text
 }
 
-/// Entries one below the other, their parts moved in.
+/// Writes entries one below the other, with their parts indented.
 fn tree(text: &mut String, depth: usize, value: &Value) {
     let Value::Hash(entries) = value else { return };
     for (key, value) in entries.iter() {
@@ -78,7 +78,7 @@ fn tree(text: &mut String, depth: usize, value: &Value) {
     }
 }
 
-/// The elements of a list by their number, as a path names them.
+/// Writes the elements of a list by number, as in a path.
 fn items(text: &mut String, depth: usize, values: &[Value]) {
     let entries = values.iter().enumerate().map(|(at, value)| (at.to_string(), value.clone()));
     tree(text, depth, &Value::hash(entries));

@@ -14,7 +14,7 @@ use crate::resources::{self, Secrets};
 use crate::{providers, recording, say, signals, terminal, words, world};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
-    // Its threads wait for scripts, not for memory.
+    // Its threads wait for scripts and need no separate memory arenas.
     kilter_process::keep_memory_together();
     let registry = match providers::registry(global) {
         Ok(registry) => registry,
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     }
 }
 
-/// The names that were given, each once.
+/// Returns the given names, each once.
 fn names(first: Option<&str>, rest: &[String]) -> Vec<EcoString> {
     let mut names: Vec<EcoString> = Vec::new();
     for name in first.into_iter().chain(rest.iter().map(String::as_str)) {
@@ -85,19 +85,19 @@ fn names(first: Option<&str>, rest: &[String]) -> Vec<EcoString> {
     names
 }
 
-/// A resource that was asked for.
+/// Requested resource.
 struct Named {
     title: EcoString,
     /// Its name on the system.
     name: EcoString,
-    /// The values of its namevars, where the type has several.
+    /// Values of its namevars, if the type has several.
     namevars: Option<Attributes>,
 }
 
-/// Finds out which resources the titles name, and says of those that name none what is wrong with
-/// them. Attributes that a declaration would need do not matter here.
+/// Identifies the resources of the titles, and reports invalid titles. Attributes that a declaration would require
+/// do not matter here.
 ///
-/// A name in another form is brought into the one that the provider reports.
+/// A name in another form is converted to the canonical one.
 fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
     let schema = provider.schema();
     let is_composite = schema.namevars().nth(1).is_some();
@@ -122,7 +122,7 @@ fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named
     }
 }
 
-/// The attributes that are to be printed, each of which the type has; none for all.
+/// Returns the attributes to print, all of which the type must have; none for all.
 fn asked(schema: &TypeSchema, names: &[String]) -> Result<Vec<EcoString>, Exit> {
     let mut refused = None;
     for name in names.iter().filter(|name| schema.known(name).is_none()) {
@@ -134,7 +134,7 @@ fn asked(schema: &TypeSchema, names: &[String]) -> Result<Vec<EcoString>, Exit> 
     }
 }
 
-/// The titles of resources that cannot be read, and why.
+/// Titles of unreadable resources, with the reasons.
 type Failed = Vec<(EcoString, ProviderError)>;
 
 fn read(provider: &dyn Provider, cx: &Context<'_>, names: &[Named]) -> Result<(Vec<State>, Failed), ProviderError> {
@@ -163,7 +163,7 @@ fn read(provider: &dyn Provider, cx: &Context<'_>, names: &[Named]) -> Result<(V
     Ok((states, failed))
 }
 
-/// The states with only those attributes that were asked for.
+/// Removes all attributes that were not requested.
 fn only(mut states: Vec<State>, asked: &[EcoString]) -> Vec<State> {
     if !asked.is_empty() {
         for state in &mut states {
@@ -191,7 +191,7 @@ fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<St
             states => table(global, schema, states, secrets),
         },
     };
-    // The program ends: what is left of a long list need not be taken apart first.
+    // The process ends: freeing a long list would only take time.
     std::mem::forget(states);
     say::data(&text)
 }
@@ -215,7 +215,7 @@ fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secret
     text
 }
 
-/// Takes the lines that a provider writes.
+/// Prints log lines of providers.
 pub(crate) struct Lines {
     pub(crate) from: Level,
 }

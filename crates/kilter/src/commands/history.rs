@@ -1,4 +1,4 @@
-//! `kilter history`: what happened. So far that is what scripts of mold did, as a raw log of channel 3 has it.
+//! `kilter history`: past events. At present these are the actions of mold's scripts in a raw log of channel 3.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -14,10 +14,10 @@ use crate::render::diff::visible;
 use crate::render::{NAME, styled};
 use crate::say;
 
-/// The width of names, where they are not longer.
+/// Minimum width of names.
 const NAMES: usize = 24;
 
-/// The width of keys, where they are not longer.
+/// Minimum width of keys.
 const KEYS: usize = 8;
 
 /// Runs the command.
@@ -53,7 +53,7 @@ fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     }
 }
 
-/// What some messages say; damage is told on standard error.
+/// Returns some messages as text. Damage is reported on standard error.
 fn shown(frames: Vec<Frame<Message>>, args: &HistoryArgs, path: &Path) -> String {
     let mut text = String::new();
     for frame in frames {
@@ -80,7 +80,7 @@ fn is_wanted(message: &Message, args: &HistoryArgs) -> bool {
     is_named && (args.keys.is_empty() || args.keys.iter().any(|wanted| word(wanted) == word(&key)))
 }
 
-/// A descriptor's word for its number.
+/// Returns the word for the number of a descriptor.
 fn word(key: &str) -> &str {
     match key {
         "0" => "stdin",
@@ -102,7 +102,7 @@ fn line(message: &Message, format: ReportFormat) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// What a message says, for people.
+/// Returns the text of a message for people.
 fn said(message: &Message) -> String {
     match message.said() {
         Said::Stream { bytes, .. } => match std::str::from_utf8(&bytes) {
@@ -116,7 +116,7 @@ fn said(message: &Message) -> String {
     }
 }
 
-/// The program with its arguments, and as whom it runs.
+/// Returns the program with its arguments and its user.
 fn spawned(spawn: &Spawn) -> String {
     let program = spawn.path.as_ref().or(spawn.args.first()).map_or("?", String::as_str);
     let mut text = program.to_owned();

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ManArgs) -> Exit {
     }
 }
 
-/// One page for the command and for each of its commands.
+/// Writes one page for the command and for each of its subcommands.
 fn write(command: &Command, directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
     std::fs::write(directory.join("kilter.1"), page(command, "kilter")?)?;
@@ -36,7 +36,7 @@ fn write_below(command: &Command, above: &str, directory: &Path) -> io::Result<(
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help" || above == "kilter") {
         let name = format!("{above}-{}", inner.get_name());
         std::fs::write(directory.join(format!("{name}.1")), page(inner, &name)?)?;
-        // The pages of `help` would be those of all commands once more.
+        // The subcommands of `help` would repeat all pages.
         if inner.get_name() != "help" {
             write_below(inner, &name, directory)?;
         }

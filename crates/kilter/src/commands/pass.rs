@@ -1,4 +1,4 @@
-//! Carrying out a prepared run: signals, what is shown meanwhile, what it ends with.
+//! Execution of a prepared run: signals, output during the run, exit code.
 
 use std::sync::Arc;
 
@@ -11,39 +11,39 @@ use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
 use crate::{say, signals};
 
-/// How a run is carried out and shown.
+/// Settings for the execution and output of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass {
-    /// Whether anything is changed.
+    /// Mode of the run.
     pub(crate) mode: Mode,
-    /// How the report is printed.
+    /// Format of the report.
     pub(crate) format: ReportFormat,
-    /// Calls that may wait, at most so many at a time.
+    /// Maximum number of concurrent calls that may block.
     pub(crate) jobs: usize,
-    /// Whether what was done survives a crash.
+    /// Durability of changes after a crash.
     pub(crate) durability: Durability,
-    /// What its exit tells.
+    /// Meaning of its exit code.
     pub(crate) exits: Exits,
 }
 
-/// What the exit of a run tells.
+/// Meaning of the exit code of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exits {
-    /// Whether what was to be done was done.
+    /// Success or failure of the run.
     Plain,
-    /// Changes and failures apart, as with Puppet.
+    /// Changes and failures separately, as in Puppet.
     Detailed,
-    /// Whether everything was in its state at the end, as far as is known.
+    /// State at the end: in sync or not, as far as is known.
     Standing,
 }
 
 impl Pass {
-    /// Carries `prepared` out, shows what happens, and tells what to end with.
+    /// Executes `prepared` with output, and returns the exit code.
     pub(crate) fn carry_out(self, prepared: &Prepared<'_>, global: &Global) -> Exit {
         match self.report(prepared, global) {
             Ok(report) => {
                 let exit = self.conclude(&report, global);
-                // The process ends, and the system takes memory back faster than piece by piece.
+                // The process ends: the system frees its memory faster than destructors.
                 std::mem::forget(report);
                 exit
             }
@@ -51,10 +51,10 @@ impl Pass {
         }
     }
 
-    /// The lock of a run that changes something. Temporary files that killed runs left behind are removed.
+    /// Takes the lock of a run with changes, and removes temporary files that killed runs left behind.
     ///
     /// # Errors
-    /// When another run holds it, or the state directory cannot be used; that has been said.
+    /// If another run holds it, or the state directory cannot be used; reported.
     pub(crate) fn lock(self, global: &Global) -> Result<Option<Lock>, Exit> {
         match self.mode {
             Mode::Noop => Ok(None),
@@ -66,17 +66,17 @@ impl Pass {
                         format_args!("{why}: another run may start beside this one if the state directory is removed");
                     say::warning(why);
                 }
-                // What cannot be removed is reported by `kilter clean`.
+                // `kilter clean` reports files that cannot be removed.
                 kilter_native::clean_temporary_files(Some(state_dir.path()), &[], false);
                 Ok(Some(lock))
             }
         }
     }
 
-    /// Shows the report, and tells what to end with.
+    /// Shows the report, and returns the exit code.
     pub(crate) fn conclude(self, report: &Report, global: &Global) -> Exit {
         match (self.show(report, global), self.exit(report)) {
-            // Exit 1 would say that nothing was touched.
+            // Exit code 1 would mean that the system is unchanged.
             (Exit::NotStarted, Exit::Done | Exit::Changed) if self.mode == Mode::Apply => Exit::Failed,
             (Exit::NotStarted, exit) if self.mode == Mode::Apply => exit,
             (Exit::NotStarted, _) => Exit::NotStarted,
@@ -84,10 +84,10 @@ impl Pass {
         }
     }
 
-    /// Carries `prepared` out.
+    /// Executes `prepared`.
     ///
     /// # Errors
-    /// When it could not be started; that has been said.
+    /// If it could not start; reported.
     pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<Report, Exit> {
         let _lock = self.lock(global)?;
         let stop = Arc::new(self.stop()?);
@@ -105,7 +105,7 @@ impl Pass {
         result.map_err(fail)
     }
 
-    /// What ends it: where nothing is changed, what is in flight is not waited for.
+    /// Returns the stop of the run. A run without changes does not wait for calls in flight.
     pub(crate) fn stop(self) -> Result<Stop, Exit> {
         let stop = match self.mode {
             Mode::Noop => Stop::of_looks(),
@@ -157,7 +157,7 @@ impl Pass {
     }
 }
 
-/// An error and what caused it.
+/// Reports an error with its causes.
 pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);

@@ -1,4 +1,4 @@
-//! `kilter pause` and `kilter resume`: a run begins nothing further, and goes on.
+//! `kilter pause` and `kilter resume`: stop a run from starting new work, and continue it.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::pauses::{self, Ends, Pauses};
 use crate::render::diff::visible;
 use crate::{desk, say};
 
-/// How often it is looked whether what is under way has ended.
+/// Interval of checks whether running calls have ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs `kilter pause`.
@@ -62,14 +62,14 @@ fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
     Ok(Exit::Done)
 }
 
-/// Ends pauses of a state directory that no run holds. Returns `None` if one holds it, or nothing is paused.
+/// Ends pauses of a state directory without a run. Returns `None` if a run holds it, or there is no pause.
 fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
     let fail = |error: io::Error| say::fail(format_args!("the pause cannot be ended: {error}"));
     let is_paused = |pauses: &Pauses| pauses.as_one().is_some();
     if UnixStream::connect(desk::path(state_dir)).is_ok() || !Pauses::read(state_dir).is_ok_and(|one| is_paused(&one)) {
         return Ok(None);
     }
-    // No run begins meanwhile.
+    // The lock prevents the start of a run meanwhile.
     let Ok(_lock) = StateDir::new(state_dir).hold() else { return Ok(None) };
     let mut pauses = Pauses::read(state_dir).map_err(fail)?;
     let was_paused = is_paused(&pauses);
@@ -113,7 +113,7 @@ fn until_nothing_is_under_way(global: &Global) -> Result<(), Exit> {
     }
 }
 
-/// What something is done to, as it is declared or was before an edit.
+/// Returns the names of resources with running calls, calls of former graphs included.
 fn under_way(status: &Json) -> String {
     let of = |key: &str| status[key].as_array().into_iter().flatten();
     let is_under_way = |one: &&Json| matches!(one["state"].as_str(), Some("checking" | "changing" | "refreshing"));

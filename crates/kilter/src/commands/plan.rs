@@ -1,4 +1,4 @@
-//! `kilter plan`: shows what would change, and keeps it.
+//! `kilter plan`: shows pending changes, and saves them as a plan.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::cli::{Global, PlanArgs};
 use crate::exit::Exit;
 use crate::{load, plan_file, providers, recording, say, signals};
 
-/// Whether two paths lead to the same file.
+/// Returns true if two paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let found = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     found(one).is_some_and(|one| Some(one) == found(other))

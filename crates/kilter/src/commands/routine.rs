@@ -17,23 +17,23 @@ use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
 use crate::{facts, mold, providers, recording, say, signals, world};
 
-/// A choreography that has not come to its end after so many rounds has none.
+/// Maximum number of rounds of a choreography. Beyond that, it counts as endless.
 const ROUNDS: usize = 25;
 
-/// A choreographer that asks for the same steps again after so many rounds in which they were performed repeats itself.
+/// Maximum number of rounds with equal steps. Beyond that, the choreography counts as a loop.
 const MAX_EQUAL_ROUNDS: usize = 3;
 
-/// The prescription of the directory that was given, and what it was made from.
+/// Prescription of mold's directory, with its inputs.
 pub(crate) struct Prescription {
     mold: &'static Mold,
     facts: Value,
     pub(crate) documents: Vec<Prescribed>,
 }
 
-/// Asks the prescriber.
+/// Runs the prescriber.
 ///
 /// # Errors
-/// When it gives no prescription; that has been said.
+/// If it returns no prescription; reported.
 pub(crate) fn prescription(input: &ManifestArgs) -> Result<Prescription, Exit> {
     let Some(mold) = mold::given() else { return Err(say::fail("name a manifest, or a directory with --mold")) };
     let known = facts::gather(&input.facts_dirs, None);
@@ -49,12 +49,12 @@ pub(crate) fn prescription(input: &ManifestArgs) -> Result<Prescription, Exit> {
 }
 
 impl Prescription {
-    /// Whether a script orders what is prescribed.
+    /// Returns true if a script orders the prescribed resources.
     pub(crate) fn is_choreographed(&self) -> bool {
         self.mold.has_choreographer()
     }
 
-    /// The prescription as a run of the engine, which orders it where no script does.
+    /// Prepares the prescription as a run of the engine, which orders it if no script does.
     ///
     /// # Errors
     /// As [`load::prepare`].
@@ -64,7 +64,7 @@ impl Prescription {
         load::prepare_text(&format!("{name} (prescription)"), text, audience, registry)
     }
 
-    /// Lets the choreographer order the steps, and performs them. No other run changes anything meanwhile.
+    /// Performs the steps in the order of the choreographer. The lock prevents changes by other runs.
     pub(crate) fn dance(&self, pass: Pass, registry: &Registry, global: &Global) -> Exit {
         let _lock = match pass.lock(global) {
             Ok(lock) => lock,
@@ -84,7 +84,7 @@ impl Prescription {
     }
 }
 
-/// A choreography as it is performed.
+/// Running choreography.
 struct Dance<'a> {
     prescription: &'a Prescription,
     pass: Pass,
@@ -94,13 +94,13 @@ struct Dance<'a> {
     rounds: Vec<Vec<Json>>,
 }
 
-/// How it ended.
+/// Its end.
 enum Ended {
     /// No steps were left.
     Done,
-    /// Steps are left, which nobody wanted performed.
+    /// Steps are left, because this is a dry run.
     Pending,
-    /// Why it did not come to its end.
+    /// Reason of the failure.
     Failed(EcoString),
 }
 
@@ -201,7 +201,7 @@ impl Dance<'_> {
         }
     }
 
-    /// Brings a resource that no script handles to its state.
+    /// Applies a resource that no script handles.
     fn apply(&self, one: &Prescribed) -> Outcome {
         let text = format!("{}\n", manifest_of(std::slice::from_ref(one)));
         let loaded = load::prepare_text("a step of actors/choreograph", text, load::Audience::People, self.registry);
@@ -221,7 +221,7 @@ impl Dance<'_> {
         self.pass.format == ReportFormat::Human && !self.global.quiet
     }
 
-    /// Tells what became of a step.
+    /// Reports the result of a step.
     fn tell(&mut self, step: &Step, status: &str, outcome: &Outcome) {
         if self.is_human() || (self.pass.format == ReportFormat::Human && !outcome.is_done()) {
             let status = if outcome.is_done() { status.to_owned() } else { styled(FAILED, status) };
@@ -280,7 +280,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{s}")
 }
 
-/// The resource of a step, and what is done to it.
+/// Returns the resource and the action of a step.
 fn parts(step: &Step) -> (String, &str) {
     match step {
         Step::Conform(one) => (format!("{}[{}]", one.kind, one.name), "conform"),
@@ -293,10 +293,10 @@ fn described(step: &Step) -> String {
     format!("{resource} {action}")
 }
 
-/// The providers of a run that mold's directory directs: its scripts go before all others of their types.
+/// Returns the providers of a run with mold's directory: its scripts replace all others of their types.
 ///
 /// # Errors
-/// When a signal has come.
+/// If a signal has arrived.
 pub(crate) fn registry(global: &Global, jobs: Option<usize>) -> Result<Registry, Exit> {
     let all = providers::registry_with(global, jobs)?;
     let Some(mold) = mold::given() else { return Ok(all) };

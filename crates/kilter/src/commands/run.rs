@@ -1,4 +1,4 @@
-//! `kilter run`: brings the machine to the state that is declared, and holds it.
+//! `kilter run`: brings the machine to the declared state, and holds it.
 
 use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
@@ -32,7 +32,7 @@ use crate::say::Said;
 use crate::world::Collected;
 use crate::{manager, metrics, providers, say, signals, world};
 
-/// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
+/// Default time without activity until the run counts as converged.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// Runs the command.
@@ -52,7 +52,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let fallback = global.state_dir_if_any();
     let mut loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted, fallback.as_deref())?;
     let pass = pass(args);
-    // Nobody comes in between when what is declared is read anew.
+    // The lock stays over all reloads, so that no other run can start in between.
     let _lock = pass.lock(global)?;
     let keeper = fallback.clone().filter(|_| pass.mode == Mode::Apply).map(Keeper::new);
     keep(keeper.as_ref(), &mut loaded);
@@ -91,7 +91,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     Ok(conclude(&report, pass, global))
 }
 
-/// All that stays the same while what is declared is edited.
+/// Parts of a run that stay the same over all reloads.
 struct Keeping<'a, 'r> {
     args: &'a RunArgs,
     registry: &'r Registry,
@@ -102,13 +102,13 @@ struct Keeping<'a, 'r> {
     outside: Outside<'a>,
     /// State directory with the resources that are collected while the world cannot be reached.
     fallback: Option<&'a Path>,
-    /// Keeps what was collected. A run that changes nothing has none.
+    /// Storage for collected resources. A run without changes has none.
     keeper: Option<&'a Keeper>,
-    /// Whether it was reported that collected resources may be too old.
+    /// True if a report said that collected resources may be too old.
     stale: Cell<bool>,
 }
 
-/// Keeps what was collected for a start while the world cannot be reached, and gives its memory back.
+/// Stores collected resources for a start while the world is unreachable, and frees their memory.
 fn keep(keeper: Option<&Keeper>, loaded: &mut Loaded<'_>) {
     match (keeper, &mut loaded.collected) {
         (Some(keeper), Some(collected)) => keeper.keep(collected),
@@ -117,12 +117,12 @@ fn keep(keeper: Option<&Keeper>, loaded: &mut Loaded<'_>) {
     }
 }
 
-/// Where the collected resources that are held come from.
+/// Source of the collected resources in the held graph.
 #[derive(Clone, Debug)]
 struct SourceOfCollected {
-    /// Whether anything is collected.
+    /// True if the manifests collect resources.
     is_any: bool,
-    /// Kept resources, because the world could not be reached.
+    /// Age of stored resources, which were used because the world was unreachable.
     kept: Option<Stale>,
 }
 
@@ -132,8 +132,8 @@ impl SourceOfCollected {
         SourceOfCollected { is_any: loaded.collected.is_some(), kept: loaded.collected.as_ref().and_then(kept) }
     }
 
-    /// Returns why the collected resources that are held may be too old, if they may. `is_wrong`: the manifest was read again since,
-    /// and has errors.
+    /// Returns the reason why the held collected resources may be too old. `is_wrong`: a later read of the manifest
+    /// found errors.
     fn stale(&self, is_wrong: bool) -> Option<Stale> {
         let unreachable = world::world().unreachable().filter(|_| self.is_any);
         match (&self.kept, unreachable) {
@@ -148,7 +148,7 @@ impl SourceOfCollected {
     }
 }
 
-/// Ends the programs that manifests are made by when it is dropped.
+/// Ends the programs of manifests when it is dropped.
 struct EndsPrograms;
 
 impl Drop for EndsPrograms {
@@ -157,18 +157,18 @@ impl Drop for EndsPrograms {
     }
 }
 
-/// What was held for a while, and what comes next.
+/// End of one held graph, and its successor.
 struct Former<'r> {
     held: Held,
     noted: Noted,
-    /// What is to be held next.
+    /// Next graph.
     next: Option<Loaded<'r>>,
-    /// What was held last, if that was edited while something went on that was begun before.
+    /// Last held graph, if it replaced `loaded` while calls of a former graph were still running.
     last: Option<Loaded<'r>>,
 }
 
 impl<'env, 'r> Keeping<'env, 'r> {
-    /// Reports that collected resources may be too old, or no longer.
+    /// Reports that collected resources may be too old, or no longer are.
     fn report_stale(&self, stale: Option<Stale>) {
         match (self.stale.replace(stale.is_some()), stale) {
             (false, Some(stale)) => say::warning(crate::render::status::holding_collected(&stale)),
@@ -177,10 +177,10 @@ impl<'env, 'r> Keeping<'env, 'r> {
         }
     }
 
-    /// Holds what is declared, and what it is edited into, until the end.
+    /// Holds the declared state over all edits until the end.
     fn until_the_end(&'env self, mut loaded: Loaded<'r>, mut noted: Noted) -> Result<Report, RunError> {
         std::thread::scope(|scope| {
-            // Whatever is still being read in the end is of no use to anybody.
+            // A read that is still running at the end is of no use.
             let _ends = EndsPrograms;
             let mut takeover = None;
             loop {
@@ -197,7 +197,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
         })
     }
 
-    /// Holds what is declared until it is edited.
+    /// Holds the declared state until the manifest is edited.
     fn hold<'scope>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -221,13 +221,13 @@ impl<'env, 'r> Keeping<'env, 'r> {
             next: None,
             last: None,
         };
-        // What is held in place of something else stays paused.
+        // A pause continues over reloads by itself.
         let paused = self.outside.desk.filter(|_| takeover.is_none()).and_then(Desk::paused);
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
             converged: match args.converged_timeout {
-                // Below zero never, as mgmt has it.
+                // A negative value means never, as in mgmt.
                 Some(seconds) => u64::try_from(seconds).ok().map(Duration::from_secs),
                 None => (args.converged_exit || self.outside.status.is_some()).then_some(QUIET),
             },
@@ -252,16 +252,16 @@ impl<'env, 'r> Keeping<'env, 'r> {
     }
 }
 
-/// Takes apart what is declared no more, which takes longer for many resources than to hold others in their place.
+/// Frees a replaced graph on another thread. For many resources that takes longer than the replacement.
 fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Loaded<'r>) {
     let named = || std::thread::Builder::new().name("former".into());
     if former.prepared.resources().len() < MANY {
-        // Without a thread it is done here.
+        // Without a thread it is freed here.
         drop(named().spawn_scoped(scope, move || drop(former)));
         return;
     }
     let and_give_back = move || {
-        // What a thread has freed is free only once that has ended: it keeps some of it at hand, here and there.
+        // The allocator returns the memory only after the thread has ended, because each thread keeps a cache.
         let taken_apart = named().spawn_scoped(scope, move || drop(former));
         drop(taken_apart.map(std::thread::ScopedJoinHandle::join));
         kilter_process::give_memory_back();
@@ -269,7 +269,7 @@ fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Load
     drop(named().spawn_scoped(scope, and_give_back));
 }
 
-/// Where the run is asked for what it holds. One that changes nothing leaves no trace, and is asked nothing.
+/// Opens the status server. A run without changes leaves no trace, and has none.
 fn desk(pass: Pass, global: &Global, window: &Arc<Window>) -> Result<Option<Desk>, Exit> {
     if pass.mode == Mode::Noop {
         return Ok(None);
@@ -280,7 +280,7 @@ fn desk(pass: Pass, global: &Global, window: &Arc<Window>) -> Result<Option<Desk
     Ok(opened.map_err(|error| say::warning(format_args!("`kilter status` cannot ask this run: {error}"))).ok())
 }
 
-/// Where metrics are told. Somebody relies on them, so without them there is no run.
+/// Opens the metrics server. A failure ends the run, because monitoring depends on the metrics.
 fn answer(at: SocketAddr, window: &Arc<Window>) -> Result<Attendant, Exit> {
     let (attendant, bound) = metrics::open(at, window).map_err(|error| {
         say::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
@@ -291,7 +291,7 @@ fn answer(at: SocketAddr, window: &Arc<Window>) -> Result<Attendant, Exit> {
     Ok(attendant)
 }
 
-/// What is read again and again has to be there again and again.
+/// Verifies that the manifests are files, because the run reads them repeatedly.
 fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
     if manifests.is_empty() {
         return Err(say::fail("`kilter run` needs a manifest"));
@@ -301,7 +301,7 @@ fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
         if path.as_os_str() == "-" {
             return Err(say::fail_with("`kilter run` does not read the standard input", [hint]));
         }
-        // What is not there at all is told when it is to be read.
+        // The reader reports missing files.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             let path = path.display();
             return Err(say::fail_with(format_args!("`kilter run` takes files, and {path} is none"), [hint]));
@@ -320,45 +320,45 @@ fn pass(args: &RunArgs) -> Pass {
     }
 }
 
-/// Whether what is declared may be something else though nobody has written it.
+/// Returns true if the declared state may change without an edit.
 fn may_differ(args: &RunArgs, loaded: &Loaded<'_>, noted: &Noted) -> bool {
     let mut manifests = args.input.manifests.iter();
     !loaded.facts.is_empty() || !noted.trees().is_empty() || manifests.any(|path| load::is_program(path))
 }
 
-/// The manifests of a run, as they are edited.
+/// Manifests of a run, with their edits.
 struct Manifests<'a, 'scope, 'env, 'r> {
     keeping: &'env Keeping<'env, 'r>,
     scope: &'scope Scope<'scope, 'env>,
-    /// What is held.
+    /// Graph of this holder.
     loaded: &'a Loaded<'r>,
-    /// The files that were read last.
+    /// Files of the last read.
     noted: Noted,
-    /// Where comes what is being read.
+    /// Channel for the result of the running read.
     read: Option<Receiver<Read<'r>>>,
-    /// What was said of what was read last, if that was wrong.
+    /// Messages of the last read, if it found errors.
     wrong: Option<Said>,
-    /// Time at which what is held was read once more.
+    /// Time of the last read without a change.
     same_at: Option<SystemTime>,
-    /// Where the collected resources that are held come from.
+    /// Source of the collected resources in the held graph.
     collected: SourceOfCollected,
-    /// What is to be held.
+    /// Next graph.
     next: Option<Loaded<'r>>,
-    /// What took the place of `loaded` and was held last.
+    /// Last held graph that replaced `loaded`.
     last: Option<Loaded<'r>>,
 }
 
-/// What was read, and what there is to say of it.
+/// Result of a read, with its messages.
 struct Read<'r> {
     noted: Noted,
     loaded: Result<Loaded<'r>, Exit>,
     said: Said,
 }
 
-/// The stack of a thread that reads manifests, which may be nested: that of the first thread, as a rule.
+/// Stack size in bytes of a thread that reads manifests, which may be nested. Usually the main thread has the same.
 const STACK: usize = 8 << 20;
 
-/// What supersedes something was read before that.
+/// Message for a missing graph: a graph is superseded only after its successor was read.
 const READ: &str = "what is declared now was read";
 
 impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
@@ -391,9 +391,9 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
             };
             let (loaded, said) = say::holding_back(|| catch_unwind(AssertUnwindSafe(prepare)));
             match loaded {
-                // Who does not wait for it any more has ended.
+                // A closed receiver means that the run has ended.
                 Ok(loaded) => drop(sender.send(Read { noted, loaded, said })),
-                // It says itself that it is one, and what is held goes on.
+                // The panic has printed its own message, and the run continues.
                 Err(_) => said.lines.iter().for_each(say::line),
             }
             drop(ring);
@@ -405,7 +405,7 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
     }
 
     fn read(&mut self) -> Anew {
-        // Without a thread, or when it has panicked, nothing comes.
+        // Without a thread, or after its panic, there is no result.
         let read = self.read.take().and_then(|read| read.recv().ok());
         let Some(Read { noted, loaded, said }) = read else {
             let lines = vec!["it could not be read: there was no thread for it, or it met a defect".to_owned()];
@@ -419,7 +419,7 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
             return Anew::Wrong;
         };
         said.lines.iter().for_each(say::line);
-        // Somebody is writing still.
+        // The files are still being written.
         if self.noted.has_changed() {
             take_apart(self.scope, new);
             return Anew::Unsettled;
@@ -467,10 +467,10 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
 }
 
 impl Manifests<'_, '_, '_, '_> {
-    /// Says what is wrong, unless nobody has written anything since the same was said.
+    /// Reports the errors, unless the same errors of unchanged files were reported before.
     fn tell_wrong(&mut self, said: Said, before: &Noted) {
         let is_known = self.wrong.as_ref() == Some(&said) && self.noted.is_of_same(before);
-        // Reading ends with a signal, and so does holding.
+        // A signal ends the read and the run.
         if !is_known && signals::exit().is_none() {
             said.lines.iter().for_each(say::line);
             say::warning("what was declared before is held until this is mended");
@@ -479,28 +479,28 @@ impl Manifests<'_, '_, '_, '_> {
     }
 }
 
-/// Whether the same is declared as before.
+/// Returns true if both declare the same.
 fn is_same(old: &Loaded<'_>, new: &Loaded<'_>) -> bool {
     old.given == new.given && old.includes == new.includes && old.vars == new.vars && old.facts == new.facts
 }
 
 fn status_file(path: &Path) -> Result<File, Exit> {
-    // Where it lies may be a directory of others, who are not to choose another file.
+    // Other users may write to the directory, and must not choose another file by a link.
     let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(no_links).open(path);
     opened.map_err(|error| say::fail(format_args!("cannot open the status file {}: {error}", path.display())))
 }
 
-/// Shows what is not in its state at the end; a signal tells what to end with, whatever that is.
+/// Shows the resources out of sync at the end. After a signal, the signal determines the exit code.
 fn conclude(report: &Report, pass: Pass, global: &Global) -> Exit {
     let told = pass.conclude(report, global);
     signals::exit().unwrap_or(told)
 }
 
-/// Who is told of what happens, beside those who sit in front of it.
+/// Receivers of events other than the terminal.
 #[derive(Clone, Copy)]
 struct Outside<'a> {
-    /// Where it is written down whether the run is converged.
+    /// Status file, which records if the run is converged.
     status: Option<&'a File>,
     desk: Option<&'a Desk>,
     /// The service manager that started this run.
@@ -509,18 +509,18 @@ struct Outside<'a> {
     stop: &'a Stop,
 }
 
-/// Shows what happens, and tells it.
+/// Observer that shows events and forwards them.
 struct Watching<'a> {
     progress: Progress,
     outside: Outside<'a>,
-    /// How many resources have settled since memory was given back.
+    /// Number of settled resources since memory was last returned to the system.
     settled: usize,
-    /// Whether many of them have settled that are not yet durable: more is given up once they are.
+    /// True if many resources have settled whose changes are not flushed: the flush frees more memory.
     is_unflushed: bool,
 }
 
 impl Watching<'_> {
-    /// Makes and locks the state directory again if somebody has removed it. A run that cannot hold it any more ends.
+    /// Recreates and locks the state directory if it was removed. A run that cannot lock it again ends.
     fn keep_state_dir(&self) {
         match self.outside.state_dir.hold() {
             // This run holds the same lock until it ends.
@@ -534,7 +534,7 @@ impl Watching<'_> {
     }
 }
 
-/// Behind so many that have settled, there is memory to be given back.
+/// Number of settled resources after which memory is returned to the system.
 const MANY: usize = 1000;
 
 impl Observer for Watching<'_> {

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::load::Types;
 use crate::{providers, say, signals};
 
-/// The schema of the documents of mold.
+/// Schema of mold's documents.
 const MOLD: &str = include_str!("../../../../docs/schemas/mold.schema.json");
 
 pub(crate) fn run(args: &SchemaArgs, global: &Global) -> Exit {
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &SchemaArgs, global: &Global) -> Exit {
                 Ok(registry) => registry,
                 Err(exit) => return exit,
             };
-            // Which provider of several is the usual one may be asked of facts that scripts tell.
+            // The choice of a provider may depend on facts of scripts.
             match signals::heeded(|| kilter_manifest::json_schema(&Types(&registry))) {
                 Ok(schema) => say::data(&format!("{schema:#}\n")),
                 Err(exit) => exit,

@@ -1,4 +1,4 @@
-//! `kilter set`: brings one resource to a state, as a manifest with just that resource would.
+//! `kilter set`: changes one resource, as a manifest with only this resource would.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::words::{self, WordError};
 use crate::{pauses, providers, recording, say, signals};
 
-/// The most that is read from the standard input for one attribute.
+/// Maximum number of bytes from the standard input for one attribute.
 const LONGEST_INPUT: u64 = 64 << 20;
 
 pub(crate) fn run(args: &SetArgs, global: &Global) -> Exit {
@@ -54,7 +54,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
     Ok(pass.carry_out(&prepared, global))
 }
 
-/// What the arguments say: of which resource, and pairs of an attribute and a word.
+/// Parsed arguments: the resource, and pairs of an attribute and a word.
 struct Said<'a> {
     type_name: &'a str,
     name: &'a str,
@@ -87,7 +87,7 @@ fn pair(word: &str) -> Result<(&str, &str), Exit> {
     })
 }
 
-/// The attributes that the words amount to. Every word that is wrong is told.
+/// Returns the attributes of the words. It reports every invalid word.
 fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes, Exit> {
     let mut attributes = Attributes::new();
     let mut refused = None;
@@ -111,7 +111,7 @@ fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes,
     }
 }
 
-/// Tells a recording which words are secret. What is said of an attribute that nobody knows may be one.
+/// Registers secret words with a recording. The value of an unknown attribute may be a secret.
 fn learn(schema: Option<&TypeSchema>, words: &[(&str, &str)]) {
     let known = |name: &str| schema.and_then(|schema| schema.known(name));
     let is_secret = |(name, value): &&(&str, &str)| {
@@ -151,7 +151,7 @@ fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<Cow<'s, AttributeS
     }
 }
 
-/// Whether a name means something to the engine in every resource.
+/// Returns true if the engine reserves a name in every resource.
 fn is_reserved(name: &str) -> bool {
     matches!(name, "require" | "before" | "notify" | "subscribe" | "meta" | "when")
 }
@@ -164,14 +164,14 @@ fn value(schema: &TypeSchema, attribute: &AttributeSchema, words: &[&str], input
     result.map_err(|error: WordError| say::fail_with(&error, error.hint_of(schema.name.as_str())))
 }
 
-/// The standard input, which one attribute can be read from.
+/// Standard input, from which only one attribute can be read.
 #[derive(Default)]
 struct Input {
     read_for: Option<EcoString>,
 }
 
 impl Input {
-    /// All of it. A secret ends before the newline that ends the text.
+    /// Reads all of it. For a secret, a newline at the end is removed.
     fn read(&mut self, attribute: &AttributeSchema) -> Result<Vec<u8>, Exit> {
         let name = attribute.name.text();
         if let Some(other) = self.read_for.replace(name.clone()) {
@@ -189,7 +189,7 @@ impl Input {
     }
 }
 
-/// All of the standard input, for an attribute.
+/// Reads all of the standard input, for an attribute.
 fn standard_input(name: &str) -> Result<Value, String> {
     let mut bytes = Vec::new();
     let limit = LONGEST_INPUT + 1;
@@ -201,8 +201,8 @@ fn standard_input(name: &str) -> Result<Value, String> {
     Ok(Value::from_bytes(&bytes))
 }
 
-/// The resource with the defaults of its type, and with the namevars that its name gives where there
-/// are several.
+/// Returns the resource with the defaults of its type. If there are several namevars, it includes those of the
+/// name.
 fn resource(schema: &TypeSchema, title: &str, mut attributes: Attributes) -> Result<Resource, Exit> {
     let (name, namevars) =
         schema.identify(title, &attributes).map_err(|error| words::misnamed(schema, title, &error))?;
@@ -218,7 +218,7 @@ fn resource(schema: &TypeSchema, title: &str, mut attributes: Attributes) -> Res
     Ok(Resource { attributes, ..Resource::new(reference, name, Span::new(SourceId(0), 0, 0)) })
 }
 
-/// Says what the provider holds against the resource.
+/// Reports the problems that the provider found in the resource.
 fn refuse(rejected: &Rejected) -> Exit {
     for (vertex, problem) in &rejected.problems {
         let reference = &rejected.catalog.resources[vertex.0 as usize].reference;

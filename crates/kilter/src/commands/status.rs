@@ -1,4 +1,4 @@
-//! `kilter status`: what a run holds, and why anything is not in its state.
+//! `kilter status`: the resources of a run, and the reasons why they are out of sync.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::render::{metrics, status};
 use crate::{desk, say};
 
-/// How long a run may take to answer: a little longer than it takes to say that it is busy.
+/// Timeout for the answer of a run: longer than the run's own timeout, so that a busy run can report that.
 const LONGEST: Duration = Duration::from_secs(70);
 
 /// Runs the command.
@@ -58,7 +58,7 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
     })
 }
 
-/// Whether what is asked for can be told in the format.
+/// Verifies that the request is possible in the format.
 fn can_be_told(args: &StatusArgs) -> Result<(), Exit> {
     let what = match args.format {
         StatusFormat::Prometheus if args.follow => "`--follow`",
@@ -68,22 +68,22 @@ fn can_be_told(args: &StatusArgs) -> Result<(), Exit> {
     Err(say::fail(format_args!("metrics are of all that is held: {what} cannot be used with `--format prometheus`")))
 }
 
-/// Where each resource stands that a run holds.
+/// Returns the state of each resource of a run.
 ///
 /// # Errors
-/// When there is no run, or it does not answer; that has been said.
+/// If there is no run, or it does not answer; reported.
 pub(crate) fn states(global: &Global) -> Result<HashMap<String, String>, Exit> {
     let answer = answer(&connect(&global.state_dir()?)?, &json!("all"))?;
     let state = |one: &Json| Some((one["resource"].as_str()?.to_owned(), one["state"].as_str()?.to_owned()));
     Ok(answer["resources"].as_array().into_iter().flatten().filter_map(state).collect())
 }
 
-/// What a run says of these resources.
+/// Returns the status of these resources.
 fn answer(stream: &UnixStream, which: &Json) -> Result<Json, Exit> {
     ask_for(stream, &json!({"ask": "status", "which": which}))
 }
 
-/// What a run answers to a question.
+/// Returns the answer of a run to a request.
 pub(super) fn ask_for(stream: &UnixStream, question: &Json) -> Result<Json, Exit> {
     let answer =
         asked(stream, question).map_err(|error| say::fail(format_args!("the run does not answer: {error}")))?;
@@ -93,7 +93,7 @@ pub(super) fn ask_for(stream: &UnixStream, question: &Json) -> Result<Json, Exit
     }
 }
 
-/// What is asked for; a resource may be named by its type and title.
+/// Returns the requested selection. A resource may be written as type and title.
 fn which(args: &StatusArgs) -> Result<Json, Exit> {
     if args.all {
         return Ok("all".into());
@@ -120,9 +120,9 @@ pub(super) fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
     })
 }
 
-/// Asks, and reads the answer to its end.
+/// Sends a request, and reads the complete answer.
 fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
-    // Who is refused before that can still read why.
+    // The reason of a refusal can be read even if the write failed.
     let asked = stream.write_all(format!("{question}\n").as_bytes());
     stream.set_read_timeout(Some(LONGEST))?;
     let mut answer = String::new();
@@ -148,7 +148,7 @@ fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
         }
         match say::write(&format!("{line}\n")) {
             Ok(()) => {}
-            // Who reads has seen enough.
+            // The reader has closed the pipe.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Done),
             Err(error) => return Err(say::fail(format_args!("cannot write to the standard output: {error}"))),
         }
@@ -157,7 +157,7 @@ fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
     Err(say::fail("the run has ended, and did not say so: it was killed"))
 }
 
-/// Why nothing is told, if that is what a line says.
+/// Returns the reason of a refusal, if the line contains one.
 fn refused(line: &str) -> Option<String> {
     let json: Json = serde_json::from_str(line).ok()?;
     Some(json["error"].as_str()?.to_owned())

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &TypesArgs, global: &Global) -> Exit {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    // Whether a provider is suitable may be asked of facts that scripts tell.
+    // The suitability of a provider may depend on facts of scripts.
     match signals::heeded(|| text(args, &registry)) {
         Ok(Ok(text)) => say::data(&text),
         Ok(Err(exit)) | Err(exit) => exit,

@@ -84,8 +84,10 @@ pub(super) struct Args {
 }
 
 impl Args {
+    /// Verifies that the options are possible together.
+    ///
     /// # Errors
-    /// What cannot be asked for, or not together.
+    /// An impossible option or combination.
     pub(super) fn check(&self) -> Result<(), Trouble> {
         if let Some(target) = &self.target {
             let why = format!("failed to connect to {target}: kilter cannot work on other machines yet");
@@ -104,12 +106,12 @@ impl Args {
 /// Reads the arguments.
 ///
 /// # Errors
-/// When they are none, or ask for help.
+/// If they are invalid, or ask for help.
 pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
     Args::try_parse_from(args)
 }
 
-/// What is wrong with the arguments, on one line.
+/// Returns the error in the arguments, on one line.
 pub(super) fn complaint(refused: &clap::Error) -> String {
     let context = |kind| match refused.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),

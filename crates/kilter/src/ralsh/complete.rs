@@ -1,4 +1,4 @@
-//! Words for the completion of shells. Resources are listed at most, never found or changed.
+//! Words for the completion of shells. It lists resources at most, and never finds or changes one.
 
 use kilter_model::{AttributeSchema, Behaviour, DataType};
 use kilter_provider::Provider;
@@ -10,10 +10,10 @@ use super::read;
 use super::trouble::Trouble;
 use crate::providers::Providers;
 
-/// The completion for bash.
+/// Completion for bash.
 pub(crate) const BASH: &str = include_str!("completion.bash");
 
-/// What is to be completed.
+/// Kind of words to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Completed {
     /// Types and providers.
@@ -24,10 +24,10 @@ pub(super) enum Completed {
     Attributes,
 }
 
-/// The words, one a line.
+/// Returns the words, one per line.
 ///
 /// # Errors
-/// When there is no such type, or its resources cannot be read.
+/// If there is no such type, or its resources cannot be read.
 pub(super) fn words(what: Completed, args: &Args, providers: &Providers) -> Result<String, Trouble> {
     let provider = || lookup::find(providers, args.resource_type.as_deref().unwrap_or_default());
     let words = match what {
@@ -42,7 +42,7 @@ pub(super) fn words(what: Completed, args: &Args, providers: &Providers) -> Resu
     Ok(words.map(|word| word + "\n").collect())
 }
 
-/// Each type once, and each provider.
+/// Returns each type once, and each provider.
 fn types(providers: &[&dyn Provider]) -> Vec<String> {
     let mut words: Vec<String> = providers.iter().map(|provider| provider.schema().name.to_string()).collect();
     words.dedup();
@@ -59,7 +59,7 @@ fn is_settable(attribute: &AttributeSchema) -> bool {
     !matches!(attribute.behaviour, Behaviour::Namevar | Behaviour::ReadOnly)
 }
 
-/// `ATTRIBUTE=` with each of its values, or with none where they cannot be listed.
+/// Returns `ATTRIBUTE=` with each of its values, or without a value if they cannot be listed.
 fn assignments(attribute: &AttributeSchema) -> Vec<String> {
     let allowed = match &*attribute.data_type.open() {
         DataType::Boolean(None) => vec!["true", "false"],

@@ -1,4 +1,4 @@
-//! The outputs: for people, as JSON, and none.
+//! Output forms: for people, as JSON, and none.
 
 mod human;
 mod json;
@@ -15,7 +15,7 @@ use crate::providers::Providers;
 use crate::render::{FAILED, styled};
 use crate::say;
 
-/// How results are told.
+/// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Human,
@@ -24,7 +24,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form that was asked for.
+    /// Returns the requested form.
     pub(super) fn of(args: &Args) -> Form {
         match (args.quiet, args.json) {
             (true, _) => Form::Quiet,
@@ -33,7 +33,7 @@ impl Form {
         }
     }
 
-    /// Tells which providers there are.
+    /// Prints the providers.
     pub(super) fn providers(self, providers: &Providers) -> Exit {
         let suitable = lookup::suitable(providers);
         self.tell(
@@ -42,7 +42,7 @@ impl Form {
         )
     }
 
-    /// Tells the resources of a provider.
+    /// Prints the resources of a provider.
     pub(super) fn list(self, provider: &dyn Provider, states: &[State]) -> Exit {
         if self == Form::Human {
             let look = Look::of(provider);
@@ -51,7 +51,7 @@ impl Form {
         self.tell(String::new, || json::list(provider, states.iter().map(|state| (state.name.as_str(), shown(state)))))
     }
 
-    /// Tells a resource, or that there is none.
+    /// Prints a resource, or that there is none.
     pub(super) fn found(self, provider: &dyn Provider, state: Option<&State>) -> Exit {
         self.tell(
             || state.map(|state| human::resource(&Look::of(provider), &state.name, &shown(state))).unwrap_or_default(),
@@ -59,7 +59,7 @@ impl Form {
         )
     }
 
-    /// Tells what a resource is like now, and what was changed.
+    /// Prints the current state of a resource, and the changes.
     pub(super) fn updated(
         self,
         provider: &dyn Provider,
@@ -74,12 +74,12 @@ impl Form {
         )
     }
 
-    /// Tells what went wrong.
+    /// Prints an error.
     pub(super) fn fail(self, trouble: &Trouble) {
         match self {
             _ if trouble.message.is_empty() => {}
             Form::Json => {
-                // The exit tells what the reader of a closed pipe does not see.
+                // The exit code reports the error even if the pipe is closed.
                 let _ = say::data(&format!("{}\n", json::error(trouble)));
             }
             Form::Human | Form::Quiet => {
@@ -98,10 +98,10 @@ impl Form {
     }
 }
 
-/// Attributes in the order in which they are shown, by name; the name of the resource is not among them.
+/// Shown attributes sorted by name, without the name of the resource.
 type Shown<'s> = Vec<(&'s str, &'s Value)>;
 
-/// What is shown of a resource: of one that is absent nothing else.
+/// Returns the shown attributes of a resource. An absent one only has `ensure`.
 fn shown(state: &State) -> Shown<'_> {
     sorted(&state.attributes)
 }

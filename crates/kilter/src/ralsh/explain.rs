@@ -1,4 +1,4 @@
-//! What a type is made of, in libral's words.
+//! Description of a type in libral's words.
 
 use anstyle::{AnsiColor, Style};
 use kilter_model::{AttributeSchema, Behaviour, DataType, TypeSchema};
@@ -11,7 +11,7 @@ const HEADER: Style = AnsiColor::Magenta.on_default();
 const NAME: Style = AnsiColor::Green.on_default();
 const WORD: Style = AnsiColor::Blue.on_default();
 
-/// The provider and its attributes.
+/// Describes the provider and its attributes.
 pub(super) fn explain(provider: &dyn Provider, source: &str) -> String {
     let schema = provider.schema();
     let header = format!("Provider {}\n  source: {source}", lookup::qualified(provider));
@@ -19,7 +19,7 @@ pub(super) fn explain(provider: &dyn Provider, source: &str) -> String {
     let attributes = in_order(schema);
     let widest = attributes.iter().map(|attribute| attribute.name.as_str().len()).max().unwrap_or(0);
     for attribute in attributes {
-        // What follows in the description stands under its first line.
+        // Further lines of the description are aligned with the first one.
         let desc = desc(attribute).replace("\n", &format!("\n{}", " ".repeat(widest + 5)));
         text += &format!("  {} : {desc}\n", styled(NAME, format!("{:widest$}", attribute.name.as_str())));
         for (what, word) in [("kind", kind(attribute.behaviour).to_owned()), ("type", type_word(&attribute.data_type))]
@@ -30,7 +30,7 @@ pub(super) fn explain(provider: &dyn Provider, source: &str) -> String {
     text
 }
 
-/// The attributes: the name, `ensure`, and the others in alphabetical order.
+/// Returns the attributes: the name, `ensure`, and the others in alphabetical order.
 pub(super) fn in_order(schema: &TypeSchema) -> Vec<&AttributeSchema> {
     let mut attributes: Vec<&AttributeSchema> = schema.attributes.iter().collect();
     attributes.sort_by_key(|attribute| {
@@ -44,12 +44,12 @@ pub(super) fn in_order(schema: &TypeSchema) -> Vec<&AttributeSchema> {
     attributes
 }
 
-/// What is said of an attribute.
+/// Returns the description of an attribute.
 pub(super) fn desc(attribute: &AttributeSchema) -> &str {
     if attribute.desc.is_empty() { "(missing description)" } else { &attribute.desc }
 }
 
-/// Whether an attribute is read, written, or both.
+/// Returns the word for readable, writable, or both.
 pub(super) fn kind(behaviour: Behaviour) -> &'static str {
     match behaviour {
         Behaviour::Namevar | Behaviour::Property | Behaviour::InitOnly => "rw",
@@ -58,7 +58,7 @@ pub(super) fn kind(behaviour: Behaviour) -> &'static str {
     }
 }
 
-/// A data type as libral writes it, where it has that one.
+/// Returns a data type in libral's notation, if libral has the type.
 pub(super) fn type_word(data_type: &DataType) -> String {
     match data_type {
         DataType::String(None, None) => "string".to_owned(),

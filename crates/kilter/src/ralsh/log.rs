@@ -1,4 +1,4 @@
-//! The lines of providers, on standard error as libral writes them.
+//! Log lines of providers, on standard error in libral's format.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::say;
 
 const WARNING: Style = AnsiColor::Yellow.on_default();
 
-/// From which level on lines are shown.
+/// Minimum severity of shown lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LogLevel {
     Trace,
@@ -52,31 +52,31 @@ impl LogLevel {
     }
 }
 
-/// Takes lines, and shows those that are grave enough.
+/// Logger that shows lines from a severity on.
 pub(super) struct Logger {
     from: LogLevel,
-    /// Whose lines they are.
+    /// Provider of the lines.
     speaker: Mutex<String>,
     has_errors: AtomicBool,
 }
 
 impl Logger {
-    /// A logger that shows lines `from` a level on.
+    /// Creates a logger that shows lines from a severity on.
     pub(super) fn new(from: LogLevel) -> Logger {
         Logger { from, speaker: Mutex::new("kilter".to_owned()), has_errors: AtomicBool::new(false) }
     }
 
-    /// Has the lines that follow be those of a provider.
+    /// Sets the provider of the following lines.
     pub(super) fn speak_for(&self, name: &str) {
         name.clone_into(&mut self.speaker.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Whether an error was shown.
+    /// Returns true if an error was shown.
     pub(super) fn has_errors(&self) -> bool {
         self.has_errors.load(Ordering::Acquire)
     }
 
-    /// Takes a line.
+    /// Logs a line.
     pub(super) fn line(&self, level: Level, message: &str) {
         let level = LogLevel::of(level);
         if level < self.from {
@@ -96,7 +96,7 @@ impl Logger {
     }
 }
 
-/// The time in UTC: `2026-01-31 12:00:00.000000`.
+/// Returns the time in UTC: `2026-01-31 12:00:00.000000`.
 fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time = Timestamp::from_seconds(since.as_secs_f64()).map(|time| time.to_string()).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Log for Logger {
     }
 }
 
-/// Takes what happens in a run: lines of providers.
+/// Observer that logs the lines of providers.
 pub(super) struct Listening<'a>(pub(super) &'a Logger);
 
 impl Observer for Listening<'_> {

@@ -1,4 +1,4 @@
-//! Which provider is meant.
+//! Lookup of providers.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use super::log::Logger;
 use super::trouble::Trouble;
 use crate::providers::{self, Providers, Search};
 
-/// The names of libral's own providers, and the types of kilter that answer to them.
+/// Names of libral's own providers, with the corresponding types of kilter.
 const LIBRALS: [(&str, &str); 4] =
     [("file::posix", "file"), ("group::groupadd", "group"), ("host::aug", "host"), ("user::useradd", "user")];
 
-/// Where libral is installed with its scripts.
+/// Directories in which libral installs its scripts.
 const DATA_DIRS: [&str; 2] = ["/usr/local/share/libral/data", "/usr/share/libral/data"];
 
-/// All providers. What is to be said of scripts is logged.
+/// Returns all providers, and logs the notes about scripts.
 pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Trouble> {
     let listed = |name: &str| env::var_os(name).map(|list| providers::directories(&list)).unwrap_or_default();
     let given = args.include.iter().filter(|directory| !directory.as_os_str().is_empty()).cloned();
@@ -27,11 +27,11 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Troub
     directories.extend(DATA_DIRS.map(|directory| PathBuf::from(directory).join("providers")));
     let libexec = listed("RALSH_LIBEXEC_DIR").into_iter().filter(|directory| directory.is_absolute()).collect();
     let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
-    // As libral, `ralsh` asks a script that was suitable no more about it.
+    // Like libral, `ralsh` does not ask a suitable script again.
     let search = Search { directories, state_dir, libexec, jobs: None, verify_suitability: false };
     let providers = providers::collect(&search).map_err(|_| Trouble::said())?;
     for note in &providers.notes {
-        // What is wrong with one script is no error of a command that may be about another.
+        // A problem of one script is no error of a command that may use another.
         logger.line(note.level.min(Level::Warning), &note.to_string());
     }
     for script in &providers.scripts {
@@ -43,19 +43,19 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Troub
     Ok(providers)
 }
 
-/// The name of a provider with that of its type: `package::apt`.
+/// Returns the name of a provider with that of its type: `package::apt`.
 pub(super) fn qualified(provider: &dyn Provider) -> String {
     format!("{}::{}", provider.schema().name, provider.name())
 }
 
-/// Where a provider comes from.
+/// Returns the source of a provider.
 pub(super) fn source(providers: &Providers, provider: &dyn Provider) -> String {
     let is_it = |name: &str, type_name: &str| name == provider.name() && provider.schema().name == *type_name;
     let script = providers.scripts.iter().find(|one| is_it(one.name(), one.schema().name.as_str()));
     script.map_or_else(|| "builtin".to_owned(), |script| script.path().display().to_string())
 }
 
-/// The providers that can be used here, by their names.
+/// Returns the providers that are suitable here, sorted by name.
 pub(super) fn suitable(providers: &Providers) -> Vec<&dyn Provider> {
     let all = providers.registry.iter().filter(|provider| provider.suitable().is_suitable());
     let mut suitable: Vec<&dyn Provider> = all.map(|provider| provider.as_ref() as &dyn Provider).collect();
@@ -63,10 +63,10 @@ pub(super) fn suitable(providers: &Providers) -> Vec<&dyn Provider> {
     suitable
 }
 
-/// The provider of that name, or of that type.
+/// Returns the provider of that name, or of that type.
 ///
 /// # Errors
-/// When there is none, or it cannot be told which is meant.
+/// If there is none, or the name is ambiguous.
 pub(super) fn find<'p>(providers: &'p Providers, name: &str) -> Result<&'p dyn Provider, Trouble> {
     let registry = &providers.registry;
     let chosen = match registry.choose(name, None) {

@@ -1,12 +1,12 @@
 //! kilter called by the name `ralsh`: the command line of libral (docs/reference/ralsh.md).
 //!
-//! Flags, outputs, exit codes and the variables that say where scripts are, so that what was written
-//! around libral's command goes on working. Providers, runs and state are kilter's.
+//! It has libral's flags, outputs, exit codes and environment variables for scripts, so that existing tools for
+//! libral continue to work. Providers, runs and state are kilter's.
 //!
-//! - `args`: the flags; `lookup`: which provider is meant;
-//! - `read` and `update`: the two things that are done; `words`: values on the command line;
+//! - `args`: the flags; `lookup`: the choice of the provider;
+//! - `read` and `update`: the two operations; `words`: values on the command line;
 //! - `emit`: the outputs; `explain`: the attributes of a type; `log`: the lines of providers;
-//! - `complete`: what the completion of shells asks for.
+//! - `complete`: completion of shells.
 
 mod args;
 mod complete;
@@ -34,10 +34,10 @@ use self::trouble::Trouble;
 use crate::exit::Exit;
 use crate::{say, signals};
 
-/// What the command ends with.
+/// Result of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// All went well: 0.
+    /// Success: 0.
     Well,
     /// There is no such resource: 1.
     NotFound,
@@ -55,13 +55,13 @@ impl From<Ended> for ExitCode {
     }
 }
 
-/// Whether the program was called by that name.
+/// Returns true if the program was called by that name.
 pub(crate) fn is_called() -> bool {
     let name = std::env::args_os().next();
     name.as_deref().map(Path::new).and_then(Path::file_name) == Some(OsStr::new("ralsh"))
 }
 
-/// Does what the arguments of the process ask for.
+/// Runs the command of the process arguments.
 pub(crate) fn run() -> ExitCode {
     let args = match args::parse(std::env::args_os()) {
         Ok(args) => args,
@@ -78,7 +78,7 @@ pub(crate) fn run() -> ExitCode {
             trouble.ends_with
         }
     };
-    // A signal ends the command as it would have done by itself.
+    // After a signal, the exit code is that of the signal.
     match signals::exit() {
         Some(exit) => exit.into(),
         None if ended == Ended::Well && logger.has_errors() => Ended::Wrong.into(),
@@ -86,7 +86,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the arguments, or shows the help that was asked for.
+/// Reports the error in the arguments, or shows the requested help.
 fn refuse(refused: &clap::Error) -> Ended {
     if refused.kind() == ErrorKind::DisplayHelp {
         return shown(say::data(&refused.render().ansi().to_string()));
@@ -124,7 +124,7 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Trouble> {
     }
 }
 
-/// What was shown was all that there was to do.
+/// Converts the result of a command that only prints.
 fn shown(exit: Exit) -> Ended {
     if exit == Exit::Done { Ended::Well } else { Ended::Wrong }
 }

@@ -1,4 +1,4 @@
-//! Listing resources, and finding one.
+//! Listing and finding resources.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, State, Value};
@@ -10,19 +10,19 @@ use super::trouble::Trouble;
 use super::{Ended, shown};
 use crate::{signals, world};
 
-/// Tells all resources of a provider.
+/// Prints all resources of a provider.
 pub(super) fn list(provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Trouble> {
     Ok(shown(form.list(provider, &all(provider, logger).map_err(Trouble::failed)?)))
 }
 
-/// All resources of a provider.
+/// Returns all resources of a provider.
 pub(super) fn all(provider: &dyn Provider, logger: &Logger) -> Result<Vec<State>, ProviderError> {
     let cx = surroundings(logger);
     provider.open(&cx)?;
     get_checked(provider, &cx, Query::All)
 }
 
-/// Tells one resource.
+/// Prints one resource.
 pub(super) fn find(
     provider: &dyn Provider,
     name: &str,
@@ -39,11 +39,11 @@ pub(super) fn find(
     Ok(if is_missing && told == Ended::Well { Ended::NotFound } else { told })
 }
 
-/// One resource; none if there is none of that name and the provider does not call it absent. Parameters may say
-/// where it is.
+/// Returns one resource; none if it does not exist and the provider does not report it as absent. Parameters may
+/// determine its place.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub(super) fn one(
     provider: &dyn Provider,
     title: &str,
@@ -62,7 +62,7 @@ pub(super) fn one(
     Ok(if state.exists || state.attributes.get("ensure").is_some() {
         Some(state)
     } else if !provider.is_external() && can_be_absent(provider) {
-        // What a type of kilter does not find can be made.
+        // A missing resource of a native type can be created.
         let attributes: Attributes = [("ensure", Value::from("absent"))].into_iter().collect();
         Some(State { attributes, ..state })
     } else {
@@ -75,7 +75,7 @@ fn can_be_absent(provider: &dyn Provider) -> bool {
     ensure.is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
 }
 
-/// The name of a resource on the system, and its namevars where there are several.
+/// Returns the name of a resource on the system, and its namevars if there are several.
 fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option<Attributes>), Trouble> {
     let schema = provider.schema();
     let identified = schema.identify(title, &Attributes::default());

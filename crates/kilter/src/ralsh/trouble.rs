@@ -1,35 +1,35 @@
-//! Why something was not done.
+//! Errors of the command.
 
 use super::Ended;
 
-/// Why something was not done.
+/// Error of the command.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// What is wrong; nothing if that has been said.
+    /// Message; empty if it was reported already.
     pub(super) message: String,
-    /// How to mend it.
+    /// Advice.
     pub(super) hint: Option<String>,
-    /// What the command ends with.
+    /// Result of the command.
     pub(super) ends_with: Ended,
 }
 
 impl Trouble {
-    /// Something that was asked for in a wrong way.
+    /// Creates an error for an invalid request.
     pub(super) fn new(message: impl Into<String>) -> Trouble {
         Trouble { message: message.into(), hint: None, ends_with: Ended::Wrong }
     }
 
-    /// Something that went wrong while it was done.
+    /// Creates an error for a failed operation.
     pub(super) fn failed(why: impl std::fmt::Display) -> Trouble {
         Trouble::new(format!("failed: {why}"))
     }
 
-    /// Something that has been said.
+    /// Creates an error that was reported already.
     pub(super) fn said() -> Trouble {
         Trouble::new("")
     }
 
-    /// The same with how to mend it.
+    /// Adds advice.
     pub(super) fn hint(self, hint: impl Into<String>) -> Trouble {
         Trouble { hint: Some(hint.into()), ..self }
     }

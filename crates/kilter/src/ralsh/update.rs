@@ -1,4 +1,4 @@
-//! Changing one resource, as a manifest with just that resource would.
+//! Changing one resource, as a manifest with only this resource would.
 
 mod declared;
 
@@ -17,7 +17,7 @@ use super::trouble::Trouble;
 use super::{Ended, read, shown, words};
 use crate::{paths, pauses, signals};
 
-/// Brings a resource to what the words say of it, and tells what was changed.
+/// Changes a resource according to the words, and prints the changes.
 pub(super) fn update(
     registry: &Registry,
     provider: &dyn Provider,
@@ -30,11 +30,11 @@ pub(super) fn update(
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let mut should = words::attributes(provider, words)?;
     if should.get("ensure").is_none() && can_be_made(provider) && is_absent(provider, name, &should, logger)? {
-        // A script that is told of attributes alone makes what is not there.
+        // A script that gets only attributes creates a missing resource.
         should.set("ensure", "present");
     }
     let prepared = prepared(registry, provider, name, &should).or_else(|refused| {
-        // A type may want more to be said of a resource than is to be changed: what is there already is said too.
+        // A type may require more attributes than those to change: the current values are added.
         let state = found(provider, name, &should, logger)?;
         let more = state.and_then(|state| completed(provider, &should, &state)).ok_or(refused)?;
         prepared(registry, provider, name, &more)
@@ -43,11 +43,11 @@ pub(super) fn update(
     signals::stop(&stop);
     let report = prepared.execute(&options, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
-        // A resource that is as it should be is only counted.
+        // A resource in sync is only counted.
         return tell(provider, name, &should, (&[], &[]), form, logger);
     };
     if report.is_unsettled {
-        // libral believes what a provider says of its change; that it is not seen is worth a line.
+        // libral trusts a provider's report of a change. A warning reports that the change is not visible.
         logger.line(Level::Warning, report.failure.as_deref().unwrap_or_default());
     } else if let Status::Failed | Status::Skipped | Status::Interrupted = report.status {
         return Err(failed(provider, name, &should, &report, logger));
@@ -61,7 +61,7 @@ fn is_absent(provider: &dyn Provider, name: &str, should: &Attributes, logger: &
     Ok(state.is_some_and(|state| state.attributes.text("ensure") == Some("absent")))
 }
 
-/// What is said of parameters.
+/// Returns the declared parameters.
 fn parameters(provider: &dyn Provider, should: &Attributes) -> Attributes {
     let is_parameter =
         |name: &str| provider.schema().find(name).is_some_and(|attribute| attribute.behaviour == Behaviour::Parameter);
@@ -69,7 +69,7 @@ fn parameters(provider: &dyn Provider, should: &Attributes) -> Attributes {
     said.map(|(name, value)| (name.as_str(), value.clone())).collect()
 }
 
-/// The resource as it is, where the parameters say; those of scripts say nothing of that.
+/// Reads the resource at the place that the parameters determine. Parameters of scripts do not.
 fn found(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<Option<State>, Trouble> {
     let parameters = parameters(provider, should);
     let parameters = (!provider.is_external() && !parameters.is_empty()).then_some(&parameters);
@@ -99,7 +99,7 @@ fn options() -> Result<Options, Trouble> {
     })
 }
 
-/// What was changed: as the provider tells it, or else what differed and does no more.
+/// Returns the changes: as the provider reports them, or the differences that are gone.
 fn changes(report: &ResourceReport) -> Vec<Difference> {
     let mut changes = match report.told.is_empty() && !report.is_unsettled {
         true => report.differences.clone(),
@@ -109,8 +109,8 @@ fn changes(report: &ResourceReport) -> Vec<Difference> {
     changes
 }
 
-/// Tells what the resource is like now: as it is found, with what the provider says of its changes. Parameters
-/// are never read back: they are what was asked for.
+/// Prints the current state of the resource, with the changes that the provider reports. Parameters are never read
+/// back and show the requested values.
 fn tell(
     provider: &dyn Provider,
     name: &str,
@@ -122,7 +122,7 @@ fn tell(
     if form == Form::Quiet {
         return Ok(Ended::Well);
     }
-    // Behind an interrupt nothing is asked any more: what was to become of it has.
+    // After an interrupt no read starts: the change is complete.
     let state = match signals::exit() {
         Some(_) => Some(State::present(EcoString::from(name), should.clone())),
         None => found(provider, name, should, logger)?,
@@ -142,7 +142,7 @@ fn tell(
     Ok(shown(form.updated(provider, &name, &attributes, changes)))
 }
 
-/// What a run that failed is to tell. Of what cannot be created nothing was found.
+/// Returns the error of a failed run. For a resource that cannot be created it is "not found".
 fn failed(
     provider: &dyn Provider,
     name: &str,

@@ -7,10 +7,10 @@ use super::lookup;
 use super::trouble::Trouble;
 use crate::words;
 
-/// The attributes that words `ATTRIBUTE=VALUE` amount to. Of one that is given again the last counts.
+/// Returns the attributes of words `ATTRIBUTE=VALUE`. The last one of a repeated attribute wins.
 ///
 /// # Errors
-/// When a word is no such.
+/// If a word has another form.
 pub(super) fn attributes(provider: &dyn Provider, words: &[String]) -> Result<Attributes, Trouble> {
     let mut attributes = Attributes::new();
     for word in words {
@@ -57,7 +57,7 @@ fn value(attribute: &AttributeSchema, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Elements with commas between them; nothing is no element.
+/// Returns elements separated by commas; an empty text has none.
 fn list(text: &str) -> Result<Value, String> {
     if text.is_empty() {
         return Ok(Value::array([]));

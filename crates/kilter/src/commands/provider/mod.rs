@@ -38,7 +38,7 @@ pub(crate) enum ProviderCommand {
 }
 
 impl ProviderArgs {
-    /// Whether it carries out another command, with options of its own.
+    /// Returns true if it runs another command, which has its own options.
     pub(crate) fn carries_out_another(&self) -> bool {
         matches!(self.command, ProviderCommand::Record(_) | ProviderCommand::Replay(_))
     }

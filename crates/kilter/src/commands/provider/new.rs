@@ -1,4 +1,4 @@
-//! `kilter provider new`: a working provider to start from.
+//! `kilter provider new`: a working provider as a template.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -39,7 +39,7 @@ pub(crate) struct NewArgs {
     directory: PathBuf,
 }
 
-/// How a provider is called.
+/// Calling convention of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Convention {
     Simple,
@@ -47,7 +47,7 @@ enum Convention {
     Mold,
 }
 
-/// A file that is to be written.
+/// File to write.
 struct Draft {
     path: PathBuf,
     text: String,
@@ -86,12 +86,12 @@ fn shown(draft: &Draft) -> String {
     draft.path.display().to_string()
 }
 
-/// Whether anything is there, be it a link that leads nowhere.
+/// Returns true if the path exists, even as a dangling link.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// What has been made so far; it is taken away again unless it is kept.
+/// Created files and directories, which are removed again on an error.
 #[derive(Default)]
 struct Made {
     files: Vec<PathBuf>,
@@ -106,7 +106,7 @@ impl Made {
         let mut file: File = OpenOptions::new().write(true).create_new(true).mode(draft.mode).open(&draft.path)?;
         self.files.push(draft.path.clone());
         file.write_all(draft.text.as_bytes())?;
-        // Root uses no script that a group can change, whatever the umask is.
+        // Root runs no script that a group can change, for any umask.
         file.set_permissions(std::fs::Permissions::from_mode(draft.mode))
     }
 
@@ -130,7 +130,7 @@ impl Made {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // What cannot be removed has been made by this command a moment ago, and is told by the error that led here.
+        // A failure here follows the error that is reported.
         self.files.iter().for_each(|path| drop(std::fs::remove_file(path)));
         self.directories.iter().rev().for_each(|path| drop(std::fs::remove_dir(path)));
     }
@@ -165,7 +165,7 @@ fn type_name(args: &NewArgs) -> &str {
     args.type_name.as_deref().unwrap_or(&args.name)
 }
 
-/// The files, the script first.
+/// Returns the files, the script first.
 fn drafts(args: &NewArgs) -> Vec<Draft> {
     let (script, metadata, check) = match args.convention {
         Convention::Simple => (
@@ -197,7 +197,7 @@ fn drafts(args: &NewArgs) -> Vec<Draft> {
         .collect()
 }
 
-/// What was written, and what to do next.
+/// Returns the list of written files, and the next commands.
 fn told(args: &NewArgs, drafts: &[Draft]) -> String {
     let what = ["the provider", "what it says of itself", "what it is checked with"];
     let width = drafts.iter().map(|draft| shown(draft).len()).max().unwrap_or(0);
@@ -220,7 +220,7 @@ fn told(args: &NewArgs, drafts: &[Draft]) -> String {
     format!("{written}\nNext:\n{next}")
 }
 
-/// A path as a shell takes it: one without a slash would be taken for a type.
+/// Returns a path for a shell: a word without a slash would be a type.
 fn said(script: &str) -> String {
     if script.contains('/') || script.ends_with(".prov") { script.to_owned() } else { format!("./{script}") }
 }

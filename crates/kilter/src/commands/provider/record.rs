@@ -1,4 +1,4 @@
-//! `kilter provider record`: carries a command out, and keeps all that it asks of the outside.
+//! `kilter provider record`: runs a command, and records its external queries.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -55,7 +55,7 @@ fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
     let replaced = replaced(args)?;
     let recorder = begin(args, &words, &replaced)?;
     recording::record(Arc::clone(&recorder));
-    // A defect of kilter is what somebody wants to see again.
+    // A panic of kilter is worth a complete recording.
     let exit = catch_unwind(AssertUnwindSafe(|| crate::run(&cli)));
     let told = recorder.end(exit.as_ref().ok().map(|exit| exit.code()));
     let shown = args.file.display();
@@ -85,7 +85,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{s}")
 }
 
-/// The command that words say.
+/// Parses the command to record.
 fn parsed(words: &[OsString], global: &Global) -> Result<Cli, Exit> {
     let cli = Cli::try_parse_from(std::iter::once(&OsString::from("kilter")).chain(words));
     let mut cli = cli.map_err(|refused| crate::refuse(&refused))?;
@@ -103,13 +103,13 @@ fn parsed(words: &[OsString], global: &Global) -> Result<Cli, Exit> {
     Ok(cli)
 }
 
-/// Whether a command asks nothing but what a recording holds.
+/// Returns true if a recording covers all queries of a command.
 pub(super) fn is_recordable(command: &Command) -> bool {
     use Command::{Act, Apply, Get, Graph, Plan, Set, Types};
     matches!(command, Get(_) | Set(_) | Act(_) | Plan(_) | Apply(_) | Types(_) | Graph(_))
 }
 
-/// The options that were given before, as words.
+/// Returns the options before the command, as words.
 fn options(global: &Global) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut option = |name: &str, value: OsString| words.extend([OsString::from(name), value]);

@@ -1,4 +1,4 @@
-//! `kilter provider replay`: runs a recorded command again, without the machine that it ran on.
+//! `kilter provider replay`: runs a recorded command again, without its machine.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -24,7 +24,7 @@ Examples:
 No process is started, nothing is read of this machine and nothing is changed. Ends with 3 when the
 command goes another way than it was recorded.";
 
-/// So many differences are told.
+/// Maximum number of differences in the output.
 const TOLD: usize = 5;
 
 /// Arguments of `kilter provider replay`.
@@ -61,7 +61,7 @@ pub(super) fn run(args: &ReplayArgs, global: &Global) -> Exit {
     }
 }
 
-/// The calls, one per line.
+/// Lists the calls, one per line.
 fn list(recording: &Recording, format: Option<ResourceFormat>) -> Exit {
     if format == Some(ResourceFormat::Json) {
         let calls: Vec<serde_json::Value> = recording.exchanges().map(|(number, one)| document(number, one)).collect();
@@ -103,7 +103,7 @@ fn document(number: usize, one: &kilter_script::recorded::RecordedExchange) -> s
     json
 }
 
-/// One call, whole.
+/// Shows one complete call.
 fn show(recording: &Recording, number: usize, format: Option<ResourceFormat>) -> Exit {
     match recording.exchanges().find(|(known, _)| *known == number) {
         Some((_, one)) if format == Some(ResourceFormat::Json) => say::data(&format!("{:#}\n", document(number, one))),
@@ -135,7 +135,7 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
     let divergences = player.divergences();
     if divergences.is_empty() {
         return match exit.filter(|code| *code != ended.code() && args.format.is_none()) {
-            // Somebody ended the replay: that says nothing of the way that it went.
+            // A signal ended the replay, which is no difference.
             Some(_) if signals::exit().is_some() => Ok(ended),
             Some(code) => {
                 say::error(format_args!("the recorded command ended with {code}, this one with {}", ended.code()));
@@ -156,7 +156,7 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
     Err(Exit::Diverged)
 }
 
-/// The command that was recorded, which keeps its state elsewhere.
+/// Parses the recorded command, with another state directory.
 fn parsed(args: &ReplayArgs, global: &Global, recording: &Recording, state: &Path) -> Result<Cli, Exit> {
     let words = recording.words.iter().map(|word| OsString::from_vec(word.clone()));
     let cli = Cli::try_parse_from(std::iter::once(OsString::from("kilter")).chain(words));
@@ -179,7 +179,7 @@ fn parsed(args: &ReplayArgs, global: &Global, recording: &Recording, state: &Pat
     Ok(cli)
 }
 
-/// Has a command print in another format.
+/// Changes the output format of a command.
 fn reformat(command: &mut Command, format: ResourceFormat) -> Result<(), Exit> {
     let report = match format {
         ResourceFormat::Human => Some(ReportFormat::Human),
@@ -200,7 +200,7 @@ fn reformat(command: &mut Command, format: ResourceFormat) -> Result<(), Exit> {
     Ok(())
 }
 
-/// A directory that is removed in the end.
+/// Directory that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -210,7 +210,7 @@ impl Scratch {
             let path = std::env::temp_dir().join(format!("kilter-replay-{}-{number}", std::process::id()));
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch(path)),
-                // Somebody else's, of an earlier process.
+                // The name is in use by an earlier process.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
                 Err(error) => return Err(error),
             }
@@ -220,7 +220,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is empty but for what a run keeps.
+        // A directory that cannot be removed contains at most the state of the replay.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

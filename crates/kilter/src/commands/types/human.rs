@@ -7,7 +7,7 @@ use crate::render::{FAINT, NAME, styled};
 use crate::table::Table;
 use crate::{markdown, terminal};
 
-/// All types, each with its providers and one line about it.
+/// Returns all types, each with its providers and one line of description.
 pub(super) fn list(registry: &Registry) -> String {
     let mut table = Table::new(["type", "provider", "what it is"]);
     for of in registry.types() {
@@ -25,7 +25,7 @@ pub(super) fn list(registry: &Registry) -> String {
     table.render(None).0
 }
 
-/// One type with its attributes.
+/// Returns one type with its attributes.
 pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> String {
     let schema = provider.schema();
     let width = terminal::text_width();
@@ -54,7 +54,7 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Str
     text
 }
 
-/// The providers of a type and why all but one were not chosen; nothing where there is no choice.
+/// Returns the providers of a type with the reasons of the choice; empty if there is only one.
 fn not_chosen(candidates: &[Candidate]) -> String {
     let Some(chosen) = candidates.iter().find(|candidate| candidate.is_chosen) else { return String::new() };
     if let ([_], Suitability::Suitable) = (candidates, &chosen.suitability) {
@@ -89,7 +89,7 @@ fn describe_attribute(attribute: &AttributeSchema, width: usize) -> String {
     heading + &markdown::render(&attribute.desc, 6, width)
 }
 
-/// What sets an attribute apart from most.
+/// Returns the unusual properties of an attribute.
 pub(super) fn particulars(attribute: &AttributeSchema) -> Vec<String> {
     let mut particulars = Vec::new();
     if attribute.comparison != Comparison::Equal {
@@ -107,7 +107,7 @@ pub(super) fn particulars(attribute: &AttributeSchema) -> Vec<String> {
     particulars
 }
 
-/// A default as a manifest writes it.
+/// Returns a default as in a manifest.
 pub(super) fn default_text(default: &Value) -> String {
     kilter_model::to_json(default).to_string()
 }

@@ -4,13 +4,13 @@ use kilter_model::{AttributeSchema, OutputSchema, to_json};
 use kilter_provider::{Candidate, Provider, Registry};
 use serde_json::{Value as Json, json};
 
-/// All types.
+/// Returns all types.
 pub(super) fn list(providers: &[&dyn Provider], registry: &Registry) -> Json {
     let one = |provider: &&dyn Provider| describe(*provider, &registry.candidates(provider.schema().name.as_str()));
     providers.iter().map(one).collect()
 }
 
-/// One type.
+/// Returns one type.
 pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Json {
     let schema = provider.schema();
     let outputs = schema.outputs.iter().map(output);

@@ -1,4 +1,4 @@
-//! Types as Markdown: the pages of docs/reference/types are made of it.
+//! Types as Markdown, for the pages of docs/reference/types.
 
 use kilter_model::{AttributeSchema, OutputSchema};
 use kilter_provider::Provider;
@@ -6,7 +6,7 @@ use kilter_provider::Provider;
 use super::human::{default_text, particulars};
 use crate::markdown::summary;
 
-/// The page that lists the types.
+/// Returns the page that lists the types.
 pub(super) fn list(providers: &[&dyn Provider]) -> String {
     let mut text = "# Types\n\n| type | provider | what it is |\n|---|---|---|\n".to_owned();
     for provider in providers {
@@ -18,7 +18,7 @@ pub(super) fn list(providers: &[&dyn Provider]) -> String {
     text
 }
 
-/// The page of one type.
+/// Returns the page of one type.
 pub(super) fn describe(provider: &dyn Provider) -> String {
     let schema = provider.schema();
     let mut text = format!("# {}\n\n{}\n\n", schema.name, schema.desc.trim());

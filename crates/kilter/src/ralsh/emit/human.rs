@@ -1,4 +1,4 @@
-//! In the form of Puppet's language, almost.
+//! Output in a form close to Puppet's language.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::{puppet, say};
 const NAME: Style = AnsiColor::Blue.on_default();
 const ATTRIBUTE: Style = AnsiColor::Green.on_default();
 
-/// How resources of a provider are written.
+/// Style of a provider's resources.
 pub(super) struct Look {
     qualified: String,
     of_name: Style,
@@ -28,17 +28,17 @@ impl Look {
     }
 }
 
-/// A resource with its attributes, `ensure` first.
+/// Returns a resource with its attributes, `ensure` first.
 pub(super) fn resource(look: &Look, name: &str, shown: &Shown<'_>) -> String {
     let Look { qualified, of_name, of_attribute } = look;
     let quoted = puppet::string(name);
-    // The quotes are not coloured; what is within them is.
+    // The text between the quotes is coloured, the quotes are not.
     let (quote, inner) = (&quoted[..1], &quoted[1..quoted.len() - 1]);
     let widest = shown.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::with_capacity(256);
     let is_ensure = |(name, _): &&(&str, &Value)| *name == "ensure";
     let attributes = shown.iter().filter(is_ensure).chain(shown.iter().filter(|one| !is_ensure(one)));
-    // A text takes all that is written into it.
+    // A write to a string cannot fail.
     let _ = writeln!(text, "{of_name}{qualified}{of_name:#} {{ {quote}{of_name}{inner}{of_name:#}{quote}:");
     for (name, value) in attributes {
         let _ = write!(text, "  {of_attribute}{name:widest$}{of_attribute:#} => ");
@@ -48,7 +48,7 @@ pub(super) fn resource(look: &Look, name: &str, shown: &Shown<'_>) -> String {
     text + "}\n"
 }
 
-/// A line for each attribute that was changed.
+/// Returns a line for each changed attribute.
 pub(super) fn changes(changes: &[Difference]) -> String {
     let line = |change: &Difference| {
         let entry = change.entry.as_ref().map(|entry| format!("[{}]", visible(entry))).unwrap_or_default();
@@ -65,7 +65,7 @@ fn value_of(value: &Value) -> String {
     }
 }
 
-/// A value without quotes around it.
+/// Returns a value without quotes.
 fn bare(value: &Value) -> String {
     match value {
         Value::String(text) => visible(text),

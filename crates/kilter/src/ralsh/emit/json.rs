@@ -1,4 +1,4 @@
-//! As JSON, on one line.
+//! Output as JSON, on one line.
 
 use kilter_model::{AttributeSchema, Difference, to_json};
 use kilter_provider::Provider;
@@ -9,7 +9,7 @@ use crate::ralsh::explain;
 use crate::ralsh::lookup;
 use crate::ralsh::trouble::Trouble;
 
-/// Providers with their attributes.
+/// Returns providers with their attributes.
 pub(super) fn providers(providers: &[&dyn Provider], source: &dyn Fn(&dyn Provider) -> String) -> Json {
     let provider = |provider: &&dyn Provider| {
         let schema = provider.schema();
@@ -35,13 +35,13 @@ fn attribute(attribute: &AttributeSchema) -> Json {
     })
 }
 
-/// Resources.
+/// Returns resources.
 pub(super) fn list<'a>(provider: &dyn Provider, resources: impl Iterator<Item = (&'a str, Shown<'a>)>) -> Json {
     let resources: Vec<Json> = resources.map(|(name, shown)| resource(provider, name, &shown)).collect();
     json!({ "resources": resources })
 }
 
-/// A resource, or none.
+/// Returns a resource, or an empty object.
 pub(super) fn found(provider: &dyn Provider, found: Option<(&str, Shown<'_>)>) -> Json {
     match found {
         Some((name, shown)) => json!({ "resource": resource(provider, name, &shown) }),
@@ -49,7 +49,7 @@ pub(super) fn found(provider: &dyn Provider, found: Option<(&str, Shown<'_>)>) -
     }
 }
 
-/// A resource and its changes.
+/// Returns a resource and its changes.
 pub(super) fn updated(provider: &dyn Provider, (name, shown): (&str, Shown<'_>), changes: &[Difference]) -> Json {
     let changes: Vec<Json> = changes.iter().map(change).collect();
     json!({ "result": [{ "resource": resource(provider, name, &shown), "changes": changes }] })
@@ -75,7 +75,7 @@ fn resource(provider: &dyn Provider, name: &str, shown: &Shown<'_>) -> Json {
     Json::Object(told)
 }
 
-/// What went wrong.
+/// Returns an error.
 pub(super) fn error(trouble: &Trouble) -> Json {
     let hint = trouble.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
     json!({ "error": { "message": format!("{}{hint}", trouble.message) } })

@@ -1,4 +1,4 @@
-//! The resource that words declare.
+//! Resource that the words declare.
 
 use kilter_model::{
     AttributeSchema, Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, State, Value,
@@ -8,7 +8,7 @@ use kilter_runtime::{Prepared, Rejected, plan_of};
 
 use crate::ralsh::trouble::Trouble;
 
-/// A run with just this resource.
+/// Prepares a run with only this resource.
 pub(super) fn prepared<'r>(
     registry: &'r Registry,
     provider: &dyn Provider,
@@ -19,7 +19,7 @@ pub(super) fn prepared<'r>(
     plan_of(catalog, registry).map_err(|rejected| refused(&rejected))
 }
 
-/// What was said, and the properties of the resource of which nothing was; none if that adds nothing.
+/// Returns the declared attributes, with the current values of all others; none if there are no others.
 pub(super) fn completed(provider: &dyn Provider, should: &Attributes, state: &State) -> Option<Attributes> {
     let is_missing = |attribute: &AttributeSchema| {
         attribute.behaviour == Behaviour::Property
@@ -35,13 +35,13 @@ pub(super) fn completed(provider: &dyn Provider, should: &Attributes, state: &St
     (attributes.len() > should.len()).then_some(attributes)
 }
 
-/// Whether what is said of a resource does not say yet that it is to be there, but can.
+/// Returns true if the type accepts `ensure: present`, and the default does not set it.
 pub(super) fn can_be_made(provider: &dyn Provider) -> bool {
     let ensure = provider.schema().find("ensure");
     ensure.is_some_and(|ensure| ensure.default.is_none() && ensure.data_type.check(&Value::from("present")).is_ok())
 }
 
-/// The resource as it was declared by the words.
+/// Returns the resource that the words declare.
 fn resource(provider: &dyn Provider, title: &str, should: &Attributes) -> Result<Resource, Trouble> {
     let schema = provider.schema();
     let refused = |why: &dyn std::fmt::Display| Trouble::failed(format_args!("{}[{title}]: {why}", schema.name));

@@ -1,4 +1,4 @@
-//! The provider that is put to the test.
+//! Provider under test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::exit::Exit;
 use crate::providers::{self, Search};
 use crate::say;
 
-/// A provider, and how another one like it is made.
+/// Provider under test, with a way to create further instances.
 pub(super) struct Candidate {
     kind: Kind,
-    /// One that nothing is done with.
+    /// Instance that makes no changes.
     provider: Arc<dyn Provider>,
     surroundings: Surroundings,
 }
@@ -38,7 +38,7 @@ impl Candidate {
         &*self.provider
     }
 
-    /// The script, if it is one.
+    /// Returns the script, if it is one.
     pub(super) fn script(&self) -> Option<&Path> {
         match &self.kind {
             Kind::Script(script) => Some(script.path()),
@@ -47,7 +47,7 @@ impl Candidate {
         }
     }
 
-    /// How it is called.
+    /// Returns its calling convention.
     pub(super) fn convention(&self) -> &'static str {
         match &self.kind {
             Kind::Script(script) => script.metadata().convention.word(),
@@ -60,10 +60,10 @@ impl Candidate {
         &self.surroundings
     }
 
-    /// A provider that knows nothing of any other; scripts of it are run by `exchanges`, and keep things in `state_dir`.
+    /// Creates an independent instance. `exchanges` runs its scripts, which store data in `state_dir`.
     ///
     /// # Errors
-    /// When its files are not what they were.
+    /// If its files have changed.
     pub(super) fn make(
         &self,
         exchanges: Arc<dyn Exchanges>,
@@ -92,10 +92,10 @@ impl Candidate {
 
 type Found = (Option<Arc<Candidate>>, Vec<Finding>);
 
-/// The provider that a word names: a path, or a type.
+/// Returns the provider of a word: a path, or a type.
 ///
 /// # Errors
-/// When it names nothing; that has been said.
+/// If there is none; reported.
 pub(super) fn find(word: &str, global: &Global) -> Result<Found, Exit> {
     let path = Path::new(word);
     let is_path = word.contains('/') || word.ends_with(".prov");
@@ -117,7 +117,7 @@ pub(super) fn find(word: &str, global: &Global) -> Result<Found, Exit> {
     }
 }
 
-/// Whoever names a file has it run, whoever may change it.
+/// A script that the user names explicitly runs without the trust rule.
 fn surroundings() -> Surroundings {
     Surroundings { trust: TrustPolicy::any(), ..providers::surroundings(None) }
 }
@@ -158,7 +158,7 @@ fn of_mold(path: &Path) -> Found {
     (candidate, findings)
 }
 
-/// A provider that kilter finds by itself.
+/// Returns a provider that kilter finds by itself.
 fn known(word: &str, global: &Global) -> Result<Found, Exit> {
     let directories = global.include.iter().cloned().chain(providers::usual_directories()).collect();
     let search = Search {
@@ -185,7 +185,7 @@ fn known(word: &str, global: &Global) -> Result<Found, Exit> {
     Ok((candidate.map(Arc::new), Vec::new()))
 }
 
-/// The script of a path, and what is to be said of it.
+/// Returns the script of a path, and the notes about it.
 pub(super) fn script_at(path: &Path, surroundings: Surroundings) -> (Option<Arc<dyn Script>>, Scripts) {
     let scripts = Scripts::at(path, &Arc::new(surroundings));
     (scripts.providers.first().cloned(), scripts)

@@ -1,4 +1,4 @@
-//! What can be seen of a script before any law is tried.
+//! Static findings about a script, before any law is tried.
 
 use std::fmt::Display;
 use std::fs;
@@ -16,17 +16,17 @@ use super::candidate::script_at;
 use super::recorder::Trials;
 use crate::{paths, trust};
 
-/// Whoever describes itself slower than this keeps everybody waiting who asks for a type.
+/// Duration of a metadata call from which it counts as slow: it delays every use of the type.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Something that is wrong, or odd.
+/// Problem or oddity.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
     /// The file, or the directory.
     pub(super) file: PathBuf,
-    /// Whether it keeps the provider from being used.
+    /// Severity.
     pub(super) weight: Weight,
-    /// What there is to say.
+    /// Message.
     pub(super) message: String,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Finding {
 pub(super) enum Weight {
     /// The provider cannot be used.
     Fault,
-    /// It can, and something may not be meant.
+    /// The provider can be used, and the finding may be a mistake.
     Warning,
 }
 
@@ -47,7 +47,7 @@ impl Finding {
         Finding { file: file.to_owned(), weight: Weight::Warning, message: message.to_string() }
     }
 
-    /// What is said of a file that was looked for: why it is not used, or what is odd about it.
+    /// Converts the notes about a file to findings: the reasons why it cannot be used, or oddities.
     pub(super) fn of<'n>(notes: impl IntoIterator<Item = &'n Note>, is_used: bool) -> Vec<Finding> {
         let of = |note: &Note| match note.level {
             Level::Warning | Level::Err if !is_used => Finding::fault(&note.file, &note.message),
@@ -61,7 +61,7 @@ impl Finding {
     }
 }
 
-/// What is seen of the file alone.
+/// Returns findings about the file alone.
 pub(super) fn of_file(path: &Path) -> Vec<Finding> {
     let metadata = match path.metadata() {
         Ok(metadata) if metadata.is_file() => metadata,
@@ -93,7 +93,7 @@ fn of_bytes(path: &Path, bytes: &[u8]) -> Vec<Finding> {
     }
     let carriage = bytes.split(|byte| *byte == b'\n').position(|line| line.ends_with(b"\r"));
     match carriage {
-        // The kernel would look for an interpreter whose name ends with it.
+        // The kernel would include it in the path of the interpreter.
         Some(0) => findings
             .push(Finding::fault(path, "1: the line ends with a carriage return (mend it with sed -i 's/\\r$//')")),
         Some(line) => findings.push(Finding::warning(
@@ -106,7 +106,7 @@ fn of_bytes(path: &Path, bytes: &[u8]) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with the line that says who runs the script.
+/// Returns a problem of the line with the interpreter.
 fn interpreter(path: &Path, bytes: &[u8]) -> Option<Finding> {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let first = String::from_utf8_lossy(first);
@@ -133,7 +133,7 @@ fn interpreter(path: &Path, bytes: &[u8]) -> Option<Finding> {
     }
 }
 
-/// Reports a script that root would not run from where it is.
+/// Reports a script that root would not run at its place.
 fn distrust(path: &Path) -> Option<Finding> {
     if !paths::is_root() {
         return None;
@@ -143,10 +143,10 @@ fn distrust(path: &Path) -> Option<Finding> {
     Some(Finding::warning(path, format!("where it is, {distrust}")))
 }
 
-/// The provider that a script is, if it can be used, and what is to be said of it.
+/// Provider of a script, if it can be used, and the findings.
 type Described = (Option<Arc<dyn Script>>, Vec<Finding>);
 
-/// What the script says of itself, and what is wrong with that.
+/// Returns the metadata of the script, and its problems.
 pub(super) fn described(path: &Path, surroundings: &Surroundings) -> Described {
     let beside = path.with_extension("yaml");
     if beside.exists() {
@@ -165,7 +165,7 @@ fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> Descr
     let text = fs::read(beside).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let faults = match text.map(|text| Metadata::parse(&text, &stem)) {
         Ok(Err(faults)) => faults,
-        // What cannot be read is told by who reads it.
+        // The reader reports an unreadable file.
         _ => Vec::new(),
     };
     if !faults.is_empty() {
@@ -176,13 +176,13 @@ fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> Descr
     (provider, findings)
 }
 
-/// Asks the script to describe itself.
+/// Asks the script for its metadata.
 fn asked(path: &Path, surroundings: &Surroundings) -> (Described, Option<Box<RecordedExchange>>) {
-    // Only what is called is of interest: no command of the author is run.
+    // Only the call matters here: no command of the author runs.
     let trials = Trials::new(Duration::MAX);
     let exchanges = trials.recorder();
     let (provider, scripts) = script_at(path, Surroundings { exchanges, ..surroundings.clone() });
-    // It keeps running scripts as usual: the recorder was for this call alone.
+    // The recorder was only for this call; later calls run as usual.
     let provider =
         provider.map(|known| script(known.path(), known.metadata().clone(), &Arc::new(surroundings.clone())));
     let findings = Finding::of(&scripts.notes, provider.is_some());
@@ -204,7 +204,7 @@ fn unsteady(path: &Path, first: Option<&RecordedExchange>, second: Option<&Recor
     findings
 }
 
-/// What a script printed, if it was started.
+/// Returns the output of a script, if it was started.
 fn printed(exchange: &RecordedExchange) -> Option<&[u8]> {
     exchange.answer.as_ref().ok().map(|finished| finished.stdout.bytes.as_slice())
 }

@@ -1,6 +1,7 @@
 //! Patterns of paths: `*` and `?` within a name, `**` for any names.
 
-/// Whether a path, or one that it is below, is meant by a pattern. A pattern without `/` at its beginning may begin anywhere.
+/// Returns true if a pattern matches a path or one of its ancestors. A pattern without a leading `/` may start at
+/// any directory.
 pub(super) fn is_meant(pattern: &str, path: &str) -> bool {
     let names: Vec<&str> = path.trim_matches('/').split('/').collect();
     let parts: Vec<&str> = pattern.trim_matches('/').split('/').filter(|part| !part.is_empty()).collect();
@@ -12,7 +13,7 @@ fn fits(parts: &[&str], names: &[&str]) -> bool {
     match (parts.split_first(), names.split_first()) {
         (None, None) => true,
         (Some((&"**", rest)), _) => {
-            // What is in a directory is meant, not the directory itself.
+            // It matches the content of a directory, not the directory itself.
             let least = usize::from(rest.is_empty());
             (least..=names.len()).any(|taken| fits(rest, &names[taken..]))
         }

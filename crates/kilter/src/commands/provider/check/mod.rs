@@ -1,7 +1,8 @@
-//! `kilter provider check`: puts a provider to the test.
+//! `kilter provider check`: tests a provider.
 //!
-//! What can be seen without running it comes first ([`findings`]), then the laws of the conformance suite, each in worlds of its own
-//! ([`worlds`]). Every call of a script is kept ([`recorder`]), so that a broken law is shown with the calls before it.
+//! Static findings come first ([`findings`]), then the laws of the conformance suite, each in its own worlds
+//! ([`worlds`]). The recorder stores every call of a script ([`recorder`]), so that the report of a broken law
+//! includes the last calls.
 
 mod candidate;
 mod findings;
@@ -111,7 +112,7 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
             ["--setup-here runs it: it is made for a world that is thrown away, and may replace what is here"],
         ));
     }
-    // Before any thread is started: a user who is not root needs a namespace of users first.
+    // Users other than root need a user namespace, which must be created before any thread.
     let place = match args.here {
         true => Place::Here(global.state_dir_if_any()),
         false => Place::Worlds(Arc::new(worlds::prepare()?)),
@@ -171,7 +172,7 @@ fn tried(
     (report, trials)
 }
 
-/// What there is to say of a provider that cannot even be read.
+/// Reports a provider that cannot be loaded.
 fn unusable(args: &CheckArgs, findings: &[Finding]) -> Exit {
     match scorecard::unusable(args.format, &args.provider, findings) {
         Exit::Done => Exit::Failed,

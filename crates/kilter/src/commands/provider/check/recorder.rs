@@ -1,4 +1,4 @@
-//! Every call of a script, kept for as long as the law is tried that it was made for.
+//! Recorder of the calls of a script during the trial of a law.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -12,49 +12,49 @@ use kilter_script::{Exchange, Exchanges, Live};
 
 use crate::signals;
 
-/// How many calls of a law are kept, the last ones.
+/// Maximum number of stored calls per law; the last ones are kept.
 const KEPT: usize = 64;
 
-/// How many of them are shown.
+/// Number of these that are shown.
 const SHOWN: usize = 2;
 
-/// How far back one that failed is looked for.
+/// Number of earlier calls among which a failed one is shown as well.
 const LOOKED_BACK: usize = 4;
 
-/// How many bytes are kept of each stream.
+/// Maximum number of stored bytes per stream.
 const LONGEST: usize = 64 << 10;
 
-/// Whether a call looks as if it had failed, by its status or by what it printed.
+/// Returns true if a call seems to have failed, according to its status or output.
 fn has_failed(kept: &RecordedExchange) -> bool {
     let Ok(finished) = &kept.answer else { return true };
     let text = finished.stdout.text();
     !finished.is_success() || text.contains("ral_error:") || text.contains("\"error\":")
 }
 
-/// Whether a call was to change something.
+/// Returns true if a call was to change the system.
 fn is_change(kept: &RecordedExchange) -> bool {
     !matches!(kept.action.as_str(), "list" | "find" | "get" | "inspect" | "describe")
 }
 
-/// What was called in a trial, and what is secret in it.
+/// Calls of a trial, with their secrets.
 #[derive(Default)]
 pub(super) struct Trial {
     kept: VecDeque<RecordedExchange>,
     seals: Vec<Seal>,
-    /// What was tried in calls that are confined and was not yet asked for; so many as calls are kept.
+    /// Attempts of confined calls that were not reported yet; at most as many as stored calls.
     tried: Vec<Attempt>,
 }
 
 impl Trial {
-    /// The calls that tell why the trial ended as it did: the last ones, the last change before them with the call that
-    /// followed it, and the last that failed not long before.
+    /// Returns the calls that explain the end of the trial: the last ones, the last change before them with the
+    /// following call, and a failed one shortly before.
     pub(super) fn telling(&self) -> Vec<&RecordedExchange> {
         let first = self.kept.len().saturating_sub(SHOWN);
         let before = |is_meant: fn(&RecordedExchange) -> bool| (0..first).rev().find(|at| is_meant(&self.kept[*at]));
         let has_change = self.kept.iter().skip(first).any(is_change);
         let change = before(is_change).filter(|_| !has_change);
         let failed = before(has_failed).filter(|at| at + LOOKED_BACK >= first);
-        // Behind a change stands what was read to see whether it holds.
+        // The call after a change reads its result.
         let change = change.into_iter().flat_map(|at| [at, at + 1]);
         let mut telling: Vec<usize> = change.chain(failed).chain(first..self.kept.len()).collect();
         telling.sort_unstable();
@@ -62,7 +62,7 @@ impl Trial {
         telling.into_iter().map(|at| &self.kept[at]).collect()
     }
 
-    /// What was tried since this was last asked.
+    /// Takes the attempts since the last call.
     pub(super) fn tried(&mut self) -> Vec<Attempt> {
         std::mem::take(&mut self.tried)
     }
@@ -87,10 +87,10 @@ impl Trial {
     }
 }
 
-/// The trials of a suite.
+/// Trials of a suite.
 pub(super) struct Trials {
     current: Mutex<Arc<Mutex<Trial>>>,
-    /// When the one that is under way began, and how long it may take.
+    /// Start of the current trial, and its time limit.
     begun: Mutex<Instant>,
     limit: Duration,
 }
@@ -100,29 +100,30 @@ impl Trials {
         Trials { current: Mutex::default(), begun: Mutex::new(Instant::now()), limit }
     }
 
-    /// How long a command of the author may take now: it ends before the trial does, since nobody waits for what is under way then.
+    /// Returns the time limit of a command of the author. It ends before the trial does, because the suite does not
+    /// wait for running commands then.
     pub(super) fn left(&self) -> Duration {
         let begun = *self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         (self.limit / 10 * 9).saturating_sub(begun.elapsed())
     }
 
-    /// Begins a trial: those who are made from now on record for it. A call that hangs on from another is not among its own.
+    /// Starts a trial: new recorders belong to it. Calls of earlier trials that are still running do not.
     pub(super) fn begin(&self, _law: &'static str) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// What is recorded for the trial that is under way.
+    /// Returns the record of the current trial.
     pub(super) fn current(&self) -> Arc<Mutex<Trial>> {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs scripts, and records that for the trial that is under way.
+    /// Returns a runner of scripts that records for the current trial.
     pub(super) fn recorder(&self) -> Arc<dyn Exchanges> {
         Arc::new(Recorder { trial: self.current() })
     }
 
-    /// The last call of the trial that is under way.
+    /// Returns the last call of the current trial.
     pub(super) fn last(&self) -> Option<RecordedExchange> {
         self.current().lock().unwrap_or_else(PoisonError::into_inner).kept.back().cloned()
     }
@@ -151,7 +152,7 @@ impl Exchanges for Recorder {
     }
 }
 
-/// What is kept of a call.
+/// Cuts the streams of a call to the stored size.
 fn shortened(mut kept: RecordedExchange) -> RecordedExchange {
     if let Some(stdin) = &mut kept.stdin {
         stdin.truncate(LONGEST);

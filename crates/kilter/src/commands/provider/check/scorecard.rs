@@ -1,4 +1,4 @@
-//! What came of the laws, for people as they are tried, and for programs in the end.
+//! Results of the laws: for people during the trials, for programs at the end.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, PoisonError};
@@ -19,10 +19,10 @@ use crate::render::diff::visible;
 use crate::render::{ADDED, CHANGED, FAILED, FAINT, NAME, styled};
 use crate::say;
 
-/// How many characters of what was seen are shown to people.
+/// Maximum number of characters of an observation, for people.
 const LONGEST: usize = 1500;
 
-/// What a scorecard is about.
+/// Content of a scorecard.
 pub(super) struct Scorecard<'a> {
     pub(super) candidate: &'a Arc<Candidate>,
     pub(super) specimens: &'a Arc<Specimens>,
@@ -30,14 +30,14 @@ pub(super) struct Scorecard<'a> {
     pub(super) place: &'a Place,
 }
 
-/// Where it is written, and what belongs to laws that are broken.
+/// Output of a scorecard, with the calls of broken laws.
 pub(super) struct Out {
     format: ReportFormat,
     exchanges: Vec<(&'static str, Vec<Shown>)>,
-    /// Why laws could not be tried so far: what is the same for many is told once.
+    /// Reasons why laws could not be tried. A repeated reason refers to the first law.
     reasons: Vec<(String, &'static str)>,
     shows_progress: bool,
-    /// Whether the reader is still there.
+    /// Result of the output so far.
     told: Exit,
 }
 
@@ -49,7 +49,7 @@ impl Out {
         Out { format, exchanges: Vec::new(), reasons: Vec::new(), shows_progress, told }
     }
 
-    /// Says which law is being tried, until it has been.
+    /// Shows the current law.
     pub(super) fn begun(&self, law: &str) {
         if self.shows_progress {
             let _ = write!(std::io::stderr(), "\r\x1b[K  {law} …");
@@ -71,7 +71,7 @@ impl Out {
         }
     }
 
-    /// The law that could not be tried for the same reason, if there was one.
+    /// Returns the law that could not be tried for the same reason, if there is one.
     fn same_reason(&mut self, finding: &LawFinding) -> Option<&'static str> {
         let Verdict::Untried(why) = &finding.verdict else { return None };
         let same = self.reasons.iter().find(|(known, _)| known == why).map(|(_, law)| *law);
@@ -121,7 +121,7 @@ fn found(finding: &Finding) -> Json {
     json!({"file": finding.file.display().to_string(), "weight": weight, "message": finding.message})
 }
 
-/// What is said of a provider of which no law can be tried.
+/// Reports a provider of which no law can be tried.
 pub(super) fn unusable(format: ReportFormat, word: &str, findings: &[Finding]) -> Exit {
     match format {
         ReportFormat::Human => {
@@ -166,7 +166,7 @@ fn heading(card: &Scorecard<'_>) -> String {
     )
 }
 
-/// The line of a law; if it is broken or cannot be tried, with what was seen and the calls before that.
+/// Returns the line of a law. If it is broken or cannot be tried, the observation and the calls before it follow.
 fn one(finding: &LawFinding, same: Option<&str>, exchanges: &[Shown]) -> String {
     let (word, why) = (finding.verdict.word(), finding.verdict.why());
     let law = finding.law;

@@ -1,4 +1,4 @@
-//! A call of a script, as people and programs are shown it.
+//! Call of a script, in the form for people and programs.
 
 use std::ffi::OsStr;
 
@@ -11,13 +11,13 @@ use super::recorder::Trial;
 use crate::render::diff::visible;
 use crate::render::{FAINT, NAME, styled};
 
-/// How many lines of a stream are shown, and how many characters of a line.
+/// Maximum number of lines of a stream, and of characters of a line.
 const LINES: usize = 12;
 const LONGEST: usize = 300;
 
-/// A call without secrets.
+/// Call with redacted secrets.
 pub(super) struct Shown {
-    /// As it can be typed into a shell.
+    /// Command line for a shell.
     command: String,
     stdin: Option<String>,
     stdout: String,
@@ -26,7 +26,7 @@ pub(super) struct Shown {
     milliseconds: u64,
 }
 
-/// The calls of a trial that tell why it ended as it did.
+/// Returns the calls that explain the end of a trial.
 pub(super) fn of(trial: &Trial) -> Vec<Shown> {
     trial.telling().into_iter().map(|kept| Shown::of(kept, trial.seals())).collect()
 }
@@ -46,7 +46,7 @@ impl Shown {
         Shown { command: command.join(" "), stdin, stdout, stderr, end, milliseconds }
     }
 
-    /// Lines for people.
+    /// Returns lines for people.
     pub(super) fn human(&self, indent: &str) -> String {
         let mut text = format!("{indent}$ {}\n", styled(NAME, visible(&shortened(&self.command))));
         let streams = [("<", self.stdin.as_deref().unwrap_or_default()), (">", &self.stdout), ("!", &self.stderr)];
@@ -56,7 +56,7 @@ impl Shown {
         text + &format!("{indent}  {}\n", styled(FAINT, format_args!("{}, {} ms", self.end, self.milliseconds)))
     }
 
-    /// An object for programs.
+    /// Returns an object for programs.
     pub(super) fn json(&self) -> Json {
         json!({
             "command": self.command,
@@ -79,12 +79,12 @@ fn end(finished: &Finished) -> String {
     format!("{}{why}", finished.status)
 }
 
-/// A text without secrets.
+/// Redacts secrets in a text.
 fn hide(text: &str, seals: &[Seal]) -> String {
     seals.iter().fold(text.into(), |text, seal| seal.hide(text)).to_string()
 }
 
-/// A word of a command line without secrets: in `simple` a value is in quotes, the quotes in it too.
+/// Redacts secrets in a word of a command line. In `simple`, a value is quoted, and its quotes are escaped.
 fn word(arg: &OsStr, convention: &str, seals: &[Seal]) -> String {
     let text = arg.to_string_lossy();
     let quoted = text.split_once("='").and_then(|(key, rest)| Some((key, rest.strip_suffix('\'')?)));
@@ -97,7 +97,7 @@ fn word(arg: &OsStr, convention: &str, seals: &[Seal]) -> String {
     }
 }
 
-/// A stream without secrets: what is JSON is looked at text by text, since texts are written in another form there.
+/// Redacts secrets in a stream. In JSON it redacts each string separately, because escapes may hide a secret.
 fn document(text: &str, seals: &[Seal]) -> String {
     if seals.is_empty() {
         return text.to_owned();
@@ -120,7 +120,7 @@ fn hide_below(json: &mut Json, seals: &[Seal]) {
     }
 }
 
-/// A word as a shell takes it: in double quotes where that is easier to read.
+/// Quotes a word for a shell, in double quotes if that is more readable.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
     let is_harmless = |word: &str| !word.contains(['$', '`', '"', '\\', '!']);
@@ -138,7 +138,7 @@ fn shortened(line: &str) -> String {
     }
 }
 
-/// The first and the last lines of a text.
+/// Returns the first and the last lines of a text.
 fn lines(text: &str, indent: &str) -> String {
     let all: Vec<&str> = text.lines().collect();
     let one = |line: &&str| format!("{indent}{}\n", visible(&shortened(line)));

@@ -1,4 +1,4 @@
-//! What a provider is put to the test with: the file beside it, or what can be made up from its types.
+//! Specimens for a test: from the file beside the provider, or generated from its types.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::candidate::Candidate;
 use crate::exit::Exit;
 use crate::say;
 
-/// What a provider is put to the test with.
+/// Specimens for a test.
 pub(super) struct Specimens {
     pub(super) file: CheckFile,
     pub(super) origin: Origin,
 }
 
-/// Where that comes from.
+/// Origin of specimens.
 pub(super) enum Origin {
     File(PathBuf),
-    /// There is no file: it was made up.
+    /// Generated, because there is no file.
     Types,
 }
 
-/// The file that was given, or the one beside the script, if there is one.
+/// Returns the given file, or the one beside the script, if it exists.
 ///
 /// # Errors
-/// When one was given and is not there; it has been said.
+/// If the given file does not exist; reported.
 pub(super) fn file(given: Option<&Path>, candidate: &Candidate) -> Result<Option<PathBuf>, Exit> {
     if let Some(given) = given {
         return match given.exists() {
@@ -39,17 +39,17 @@ pub(super) fn file(given: Option<&Path>, candidate: &Candidate) -> Result<Option
     Ok(candidate.script().map(beside).filter(|path| path.exists()))
 }
 
-/// Where the file of a script lies.
+/// Returns the path of the file for a script.
 fn beside(script: &Path) -> PathBuf {
     let stem =
         if script.extension().is_some_and(|end| end == "prov") { script.with_extension("") } else { script.to_owned() };
     PathBuf::from(format!("{}.check.yaml", stem.display()))
 }
 
-/// Reads the file, or makes something up.
+/// Reads the file, or generates specimens.
 ///
 /// # Errors
-/// All that is wrong with it, each with its place.
+/// All problems of the file, each with its place.
 pub(super) fn read(file: Option<PathBuf>, candidate: &Candidate) -> Result<Arc<Specimens>, Vec<String>> {
     let Some(path) = file else {
         return Ok(Arc::new(Specimens { file: made_up(candidate), origin: Origin::Types }));
@@ -78,7 +78,7 @@ fn lacks(candidate: &Candidate) -> Vec<(Lack, ecow::EcoString)> {
     }
 }
 
-/// A file to start from.
+/// Returns a template for the file.
 pub(super) fn example(candidate: &Candidate) -> String {
     let made = Made::two(candidate);
     let specimens: String = made.iter().map(Made::yaml).collect();
@@ -108,7 +108,7 @@ pub(super) fn example(candidate: &Candidate) -> String {
     )
 }
 
-/// A resource that was made up.
+/// Generated resource.
 struct Made {
     namevars: Attributes,
     present: Attributes,
@@ -160,7 +160,7 @@ fn borrowed(attributes: &Attributes) -> Vec<(&str, Value)> {
     attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
 }
 
-/// A name that the provider takes, if one can be made up.
+/// Returns a name that the provider accepts, if one can be generated.
 fn name(provider: &dyn Provider, namevar: &AttributeSchema, number: usize) -> Value {
     let words = [
         format!("kilter-check-{number}"),
@@ -178,7 +178,7 @@ fn name(provider: &dyn Provider, namevar: &AttributeSchema, number: usize) -> Va
     fitting.or_else(others).unwrap_or_else(|| Value::from(words[0].as_str()))
 }
 
-/// Two declarations of a resource, with as many attributes as go together.
+/// Returns two declarations of a resource, with as many compatible attributes as possible.
 fn attributes(provider: &dyn Provider) -> (Attributes, Attributes) {
     let (mut present, mut changed) = (Attributes::new(), Attributes::new());
     for attribute in settable(provider.schema()) {
@@ -201,7 +201,7 @@ fn attributes(provider: &dyn Provider) -> (Attributes, Attributes) {
     (present, changed)
 }
 
-/// Whether a provider has nothing against an attribute, beside others that it may have something against still.
+/// Returns true if a provider accepts an additional attribute. Earlier problems of the others do not matter.
 fn goes_with(provider: &dyn Provider, attribute: &str, more: &Attributes, before: &Attributes) -> bool {
     let problems = |given: &Attributes| {
         let mut should = given.clone();
@@ -217,7 +217,7 @@ fn goes_with(provider: &dyn Provider, attribute: &str, more: &Attributes, before
     !now.iter().any(is_of) && now.len() <= problems(before).len()
 }
 
-/// What is set of a resource, what has to be first.
+/// Returns the attributes to set, required ones first.
 fn settable(schema: &TypeSchema) -> impl Iterator<Item = &AttributeSchema> {
     let is_meant = |attribute: &&AttributeSchema| {
         let is_usual = matches!(attribute.behaviour, Behaviour::Property | Behaviour::InitOnly);
@@ -228,7 +228,7 @@ fn settable(schema: &TypeSchema) -> impl Iterator<Item = &AttributeSchema> {
     required.into_iter().chain(others)
 }
 
-/// Values of a type, as many as can be made up: nothing that is at its edge.
+/// Returns generated values of a type, without its limits.
 fn samples(data_type: &DataType) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     for value in made_of(data_type) {

@@ -1,4 +1,4 @@
-//! Where laws are tried.
+//! Places in which laws are tried.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -16,29 +16,29 @@ use super::specimens::Specimens;
 use crate::exit::Exit;
 use crate::{say, signals};
 
-/// What nobody means when something is read: Python keeps what it has compiled.
+/// Files that reads may create legitimately: Python caches compiled code.
 const NOISE: [&str; 2] = ["__pycache__", STATE];
 
-/// Where scripts keep things in a world: what a script has for itself is none of its traces.
+/// State directory of scripts in a world. A script's own data is no trace.
 const STATE: &str = "/tmp/.kilter-check-state";
 
-/// Where types that come along keep things in a world: values and passwords are nowhere else.
+/// State directory of native types in a world, with all values and passwords.
 const KEPT: &str = "/tmp/.kilter-check-kept";
 
-/// What is to be known of a check file with `setup` and no worlds.
+/// Warning about a check file with `setup` and no worlds.
 pub(super) const SETUP_HERE: &str = "the `setup` of the check file is run on this machine itself, before each trial";
 
-/// Where laws are tried.
+/// Place in which laws are tried.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// On this machine, as it is, with its state directory.
+    /// This machine itself, with its state directory.
     Here(Option<PathBuf>),
-    /// In worlds of their own.
+    /// Separate worlds.
     Worlds(Arc<Worlds>),
 }
 
 impl Place {
-    /// Where a provider keeps things.
+    /// Returns the state directory of a provider.
     fn state_dir(&self, candidate: &Candidate) -> Option<PathBuf> {
         match self {
             Place::Here(state_dir) => state_dir.clone(),
@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// What there is to say of it.
+    /// Returns the findings about the place.
     pub(super) fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
         match self {
             Place::Here(_) => {
@@ -65,10 +65,10 @@ impl Place {
     }
 }
 
-/// Finds out how worlds are made here.
+/// Detects a way to create worlds on this machine.
 ///
 /// # Errors
-/// When none can be made; it has been said.
+/// If there is none; reported.
 pub(super) fn prepare() -> Result<Worlds, Exit> {
     Worlds::prepare().map_err(|error| {
         let told = with_sources(&error);
@@ -94,7 +94,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// A subject on a fresh world, into which this thread is taken.
+/// Creates a subject in a fresh world, which this thread enters.
 pub(super) fn subject(
     candidate: &Arc<Candidate>,
     specimens: &Arc<Specimens>,
@@ -135,7 +135,7 @@ pub(super) fn subject(
     equipped(subject, candidate, specimens, trials)
 }
 
-/// What a provider has tried and must not, if it matters.
+/// Describes forbidden attempts of a provider, if they matter.
 fn told(tried: &[Attempt], specimens: &Specimens) -> Option<String> {
     let matters =
         |attempt: &&Attempt| attempt.path.as_deref().is_none_or(|path| !is_noise(specimens, &path.to_string_lossy()));
@@ -143,7 +143,7 @@ fn told(tried: &[Attempt], specimens: &Specimens) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-/// Whether a file tells nothing.
+/// Returns true if a file is irrelevant.
 fn is_noise(specimens: &Specimens, path: &str) -> bool {
     NOISE
         .into_iter()
@@ -151,7 +151,7 @@ fn is_noise(specimens: &Specimens, path: &str) -> bool {
         .any(|pattern| is_meant(pattern, path))
 }
 
-/// Runs what the author says a fresh world needs.
+/// Runs the author's setup of a fresh world.
 fn set_up(candidate: &Candidate, specimens: &Specimens, trials: &Trials) {
     let Some(setup) = &specimens.file.setup else { return };
     if let Err(why) = shell(candidate, setup, trials.left()) {
@@ -159,7 +159,8 @@ fn set_up(candidate: &Candidate, specimens: &Specimens, trials: &Trials) {
     }
 }
 
-/// Runs a command as the provider would be run. It ends before the law does, with all that it has started.
+/// Runs a command in the environment of the provider. It ends before the law does, with all processes it has
+/// started.
 fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), String> {
     let environment = &candidate.surroundings().environment;
     let invocation =
@@ -184,7 +185,7 @@ fn traces(world: &World, specimens: &Specimens) -> String {
         .unwrap_or_else(|error| give_up(format!("the traces in its world cannot be read: {error}")))
 }
 
-/// Gives a subject what the author offers.
+/// Adds the author's specimens and settings to a subject.
 fn equipped(subject: Subject, candidate: &Arc<Candidate>, specimens: &Arc<Specimens>, trials: &Arc<Trials>) -> Subject {
     let file = &specimens.file;
     let mut subject = subject.unknown(file.unknown.iter().cloned());

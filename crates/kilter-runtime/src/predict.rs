@@ -337,7 +337,7 @@ impl<'run> PredictedWorld<'run> {
         if is_missing { state.bringers.iter().find(is_before).copied() } else { None }
     }
 
-    /// Finds a pending package that comes before a resource, and may bring what the resource creates.
+    /// Returns a pending package that comes before a resource, and may install the object that the resource creates.
     pub(crate) fn brought_before(&self, reader: VertexId) -> Option<Because> {
         let state = self.read();
         let by = state.bringers.iter().find(|by| **by != reader && self.comes_before(**by, reader))?;

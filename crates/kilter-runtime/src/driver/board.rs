@@ -249,7 +249,7 @@ impl<'run> Board<'run> {
         Verdict::Failed
     }
 
-    /// Records that a package may bring what a resource would create.
+    /// Records that a package may install the object that a resource would create.
     pub(super) fn may_be_brought(&mut self, vertex: VertexId, because: &Because) {
         self.draft(vertex).unknown = vec![("ensure".into(), because.reason())];
     }

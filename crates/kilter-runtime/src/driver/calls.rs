@@ -116,7 +116,7 @@ impl Calls {
         self.open.len()
     }
 
-    /// Number of calls that change something.
+    /// Number of calls that change resources.
     pub(super) fn changes(&self) -> usize {
         self.open.iter().filter(|call| call.is_change()).count()
     }

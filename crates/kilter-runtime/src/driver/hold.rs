@@ -306,7 +306,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Flushes completed changes, also while a retry is pending, which may never succeed.
     ///
-    /// A paused run flushes at once, because the administrator may be about to copy the disk.
+    /// A paused run flushes at once, because the administrator may be about to copy the disk. After a failed flush it
+    /// still waits for the longer interval.
     pub(super) fn flush_what_was_done(&mut self) {
         if !self.board.is_unflushed() || self.in_flight() > 0 {
             return;

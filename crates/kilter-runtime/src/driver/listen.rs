@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// Duration after which a watch counts as successful: the delay starts again at the minimum.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Stack size in bytes of a thread that watches one resource. There are many such threads, and each does little.
+/// Stack size in bytes of a thread that watches one resource. Several such threads may run, and each does little.
 const STACK: usize = 256 * 1024;
 
 /// Resources by name, sorted.

@@ -1,5 +1,5 @@
-//! Part of the driver in the predictions of a plan: reports the results of checks, and delays checks that read what
-//! is not known yet.
+//! Part of the driver in the predictions of a plan: reports the results of checks, and delays checks that read
+//! unknown objects.
 
 use ecow::eco_format;
 use kilter_engine::{Batch, Verdict, VertexId};
@@ -33,7 +33,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         Some(self.board.unknown_as_a_whole(done.vertex, reason, because.resource))
     }
 
-    /// Delays the checks of a batch that read what an unordered resource may still change. Returns the others.
+    /// Delays the checks of a batch that read objects which an unordered resource may still change. Returns the others.
     pub(super) fn hold_back(&mut self, group: u16, mut vertices: Vec<VertexId>) -> Vec<VertexId> {
         let Some(predicted) = self.outlook.predicted() else { return vertices };
         let held_back = &mut self.held_back;

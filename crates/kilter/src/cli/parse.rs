@@ -1,4 +1,4 @@
-//! From the words of a command line to its arguments.
+//! Parsing of a command line.
 
 use std::ffi::OsString;
 
@@ -7,10 +7,10 @@ use clap::{Args, FromArgMatches, Parser};
 use super::{Cli, Command, Global};
 
 impl Cli {
-    /// The arguments that these words are, the name of the program first.
+    /// Parses the words of a command line, which start with the name of the program.
     ///
     /// # Errors
-    /// When they are none; help and version, which somebody asks for, count as that.
+    /// If they are invalid. Requests for help and version count as errors.
     pub(crate) fn of(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let words: Vec<OsString> = words.into_iter().collect();
         match direct(&words) {
@@ -20,10 +20,11 @@ impl Cli {
     }
 }
 
-/// What the words are when they are right and belong to a command that is often started, which is read without making
-/// all others: those are most of what a start would cost. What is wrong with words, only [`Cli`] can say.
+/// Parses a valid command line of a frequent command, without the parsers of the other commands.
+///
+/// These parsers would take most of the start-up time. For invalid words it returns none, and [`Cli`] reports the error.
 fn direct(words: &[OsString]) -> Option<Cli> {
-    // Taken for the command, a value that has its name leads to a refusal, and so to another look.
+    // If the name is the value of an option, the parser refuses the words, and the complete parser follows.
     words.iter().skip(1).filter_map(|word| word.to_str()).find_map(|name| match name {
         "apply" => Some(one(words, "apply", Command::Apply)),
         "plan" => Some(one(words, "plan", Command::Plan)),

@@ -107,7 +107,7 @@ struct Shared {
 struct Client(Arc<Shared>);
 
 impl Client {
-    /// Counts one more client; none if there are too many.
+    /// Counts a further client; none if there are too many.
     fn new(shared: &Arc<Shared>) -> Option<Client> {
         let client = Client(Arc::clone(shared));
         (shared.clients.fetch_add(1, Ordering::AcqRel) < CLIENTS).then_some(client)
@@ -147,7 +147,7 @@ impl Desk {
         Ok(Desk { shared, path, door: Mutex::new(Some(door)) })
     }
 
-    /// Returns the active pauses, combined to one.
+    /// Returns the combination of all active pauses.
     pub(crate) fn paused(&self) -> Option<Pause> {
         self.shared.pauses().as_one()
     }

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Replaces a file of the state directory. After a crash it is the former or the new one, complete.
+/// Replaces a file of the state directory. After a crash it is the complete former or new file.
 ///
 /// Only one process at a time may replace a file: the caller must hold the lock on the state directory.
 ///
 /// # Errors
-/// If it is not durable. It may be the former file or the new one.
+/// If it is not durable. It may be the former file or the new file.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     match std::fs::remove_file(&new) {

@@ -1,6 +1,6 @@
 //! The command `kilter`: arguments, wiring, rendering and exit codes.
 //!
-//! All code that reads, decides or changes is in the crates below. This crate is the only one that uses the
+//! All code that reads, decides or changes is in the crates below. Only this crate uses the
 //! terminal, the environment and `$HOME`. Data goes to standard output, everything else to standard error.
 //!
 //! *Start from* [`cli::Cli`], which lists the commands, and [`exit::Exit`], which lists the exit codes. Every

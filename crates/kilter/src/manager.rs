@@ -24,7 +24,7 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Reports an event to the service manager, if there is one.
+    /// Reports an event to the service manager, if any.
     pub(crate) fn tell(&mut self, event: &Event<'_>) {
         let told = match event {
             // The run is ready when everything has settled once; repeated notifications are harmless.

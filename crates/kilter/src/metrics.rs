@@ -44,7 +44,7 @@ pub(crate) fn open(at: SocketAddr, window: &Arc<Window>) -> io::Result<(Attendan
 struct Client(Arc<AtomicUsize>);
 
 impl Client {
-    /// Counts one more client; none if there are too many.
+    /// Counts a further client; none if there are too many.
     fn new(clients: &Arc<AtomicUsize>) -> Option<Client> {
         let client = Client(Arc::clone(clients));
         (clients.fetch_add(1, Ordering::AcqRel) < CLIENTS).then_some(client)

@@ -27,7 +27,7 @@ struct Opened {
 /// Opens the directory and the log of the command line.
 ///
 /// # Errors
-/// If one cannot be opened; reported.
+/// If the directory or the log cannot be opened; reported.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     // The command is parsed once, and no other code opens them. A replay writes nothing.
     if let Some(path) = global.channel3.as_ref().filter(|_| !recording::is_replay()) {
@@ -95,7 +95,7 @@ fn tell(note: &Note, verbose: bool) {
     }
 }
 
-/// Returns the directory, if the command line has one.
+/// Returns the directory, if given on the command line.
 pub(crate) fn given() -> Option<&'static Mold> {
     OPENED.get().map(|opened| &opened.mold)
 }

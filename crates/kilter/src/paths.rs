@@ -28,7 +28,7 @@ pub(crate) fn whole(path: &Path) -> PathBuf {
     absolute
 }
 
-/// Returns the default directories of external facts; a later one overrides an earlier one.
+/// Returns the default directories of external facts; later directories override earlier ones.
 pub(crate) fn facts_dirs() -> Vec<PathBuf> {
     match is_root() {
         true => ["/opt/puppetlabs/facter/facts.d", "/etc/puppetlabs/facter/facts.d", "/etc/facter/facts.d"]

@@ -109,7 +109,7 @@ impl Pauses {
         Ok(ended)
     }
 
-    /// Combines all pauses to one, which lasts as long as the longest of them.
+    /// Combines all pauses to a pause that lasts as long as the longest of them.
     pub(crate) fn as_one(&self) -> Option<Pause> {
         let now = now();
         let lasting: Vec<&Record> = self.lasting(now).collect();
@@ -159,7 +159,7 @@ fn unreadable(state_dir: &Path, error: &io::Error) -> Exit {
     )
 }
 
-/// Returns the pauses of a file, and the number of the last one. A file of the previous version is only a list.
+/// Returns the pauses of a file, and the number of the last pause. A file of the previous version is only a list.
 fn parsed(text: &str) -> io::Result<(Vec<Record>, u64)> {
     let json: Json = serde_json::from_str(text)?;
     let listed = json.as_array().or_else(|| json["pauses"].as_array());

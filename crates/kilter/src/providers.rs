@@ -144,7 +144,7 @@ fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<Surrounding
     Found::look(directories, cache.as_deref(), surroundings)
 }
 
-/// Returns the environment and limits of scripts. They store data in a state directory, if there is one.
+/// Returns the environment and limits of scripts. They store data in the state directory, if given.
 pub(crate) fn surroundings(state_dir: Option<PathBuf>) -> Surroundings {
     surroundings_with(&[], state_dir)
 }
@@ -182,7 +182,7 @@ fn environment(libexec: &[PathBuf]) -> Environment {
     }
 }
 
-/// Returns facts that are gathered when a condition needs one.
+/// Returns facts that are gathered when a condition needs them.
 fn lazy_facts() -> impl Fn(&str) -> Option<kilter_model::Value> + Send + Sync + 'static {
     let facts: OnceLock<Gathered> = OnceLock::new();
     move |name| facts.get_or_init(|| facts::gather(&[], None)).get(name)

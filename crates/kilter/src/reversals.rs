@@ -20,7 +20,7 @@ pub(crate) fn open(global: &Global) {
     let _ = STATE.set(global.state_dir_if_any());
 }
 
-/// Returns the identity of these manifests, independent of the paths used; empty if one is no file.
+/// Returns the identity of these manifests, independent of the paths used; empty if a manifest is no file.
 ///
 /// It is also empty during a recording. The recording covers only the queries of the run, not the state saved
 /// earlier, and newly saved state would become part of it.

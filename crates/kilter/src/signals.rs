@@ -125,7 +125,7 @@ fn is_ignored(number: i32) -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
-/// Forwards signals to a run. One that has already arrived stops it at once.
+/// Forwards signals to a run. A signal that has already arrived stops it at once.
 pub(crate) fn stop(run: &Arc<Stop>) {
     let mut forward = forward();
     forward.run = Some(Arc::clone(run));

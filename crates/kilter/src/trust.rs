@@ -14,7 +14,7 @@ static POLICY: OnceLock<TrustPolicy> = OnceLock::new();
 /// Remembers the paths of `--trust`.
 ///
 /// # Errors
-/// If one of the paths does not exist; reported.
+/// If a path does not exist; reported.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let mut policy = usual();
     for path in &global.trust {

@@ -30,7 +30,7 @@ impl WordError {
         }
     }
 
-    /// Returns a hint, if there is one.
+    /// Returns a hint, if any.
     pub(crate) fn hint(&self) -> Option<String> {
         let allowed = self.expected.allowed();
         let given = self.given.as_deref().unwrap_or_default();

@@ -54,7 +54,7 @@ fn human(value: &Value) -> String {
     text
 }
 
-/// Writes entries one below the other, with their parts indented.
+/// Writes entries on separate lines, with their parts indented.
 fn tree(text: &mut String, depth: usize, value: &Value) {
     let Value::Hash(entries) = value else { return };
     for (key, value) in entries.iter() {

@@ -97,7 +97,7 @@ struct Named {
 /// Identifies the resources of the titles, and reports invalid titles. Attributes that a declaration would require
 /// do not matter here.
 ///
-/// A name in another form is converted to the canonical one.
+/// A name in another form is converted to the canonical name.
 fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
     let schema = provider.schema();
     let is_composite = schema.namevars().nth(1).is_some();

@@ -157,7 +157,7 @@ fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
     Err(say::fail("the run has ended, and did not say so: it was killed"))
 }
 
-/// Returns the reason of a refusal, if the line contains one.
+/// Returns the reason if the line is a refusal.
 fn refused(line: &str) -> Option<String> {
     let json: Json = serde_json::from_str(line).ok()?;
     Some(json["error"].as_str()?.to_owned())

@@ -1,4 +1,4 @@
-//! `kilter types`: lists the types, or describes one.
+//! `kilter types`: lists the types, or describes a type.
 
 mod human;
 mod json;

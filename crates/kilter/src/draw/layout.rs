@@ -1,7 +1,8 @@
 //! Layout of a graph: layers from left to right, few crossings, short edges.
 //!
-//! The method of Sugiyama, Tagawa and Toda (1981): layers by the longest path to a node, edges over several layers
-//! split into short ones, sweeps that sort each layer by the mean of its neighbours, then heights.
+//! The method is that of Sugiyama, Tagawa and Toda (1981). The layer of a node is the length of the longest path to
+//! it, and edges over several layers are split into short ones. Then sweeps sort each layer by the mean of its
+//! neighbours. The last step sets the heights.
 
 use super::{Drawing, order::order, place};
 
@@ -96,7 +97,7 @@ fn rows(items: &[Item], is_drawn: &[bool]) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Sorts each layer by the mean of its neighbours in the previous (or next) one.
+/// Sorts each layer by the mean of its neighbours in the previous (or next) layer.
 fn sort(rows: &mut [Vec<usize>], items: &[Item], rightward: bool) {
     let mut position = vec![0.0; items.len()];
     let note = |row: &[usize], position: &mut [f64]| {

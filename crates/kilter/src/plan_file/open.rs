@@ -18,7 +18,7 @@ use crate::{recording, say, trust as trust_rule};
 /// Maximum size of a plan, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Returns the plan, if the only input is one.
+/// Returns the plan, if the only input is a plan.
 ///
 /// # Errors
 /// If its version is unknown, it was changed, or it is not trusted; reported.

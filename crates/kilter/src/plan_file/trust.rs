@@ -40,7 +40,7 @@ pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
 /// Returns the named keys, or those in the directory of trusted keys.
 ///
 /// # Errors
-/// If one of them cannot be used; reported.
+/// If a key cannot be used; reported.
 pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
     let directory = paths::plan_keys_dir();
     let place =

@@ -39,7 +39,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
     }
 }
 
-/// Returns true if a user is the one who runs kilter, or root.
+/// Returns true if a user is root, or the user that runs kilter.
 fn is_own(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }

@@ -1,4 +1,4 @@
-//! Words for the completion of shells. It lists resources at most, and never finds or changes one.
+//! Words for the completion of shells. It may list resources, and never finds or changes them.
 
 use kilter_model::{AttributeSchema, Behaviour, DataType};
 use kilter_provider::Provider;

@@ -101,7 +101,7 @@ impl Form {
 /// Shown attributes sorted by name, without the name of the resource.
 type Shown<'s> = Vec<(&'s str, &'s Value)>;
 
-/// Returns the shown attributes of a resource. An absent one only has `ensure`.
+/// Returns the shown attributes of a resource. An absent resource only has `ensure`.
 fn shown(state: &State) -> Shown<'_> {
     sorted(&state.attributes)
 }

@@ -7,7 +7,7 @@ use super::lookup;
 use super::trouble::Trouble;
 use crate::words;
 
-/// Returns the attributes of words `ATTRIBUTE=VALUE`. The last one of a repeated attribute wins.
+/// Returns the attributes of words `ATTRIBUTE=VALUE`. The last value of a repeated attribute wins.
 ///
 /// # Errors
 /// If a word has another form.

@@ -229,7 +229,7 @@ impl Recording {
         })
     }
 
-    /// Adds a line; returns true if it is the last one.
+    /// Adds a line; returns true if it is the last line.
     fn take(&mut self, line: Line) -> bool {
         match line {
             Line::Header { .. } => {}

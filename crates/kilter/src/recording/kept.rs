@@ -111,7 +111,7 @@ impl Kept for Value {
     }
 }
 
-/// A value is stored as a list of one, which distinguishes none from null.
+/// A value is stored as a list with one element, which distinguishes none from null.
 impl<T: Kept> Kept for Option<T> {
     fn keep(&self) -> Json {
         self.as_ref().map_or(Json::Null, |value| json!([value.keep()]))

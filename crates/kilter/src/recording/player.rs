@@ -131,13 +131,13 @@ impl State {
         Some(at)
     }
 
-    /// Returns the first unused one.
+    /// Returns the first unused event.
     fn next_change(&self, same: &[usize]) -> Option<usize> {
         same.iter().copied().find(|at| !self.events[*at].is_made)
     }
 
     /// Returns the event that matches the current state best: the same changes precede it, or nearly the same.
-    /// Among several, the first unused one wins, or the last one.
+    /// Among several, the first unused event wins, or the last event.
     fn current(&self, same: &[usize]) -> Option<usize> {
         let fits: Vec<usize> = same.iter().copied().filter(|at| self.fits(*at)).collect();
         let among = if fits.is_empty() { same } else { &fits };
@@ -179,7 +179,7 @@ impl State {
         !was_made && !is_description
     }
 
-    /// Describes a query that is not recorded, with the expected one.
+    /// Describes a query that is not recorded, with the expected query.
     fn not_asked(&self, what: &str, of: &Json) -> String {
         let mut told =
             format!("`{what}` was asked in a way that is not in the recording\n  + {}", shown(&of.to_string()));
@@ -196,7 +196,7 @@ impl State {
         told
     }
 
-    /// Describes a call that is not recorded, with the expected one.
+    /// Describes a call that is not recorded, with the expected call.
     fn not_called(&self, asked: &RecordedExchange) -> String {
         let of = if asked.type_name.is_empty() { String::new() } else { format!(" of {}", asked.type_name) };
         let how = "was called in a way that is not in the recording";

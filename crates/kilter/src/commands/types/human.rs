@@ -54,7 +54,7 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Str
     text
 }
 
-/// Returns the providers of a type with the reasons of the choice; empty if there is only one.
+/// Returns the providers of a type with the reasons of the choice; empty for a single provider.
 fn not_chosen(candidates: &[Candidate]) -> String {
     let Some(chosen) = candidates.iter().find(|candidate| candidate.is_chosen) else { return String::new() };
     if let ([_], Suitability::Suitable) = (candidates, &chosen.suitability) {

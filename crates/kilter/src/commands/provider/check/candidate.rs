@@ -38,7 +38,7 @@ impl Candidate {
         &*self.provider
     }
 
-    /// Returns the script, if it is one.
+    /// Returns the script; none for a native provider.
     pub(super) fn script(&self) -> Option<&Path> {
         match &self.kind {
             Kind::Script(script) => Some(script.path()),

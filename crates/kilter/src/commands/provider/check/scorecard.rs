@@ -71,7 +71,7 @@ impl Out {
         }
     }
 
-    /// Returns the law that could not be tried for the same reason, if there is one.
+    /// Returns the law that could not be tried for the same reason, if any.
     fn same_reason(&mut self, finding: &LawFinding) -> Option<&'static str> {
         let Verdict::Untried(why) = &finding.verdict else { return None };
         let same = self.reasons.iter().find(|(known, _)| known == why).map(|(_, law)| *law);

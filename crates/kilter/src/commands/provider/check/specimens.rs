@@ -25,7 +25,7 @@ pub(super) enum Origin {
     Types,
 }
 
-/// Returns the given file, or the one beside the script, if it exists.
+/// Returns the given file, or the file beside the script, if it exists.
 ///
 /// # Errors
 /// If the given file does not exist; reported.
@@ -160,7 +160,7 @@ fn borrowed(attributes: &Attributes) -> Vec<(&str, Value)> {
     attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
 }
 
-/// Returns a name that the provider accepts, if one can be generated.
+/// Returns a name that the provider accepts, if possible.
 fn name(provider: &dyn Provider, namevar: &AttributeSchema, number: usize) -> Value {
     let words = [
         format!("kilter-check-{number}"),

@@ -58,7 +58,7 @@ pub enum Event<'a> {
         /// The line.
         message: &'a str,
     },
-    /// Holding: the run has converged for the requested time, or no longer is.
+    /// Holding: the run has been converged for the requested time, or has become active again.
     Converged(bool),
     /// Holding: nothing is left to do at the moment. The counts are by state.
     Quiet(Counts),

@@ -22,7 +22,8 @@ impl Cli {
 
 /// Parses a valid command line of a frequent command, without the parsers of the other commands.
 ///
-/// These parsers would take most of the start-up time. For invalid words it returns none, and [`Cli`] reports the error.
+/// These parsers would take most of the start-up time. For invalid words the function returns none, and [`Cli`]
+/// reports the error.
 fn direct(words: &[OsString]) -> Option<Cli> {
     // If the name is the value of an option, the parser refuses the words, and the complete parser follows.
     words.iter().skip(1).filter_map(|word| word.to_str()).find_map(|name| match name {

@@ -8,7 +8,7 @@
 //! - A decoded resource can be requested again.
 
 use kilter_model::Attributes;
-use kilter_process::{Captured, Finished, Invocation, Status};
+use kilter_process::{Captured, Invocation, Output, Status};
 use kilter_provider::Mode;
 use kilter_script::{Convention, Json, Reply, Request, Simple, Update};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(data: &[u8]) {
         _ => Request::Describe,
     };
     let status = Status::Code(i32::from(choice >> 3 & 1));
-    let finished = Finished { stdout: Captured { bytes: output.to_vec(), dropped: 0 }, ..Finished::of(status) };
+    let finished = Output { stdout: Captured { bytes: output.to_vec(), dropped: 0 }, ..Output::of(status) };
     match convention.decode(&request, &finished) {
         Ok(Reply::Resources(records)) => {
             let mut names: Vec<&str> = records.iter().map(|record| record.name.as_str()).collect();

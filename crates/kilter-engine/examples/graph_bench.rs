@@ -3,7 +3,7 @@
 //! `cargo run --release -p kilter-engine --example graph_bench`
 
 use kilter_engine::{
-    Command, Edge, Graph, Input, Machine, Origin, Reason, Timestamp, Token, Verdict, Vertex, VertexId,
+    CheckResult, Command, Edge, Graph, Input, Machine, Origin, Reason, RefreshToken, Timestamp, Vertex, VertexId,
 };
 use kilter_model::{RelationKind, SourceId, Span};
 use rustix::time::{ClockId, clock_gettime};
@@ -27,7 +27,7 @@ fn edge(first: u32, second: u32, kind: Option<RelationKind>) -> Edge {
         None => Origin::Automatic(Reason::Directory),
     };
     let notify = kind.is_some_and(RelationKind::refreshes);
-    Edge { first: VertexId(first), second: VertexId(second), notify, origin }
+    Edge { from: VertexId(first), to: VertexId(second), notify, origin }
 }
 
 /// Three edges for each vertex, as manifests have them: a tree of directories, one hub that much
@@ -58,7 +58,7 @@ fn vertices(count: u32) -> Vec<Vertex> {
 }
 
 /// Plans over a graph in which everything is in its state; how many checks that took.
-fn plan(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> usize {
+fn plan(graph: Graph, vertices: Vec<Vertex>, owed: &[RefreshToken]) -> usize {
     let mut machine = Machine::new(graph, vertices, owed);
     let mut checks = 0;
     while !machine.is_finished() {
@@ -66,7 +66,7 @@ fn plan(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> usize {
             let Command::Check(batch) = command else { continue };
             for vertex in batch.vertices {
                 checks += 1;
-                machine.input(Timestamp(0), Input::Checked(vertex, Verdict::InSync));
+                machine.input(Timestamp(0), Input::Checked(vertex, CheckResult::InSync));
             }
         }
     }
@@ -92,8 +92,8 @@ fn cost(count: u32) -> Cost {
     cyclic.push(edge(count / 2, count - 1, Some(RelationKind::Before)));
     let (refused, refuse) = timed(|| Graph::new(count, cyclic));
     assert!(refused.is_err(), "a cycle is refused");
-    let tokens: Vec<Token> =
-        graph.edges().iter().filter(|e| e.notify).map(|e| Token { first: e.first, second: e.second }).collect();
+    let tokens: Vec<RefreshToken> =
+        graph.edges().iter().filter(|e| e.notify).map(|e| RefreshToken { first: e.from, second: e.to }).collect();
     let (other, vertices) = (graph.clone(), vertices(count));
     let again = vertices.clone();
     let (checks, plan_time) = timed(|| plan(graph, vertices, &[]));

@@ -14,15 +14,15 @@ pub struct Cycle {
 
 /// Maximum number of edges visited while searching a component for a *shortest* cycle. After that, the search
 /// returns the shortest cycle found so far.
-const PATIENCE: usize = 20_000_000;
+const MAX_STEPS: usize = 20_000_000;
 
 /// Returns a shortest cycle for each strongly connected component that has a cycle.
 pub(crate) fn cycles(graph: &Graph) -> Vec<Cycle> {
-    knots(graph).iter().map(|knot| shortest(graph, knot)).collect()
+    nontrivial_components(graph).iter().map(|knot| shortest(graph, knot)).collect()
 }
 
 /// Returns the strongly connected components that have a cycle, each in manifest order.
-pub(crate) fn knots(graph: &Graph) -> Vec<Vec<VertexId>> {
+pub(crate) fn nontrivial_components(graph: &Graph) -> Vec<Vec<VertexId>> {
     let left = unordered(graph);
     if left.is_empty() { Vec::new() } else { components(graph, &left) }
 }
@@ -30,16 +30,16 @@ pub(crate) fn knots(graph: &Graph) -> Vec<Vec<VertexId>> {
 /// Returns the vertices that a topological sort cannot reach: the vertices on a cycle, and their descendants.
 fn unordered(graph: &Graph) -> Vec<VertexId> {
     let mut waiting: Vec<u32> = graph.vertices().map(|v| graph.parent_count(v)).collect();
-    let mut ready: Vec<VertexId> = graph.vertices().filter(|v| waiting[v.at()] == 0).collect();
+    let mut ready: Vec<VertexId> = graph.vertices().filter(|v| waiting[v.index()] == 0).collect();
     while let Some(vertex) = ready.pop() {
         for child in graph.children(vertex) {
-            waiting[child.at()] -= 1;
-            if waiting[child.at()] == 0 {
+            waiting[child.index()] -= 1;
+            if waiting[child.index()] == 0 {
                 ready.push(child);
             }
         }
     }
-    graph.vertices().filter(|v| waiting[v.at()] > 0).collect()
+    graph.vertices().filter(|v| waiting[v.index()] > 0).collect()
 }
 
 /// Returns the strongly connected components with a cycle among `vertices`, in manifest order. Uses Tarjan's
@@ -53,36 +53,36 @@ fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
     let mut next = 0;
     let mut found = Vec::new();
     for &root in vertices {
-        if index[root.at()] != NEW {
+        if index[root.index()] != NEW {
             continue;
         }
-        let mut path = vec![(root, graph.leaving(root))];
+        let mut path = vec![(root, graph.outgoing(root))];
         while let Some((vertex, edges)) = path.last_mut() {
             let vertex = *vertex;
-            if index[vertex.at()] == NEW {
-                index[vertex.at()] = next;
-                low[vertex.at()] = next;
+            if index[vertex.index()] == NEW {
+                index[vertex.index()] = next;
+                low[vertex.index()] = next;
                 next += 1;
-                open[vertex.at()] = true;
+                open[vertex.index()] = true;
                 stack.push(vertex);
             }
             if let Some(edge) = edges.next() {
-                let child = graph.edge(edge).second;
-                if index[child.at()] == NEW {
-                    path.push((child, graph.leaving(child)));
-                } else if open[child.at()] {
-                    low[vertex.at()] = low[vertex.at()].min(index[child.at()]);
+                let child = graph.edge(edge).to;
+                if index[child.index()] == NEW {
+                    path.push((child, graph.outgoing(child)));
+                } else if open[child.index()] {
+                    low[vertex.index()] = low[vertex.index()].min(index[child.index()]);
                 }
                 continue;
             }
             path.pop();
             if let Some((parent, _)) = path.last() {
-                low[parent.at()] = low[parent.at()].min(low[vertex.at()]);
+                low[parent.index()] = low[parent.index()].min(low[vertex.index()]);
             }
-            if low[vertex.at()] == index[vertex.at()] {
+            if low[vertex.index()] == index[vertex.index()] {
                 let start = stack.iter().rposition(|v| *v == vertex).expect("a vertex is on the stack until here");
                 let mut knot = stack.split_off(start);
-                knot.iter().for_each(|v| open[v.at()] = false);
+                knot.iter().for_each(|v| open[v.index()] = false);
                 if knot.len() > 1 || graph.find(vertex, vertex).is_some() {
                     knot.sort_unstable();
                     found.push(knot);
@@ -100,7 +100,7 @@ fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
         return Cycle { edges: vec![*graph.edge(own)] };
     }
     let mut best: Option<Vec<Edge>> = None;
-    let mut patience = PATIENCE;
+    let mut patience = MAX_STEPS;
     let mut came_by = vec![None; graph.len()];
     for &start in knot {
         let limit = best.as_ref().map_or(usize::MAX, Vec::len);
@@ -112,7 +112,7 @@ fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
         }
     }
     let mut edges = best.expect("a strongly connected component has a cycle");
-    let first = edges.iter().enumerate().min_by_key(|(_, edge)| edge.first).map_or(0, |(at, _)| at);
+    let first = edges.iter().enumerate().min_by_key(|(_, edge)| edge.from).map_or(0, |(at, _)| at);
     edges.rotate_left(first);
     Cycle { edges }
 }
@@ -126,35 +126,35 @@ fn around(
     came_by: &mut [Option<Edge>],
     patience: &mut usize,
 ) -> Option<Vec<Edge>> {
-    knot.iter().for_each(|v| came_by[v.at()] = None);
+    knot.iter().for_each(|v| came_by[v.index()] = None);
     *patience = patience.saturating_sub(knot.len());
     let mut queue = VecDeque::from([(start, 0usize)]);
     while let Some((vertex, length)) = queue.pop_front() {
         if length + 1 >= limit {
             return None;
         }
-        for id in graph.leaving(vertex) {
+        for id in graph.outgoing(vertex) {
             *patience = patience.saturating_sub(1);
             let edge = *graph.edge(id);
-            if edge.second == start {
-                return Some(way(edge, start, came_by));
+            if edge.to == start {
+                return Some(path(edge, start, came_by));
             }
-            if came_by[edge.second.at()].is_none() && knot.binary_search(&edge.second).is_ok() {
-                came_by[edge.second.at()] = Some(edge);
-                queue.push_back((edge.second, length + 1));
+            if came_by[edge.to.index()].is_none() && knot.binary_search(&edge.to).is_ok() {
+                came_by[edge.to.index()] = Some(edge);
+                queue.push_back((edge.to, length + 1));
             }
         }
     }
     None
 }
 
-fn way(last: Edge, start: VertexId, came_by: &[Option<Edge>]) -> Vec<Edge> {
+fn path(last: Edge, start: VertexId, came_by: &[Option<Edge>]) -> Vec<Edge> {
     let mut edges = vec![last];
-    let mut at = last.first;
+    let mut at = last.from;
     while at != start {
-        let edge = came_by[at.at()].expect("every vertex on the way was reached by an edge");
+        let edge = came_by[at.index()].expect("every vertex on the way was reached by an edge");
         edges.push(edge);
-        at = edge.first;
+        at = edge.from;
     }
     edges.reverse();
     edges
@@ -170,7 +170,7 @@ mod tests {
     fn refused(count: u32, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
         let edges = pairs.iter().map(|&(a, b)| written(a, b, Before)).collect();
         let cycles = Graph::new(count, edges).unwrap_err();
-        cycles.iter().map(|cycle| cycle.edges.iter().map(|edge| edge.first.0).collect()).collect()
+        cycles.iter().map(|cycle| cycle.edges.iter().map(|edge| edge.from.0).collect()).collect()
     }
 
     #[test]

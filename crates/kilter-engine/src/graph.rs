@@ -3,7 +3,7 @@
 use kilter_model::{RelationKind, Span};
 
 use crate::cycle::{self, Cycle};
-use crate::yielding;
+use crate::weak_edges;
 
 /// A vertex: the index of its resource in manifest order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub struct VertexId(pub u32);
 pub struct EdgeId(pub u32);
 
 impl VertexId {
-    pub(crate) fn at(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -80,9 +80,9 @@ impl Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The vertex that comes first.
-    pub first: VertexId,
+    pub from: VertexId,
     /// The vertex that comes second.
-    pub second: VertexId,
+    pub to: VertexId,
     /// True if a change of the first refreshes the second.
     pub notify: bool,
     /// Origin of the edge.
@@ -93,7 +93,7 @@ pub struct Edge {
 #[derive(Clone, Debug)]
 pub struct Graph {
     count: u32,
-    /// Sorted by `(first, second)`, unique per pair.
+    /// Sorted by `(from, to)`, unique per pair.
     edges: Vec<Edge>,
     /// `edges[out[v]..out[v + 1]]` leave `v`.
     out: Vec<u32>,
@@ -115,7 +115,7 @@ impl Graph {
     /// One shortest cycle for each strongly connected component that has a cycle.
     pub fn new(count: u32, edges: Vec<Edge>) -> Result<Graph, Vec<Cycle>> {
         let graph = Graph::indexed(count, merged(sorted(count, &edges)));
-        let graph = match yielding::yielded(&graph) {
+        let graph = match weak_edges::yielded(&graph) {
             Some(edges) => Graph::indexed(count, edges),
             None => graph,
         };
@@ -130,8 +130,8 @@ impl Graph {
         let mut out = vec![0u32; slots];
         let mut into = vec![0u32; slots];
         for edge in &edges {
-            out[edge.first.at() + 1] += 1;
-            into[edge.second.at() + 1] += 1;
+            out[edge.from.index() + 1] += 1;
+            into[edge.to.index() + 1] += 1;
         }
         for v in 1..slots {
             out[v] += out[v - 1];
@@ -140,7 +140,7 @@ impl Graph {
         let mut incoming = vec![EdgeId(0); edges.len()];
         let mut next = into.clone();
         for (id, edge) in edges.iter().enumerate() {
-            let slot = &mut next[edge.second.at()];
+            let slot = &mut next[edge.to.index()];
             incoming[*slot as usize] = EdgeId(id as u32);
             *slot += 1;
         }
@@ -174,30 +174,30 @@ impl Graph {
 
     /// Returns the edge from `first` to `second`.
     pub fn find(&self, first: VertexId, second: VertexId) -> Option<EdgeId> {
-        let start = self.out[first.at()];
-        let edges = &self.edges[start as usize..self.out[first.at() + 1] as usize];
-        let at = edges.binary_search_by_key(&second, |edge| edge.second).ok()?;
+        let start = self.out[first.index()];
+        let edges = &self.edges[start as usize..self.out[first.index() + 1] as usize];
+        let at = edges.binary_search_by_key(&second, |edge| edge.to).ok()?;
         Some(EdgeId(start + at as u32))
     }
 
     /// Returns the edges that leave a vertex.
-    pub fn leaving(&self, vertex: VertexId) -> impl Iterator<Item = EdgeId> + use<> {
-        (self.out[vertex.at()]..self.out[vertex.at() + 1]).map(EdgeId)
+    pub fn outgoing(&self, vertex: VertexId) -> impl Iterator<Item = EdgeId> + use<> {
+        (self.out[vertex.index()]..self.out[vertex.index() + 1]).map(EdgeId)
     }
 
     /// Returns the edges that enter a vertex.
-    pub fn entering(&self, vertex: VertexId) -> &[EdgeId] {
-        &self.incoming[self.into[vertex.at()] as usize..self.into[vertex.at() + 1] as usize]
+    pub fn incoming(&self, vertex: VertexId) -> &[EdgeId] {
+        &self.incoming[self.into[vertex.index()] as usize..self.into[vertex.index() + 1] as usize]
     }
 
     /// Returns the direct successors of a vertex.
     pub fn children(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
-        self.leaving(vertex).map(|id| self.edge(id).second)
+        self.outgoing(vertex).map(|id| self.edge(id).to)
     }
 
     /// Number of direct predecessors of a vertex.
     pub fn parent_count(&self, vertex: VertexId) -> u32 {
-        self.into[vertex.at() + 1] - self.into[vertex.at()]
+        self.into[vertex.index() + 1] - self.into[vertex.index()]
     }
 }
 
@@ -206,18 +206,18 @@ impl Graph {
 /// edges.
 fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
     let mut next = vec![0u32; count as usize + 1];
-    edges.iter().for_each(|edge| next[edge.first.at() + 1] += 1);
+    edges.iter().for_each(|edge| next[edge.from.index() + 1] += 1);
     for v in 1..next.len() {
         next[v] += next[v - 1];
     }
     let mut sorted = edges.to_vec();
     for edge in edges {
-        let slot = &mut next[edge.first.at()];
+        let slot = &mut next[edge.from.index()];
         sorted[*slot as usize] = *edge;
         *slot += 1;
     }
-    for drawer in sorted.chunk_by_mut(|a, b| a.first == b.first) {
-        drawer.sort_by_key(|edge| (edge.second, edge.origin.rank(), !edge.notify));
+    for drawer in sorted.chunk_by_mut(|a, b| a.from == b.from) {
+        drawer.sort_by_key(|edge| (edge.to, edge.origin.rank(), !edge.notify));
     }
     sorted
 }
@@ -225,14 +225,14 @@ fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
 /// Merges sorted edges, so that each pair of vertices has a single edge.
 fn merged(mut edges: Vec<Edge>) -> Vec<Edge> {
     edges.dedup_by(|later, kept| {
-        let same = (later.first, later.second) == (kept.first, kept.second);
+        let same = (later.from, later.to) == (kept.from, kept.to);
         if same {
             kept.notify |= later.notify;
         }
         same
     });
     let against = |edge: &Edge, all: &[Edge]| {
-        let reverse = all.binary_search_by_key(&(edge.second, edge.first), |e| (e.first, e.second));
+        let reverse = all.binary_search_by_key(&(edge.to, edge.from), |e| (e.from, e.to));
         reverse.is_ok_and(|at| all[at].origin.rank() < edge.origin.rank())
     };
     if edges.iter().any(|edge| matches!(edge.origin, Origin::Automatic(_)) && against(edge, &edges)) {
@@ -250,12 +250,12 @@ pub(crate) mod tests {
 
     pub(crate) fn written(first: u32, second: u32, kind: RelationKind) -> Edge {
         let origin = Origin::Written { kind, span: Span::new(SourceId(0), first, second) };
-        Edge { first: VertexId(first), second: VertexId(second), notify: kind.refreshes(), origin }
+        Edge { from: VertexId(first), to: VertexId(second), notify: kind.refreshes(), origin }
     }
 
     fn automatic(first: u32, second: u32) -> Edge {
         let origin = Origin::Automatic(Reason::Directory);
-        Edge { first: VertexId(first), second: VertexId(second), notify: false, origin }
+        Edge { from: VertexId(first), to: VertexId(second), notify: false, origin }
     }
 
     #[test]
@@ -283,7 +283,7 @@ pub(crate) mod tests {
     fn what_was_written_wins_over_an_automatic_edge_against_it() {
         let graph = Graph::new(2, vec![automatic(0, 1), written(1, 0, RelationKind::Before)]).unwrap();
         assert_eq!(graph.edges().len(), 1);
-        assert_eq!(graph.edges()[0].first, VertexId(1));
+        assert_eq!(graph.edges()[0].from, VertexId(1));
     }
 
     #[test]

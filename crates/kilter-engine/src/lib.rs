@@ -15,12 +15,12 @@ mod cycle;
 mod graph;
 mod machine;
 mod vertex;
-mod yielding;
+mod weak_edges;
 
 pub use cycle::Cycle;
 pub use graph::{Edge, EdgeId, Graph, Origin, Reason, VertexId};
 pub use machine::{
-    Backoff, Batch, Budget, Command, Contest, Holding, Input, Limit, Machine, Ran, Replacement, Semaphores, Stage,
-    Timestamp, Token, Verdict,
+    ApplyResult, Backoff, Batch, CheckResult, Command, Contest, HoldConfig, Input, Machine, RateLimit, RefreshToken,
+    RepairBudget, Replacement, Semaphores, Stage, Timestamp,
 };
-pub use vertex::{Settlement, Vertex};
+pub use vertex::{Disposition, Vertex};

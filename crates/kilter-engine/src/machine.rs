@@ -1,10 +1,10 @@
 //! The reconcile state machine: takes an input and returns the commands that follow from it.
 
 mod contest;
-mod debts;
 mod hold;
+mod limits;
 mod messages;
-mod pace;
+mod refresh_tokens;
 mod replace;
 mod semaphore;
 mod stage;
@@ -14,13 +14,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::graph::{Graph, VertexId};
-use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
+use crate::vertex::{Disposition, Phase, Progress, RefreshState, Vertex};
 
 pub use contest::Contest;
-use hold::Hold;
-pub use hold::Holding;
-pub use messages::{Batch, Command, Input, Ran, Timestamp, Token, Verdict};
-pub use pace::{Backoff, Budget, Limit};
+pub use hold::HoldConfig;
+use hold::HoldState;
+pub use limits::{Backoff, RateLimit, RepairBudget};
+pub use messages::{ApplyResult, Batch, CheckResult, Command, Input, RefreshToken, Timestamp};
 pub use replace::Replacement;
 pub use semaphore::Semaphores;
 pub use stage::Stage;
@@ -44,11 +44,11 @@ pub struct Machine {
     vertices: Vec<Vertex>,
     progress: Vec<Progress>,
     /// Pending refreshes per edge.
-    owed: Vec<Debt>,
+    owed: Vec<RefreshState>,
     /// Pending refreshes per vertex whose notifier is no longer its parent.
-    inherited: Vec<Debt>,
+    inherited: Vec<RefreshState>,
     /// Per edge, true if a noop change of the first vertex would refresh the second.
-    would: Vec<bool>,
+    would_notify: Vec<bool>,
     ready: BinaryHeap<Reverse<VertexId>>,
     differs: Vec<VertexId>,
     due_refresh: Vec<VertexId>,
@@ -58,7 +58,7 @@ pub struct Machine {
     interrupted: bool,
     now: Timestamp,
     /// State of a machine that holds a state. None in a machine for one pass.
-    hold: Option<Box<Hold>>,
+    hold: Option<Box<HoldState>>,
     /// Semaphores and their holders. None if no vertex uses a semaphore.
     shared: Option<Box<semaphore::Shared>>,
 }
@@ -68,21 +68,21 @@ impl Machine {
     ///
     /// # Panics
     /// If the number of `vertices` differs from the number of vertices of the graph.
-    pub fn new(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> Machine {
+    pub fn new(graph: Graph, vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Machine {
         let mut machine = Machine::unstarted(graph, vertices, owed);
         machine.remember_failures(owed);
         machine.make_roots_ready();
         machine
     }
 
-    fn unstarted(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> Machine {
+    fn unstarted(graph: Graph, vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Machine {
         assert_eq!(graph.len(), vertices.len(), "each vertex of the graph is described");
         let progress = graph
             .vertices()
             .map(|v| Progress {
                 phase: Phase::Waiting,
                 waiting: graph.parent_count(v),
-                retries: vertices[v.at()].retry,
+                retries: vertices[v.index()].retry,
                 blocker: None,
                 changed: false,
                 refreshed: false,
@@ -91,9 +91,9 @@ impl Machine {
             })
             .collect();
         let mut machine = Machine {
-            owed: vec![Debt::Nothing; graph.edges().len()],
-            inherited: vec![Debt::Nothing; graph.len()],
-            would: vec![false; graph.edges().len()],
+            owed: vec![RefreshState::Nothing; graph.edges().len()],
+            inherited: vec![RefreshState::Nothing; graph.len()],
+            would_notify: vec![false; graph.edges().len()],
             vertices,
             progress,
             ready: BinaryHeap::new(),
@@ -110,8 +110,8 @@ impl Machine {
         };
         for token in owed {
             match machine.graph.find(token.first, token.second) {
-                Some(edge) => machine.owed[edge.at()] = Debt::Owed,
-                None => machine.inherited[token.second.at()] = Debt::Owed,
+                Some(edge) => machine.owed[edge.at()] = RefreshState::Owed,
+                None => machine.inherited[token.second.index()] = RefreshState::Owed,
             }
         }
         machine
@@ -119,7 +119,7 @@ impl Machine {
 
     fn make_roots_ready(&mut self) {
         for vertex in self.graph.vertices() {
-            if self.progress[vertex.at()].waiting == 0 {
+            if self.progress[vertex.index()].waiting == 0 {
                 self.make_ready(vertex);
             }
         }
@@ -131,8 +131,8 @@ impl Machine {
     }
 
     /// Returns the settlement of a vertex, or none if it has not settled.
-    pub fn settlement(&self, vertex: VertexId) -> Option<Settlement> {
-        match self.progress[vertex.at()].phase {
+    pub fn settlement(&self, vertex: VertexId) -> Option<Disposition> {
+        match self.progress[vertex.index()].phase {
             Phase::Settled(settlement) => Some(settlement),
             _ => None,
         }
@@ -167,17 +167,17 @@ impl Machine {
             Input::Checked(vertex, verdict) => self.checked(vertex, verdict),
             Input::Applied(vertex, ran) => self.applied(vertex, ran),
             Input::Refreshed(vertex, done) => self.refreshed(vertex, done),
-            Input::Dropped(vertex) => self.dropped(vertex),
-            Input::Returned(vertex) => self.returned(vertex),
-            Input::Due(vertex) => self.due(vertex),
+            Input::Cancelled(vertex) => self.dropped(vertex),
+            Input::Requeued(vertex) => self.returned(vertex),
+            Input::TimerFired(vertex) => self.due(vertex),
             Input::Stale(vertex) => self.stale(vertex),
             Input::Interrupt => self.interrupt(),
-            Input::Watching(vertex) => self.watching(vertex),
-            Input::Unwatched(vertex) => self.unwatched(vertex),
-            Input::Freed(semaphore) => self.freed(semaphore),
+            Input::WatchEstablished(vertex) => self.watching(vertex),
+            Input::WatchLost(vertex) => self.unwatched(vertex),
+            Input::SemaphoreReleased(semaphore) => self.freed(semaphore),
             Input::Pause => self.pause(true),
             Input::Resume => self.pause(false),
-            Input::Reinstate(vertex) => self.reinstate(vertex),
+            Input::ResetBudget(vertex) => self.reinstate(vertex),
             Input::Unrecorded(token) => self.unrecorded(token),
         }
     }
@@ -193,7 +193,7 @@ impl Machine {
     /// allocation for each vertex of a chain.
     pub fn commands_into(&mut self, commands: &mut Vec<Command>) {
         if !self.is_paused() || self.interrupted {
-            let ready = self.sift_ready();
+            let ready = self.drain_ready();
             self.start_applies();
             self.start_refreshes();
             self.start_checks(ready);
@@ -203,38 +203,38 @@ impl Machine {
         self.commands.shrink_to(ROOM);
     }
 
-    fn checked(&mut self, vertex: VertexId, verdict: Verdict) {
+    fn checked(&mut self, vertex: VertexId, verdict: CheckResult) {
         self.leave(vertex, Phase::Checking);
-        if self.is_void(vertex) {
+        if self.take_stale(vertex) {
             return self.look_again(vertex);
         }
         match verdict {
-            Verdict::Failed => self.fail(vertex),
-            Verdict::Refused => self.settle(vertex, Settlement::Failed),
-            Verdict::Ended => self.settle(vertex, Settlement::Interrupted),
-            Verdict::InSync => self.in_sync(vertex),
-            Verdict::Idle => self.idle(vertex),
-            Verdict::Unknown => self.settle_looked_at(vertex, Settlement::Unknown),
-            Verdict::Differs if self.is_looked_at(vertex) || self.is_held_off(vertex) => {
-                self.settle_looked_at(vertex, Settlement::WouldChange);
+            CheckResult::Failed => self.fail(vertex),
+            CheckResult::Refused => self.settle(vertex, Disposition::Failed),
+            CheckResult::Cancelled => self.settle(vertex, Disposition::Interrupted),
+            CheckResult::InSync => self.in_sync(vertex),
+            CheckResult::Idle => self.idle(vertex),
+            CheckResult::Unknown => self.settle_looked_at(vertex, Disposition::Unknown),
+            CheckResult::Differs if self.is_noop(vertex) || self.is_held_off(vertex) => {
+                self.settle_looked_at(vertex, Disposition::WouldChange);
             }
-            Verdict::Differs if self.interrupted => self.settle(vertex, Settlement::Interrupted),
-            Verdict::Differs => {
-                self.progress[vertex.at()].phase = Phase::Differs;
+            CheckResult::Differs if self.interrupted => self.settle(vertex, Disposition::Interrupted),
+            CheckResult::Differs => {
+                self.progress[vertex.index()].phase = Phase::Differs;
                 self.differs.push(vertex);
             }
         }
     }
 
-    fn applied(&mut self, vertex: VertexId, ran: Ran) {
+    fn applied(&mut self, vertex: VertexId, ran: ApplyResult) {
         self.leave(vertex, Phase::Applying);
         match ran {
-            Ran::Failed => self.fail(vertex),
-            Ran::Done { refreshed } => {
-                self.progress[vertex.at()].changed = true;
+            ApplyResult::Failed => self.fail(vertex),
+            ApplyResult::Done { refreshed } => {
+                self.progress[vertex.index()].changed = true;
                 self.repaired(vertex);
                 if refreshed {
-                    self.pay(vertex);
+                    self.clear_refreshes(vertex);
                 }
                 self.served(vertex);
             }
@@ -244,64 +244,64 @@ impl Machine {
     fn refreshed(&mut self, vertex: VertexId, done: bool) {
         self.leave(vertex, Phase::Refreshing);
         if !done {
-            self.progress[vertex.at()].refresh_failed = true;
+            self.progress[vertex.index()].refresh_failed = true;
             return self.fail(vertex);
         }
-        self.progress[vertex.at()].refreshed = true;
-        self.pay(vertex);
+        self.progress[vertex.index()].refreshed = true;
+        self.clear_refreshes(vertex);
         self.served(vertex);
     }
 
     /// Handles a successful change or refresh. The vertex is in sync unless an event arrived during the call.
     fn served(&mut self, vertex: VertexId) {
-        if self.is_void(vertex) { self.look_again(vertex) } else { self.in_sync(vertex) }
+        if self.take_stale(vertex) { self.look_again(vertex) } else { self.in_sync(vertex) }
     }
 
     /// Returns true if an event invalidated the result of a call in flight, and clears the mark.
-    fn is_void(&mut self, vertex: VertexId) -> bool {
-        std::mem::take(&mut self.progress[vertex.at()].stale) && !self.interrupted
+    fn take_stale(&mut self, vertex: VertexId) -> bool {
+        std::mem::take(&mut self.progress[vertex.index()].stale) && !self.interrupted
     }
 
     /// Checks a vertex again after an event, when its rate limit allows it.
     fn look_again(&mut self, vertex: VertexId) {
         if self.may_begin_again(vertex) {
-            self.take_turn(vertex);
+            self.requeue_or_wait(vertex);
         }
     }
 
     /// Handles a call that was cancelled before it started. Refreshes already journalled for the change stay
     /// pending: at worst one refresh too many.
     fn dropped(&mut self, vertex: VertexId) {
-        self.leave_unbegun(vertex);
-        self.settle(vertex, Settlement::Interrupted);
+        self.cancel_pending(vertex);
+        self.settle(vertex, Disposition::Interrupted);
     }
 
     /// Handles a call that the driver returned before it started. Journalled refreshes stay pending, as in
     /// [`Machine::dropped`].
     fn returned(&mut self, vertex: VertexId) {
-        self.leave_unbegun(vertex);
+        self.cancel_pending(vertex);
         self.look_again(vertex);
     }
 
-    fn leave_unbegun(&mut self, vertex: VertexId) {
-        let phase = self.progress[vertex.at()].phase;
+    fn cancel_pending(&mut self, vertex: VertexId) {
+        let phase = self.progress[vertex.index()].phase;
         assert!(
             matches!(phase, Phase::Checking | Phase::Applying | Phase::Refreshing),
             "the driver leaves only what it was asked for"
         );
         self.leave(vertex, phase);
-        self.progress[vertex.at()].stale = false;
+        self.progress[vertex.index()].stale = false;
     }
 
     fn due(&mut self, vertex: VertexId) {
         if !self.is_due(vertex) {
             return;
         }
-        match self.progress[vertex.at()].phase {
+        match self.progress[vertex.index()].phase {
             Phase::Delayed => {
                 self.was_held_back(vertex);
                 self.delayed -= 1;
-                self.take_turn(vertex);
+                self.requeue_or_wait(vertex);
             }
             Phase::Settled(_) => self.take_up_pending(vertex),
             _ => {}
@@ -311,101 +311,101 @@ impl Machine {
     /// Handles an event on a vertex. A vertex in flight is checked again afterwards. A vertex that waits for an
     /// apply or a refresh is checked again first. A settled vertex restarts.
     fn stale(&mut self, vertex: VertexId) {
-        match self.progress[vertex.at()].phase {
-            Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.at()].stale = true,
-            Phase::Differs | Phase::Owed => self.take_turn(vertex),
-            Phase::Settled(settlement) if self.hold.is_some() => self.happened(vertex, settlement),
-            Phase::Settled(settlement) if settlement.lets_pass() && !self.interrupted => self.take_up(vertex),
+        match self.progress[vertex.index()].phase {
+            Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.index()].stale = true,
+            Phase::Differs | Phase::Owed => self.requeue_or_wait(vertex),
+            Phase::Settled(settlement) if self.hold.is_some() => self.on_event(vertex, settlement),
+            Phase::Settled(settlement) if settlement.unblocks_dependents() && !self.interrupted => self.requeue(vertex),
             _ => {}
         }
     }
 
     /// Restarts a settled vertex. Its dependents wait for it, and dependents in flight are checked again.
     /// Settled dependents stay settled, except the blocked ones.
-    fn take_up(&mut self, vertex: VertexId) {
+    fn requeue(&mut self, vertex: VertexId) {
         let mut taken = vec![vertex];
         while let Some(vertex) = taken.pop() {
             self.begin_anew(vertex);
-            for edge in self.graph.leaving(vertex) {
-                let child = self.graph.edge(edge).second;
-                let progress = &mut self.progress[child.at()];
+            for edge in self.graph.outgoing(vertex) {
+                let child = self.graph.edge(edge).to;
+                let progress = &mut self.progress[child.index()];
                 progress.waiting += 1;
                 match progress.phase {
                     Phase::Checking | Phase::Applying | Phase::Refreshing => progress.stale = true,
                     Phase::Ready | Phase::Differs | Phase::Owed => {
                         progress.phase = Phase::Waiting;
                         // The restarted vertex may need a semaphore that the child holds.
-                        self.gives_semaphores_back(child);
+                        self.release(child);
                     }
-                    Phase::Settled(Settlement::Blocked(_)) if self.hold.is_some() => {
+                    Phase::Settled(Disposition::Blocked(_)) if self.hold.is_some() => {
                         progress.phase = Phase::Waiting;
                         taken.push(child);
                     }
                     Phase::Waiting | Phase::Delayed | Phase::Settled(_) => {}
                 }
             }
-            self.take_turn(vertex);
+            self.requeue_or_wait(vertex);
         }
     }
 
     /// Handles a vertex that is in sync: starts its pending refresh, or settles it.
     fn in_sync(&mut self, vertex: VertexId) {
-        let described = self.vertices[vertex.at()];
+        let described = self.vertices[vertex.index()];
         let owed = self.is_owed_to(vertex);
         let done = self.done(vertex);
-        if owed && !self.is_looked_at(vertex) {
+        if owed && !self.is_noop(vertex) {
             if !described.refreshable {
-                self.serve(vertex);
-                self.pay(vertex);
+                self.mark_in_progress(vertex);
+                self.clear_refreshes(vertex);
             } else if self.interrupted {
                 // The tokens stay in the journal, and the next run refreshes the vertex.
-                return self.settle(vertex, done.unwrap_or(Settlement::Interrupted));
+                return self.settle(vertex, done.unwrap_or(Disposition::Interrupted));
             } else {
-                self.progress[vertex.at()].phase = Phase::Owed;
+                self.progress[vertex.index()].phase = Phase::Owed;
                 return self.due_refresh.push(vertex);
             }
         }
         match done {
             Some(done) => self.settle(vertex, done),
-            None => self.settle_looked_at(vertex, Settlement::InSync),
+            None => self.settle_looked_at(vertex, Disposition::InSync),
         }
     }
 
     /// Handles a vertex that is in sync in a state in which a refresh has no effect. The state may be the result
     /// of a failed refresh, which is then retried.
     fn idle(&mut self, vertex: VertexId) {
-        if self.progress[vertex.at()].refresh_failed {
+        if self.progress[vertex.index()].refresh_failed {
             return self.in_sync(vertex);
         }
-        if !self.is_looked_at(vertex) {
-            self.serve(vertex);
-            self.pay(vertex);
+        if !self.is_noop(vertex) {
+            self.mark_in_progress(vertex);
+            self.clear_refreshes(vertex);
         }
         match self.done(vertex) {
             Some(done) => self.settle(vertex, done),
-            None => self.settle_found(vertex, Settlement::InSync),
+            None => self.settle_found(vertex, Disposition::InSync),
         }
     }
 
     /// Returns the settlement for the work done in this pass, or none if the vertex was neither changed nor
     /// refreshed.
-    fn done(&self, vertex: VertexId) -> Option<Settlement> {
-        match self.progress[vertex.at()] {
-            Progress { changed: true, .. } => Some(Settlement::Changed),
-            Progress { refreshed: true, .. } => Some(Settlement::Refreshed),
+    fn done(&self, vertex: VertexId) -> Option<Disposition> {
+        match self.progress[vertex.index()] {
+            Progress { changed: true, .. } => Some(Disposition::Changed),
+            Progress { refreshed: true, .. } => Some(Disposition::Refreshed),
             _ => None,
         }
     }
 
     /// Settles a vertex that is only checked, and marks the vertices that it would notify.
-    fn settle_looked_at(&mut self, vertex: VertexId, found: Settlement) {
-        let refreshable = self.vertices[vertex.at()].refreshable;
+    fn settle_looked_at(&mut self, vertex: VertexId, found: Disposition) {
+        let refreshable = self.vertices[vertex.index()].refreshable;
         let settlement = match found {
-            Settlement::InSync if refreshable && (self.is_owed_to(vertex) || self.has_would(vertex)) => {
-                Settlement::WouldRefresh
+            Disposition::InSync if refreshable && (self.is_owed_to(vertex) || self.has_would(vertex)) => {
+                Disposition::WouldRefresh
             }
-            Settlement::InSync if refreshable && self.is_looked_at(vertex) && self.may_be_notified(vertex) => {
-                Settlement::Unknown
+            Disposition::InSync if refreshable && self.is_noop(vertex) && self.may_be_notified(vertex) => {
+                Disposition::Unknown
             }
             found => found,
         };
@@ -413,14 +413,14 @@ impl Machine {
     }
 
     /// Settles an unchanged vertex, and marks the edges along which it would notify.
-    fn settle_found(&mut self, vertex: VertexId, settlement: Settlement) {
+    fn settle_found(&mut self, vertex: VertexId, settlement: Disposition) {
         let would = match settlement {
             // The vertex will be changed later, and notifies then.
-            Settlement::WouldChange => !self.is_held_off(vertex),
-            settlement => settlement == Settlement::WouldRefresh,
+            Disposition::WouldChange => !self.is_held_off(vertex),
+            settlement => settlement == Disposition::WouldRefresh,
         };
-        for edge in self.graph.leaving(vertex) {
-            self.would[edge.at()] = would && self.graph.edge(edge).notify;
+        for edge in self.graph.outgoing(vertex) {
+            self.would_notify[edge.at()] = would && self.graph.edge(edge).notify;
         }
         self.settle(vertex, settlement);
     }
@@ -428,49 +428,49 @@ impl Machine {
     /// Returns true if a vertex that notifies this one is unknown. If that vertex changes, this one is
     /// refreshed.
     fn may_be_notified(&self, vertex: VertexId) -> bool {
-        let edges = self.graph.entering(vertex).iter().map(|id| self.graph.edge(*id)).filter(|edge| edge.notify);
-        edges.into_iter().any(|edge| self.settlement(edge.first) == Some(Settlement::Unknown))
+        let edges = self.graph.incoming(vertex).iter().map(|id| self.graph.edge(*id)).filter(|edge| edge.notify);
+        edges.into_iter().any(|edge| self.settlement(edge.from) == Some(Disposition::Unknown))
     }
 
     fn fail(&mut self, vertex: VertexId) {
-        let progress = &mut self.progress[vertex.at()];
+        let progress = &mut self.progress[vertex.index()];
         let happened = std::mem::take(&mut progress.stale);
         if progress.retries == 0 || self.interrupted {
-            self.settle(vertex, Settlement::Failed);
+            self.settle(vertex, Disposition::Failed);
             if happened {
                 // The event may have removed the cause of the failure, and it will not be reported again.
-                self.happened(vertex, Settlement::Failed);
+                self.on_event(vertex, Disposition::Failed);
             }
             return;
         }
         if progress.retries > 0 {
             progress.retries -= 1;
         }
-        self.stir();
-        let at = Timestamp(self.now.0.saturating_add(self.vertices[vertex.at()].delay));
+        self.mark_active();
+        let at = Timestamp(self.now.0.saturating_add(self.vertices[vertex.index()].delay));
         self.delay_until(vertex, at);
     }
 
     fn delay_until(&mut self, vertex: VertexId, at: Timestamp) {
-        self.gives_semaphores_back(vertex);
-        self.progress[vertex.at()].phase = Phase::Delayed;
+        self.release(vertex);
+        self.progress[vertex.index()].phase = Phase::Delayed;
         self.delayed += 1;
         self.wake(vertex, at);
     }
 
-    fn settle(&mut self, vertex: VertexId, settlement: Settlement) {
+    fn settle(&mut self, vertex: VertexId, settlement: Disposition) {
         self.settled(vertex, settlement);
-        self.gives_semaphores_back(vertex);
-        self.progress[vertex.at()].phase = Phase::Settled(settlement);
+        self.release(vertex);
+        self.progress[vertex.index()].phase = Phase::Settled(settlement);
         self.commands.push(Command::Settled(vertex, settlement));
         let blocker = match settlement {
-            Settlement::Failed => Some(vertex),
-            Settlement::Blocked(by) => Some(by),
+            Disposition::Failed => Some(vertex),
+            Disposition::Blocked(by) => Some(by),
             _ => None,
         };
-        for edge in self.graph.leaving(vertex) {
-            let child = self.graph.edge(edge).second;
-            let progress = &mut self.progress[child.at()];
+        for edge in self.graph.outgoing(vertex) {
+            let child = self.graph.edge(edge).to;
+            let progress = &mut self.progress[child.index()];
             progress.waiting -= 1;
             progress.blocker = progress.blocker.or(blocker);
             let is_last = progress.waiting == 0;
@@ -478,7 +478,7 @@ impl Machine {
                 Phase::Waiting if is_last => self.make_ready(child),
                 // This does not wait for the other parents, because the change of this one may have removed the
                 // cause of the failure.
-                Phase::Settled(found) if is_last || settlement == Settlement::Changed => {
+                Phase::Settled(found) if is_last || settlement == Disposition::Changed => {
                     self.parent_settled(child, found, settlement);
                 }
                 _ => {}
@@ -487,18 +487,18 @@ impl Machine {
     }
 
     /// Schedules a vertex for another check, now or after its parents have settled.
-    fn take_turn(&mut self, vertex: VertexId) {
-        self.gives_semaphores_back(vertex);
-        if self.progress[vertex.at()].waiting == 0 {
+    fn requeue_or_wait(&mut self, vertex: VertexId) {
+        self.release(vertex);
+        if self.progress[vertex.index()].waiting == 0 {
             self.make_ready(vertex);
         } else {
-            self.progress[vertex.at()].phase = Phase::Waiting;
+            self.progress[vertex.index()].phase = Phase::Waiting;
         }
     }
 
     /// Marks a vertex as ready. It is then checked, or settled if a parent blocks it.
     fn make_ready(&mut self, vertex: VertexId) {
-        self.progress[vertex.at()].phase = Phase::Ready;
+        self.progress[vertex.index()].phase = Phase::Ready;
         self.ready.push(Reverse(vertex));
     }
 
@@ -511,20 +511,20 @@ impl Machine {
                 let vertex = VertexId(at as u32);
                 // A vertex that waited for a retry has failed.
                 let is_untold = self.was_held_back(vertex);
-                self.settle(vertex, if is_untold { Settlement::Interrupted } else { Settlement::Failed });
+                self.settle(vertex, if is_untold { Disposition::Interrupted } else { Disposition::Failed });
             }
         }
-        for vertex in self.still(Phase::Differs) {
-            self.settle(vertex, Settlement::Interrupted);
+        for vertex in self.take_in_phase(Phase::Differs) {
+            self.settle(vertex, Disposition::Interrupted);
         }
-        for vertex in self.still(Phase::Owed) {
+        for vertex in self.take_in_phase(Phase::Owed) {
             self.in_sync(vertex);
         }
     }
 
     fn leave(&mut self, vertex: VertexId, phase: Phase) {
-        assert_eq!(self.progress[vertex.at()].phase, phase, "the driver answers what it was asked");
+        assert_eq!(self.progress[vertex.index()].phase, phase, "the driver answers what it was asked");
         self.in_flight -= 1;
-        self.landed(vertex);
+        self.on_call_finished(vertex);
     }
 }

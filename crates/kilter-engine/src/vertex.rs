@@ -21,7 +21,7 @@ pub struct Vertex {
 
 /// Result of a vertex in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settlement {
+pub enum Disposition {
     /// The vertex was in sync.
     InSync,
     /// The vertex was changed and is in sync.
@@ -42,10 +42,10 @@ pub enum Settlement {
     Interrupted,
 }
 
-impl Settlement {
+impl Disposition {
     /// Returns true if dependents of the vertex may run.
-    pub fn lets_pass(self) -> bool {
-        !matches!(self, Settlement::Failed | Settlement::Blocked(_) | Settlement::Interrupted)
+    pub fn unblocks_dependents(self) -> bool {
+        !matches!(self, Disposition::Failed | Disposition::Blocked(_) | Disposition::Interrupted)
     }
 }
 
@@ -69,12 +69,12 @@ pub(crate) enum Phase {
     /// The vertex waits for a timer before the next attempt.
     Delayed,
     /// The vertex has settled.
-    Settled(Settlement),
+    Settled(Disposition),
 }
 
 /// State of the refresh along an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Debt {
+pub(crate) enum RefreshState {
     /// No refresh is pending.
     Nothing,
     /// A refresh is pending and journalled.

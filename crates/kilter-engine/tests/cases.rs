@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{
-    Backoff, Batch, Budget, Command, Edge, Graph, Holding, Input, Machine, Origin, Ran, Reason, Replacement,
-    Semaphores, Settlement, Timestamp, Token, Verdict, Vertex, VertexId,
+    ApplyResult, Backoff, Batch, CheckResult, Command, Disposition, Edge, Graph, HoldConfig, Input, Machine, Origin,
+    Reason, RefreshToken, RepairBudget, Replacement, Semaphores, Timestamp, Vertex, VertexId,
 };
 
 const A: VertexId = VertexId(0);
@@ -12,10 +12,10 @@ const B: VertexId = VertexId(1);
 const C: VertexId = VertexId(2);
 const D: VertexId = VertexId(3);
 
-const DONE: Ran = Ran::Done { refreshed: false };
+const DONE: ApplyResult = ApplyResult::Done { refreshed: false };
 
 fn before(first: VertexId, second: VertexId) -> Edge {
-    Edge { first, second, notify: false, origin: Origin::Automatic(Reason::Name) }
+    Edge { from: first, to: second, notify: false, origin: Origin::Automatic(Reason::Name) }
 }
 
 fn notify(first: VertexId, second: VertexId) -> Edge {
@@ -38,16 +38,16 @@ struct Run {
 }
 
 impl Run {
-    fn holding_as(edges: &[Edge], vertices: Vec<Vertex>, holding: Holding) -> Run {
+    fn holding_as(edges: &[Edge], vertices: Vec<Vertex>, holding: HoldConfig) -> Run {
         let graph = graph(vertices.len() as u32, edges);
         Run { machine: Machine::holding(graph, vertices, &[], Timestamp(0), holding), now: Timestamp(0) }
     }
 
     fn holding(edges: &[Edge], vertices: Vec<Vertex>) -> Run {
-        Run::holding_as(edges, vertices, Holding::default())
+        Run::holding_as(edges, vertices, HoldConfig::default())
     }
 
-    fn passing(edges: &[Edge], vertices: Vec<Vertex>, owed: &[Token]) -> Run {
+    fn passing(edges: &[Edge], vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Run {
         let graph = graph(vertices.len() as u32, edges);
         Run { machine: Machine::new(graph, vertices, owed), now: Timestamp(0) }
     }
@@ -59,7 +59,7 @@ impl Run {
     }
 
     /// Answers every check with a verdict until nothing is checked any more, and returns in which order that was.
-    fn check_all(&mut self, verdict: Verdict) -> Vec<VertexId> {
+    fn check_all(&mut self, verdict: CheckResult) -> Vec<VertexId> {
         let mut checked = Vec::new();
         let mut commands = self.machine.commands();
         while !commands.is_empty() {
@@ -89,56 +89,60 @@ fn refresh(vertex: VertexId) -> Command {
     Command::Refresh(Batch { group: 0, vertices: vec![vertex] })
 }
 
-fn settled(vertex: VertexId, settlement: Settlement) -> Command {
+fn settled(vertex: VertexId, settlement: Disposition) -> Command {
     Command::Settled(vertex, settlement)
 }
 
 /// What has failed is tried again at this time.
 fn fails(vertex: VertexId, at: u64) -> [Command; 2] {
-    [Command::Wake(vertex, Timestamp(at)), settled(vertex, Settlement::Failed)]
+    [Command::SetTimer(vertex, Timestamp(at)), settled(vertex, Disposition::Failed)]
 }
 
 #[test]
 fn a_child_whose_watch_starts_late_is_not_looked_at_before_however_early_its_parent_is_done() {
-    let holding = Holding { unwatched: BTreeSet::from([B]), ..Holding::default() };
+    let holding = HoldConfig { awaiting_watch: BTreeSet::from([B]), ..HoldConfig::default() };
     let mut run = Run::holding_as(&[before(A, B)], vertices(2), holding);
     assert_eq!(run.machine.commands(), [check(A)]);
-    assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync)]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync)]);
     run.now = Timestamp(1000);
     assert_eq!(run.give(Input::Stale(B)), [], "an event before the watch has started begins nothing");
-    assert_eq!(run.give(Input::Watching(B)), [check(B)]);
+    assert_eq!(run.give(Input::WatchEstablished(B)), [check(B)]);
 }
 
 #[test]
 fn a_watch_that_fails_during_a_check_starts_anew_behind_it_and_another_check_behind_that() {
     let mut run = Run::holding(&[], vertices(1));
     assert_eq!(run.machine.commands(), [check(A)]);
-    assert_eq!(run.give(Input::Unwatched(A)), [], "nothing starts beside a check");
-    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Watch(A)], "what was found holds no longer");
+    assert_eq!(run.give(Input::WatchLost(A)), [], "nothing starts beside a check");
+    assert_eq!(
+        run.give(Input::Checked(A, CheckResult::Differs)),
+        [Command::Watch(A)],
+        "what was found holds no longer"
+    );
     assert_eq!(run.give(Input::Stale(A)), [], "nothing is looked at before it watches again");
-    assert_eq!(run.give(Input::Watching(A)), [check(A)]);
+    assert_eq!(run.give(Input::WatchEstablished(A)), [check(A)]);
 }
 
 #[test]
 fn a_watch_may_start_while_everything_is_paused_and_nothing_is_looked_at_before_that_ends() {
     let mut run = Run::holding(&[], vertices(1));
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     assert_eq!(run.give(Input::Pause), []);
     assert_eq!(run.machine.quiet_since(), None, "what is held back is not at rest");
-    assert_eq!(run.give(Input::Unwatched(A)), [Command::Watch(A)]);
-    assert_eq!(run.give(Input::Watching(A)), []);
+    assert_eq!(run.give(Input::WatchLost(A)), [Command::Watch(A)]);
+    assert_eq!(run.give(Input::WatchEstablished(A)), []);
     assert_eq!(run.give(Input::Stale(A)), []);
     assert_eq!(run.give(Input::Resume), [check(A)]);
 }
 
 #[test]
 fn an_event_during_a_check_brings_another_one_whatever_the_first_one_found() {
-    for found in [Verdict::InSync, Verdict::Differs, Verdict::Failed, Verdict::Unknown] {
+    for found in [CheckResult::InSync, CheckResult::Differs, CheckResult::Failed, CheckResult::Unknown] {
         let mut run = Run::holding(&[], vertices(1));
         assert_eq!(run.machine.commands(), [check(A)]);
         assert_eq!(run.give(Input::Stale(A)), []);
         assert_eq!(run.give(Input::Checked(A, found)), [check(A)], "{found:?}");
-        assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync)]);
+        assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync)]);
     }
 }
 
@@ -148,32 +152,32 @@ fn what_is_tried_without_end_and_without_a_pause_lets_itself_be_paused_and_ended
     let mut run = Run::holding(&[], vec![endless]);
     run.machine.commands();
     for _ in 0..100 {
-        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [Command::Wake(A, run.now)]);
-        assert_eq!(run.give(Input::Due(A)), [check(A)]);
+        assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [Command::SetTimer(A, run.now)]);
+        assert_eq!(run.give(Input::TimerFired(A)), [check(A)]);
     }
     assert_eq!(run.give(Input::Pause), []);
-    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [Command::Wake(A, run.now)]);
-    assert_eq!(run.give(Input::Due(A)), [], "nothing begins while it is paused");
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [Command::SetTimer(A, run.now)]);
+    assert_eq!(run.give(Input::TimerFired(A)), [], "nothing begins while it is paused");
     assert_eq!(run.give(Input::Resume), [check(A)]);
     assert_eq!(run.give(Input::Interrupt), []);
-    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [settled(A, Settlement::Failed)]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [settled(A, Disposition::Failed)]);
     assert!(run.machine.is_finished());
 }
 
 #[test]
 fn whatever_comes_behind_the_end_begins_nothing() {
     let mut run = Run::holding(&[before(A, B)], vertices(2));
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     run.give(Input::Interrupt);
     assert!(run.machine.is_finished());
     for input in [
         Input::Pause,
         Input::Resume,
         Input::Stale(A),
-        Input::Unwatched(A),
-        Input::Watching(A),
-        Input::Due(B),
-        Input::Reinstate(B),
+        Input::WatchLost(A),
+        Input::WatchEstablished(A),
+        Input::TimerFired(B),
+        Input::ResetBudget(B),
         Input::Interrupt,
     ] {
         assert_eq!(run.give(input), [], "{input:?}");
@@ -184,41 +188,42 @@ fn whatever_comes_behind_the_end_begins_nothing() {
 #[test]
 fn an_event_on_a_leaf_wakes_the_leaf_and_nothing_else() {
     let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
-    assert_eq!(run.check_all(Verdict::InSync), [A, B, C]);
+    assert_eq!(run.check_all(CheckResult::InSync), [A, B, C]);
     assert_eq!(run.give(Input::Stale(C)), [check(C)]);
-    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [settled(C, Settlement::InSync)]);
+    assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [settled(C, Disposition::InSync)]);
     assert_eq!(run.give(Input::Stale(A)), [check(A)]);
-    let again = run.give(Input::Checked(A, Verdict::InSync));
-    assert_eq!(again, [settled(A, Settlement::InSync)], "what depends on it is told nothing new");
+    let again = run.give(Input::Checked(A, CheckResult::InSync));
+    assert_eq!(again, [settled(A, Disposition::InSync)], "what depends on it is told nothing new");
 }
 
 #[test]
 fn what_closes_a_diamond_is_looked_at_once_and_behind_the_slower_of_its_parents() {
     let mut run = Run::holding(&[before(A, B), before(A, C), before(B, D), before(C, D)], vertices(4));
     run.machine.commands();
-    assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync), check(B), check(C)]);
-    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [settled(C, Settlement::InSync)]);
-    assert_eq!(run.give(Input::Checked(B, Verdict::Differs)), [apply(B)]);
-    assert_eq!(run.give(Input::Applied(B, DONE)), [settled(B, Settlement::Changed), check(D)]);
-    assert_eq!(run.give(Input::Checked(D, Verdict::InSync)), [settled(D, Settlement::InSync)]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync), check(B), check(C)]);
+    assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [settled(C, Disposition::InSync)]);
+    assert_eq!(run.give(Input::Checked(B, CheckResult::Differs)), [apply(B)]);
+    assert_eq!(run.give(Input::Applied(B, DONE)), [settled(B, Disposition::Changed), check(D)]);
+    assert_eq!(run.give(Input::Checked(D, CheckResult::InSync)), [settled(D, Disposition::InSync)]);
 }
 
 #[test]
 fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_goes_on() {
-    let holding = Holding { backoff: Backoff { first: 50, roused: 50, longest: 50 }, ..Holding::default() };
+    let holding =
+        HoldConfig { backoff: Backoff { first: 50, min_after_event: 50, longest: 50 }, ..HoldConfig::default() };
     let mut run = Run::holding_as(&[before(A, B)], vertices(3), holding);
     assert_eq!(run.machine.commands(), [check(A), check(C)]);
     let [wake, failed] = fails(A, 50);
-    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [wake, failed, settled(B, Settlement::Blocked(A))]);
-    assert_eq!(run.give(Input::Checked(C, Verdict::Differs)), [apply(C)]);
-    assert_eq!(run.give(Input::Applied(C, DONE)), [settled(C, Settlement::Changed)]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [wake, failed, settled(B, Disposition::Blocked(A))]);
+    assert_eq!(run.give(Input::Checked(C, CheckResult::Differs)), [apply(C)]);
+    assert_eq!(run.give(Input::Applied(C, DONE)), [settled(C, Disposition::Changed)]);
     assert_eq!(run.give(Input::Stale(B)), [], "what is blocked waits for what blocks it");
     run.now = Timestamp(50);
-    assert_eq!(run.give(Input::Due(A)), [check(A)]);
-    let mended = run.give(Input::Checked(A, Verdict::InSync));
+    assert_eq!(run.give(Input::TimerFired(A)), [check(A)]);
+    let mended = run.give(Input::Checked(A, CheckResult::InSync));
     assert_eq!(
         mended,
-        [settled(A, Settlement::InSync), check(B)],
+        [settled(A, Disposition::InSync), check(B)],
         "what has drifted behind it is not left so for ever"
     );
 }
@@ -229,17 +234,17 @@ fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whiche
     for last in [A, B] {
         let mut run = Run::holding(&[before(A, C), before(B, C)], vertices(3));
         run.machine.commands();
-        run.give(Input::Checked(A, Verdict::InSync));
-        run.give(Input::Checked(B, Verdict::InSync));
-        assert_eq!(run.give(Input::Checked(C, Verdict::Failed)), fails(C, 1000));
+        run.give(Input::Checked(A, CheckResult::InSync));
+        run.give(Input::Checked(B, CheckResult::InSync));
+        assert_eq!(run.give(Input::Checked(C, CheckResult::Failed)), fails(C, 1000));
         run.now = Timestamp(1000);
-        assert_eq!(run.give(Input::Due(C)), [check(C)]);
-        assert_eq!(run.give(Input::Checked(C, Verdict::Failed)), fails(C, 3000));
+        assert_eq!(run.give(Input::TimerFired(C)), [check(C)]);
+        assert_eq!(run.give(Input::Checked(C, CheckResult::Failed)), fails(C, 3000));
         run.now = Timestamp(2000);
         assert_eq!(run.give(Input::Stale(A)), [check(A)]);
         assert_eq!(run.give(Input::Stale(B)), [check(B)]);
-        run.give(Input::Checked(A, Verdict::Differs));
-        let answers = [Input::Applied(A, DONE), Input::Checked(B, Verdict::InSync)];
+        run.give(Input::Checked(A, CheckResult::Differs));
+        let answers = [Input::Applied(A, DONE), Input::Checked(B, CheckResult::InSync)];
         let order = if last == A { [answers[1], answers[0]] } else { answers };
         assert_eq!(run.give(order[0]).len(), 1, "one of them has settled");
         let came = run.give(order[1]);
@@ -254,72 +259,76 @@ fn what_turns_out_to_be_behind_a_failure_is_not_begun_with_what_was_ready_before
     for is_to_be_changed in [false, true] {
         let mut run = Run::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
         run.machine.commands();
-        run.give(Input::Checked(fails, Verdict::InSync));
-        run.give(Input::Checked(sends, Verdict::Differs));
+        run.give(Input::Checked(fails, CheckResult::InSync));
+        run.give(Input::Checked(sends, CheckResult::Differs));
         run.give(Input::Applied(sends, DONE));
-        let unknown = [settled(owed, Settlement::Unknown), check(behind)];
-        assert_eq!(run.give(Input::Checked(owed, Verdict::Unknown)), unknown);
-        run.give(Input::Checked(behind, Verdict::InSync));
+        let unknown = [settled(owed, Disposition::Unknown), check(behind)];
+        assert_eq!(run.give(Input::Checked(owed, CheckResult::Unknown)), unknown);
+        run.give(Input::Checked(behind, CheckResult::InSync));
         run.give(Input::Stale(fails));
-        assert_eq!(run.give(Input::Checked(fails, Verdict::Failed)), self::fails(fails, 1000));
+        assert_eq!(run.give(Input::Checked(fails, CheckResult::Failed)), self::fails(fails, 1000));
         if is_to_be_changed {
             assert_eq!(run.give(Input::Stale(behind)), [check(behind)]);
-            run.machine.input(run.now, Input::Checked(behind, Verdict::Differs));
+            run.machine.input(run.now, Input::Checked(behind, CheckResult::Differs));
         } else {
             run.machine.input(run.now, Input::Stale(behind));
         }
-        let blocked = [sends, owed, behind].map(|vertex| settled(vertex, Settlement::Blocked(fails)));
+        let blocked = [sends, owed, behind].map(|vertex| settled(vertex, Disposition::Blocked(fails)));
         assert_eq!(run.give(Input::Stale(sends)), blocked);
     }
 }
 
 #[test]
 fn a_refresh_comes_of_a_change_only_and_stays_owed_until_it_has_succeeded() {
-    let token = Token { first: A, second: B };
+    let token = RefreshToken { first: A, second: B };
     let mut run = Run::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
-    assert_eq!(run.check_all(Verdict::InSync), [A, B]);
+    assert_eq!(run.check_all(CheckResult::InSync), [A, B]);
     assert_eq!(run.machine.owed(), [], "nothing has changed");
     run.give(Input::Stale(A));
-    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Owe(vec![token]), apply(A)]);
-    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed), check(B)]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [Command::JournalRefresh(vec![token]), apply(A)]);
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Disposition::Changed), check(B)]);
     // The receiver fails when it is looked at, when it is changed and when it is refreshed.
-    run.give(Input::Checked(B, Verdict::Failed));
-    run.give(Input::Due(B));
-    run.give(Input::Checked(B, Verdict::Differs));
-    run.give(Input::Applied(B, Ran::Failed));
-    run.give(Input::Due(B));
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
+    run.give(Input::Checked(B, CheckResult::Failed));
+    run.give(Input::TimerFired(B));
+    run.give(Input::Checked(B, CheckResult::Differs));
+    run.give(Input::Applied(B, ApplyResult::Failed));
+    run.give(Input::TimerFired(B));
+    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [refresh(B)]);
     run.give(Input::Refreshed(B, false));
     assert_eq!(run.machine.owed(), [token]);
-    run.give(Input::Due(B));
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
-    let paid = [Command::Paid(vec![token]), settled(B, Settlement::Refreshed)];
+    run.give(Input::TimerFired(B));
+    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [refresh(B)]);
+    let paid = [Command::ClearRefresh(vec![token]), settled(B, Disposition::Refreshed)];
     assert_eq!(run.give(Input::Refreshed(B, true)), paid);
     run.give(Input::Stale(B));
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::InSync)], "it is refreshed once");
+    assert_eq!(
+        run.give(Input::Checked(B, CheckResult::InSync)),
+        [settled(B, Disposition::InSync)],
+        "it is refreshed once"
+    );
 }
 
 #[test]
 fn refresh_of_an_idle_vertex_is_served_without_a_call() {
-    let token = Token { first: A, second: B };
-    let idle = [Command::Paid(vec![token]), settled(B, Settlement::InSync)];
+    let token = RefreshToken { first: A, second: B };
+    let idle = [Command::ClearRefresh(vec![token]), settled(B, Disposition::InSync)];
     let mut run = Run::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     run.give(Input::Stale(A));
-    run.give(Input::Checked(A, Verdict::Differs));
-    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed), check(B)]);
-    assert_eq!(run.give(Input::Checked(B, Verdict::Idle)), idle, "a stopped service is not started");
+    run.give(Input::Checked(A, CheckResult::Differs));
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Disposition::Changed), check(B)]);
+    assert_eq!(run.give(Input::Checked(B, CheckResult::Idle)), idle, "a stopped service is not started");
     assert_eq!(run.machine.owed(), []);
 
     // A refresh that failed may have stopped it: that one is owed until it succeeds.
     run.give(Input::Stale(A));
-    run.give(Input::Checked(A, Verdict::Differs));
+    run.give(Input::Checked(A, CheckResult::Differs));
     run.give(Input::Applied(A, DONE));
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
+    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [refresh(B)]);
     run.give(Input::Refreshed(B, false));
     assert_eq!(run.machine.owed(), [token]);
-    run.give(Input::Due(B));
-    assert_eq!(run.give(Input::Checked(B, Verdict::Idle)), [refresh(B)]);
+    run.give(Input::TimerFired(B));
+    assert_eq!(run.give(Input::Checked(B, CheckResult::Idle)), [refresh(B)]);
     run.give(Input::Refreshed(B, true));
     assert_eq!(run.machine.owed(), []);
 
@@ -327,26 +336,26 @@ fn refresh_of_an_idle_vertex_is_served_without_a_call() {
     let noop = vec![Vertex { noop: true, ..vertices(1)[0] }; 2];
     let mut run = Run::holding(&[notify(A, B)], noop);
     run.machine.commands();
-    run.give(Input::Checked(A, Verdict::Differs));
-    assert_eq!(run.give(Input::Checked(B, Verdict::Idle)), [settled(B, Settlement::InSync)]);
+    run.give(Input::Checked(A, CheckResult::Differs));
+    assert_eq!(run.give(Input::Checked(B, CheckResult::Idle)), [settled(B, Disposition::InSync)]);
 }
 
 #[test]
 fn a_change_during_a_refresh_owes_another_one() {
-    let token = Token { first: A, second: C };
+    let token = RefreshToken { first: A, second: C };
     let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     run.give(Input::Stale(B));
-    run.give(Input::Checked(B, Verdict::Differs));
+    run.give(Input::Checked(B, CheckResult::Differs));
     run.give(Input::Applied(B, DONE));
-    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
+    assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [refresh(C)]);
     run.give(Input::Stale(A));
-    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Owe(vec![token]), apply(A)]);
-    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed)]);
-    let served = Command::Paid(vec![Token { first: B, second: C }]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [Command::JournalRefresh(vec![token]), apply(A)]);
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Disposition::Changed)]);
+    let served = Command::ClearRefresh(vec![RefreshToken { first: B, second: C }]);
     assert_eq!(run.give(Input::Refreshed(C, true)), [served, check(C)], "only what it was begun for is served");
-    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
-    assert_eq!(run.give(Input::Refreshed(C, true))[0], Command::Paid(vec![token]));
+    assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [refresh(C)]);
+    assert_eq!(run.give(Input::Refreshed(C, true))[0], Command::ClearRefresh(vec![token]));
 }
 
 /// The same vertices with these edges come in the place of a graph: a refresh that is owed to C is inherited.
@@ -354,11 +363,11 @@ fn rewire(run: &mut Run, edges: &[Edge]) {
     let replacement = Replacement {
         graph: graph(3, edges),
         vertices: vertices(3),
-        holding: Holding::default(),
+        holding: HoldConfig::default(),
         semaphores: Semaphores::default(),
-        kept: &[Some(A), Some(B), Some(C)],
-        heirs: &[],
-        owed: &[Token::inherited(C)],
+        unchanged: &[Some(A), Some(B), Some(C)],
+        modified: &[],
+        owed: &[RefreshToken::orphaned(C)],
     };
     run.machine.replace(run.now, replacement);
 }
@@ -366,32 +375,32 @@ fn rewire(run: &mut Run, edges: &[Edge]) {
 #[test]
 fn a_refresh_serves_what_was_owed_when_it_began_also_if_that_is_inherited_meanwhile() {
     let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     run.give(Input::Stale(B));
-    run.give(Input::Checked(B, Verdict::Differs));
+    run.give(Input::Checked(B, CheckResult::Differs));
     run.give(Input::Applied(B, DONE));
-    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
+    assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [refresh(C)]);
     rewire(&mut run, &[]);
-    let paid = Command::Paid(vec![Token::inherited(C)]);
-    assert_eq!(run.give(Input::Refreshed(C, true)), [paid, settled(C, Settlement::Refreshed)]);
+    let paid = Command::ClearRefresh(vec![RefreshToken::orphaned(C)]);
+    assert_eq!(run.give(Input::Refreshed(C, true)), [paid, settled(C, Disposition::Refreshed)]);
 }
 
 #[test]
 fn a_refresh_does_not_serve_what_changed_meanwhile_and_is_inherited() {
     let mut run = Run::holding(&[], vertices(3));
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     rewire(&mut run, &[]);
     assert_eq!(run.machine.commands(), [check(C)]);
-    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
+    assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [refresh(C)]);
     rewire(&mut run, &[notify(A, C)]);
     run.give(Input::Stale(A));
-    let token = Token { first: A, second: C };
-    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Owe(vec![token]), apply(A)]);
-    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed)]);
+    let token = RefreshToken { first: A, second: C };
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [Command::JournalRefresh(vec![token]), apply(A)]);
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Disposition::Changed)]);
     rewire(&mut run, &[]);
     assert_eq!(run.give(Input::Refreshed(C, true)), [check(C)], "it began before that");
-    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
-    assert_eq!(run.give(Input::Refreshed(C, true))[0], Command::Paid(vec![Token::inherited(C)]));
+    assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [refresh(C)]);
+    assert_eq!(run.give(Input::Refreshed(C, true))[0], Command::ClearRefresh(vec![RefreshToken::orphaned(C)]));
 }
 
 #[test]
@@ -400,24 +409,24 @@ fn noop_vertex_notified_by_unknown_one_is_unknown() {
     looked_at.iter_mut().for_each(|vertex| vertex.noop = true);
     let mut run = Run::passing(&[notify(A, B), before(A, C)], looked_at, &[]);
     run.machine.commands();
-    run.give(Input::Checked(A, Verdict::Unknown));
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::Unknown)]);
+    run.give(Input::Checked(A, CheckResult::Unknown));
+    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [settled(B, Disposition::Unknown)]);
     assert_eq!(
-        run.give(Input::Checked(C, Verdict::InSync)),
-        [settled(C, Settlement::InSync)],
+        run.give(Input::Checked(C, CheckResult::InSync)),
+        [settled(C, Disposition::InSync)],
         "only its order depends"
     );
 }
 
 #[test]
 fn what_is_only_looked_at_says_that_it_would_be_refreshed_and_stays_owed_it() {
-    let token = Token { first: A, second: B };
+    let token = RefreshToken { first: A, second: B };
     let mut looked_at = vertices(2);
     looked_at[1].noop = true;
     let mut run = Run::passing(&[notify(A, B)], looked_at, &[token]);
     run.machine.commands();
-    run.give(Input::Checked(A, Verdict::InSync));
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::WouldRefresh)]);
+    run.give(Input::Checked(A, CheckResult::InSync));
+    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [settled(B, Disposition::WouldRefresh)]);
     assert_eq!(run.machine.owed(), [token]);
     assert!(run.machine.is_finished());
 }
@@ -426,42 +435,42 @@ fn what_is_only_looked_at_says_that_it_would_be_refreshed_and_stays_owed_it() {
 fn another_graph_lets_go_of_what_is_not_declared_keeps_what_is_and_looks_at_what_is_new() {
     let [file1, file2] = [A, B];
     let mut run = Run::holding(&[before(file1, file2)], vertices(2));
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     // Now the second one is the first, and another one is behind it.
     let replacement = Replacement {
         graph: graph(2, &[before(A, B)]),
         vertices: vertices(2),
-        holding: Holding::default(),
+        holding: HoldConfig::default(),
         semaphores: Semaphores::default(),
-        kept: &[Some(file2), None],
-        heirs: &[],
+        unchanged: &[Some(file2), None],
+        modified: &[],
         owed: &[],
     };
     run.machine.replace(Timestamp(5), replacement);
     assert_eq!(run.machine.commands(), [check(B)]);
-    assert_eq!(run.machine.settlement(A), Some(Settlement::InSync));
+    assert_eq!(run.machine.settlement(A), Some(Disposition::InSync));
 }
 
 #[test]
 fn a_slow_change_elsewhere_does_not_hold_up_another_graph() {
     let mut run = Run::holding(&[], vertices(2));
     run.machine.commands();
-    run.give(Input::Checked(A, Verdict::Differs));
-    run.give(Input::Checked(B, Verdict::InSync));
+    run.give(Input::Checked(A, CheckResult::Differs));
+    run.give(Input::Checked(B, CheckResult::InSync));
     let kept = [Some(A), None];
     let replacement = Replacement {
         graph: graph(2, &[]),
         vertices: vertices(2),
-        holding: Holding::default(),
+        holding: HoldConfig::default(),
         semaphores: Semaphores::default(),
-        kept: &kept,
-        heirs: &[],
+        unchanged: &kept,
+        modified: &[],
         owed: &[],
     };
     run.machine.replace(Timestamp(5), replacement);
     assert_eq!(run.machine.commands(), [check(B)], "the first one is still being changed");
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::InSync)]);
-    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed)]);
+    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [settled(B, Disposition::InSync)]);
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Disposition::Changed)]);
 }
 
 /// How often something that fails is tried behind an edit, when one try of three is used up already.
@@ -469,27 +478,27 @@ fn tries_behind_an_edit(kept: Option<VertexId>, heir: Option<VertexId>, retry: i
     let trying = Vertex { retry: 2, delay: 10, ..vertices(1)[0] };
     let mut run = Run::holding(&[], vec![trying]);
     run.machine.commands();
-    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [Command::Wake(A, Timestamp(10))]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [Command::SetTimer(A, Timestamp(10))]);
     let replacement = Replacement {
         graph: graph(1, &[]),
         vertices: vec![Vertex { retry, ..trying }],
-        holding: Holding::default(),
+        holding: HoldConfig::default(),
         semaphores: Semaphores::default(),
-        kept: &[kept],
-        heirs: &[heir],
+        unchanged: &[kept],
+        modified: &[heir],
         owed: &[],
     };
     run.machine.replace(Timestamp(5), replacement);
     run.now = Timestamp(20);
-    let mut commands = if kept.is_some() { run.give(Input::Due(A)) } else { run.machine.commands() };
+    let mut commands = if kept.is_some() { run.give(Input::TimerFired(A)) } else { run.machine.commands() };
     let mut tries = 0;
     while commands == [check(A)] {
         tries += 1;
-        run.give(Input::Checked(A, Verdict::Failed));
+        run.give(Input::Checked(A, CheckResult::Failed));
         run.now.0 += 20;
-        commands = run.give(Input::Due(A));
+        commands = run.give(Input::TimerFired(A));
     }
-    assert_eq!(run.machine.settlement(A), Some(Settlement::Failed));
+    assert_eq!(run.machine.settlement(A), Some(Disposition::Failed));
     tries
 }
 
@@ -505,14 +514,14 @@ fn what_has_failed_is_left_alone_behind_an_edit_that_does_not_mean_it() {
     for kept in [Some(A), None] {
         let mut run = Run::holding(&[], vertices(1));
         run.machine.commands();
-        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), fails(A, 1000));
+        assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), fails(A, 1000));
         let replacement = Replacement {
             graph: graph(1, &[]),
             vertices: vertices(1),
-            holding: Holding::default(),
+            holding: HoldConfig::default(),
             semaphores: Semaphores::default(),
-            kept: &[kept],
-            heirs: &[],
+            unchanged: &[kept],
+            modified: &[],
             owed: &[],
         };
         run.machine.replace(Timestamp(5), replacement);
@@ -547,7 +556,7 @@ fn what_is_independent_and_of_one_group_is_one_batch_but_for_what_opts_out_the_s
 fn of_seven_that_share_a_semaphore_of_two_two_are_at_work_until_the_last() {
     let semaphores =
         Semaphores { counts: vec![2], of: (0..7).map(|at| (VertexId(at), vec![0])).collect::<BTreeMap<_, _>>() };
-    let mut machine = Machine::new(graph(7, &[]), vertices(7), &[]).sharing(semaphores);
+    let mut machine = Machine::new(graph(7, &[]), vertices(7), &[]).with_semaphores(semaphores);
     let mut at_work: Vec<VertexId> = Vec::new();
     let mut rounds = Vec::new();
     loop {
@@ -562,7 +571,7 @@ fn of_seven_that_share_a_semaphore_of_two_two_are_at_work_until_the_last() {
         // They take the same time.
         rounds.push(at_work.len());
         for vertex in at_work.drain(..) {
-            machine.input(Timestamp(rounds.len() as u64 * 10_000), Input::Checked(vertex, Verdict::InSync));
+            machine.input(Timestamp(rounds.len() as u64 * 10_000), Input::Checked(vertex, CheckResult::InSync));
         }
     }
     assert_eq!(rounds, [2, 2, 2, 1]);
@@ -576,25 +585,25 @@ fn what_failed_what_is_blocked_and_what_is_only_looked_at_are_at_rest() {
     let mut run = Run::holding(&[before(A, B)], all);
     run.machine.commands();
     run.now = Timestamp(7);
-    run.give(Input::Checked(A, Verdict::Failed));
+    run.give(Input::Checked(A, CheckResult::Failed));
     assert_eq!(run.machine.quiet_since(), None, "one is still looked at");
     run.now = Timestamp(9);
-    assert_eq!(run.give(Input::Checked(C, Verdict::Differs)), [settled(C, Settlement::WouldChange)]);
+    assert_eq!(run.give(Input::Checked(C, CheckResult::Differs)), [settled(C, Disposition::WouldChange)]);
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(9)));
 }
 
 #[test]
 fn the_rest_begins_with_the_last_activity_and_a_check_that_finds_all_in_order_is_none() {
     let mut run = Run::holding(&[], vertices(1));
-    run.check_all(Verdict::InSync);
+    run.check_all(CheckResult::InSync);
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)));
     run.now = Timestamp(100);
     run.give(Input::Stale(A));
     assert_eq!(run.machine.quiet_since(), None);
-    run.give(Input::Checked(A, Verdict::InSync));
+    run.give(Input::Checked(A, CheckResult::InSync));
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)));
     run.give(Input::Stale(A));
-    run.give(Input::Checked(A, Verdict::Differs));
+    run.give(Input::Checked(A, CheckResult::Differs));
     run.now = Timestamp(200);
     run.give(Input::Applied(A, DONE));
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(200)));
@@ -606,9 +615,10 @@ fn what_is_left_as_it_is_and_found_so_again_is_at_rest() {
     let mut run = Run::holding(&[], vec![looked_at]);
     run.machine.commands();
     run.now = Timestamp(10);
-    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [settled(A, Settlement::WouldChange)]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [settled(A, Disposition::WouldChange)]);
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(10)));
-    for (now, verdict, since) in [(100, Verdict::Differs, 10), (200, Verdict::InSync, 10), (300, Verdict::Differs, 300)]
+    for (now, verdict, since) in
+        [(100, CheckResult::Differs, 10), (200, CheckResult::InSync, 10), (300, CheckResult::Differs, 300)]
     {
         run.now = Timestamp(now);
         run.give(Input::Stale(A));
@@ -622,26 +632,27 @@ fn what_is_left_as_it_is_and_found_so_again_is_at_rest() {
 fn what_fails_each_time_that_it_is_tried_again_is_at_rest_between_with_what_is_behind_it() {
     let mut run = Run::holding(&[before(A, B)], vertices(2));
     run.machine.commands();
-    let failed =
-        |at| [Command::Wake(A, Timestamp(at)), settled(A, Settlement::Failed), settled(B, Settlement::Blocked(A))];
-    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), failed(1000));
+    let failed = |at| {
+        [Command::SetTimer(A, Timestamp(at)), settled(A, Disposition::Failed), settled(B, Disposition::Blocked(A))]
+    };
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), failed(1000));
     for (now, next) in [(1000, 3000), (3000, 7000)] {
         run.now = Timestamp(now);
-        assert_eq!(run.give(Input::Due(A)), [check(A)]);
-        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), failed(next));
+        assert_eq!(run.give(Input::TimerFired(A)), [check(A)]);
+        assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), failed(next));
         assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)), "to fail again is nothing new");
     }
     run.now = Timestamp(7000);
-    run.give(Input::Due(A));
-    run.give(Input::Checked(A, Verdict::Differs));
-    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed), check(B)]);
-    run.give(Input::Checked(B, Verdict::InSync));
+    run.give(Input::TimerFired(A));
+    run.give(Input::Checked(A, CheckResult::Differs));
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Disposition::Changed), check(B)]);
+    run.give(Input::Checked(B, CheckResult::InSync));
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(7000)));
 }
 
 #[test]
 fn where_nothing_is_declared_everything_is_at_rest_from_the_beginning() {
-    let mut machine = Machine::holding(graph(0, &[]), Vec::new(), &[], Timestamp(42), Holding::default());
+    let mut machine = Machine::holding(graph(0, &[]), Vec::new(), &[], Timestamp(42), HoldConfig::default());
     assert_eq!(machine.commands(), []);
     assert_eq!(machine.quiet_since(), Some(Timestamp(42)));
     assert!(!machine.is_finished(), "it is held until somebody ends it");
@@ -652,8 +663,8 @@ fn a_check_that_an_interrupt_has_ended_has_not_failed_and_blocks_nothing() {
     let mut run = Run::holding(&[before(A, B)], vertices(2));
     run.machine.commands();
     assert_eq!(run.give(Input::Interrupt), []);
-    let interrupted = |vertex| settled(vertex, Settlement::Interrupted);
-    assert_eq!(run.give(Input::Checked(A, Verdict::Ended)), [interrupted(A), interrupted(B)]);
+    let interrupted = |vertex| settled(vertex, Disposition::Interrupted);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Cancelled)), [interrupted(A), interrupted(B)]);
     assert!(run.machine.is_finished());
 }
 
@@ -661,11 +672,11 @@ fn a_check_that_an_interrupt_has_ended_has_not_failed_and_blocks_nothing() {
 fn behind_an_interrupt_what_is_under_way_ends_and_the_chain_behind_it_does_not_begin() {
     let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
     run.machine.commands();
-    run.give(Input::Checked(A, Verdict::Differs));
+    run.give(Input::Checked(A, CheckResult::Differs));
     assert_eq!(run.give(Input::Interrupt), []);
     assert!(!run.machine.is_finished());
-    let interrupted = |vertex| settled(vertex, Settlement::Interrupted);
-    let first = settled(A, Settlement::Changed);
+    let interrupted = |vertex| settled(vertex, Disposition::Interrupted);
+    let first = settled(A, Disposition::Changed);
     let rest = run.give(Input::Applied(A, DONE));
     assert_eq!(rest[0], first);
     assert!(rest[1..].iter().all(|command| [interrupted(B), interrupted(C)].contains(command)), "{rest:?}");
@@ -673,36 +684,36 @@ fn behind_an_interrupt_what_is_under_way_ends_and_the_chain_behind_it_does_not_b
 }
 
 /// Times in seconds at which a vertex was repaired that another program changes at once after each repair, until a time.
-fn repairs_of_contested(holding: Holding, until: u64) -> (Run, Vec<u64>) {
+fn repairs_of_contested(holding: HoldConfig, until: u64) -> (Run, Vec<u64>) {
     let mut run = Run::holding_as(&[], vertices(1), holding);
     let (mut repairs, mut wakes) = (Vec::new(), Vec::new());
     let mut commands = run.machine.commands();
     loop {
         while let Some(command) = commands.pop() {
             match command {
-                Command::Check(_) => commands.extend(run.give(Input::Checked(A, Verdict::Differs))),
+                Command::Check(_) => commands.extend(run.give(Input::Checked(A, CheckResult::Differs))),
                 Command::Apply(_) => {
                     repairs.push(run.now.0 / 1000);
                     commands.extend(run.give(Input::Applied(A, DONE)));
                     commands.extend(run.give(Input::Stale(A)));
                 }
-                Command::Wake(_, at) => wakes.push(at),
+                Command::SetTimer(_, at) => wakes.push(at),
                 _ => {}
             }
         }
         let Some(next) = wakes.iter().min().copied().filter(|at| at.0 <= until * 1000) else { return (run, repairs) };
         wakes.retain(|at| *at != next);
         run.now = next;
-        commands = run.give(Input::Due(A));
+        commands = run.give(Input::TimerFired(A));
     }
 }
 
 #[test]
 fn contested_vertex_is_repaired_at_growing_intervals_up_to_the_cap() {
-    let budget = Budget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
-    let (run, repairs) = repairs_of_contested(Holding { budget, ..Holding::default() }, 300);
+    let budget = RepairBudget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
+    let (run, repairs) = repairs_of_contested(HoldConfig { budget, ..HoldConfig::default() }, 300);
     assert_eq!(repairs, [0, 0, 0, 0, 5, 15, 35, 75, 135, 195, 255]);
-    assert_eq!(run.machine.settlement(A), Some(Settlement::WouldChange));
+    assert_eq!(run.machine.settlement(A), Some(Disposition::WouldChange));
     let contest = run.machine.contest(A).expect("it is contested");
     assert_eq!((contest.repairs, contest.since, contest.next), (11, Timestamp(0), Timestamp(315_000)));
     assert!(run.machine.quiet_since().is_some(), "a contested vertex that waits is at rest");
@@ -710,8 +721,8 @@ fn contested_vertex_is_repaired_at_growing_intervals_up_to_the_cap() {
 
 #[test]
 fn contested_vertex_that_yields_is_only_watched() {
-    let budget = Budget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
-    let holding = Holding { budget, yielding: [A].into(), ..Holding::default() };
+    let budget = RepairBudget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
+    let holding = HoldConfig { budget, yielding: [A].into(), ..HoldConfig::default() };
     let (run, repairs) = repairs_of_contested(holding, 300);
     assert_eq!(repairs, [0, 0, 0, 0]);
     assert!(run.machine.is_watched_only(A) && run.machine.contest(A).is_none());
@@ -719,41 +730,44 @@ fn contested_vertex_that_yields_is_only_watched() {
 
 #[test]
 fn contest_ends_after_one_quiet_interval_and_on_reinstatement() {
-    let budget = Budget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
-    let (mut run, _) = repairs_of_contested(Holding { budget, ..Holding::default() }, 0);
+    let budget = RepairBudget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
+    let (mut run, _) = repairs_of_contested(HoldConfig { budget, ..HoldConfig::default() }, 0);
     run.now = Timestamp(5_000);
-    assert_eq!(run.give(Input::Due(A)), [check(A)]);
-    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [apply(A)]);
+    assert_eq!(run.give(Input::TimerFired(A)), [check(A)]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [apply(A)]);
     // The next repair may come at 15 s, so the contest is over at 25 s.
-    let wake = Command::Wake(A, Timestamp(25_000));
-    assert_eq!(run.give(Input::Applied(A, DONE)), [Command::Contested(A), wake, settled(A, Settlement::Changed)]);
+    let wake = Command::SetTimer(A, Timestamp(25_000));
+    assert_eq!(run.give(Input::Applied(A, DONE)), [Command::Contested(A), wake, settled(A, Disposition::Changed)]);
     run.now = Timestamp(6_000);
     assert_eq!(run.give(Input::Stale(A)), [check(A)]);
-    assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync)], "it is woken once");
+    assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync)], "it is woken once");
     let mut reinstated = Run { machine: run.machine.clone(), now: run.now };
-    assert_eq!(reinstated.give(Input::Reinstate(A)), [Command::Uncontested(A)]);
+    assert_eq!(reinstated.give(Input::ResetBudget(A)), [Command::Uncontested(A)]);
     run.now = Timestamp(25_000);
-    assert_eq!(run.give(Input::Due(A)), [Command::Uncontested(A)]);
+    assert_eq!(run.give(Input::TimerFired(A)), [Command::Uncontested(A)]);
     assert_eq!((run.machine.contest(A), run.machine.contested()), (None, 0));
 }
 
 #[test]
 fn contested_vertex_is_still_refreshed_and_notifies_when_it_is_repaired() {
-    let budget = Budget { repairs: 0, within: 60_000, first: 5_000, longest: 60_000 };
-    let mut run =
-        Run::holding_as(&[notify(A, B)], vertices(2), Holding { budget, yielding: [B].into(), ..Holding::default() });
+    let budget = RepairBudget { repairs: 0, within: 60_000, first: 5_000, longest: 60_000 };
+    let mut run = Run::holding_as(
+        &[notify(A, B)],
+        vertices(2),
+        HoldConfig { budget, yielding: [B].into(), ..HoldConfig::default() },
+    );
     run.machine.commands();
-    run.give(Input::Checked(A, Verdict::Differs));
+    run.give(Input::Checked(A, CheckResult::Differs));
     run.give(Input::Applied(A, DONE));
-    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
+    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [refresh(B)]);
     run.give(Input::Refreshed(B, true));
     run.give(Input::Stale(A));
-    run.give(Input::Checked(A, Verdict::Differs));
-    assert_eq!(run.machine.settlement(A), Some(Settlement::WouldChange));
+    run.give(Input::Checked(A, CheckResult::Differs));
+    assert_eq!(run.machine.settlement(A), Some(Disposition::WouldChange));
     run.give(Input::Stale(B));
-    assert!(run.give(Input::Checked(B, Verdict::InSync)).contains(&settled(B, Settlement::InSync)));
+    assert!(run.give(Input::Checked(B, CheckResult::InSync)).contains(&settled(B, Disposition::InSync)));
     run.now = Timestamp(5_000);
-    run.give(Input::Due(A));
-    let owe = Command::Owe(vec![Token { first: A, second: B }]);
-    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [owe, apply(A)]);
+    run.give(Input::TimerFired(A));
+    let owe = Command::JournalRefresh(vec![RefreshToken { first: A, second: B }]);
+    assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [owe, apply(A)]);
 }

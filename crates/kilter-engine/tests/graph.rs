@@ -29,7 +29,7 @@ fn edge((first, second, from): Pair) -> Edge {
         Kind::Directory => Origin::Automatic(Reason::Directory),
         Kind::Name => Origin::Automatic(Reason::Name),
     };
-    Edge { first: VertexId(first), second: VertexId(second), notify: matches!(from, Kind::Notify), origin }
+    Edge { from: VertexId(first), to: VertexId(second), notify: matches!(from, Kind::Notify), origin }
 }
 
 fn edges(pairs: &[Pair]) -> Vec<Edge> {
@@ -92,12 +92,12 @@ fn is_a_cycle_of(cycle: &Cycle, pairs: &BTreeSet<(u32, u32)>) -> Result<(), Test
     let mut seen = BTreeSet::new();
     for (at, edge) in cycle.edges.iter().enumerate() {
         let next = cycle.edges[(at + 1) % cycle.edges.len()];
-        prop_assert_eq!(edge.second, next.first, "the edges follow each other");
-        prop_assert!(pairs.contains(&(edge.first.0, edge.second.0)), "the edge exists");
-        prop_assert!(seen.insert(edge.first), "no vertex comes twice");
+        prop_assert_eq!(edge.to, next.from, "the edges follow each other");
+        prop_assert!(pairs.contains(&(edge.from.0, edge.to.0)), "the edge exists");
+        prop_assert!(seen.insert(edge.from), "no vertex comes twice");
     }
-    let first = cycle.edges.iter().map(|edge| edge.first).min();
-    prop_assert_eq!(first, Some(cycle.edges[0].first), "it starts at what was declared first");
+    let first = cycle.edges.iter().map(|edge| edge.from).min();
+    prop_assert_eq!(first, Some(cycle.edges[0].from), "it starts at what was declared first");
     Ok(())
 }
 
@@ -119,7 +119,7 @@ proptest! {
         let owned: Vec<_> = owned.into_iter().map(|(a, b)| (a % count, b % count)).collect();
         let owner = |&(first, second): &(u32, u32)| {
             let origin = Origin::Automatic(if first < second { Reason::Owner } else { Reason::Number });
-            Edge { first: VertexId(first), second: VertexId(second), notify: false, origin }
+            Edge { from: VertexId(first), to: VertexId(second), notify: false, origin }
         };
         let all: Vec<Edge> = owned.iter().map(owner).chain(edges(&pairs)).collect();
         let graph = match (Graph::new(count, all), Graph::new(count, edges(&pairs))) {
@@ -133,7 +133,7 @@ proptest! {
             }
             (with, without) => panic!("{with:?} {without:?}"),
         };
-        let kept: Vec<_> = graph.edges().iter().map(|edge| (edge.first.0, edge.second.0)).collect();
+        let kept: Vec<_> = graph.edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
         for pair in owned.iter().filter(|pair| !kept.contains(pair)) {
             let closed = oracle(count, kept.iter().copied().chain([*pair]));
             prop_assert!(is_cyclic_directed(&closed), "{:?} would have closed nothing", pair);
@@ -154,7 +154,7 @@ proptest! {
             is_a_cycle_of(cycle, &kept)?;
         }
         for knot in &knots {
-            let within = |cycle: &&Cycle| cycle.edges.iter().all(|edge| knot.contains(&edge.first.0));
+            let within = |cycle: &&Cycle| cycle.edges.iter().all(|edge| knot.contains(&edge.from.0));
             prop_assert_eq!(cycles.iter().filter(within).count(), 1, "each knot has its own cycle");
         }
     }
@@ -163,7 +163,7 @@ proptest! {
     fn no_cycle_of_a_knot_is_shorter_than_the_one_shown((count, pairs) in graphs(8, 2)) {
         let kept: BTreeSet<(u32, u32)> = by_the_rules(&pairs).into_keys().collect();
         for cycle in Graph::new(count, edges(&pairs)).err().unwrap_or_default() {
-            let start = cycle.edges[0].first.0;
+            let start = cycle.edges[0].from.0;
             let knots = tarjan_scc(&oracle(count, kept.iter().copied()));
             let knot = knots.iter().find(|knot| knot.iter().any(|v| v.index() as u32 == start)).unwrap();
             let shortest = knot.iter().filter_map(|v| shortest_around(v.index() as u32, &kept)).min();
@@ -180,11 +180,11 @@ proptest! {
         let rules = by_the_rules(&forward);
         if let Ok(graph) = Graph::new(count, edges(&forward)) {
             let kept: BTreeMap<(u32, u32), bool> =
-                graph.edges().iter().map(|edge| ((edge.first.0, edge.second.0), edge.notify)).collect();
+                graph.edges().iter().map(|edge| ((edge.from.0, edge.to.0), edge.notify)).collect();
             prop_assert_eq!(kept.len(), graph.edges().len(), "one for each pair");
             prop_assert_eq!(&kept, &rules);
             for edge in graph.edges() {
-                let same = |pair: &&Pair| (pair.0, pair.1) == (edge.first.0, edge.second.0);
+                let same = |pair: &&Pair| (pair.0, pair.1) == (edge.from.0, edge.to.0);
                 let written = forward.iter().filter(same).any(|pair| matches!(pair.2, Kind::Before | Kind::Notify));
                 prop_assert_eq!(matches!(edge.origin, Origin::Written { .. }), written);
             }
@@ -195,17 +195,17 @@ proptest! {
     fn an_edge_is_found_from_either_end((count, pairs) in graphs(30, 2)) {
         let forward: Vec<Pair> = pairs.into_iter().filter(|(a, b, _)| a < b).collect();
         let graph = Graph::new(count, edges(&forward)).unwrap();
-        let entering: usize = graph.vertices().map(|v| graph.entering(v).len()).sum();
+        let entering: usize = graph.vertices().map(|v| graph.incoming(v).len()).sum();
         prop_assert_eq!(entering, graph.edges().len());
         for vertex in graph.vertices() {
-            prop_assert!(graph.leaving(vertex).all(|id| graph.edge(id).first == vertex));
-            prop_assert!(graph.entering(vertex).iter().all(|id| graph.edge(*id).second == vertex));
-            prop_assert_eq!(graph.parent_count(vertex) as usize, graph.entering(vertex).len());
+            prop_assert!(graph.outgoing(vertex).all(|id| graph.edge(id).from == vertex));
+            prop_assert!(graph.incoming(vertex).iter().all(|id| graph.edge(*id).to == vertex));
+            prop_assert_eq!(graph.parent_count(vertex) as usize, graph.incoming(vertex).len());
             for other in graph.vertices() {
                 let exists = forward.iter().any(|(a, b, _)| (*a, *b) == (vertex.0, other.0));
                 let found = graph.find(vertex, other);
                 prop_assert_eq!(found.is_some(), exists);
-                let right = |id| (graph.edge(id).first, graph.edge(id).second) == (vertex, other);
+                let right = |id| (graph.edge(id).from, graph.edge(id).to) == (vertex, other);
                 prop_assert!(found.is_none_or(right));
             }
         }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{
-    Batch, Command, Graph, Holding, Input, Machine, Ran, Replacement, Semaphores, Timestamp, Verdict, Vertex, VertexId,
+    ApplyResult, Batch, CheckResult, Command, Graph, HoldConfig, Input, Machine, Replacement, Semaphores, Timestamp,
+    Vertex, VertexId,
 };
 use proptest::prelude::*;
 
@@ -18,7 +19,7 @@ fn most_at_once(
     let graph = Graph::new(vertices, Vec::new()).expect("nothing is in a cycle");
     let described = vec![Vertex { single: true, ..Vertex::default() }; vertices as usize];
     let semaphores = Semaphores { counts: counts.to_vec(), of: of.clone() };
-    let mut machine = Machine::new(graph, described, &[]).sharing(semaphores);
+    let mut machine = Machine::new(graph, described, &[]).with_semaphores(semaphores);
     let (mut most, mut settled) = (vec![0; counts.len()], 0);
     let (mut checking, mut applying): (BTreeSet<VertexId>, BTreeSet<VertexId>) = Default::default();
     while !machine.is_finished() {
@@ -40,10 +41,10 @@ fn most_at_once(
         }
         let vertex = all[order(all.len())];
         let input = match checking.remove(&vertex) {
-            true => Input::Checked(vertex, Verdict::Differs),
+            true => Input::Checked(vertex, CheckResult::Differs),
             false => {
                 applying.remove(&vertex);
-                Input::Applied(vertex, Ran::Done { refreshed: false })
+                Input::Applied(vertex, ApplyResult::Done { refreshed: false })
             }
         };
         machine.input(Timestamp(0), input);
@@ -84,15 +85,18 @@ fn what_is_under_way_and_not_declared_any_more_holds_its_semaphore_until_it_has_
     let graph = || Graph::new(1, Vec::new()).expect("nothing is in a cycle");
     let semaphores = || Semaphores { counts: vec![1], of: BTreeMap::from([(only, vec![0])]) };
     let vertices = || vec![Vertex::default()];
-    let machine = Machine::holding(graph(), vertices(), &[], now, Holding::default());
-    let mut machine = machine.sharing(semaphores());
+    let machine = Machine::holding(graph(), vertices(), &[], now, HoldConfig::default());
+    let mut machine = machine.with_semaphores(semaphores());
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
-    let (holding, semaphores) = (Holding::default(), semaphores());
+    let (holding, semaphores) = (HoldConfig::default(), semaphores());
     let (graph, vertices) = (graph(), vertices());
-    machine.replace(now, Replacement { graph, vertices, holding, semaphores, kept: &[None], heirs: &[], owed: &[] });
+    machine.replace(
+        now,
+        Replacement { graph, vertices, holding, semaphores, unchanged: &[None], modified: &[], owed: &[] },
+    );
     assert_eq!(machine.commands(), [], "the one of the graph before is at work");
-    machine.input(now, Input::Freed(0));
+    machine.input(now, Input::SemaphoreReleased(0));
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
-    machine.input(now, Input::Freed(0));
+    machine.input(now, Input::SemaphoreReleased(0));
     assert_eq!(machine.commands(), [], "it is not freed twice");
 }

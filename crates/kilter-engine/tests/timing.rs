@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use kilter_engine::{
-    Command, Edge, Graph, Input, Machine, Origin, Ran, Semaphores, Timestamp, Verdict, Vertex, VertexId,
+    ApplyResult, CheckResult, Command, Edge, Graph, Input, Machine, Origin, Semaphores, Timestamp, Vertex, VertexId,
 };
 use kilter_model::{RelationKind, SourceId, Span};
 
@@ -74,7 +74,7 @@ const CASES: [Case; 8] = [
 fn edge((first, second): &(u32, u32)) -> Edge {
     let span = Span { source: SourceId(0), start: 0, end: 0 };
     let origin = Origin::Written { kind: RelationKind::Before, span };
-    Edge { first: VertexId(*first), second: VertexId(*second), notify: false, origin }
+    Edge { from: VertexId(*first), to: VertexId(*second), notify: false, origin }
 }
 
 /// Milliseconds until everything is done, each change on a thread of its own.
@@ -84,7 +84,7 @@ fn duration(case: &Case) -> u64 {
     let vertex = Vertex { group: 0, single: true, noop: false, refreshable: false, retry: 0, delay: 0 };
     let of = case.alone.iter().map(|at| (VertexId(*at), vec![0])).collect();
     let semaphores = Semaphores { counts: vec![1], of };
-    let mut machine = Machine::new(graph, vec![vertex; count as usize], &[]).sharing(semaphores);
+    let mut machine = Machine::new(graph, vec![vertex; count as usize], &[]).with_semaphores(semaphores);
     let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
     let mut now = 0;
     loop {
@@ -93,7 +93,7 @@ fn duration(case: &Case) -> u64 {
             match command {
                 Command::Check(batch) => {
                     for vertex in &batch.vertices {
-                        machine.input(Timestamp(now), Input::Checked(*vertex, Verdict::Differs));
+                        machine.input(Timestamp(now), Input::Checked(*vertex, CheckResult::Differs));
                     }
                 }
                 Command::Apply(batch) => {
@@ -108,7 +108,7 @@ fn duration(case: &Case) -> u64 {
         }
         let Some(Reverse((end, vertex))) = ends.pop() else { break };
         now = end;
-        machine.input(Timestamp(now), Input::Applied(VertexId(vertex), Ran::Done { refreshed: false }));
+        machine.input(Timestamp(now), Input::Applied(VertexId(vertex), ApplyResult::Done { refreshed: false }));
     }
     assert!(machine.is_finished(), "{}", case.name);
     now

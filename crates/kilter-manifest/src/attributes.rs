@@ -11,13 +11,13 @@ use kilter_model::{
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::meta::{self, Defaults};
-use crate::own::Own;
+use crate::own::SelfScope;
 use crate::relations::{self, RELATIONS};
 use crate::resources::{Entry, Index, name_of};
 use crate::scalar::has_leading_zero;
 use crate::tree::{Kind, View};
 use crate::types::Type;
-use crate::value::{Built, Values};
+use crate::value::{BuildResult, Values};
 
 /// Hint for values that must be known before the run.
 pub(crate) const KNOWN_BEFORE: &str = "give it without outputs of other resources: by a variable or a fact";
@@ -113,7 +113,7 @@ impl<'e, 't> Body<'e, 't> {
     fn begun(&self, type_: &Type<'t>) -> Option<Meta> {
         let mut begun = self.defaults.of(type_.name.as_str()).cloned();
         let asker = self.environment.asker();
-        let mut owners: Vec<&Own<'t>> = Vec::new();
+        let mut owners: Vec<&SelfScope<'t>> = Vec::new();
         let mut next = asker.as_deref();
         while let Some(own) = next {
             owners.push(own);
@@ -244,16 +244,16 @@ impl<'e, 't> Body<'e, 't> {
             return true;
         }
         match values.of_attribute(attribute.name.as_str()).build(view, &attribute.data_type) {
-            Built::Value(Value::Undef) => false,
-            Built::Value(value) if !self.check(&resource.reference, attribute, &value, view) => {
+            BuildResult::Value(Value::Undef) => false,
+            BuildResult::Value(value) if !self.check(&resource.reference, attribute, &value, view) => {
                 resource.particulars_mut().broken.push(attribute.name.text().clone());
                 true
             }
-            Built::Value(value) => {
+            BuildResult::Value(value) => {
                 resource.attributes.push(attribute.name.clone(), attribute.data_type.sealed(value));
                 true
             }
-            Built::Deferred(template) => {
+            BuildResult::Deferred(template) => {
                 self.keep_names(&template, catalog);
                 let sensitive = attribute.data_type.may_hold_secrets();
                 let span = view.span();
@@ -261,11 +261,11 @@ impl<'e, 't> Body<'e, 't> {
                 resource.particulars_mut().deferred.push(deferred);
                 true
             }
-            Built::Broken => {
+            BuildResult::Broken => {
                 resource.particulars_mut().broken.push(attribute.name.text().clone());
                 true
             }
-            Built::Skipped => true,
+            BuildResult::Skipped => true,
         }
     }
 
@@ -332,7 +332,7 @@ impl<'e, 't> Body<'e, 't> {
                 let typed = crate::scalar::typed(&title.to_string()).unwrap_or(Value::Undef);
                 let fits = namevar.data_type.check(&value).is_ok() || namevar.data_type.check(&typed).is_ok();
                 // A number that is too large is not a text either.
-                if !typed.is_undef() && !namevar.data_type.may_accept(&DataType::text()) {
+                if !typed.is_undef() && !namevar.data_type.overlaps(&DataType::text()) {
                     value = typed;
                 }
                 let is_broken = resource.broken().iter().any(|name| namevar.name == **name);

@@ -169,10 +169,10 @@ fn entry_of(entry: View<'_>, schemas: &dyn Schemas, report: &mut dyn FnMut(Diagn
 }
 
 /// Value of `set`, and its position.
-type Said<'t> = (View<'t>, Map<String, Json>);
+type RawEntry<'t> = (View<'t>, Map<String, Json>);
 
 /// Checks an entry against the schema of its type.
-fn fit(schema: &TypeSchema, entry: View<'_>, of: bool, set: Option<&Said<'_>>, problems: &mut Vec<Diagnostic>) {
+fn fit(schema: &TypeSchema, entry: View<'_>, of: bool, set: Option<&RawEntry<'_>>, problems: &mut Vec<Diagnostic>) {
     for name in set.iter().flat_map(|(_, set)| set.keys()) {
         let is_known = schema.known(name).is_some() || RESERVED.contains(&name.as_str());
         if let (false, Some((at, _))) = (is_known, set) {

@@ -9,9 +9,9 @@ use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, sorted};
 use crate::environment::Environment;
 use crate::load::load;
-use crate::places::Places;
+use crate::places::AttributeSpans;
 use crate::resources::Resources;
-use crate::secrets::{SecretSource, find_secrets};
+use crate::secrets::{SecretSource, collect_sensitive};
 use crate::source::{Source, Sources};
 
 /// The known resource types.
@@ -100,7 +100,7 @@ pub struct Compiled {
     /// The resources and their relations.
     pub catalog: Catalog,
     /// Positions of attributes, computed on demand.
-    pub places: Places,
+    pub places: AttributeSpans,
     /// Warnings about valid input that is probably a mistake.
     pub warnings: Vec<Diagnostic>,
 }
@@ -133,12 +133,12 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     catalog.secrets = environment.sensitive_vars();
     warnings.extend(environment.take_warnings());
     let (problems, secrets) = environment.finish();
-    let compiled = Compiled { catalog, places: Places::new(), warnings: sorted(warnings) };
+    let compiled = Compiled { catalog, places: AttributeSpans::new(), warnings: sorted(warnings) };
     if problems.is_empty() {
         sources.secrets = secrets;
         return (compiled, problems);
     }
     // The search for secrets comes last, so that it also covers the parts that a problem kept from compilation.
-    sources.secrets = find_secrets(&loaded, sources, inputs.schemas, &composites);
+    sources.secrets = collect_sensitive(&loaded, sources, inputs.schemas, &composites);
     (compiled, sorted(problems))
 }

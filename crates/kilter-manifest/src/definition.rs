@@ -8,8 +8,8 @@ use kilter_model::definition::{self, Path, Place, Step};
 use kilter_model::{SourceId, Span, TypeSchema, Value};
 
 use crate::diagnostic::{Diagnostic, sorted};
-use crate::offsets::place;
 use crate::scalar;
+use crate::scalar_span::place;
 use crate::source::Sources;
 use crate::tree::{Kind, View};
 use crate::yaml::{Parsed, parse_text};

@@ -14,10 +14,10 @@ use crate::compile::Inputs;
 use crate::diagnostic::Diagnostic;
 use crate::load::Loaded;
 use crate::mgmt::Terms;
-use crate::offsets::place;
-use crate::own::{Binding, Bound, Own};
+use crate::own::{Binding, Bound, SelfScope};
+use crate::scalar_span::place;
 use crate::tree::View;
-use crate::value::{Built, Values};
+use crate::value::{BuildResult, Values};
 
 /// Marks a value as unknown because of a problem that has been reported. Problems that follow from it are not
 /// reported.
@@ -33,7 +33,7 @@ pub(crate) struct Environment<'t> {
     pub(crate) inputs: Inputs<'t>,
     /// Terms of mgmt graphs.
     pub(crate) terms: &'t Terms,
-    vars: FxHashMap<EcoString, Slot<'t>>,
+    vars: FxHashMap<EcoString, LazyBinding<'t>>,
     /// Names of the variables in the order of their first definition.
     names: Vec<EcoString>,
     facts: RefCell<FxHashMap<EcoString, Lookup>>,
@@ -48,14 +48,14 @@ pub(crate) struct Environment<'t> {
     /// True if secrets are fetched.
     fetches: Cell<bool>,
     /// Composite owner of the current resource.
-    own: RefCell<Option<Rc<Own<'t>>>>,
+    own: RefCell<Option<Rc<SelfScope<'t>>>>,
     /// Attributes of composite resources, by the variables that represent them.
     owned: RefCell<FxHashMap<EcoString, Lookup>>,
     /// True if the complete manifest was read.
     pub(crate) complete: bool,
 }
 
-struct Slot<'t> {
+struct LazyBinding<'t> {
     written: Option<(View<'t>, View<'t>)>,
     state: RefCell<State>,
 }
@@ -69,19 +69,19 @@ enum State {
 
 impl<'t> Environment<'t> {
     pub(crate) fn new(inputs: Inputs<'t>, loaded: &'t Loaded, problems: Vec<Diagnostic>) -> Environment<'t> {
-        let mut vars: FxHashMap<EcoString, Slot<'t>> = FxHashMap::default();
+        let mut vars: FxHashMap<EcoString, LazyBinding<'t>> = FxHashMap::default();
         let mut names = Vec::new();
-        let mut set = |name: EcoString, slot: Slot<'t>| {
+        let mut set = |name: EcoString, slot: LazyBinding<'t>| {
             if vars.insert(name.clone(), slot).is_none() {
                 names.push(name);
             }
         };
         for (key, value) in loaded.sections("vars").flat_map(View::entries) {
-            let slot = Slot { written: Some((key, value)), state: RefCell::new(State::Waiting) };
+            let slot = LazyBinding { written: Some((key, value)), state: RefCell::new(State::Waiting) };
             set(key.text().into(), slot);
         }
         for (name, value) in inputs.overrides {
-            set(name.clone(), Slot { written: None, state: RefCell::new(State::Known(value.clone())) });
+            set(name.clone(), LazyBinding { written: None, state: RefCell::new(State::Known(value.clone())) });
         }
         let budget = loaded.size().saturating_mul(2).saturating_add(100_000);
         Environment {
@@ -113,12 +113,12 @@ impl<'t> Environment<'t> {
     }
 
     /// Sets the composite owner of the next resources, if any, and returns the previous owner.
-    pub(crate) fn within(&self, own: Option<Rc<Own<'t>>>) -> Option<Rc<Own<'t>>> {
+    pub(crate) fn within(&self, own: Option<Rc<SelfScope<'t>>>) -> Option<Rc<SelfScope<'t>>> {
         self.own.replace(own)
     }
 
     /// Returns the composite owner of the current resource.
-    pub(crate) fn asker(&self) -> Option<Rc<Own<'t>>> {
+    pub(crate) fn asker(&self) -> Option<Rc<SelfScope<'t>>> {
         self.own.borrow().clone()
     }
 
@@ -231,7 +231,7 @@ impl<'t> Environment<'t> {
 
     /// Returns the sensitive values of all evaluated variables.
     pub(crate) fn sensitive_vars(&self) -> Vec<Value> {
-        let known = |slot: &Slot<'_>| match &*slot.state.borrow() {
+        let known = |slot: &LazyBinding<'_>| match &*slot.state.borrow() {
             State::Known(value) if value.holds_sensitive() => Some(value.clone()),
             _ => None,
         };
@@ -382,7 +382,7 @@ impl<'t> Environment<'t> {
         truth
     }
 
-    fn work_out(&self, name: &EcoString, slot: &Slot<'t>) -> Lookup {
+    fn work_out(&self, name: &EcoString, slot: &LazyBinding<'t>) -> Lookup {
         let Some((key, view)) = slot.written else { return Lookup::Missing };
         if self.busy.borrow().len() >= MAX_DEPTH {
             let message = eco_format!("variables refer to each other more than {MAX_DEPTH} levels deep");
@@ -400,7 +400,7 @@ impl<'t> Environment<'t> {
         // A cycle has been reported and marked meanwhile.
         let broken = matches!(*slot.state.borrow(), State::Broken);
         let state = match built {
-            Built::Value(value) if !broken && self.check_weight(&value, view) => State::Known(value),
+            BuildResult::Value(value) if !broken && self.check_weight(&value, view) => State::Known(value),
             _ => State::Broken,
         };
         *slot.state.borrow_mut() = state;
@@ -416,7 +416,7 @@ impl<'t> Environment<'t> {
         fits
     }
 
-    fn report_cycle(&self, name: &EcoString, slot: &Slot<'t>) {
+    fn report_cycle(&self, name: &EcoString, slot: &LazyBinding<'t>) {
         let busy = self.busy.borrow();
         let first = busy.iter().position(|other| other == name).unwrap_or(0);
         let way: Vec<&str> = busy[first..].iter().map(EcoString::as_str).collect();

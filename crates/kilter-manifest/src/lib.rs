@@ -2,7 +2,7 @@
 //!
 //! [`compile`] takes [`Sources`] (YAML or JSON) and [`Inputs`] (schemas, facts, secrets, includes, variables). It
 //! returns a [`Catalog`](kilter_model::Catalog) or all problems, each with its position and a hint. [`render`]
-//! prints problems for people, [`to_json`] for programs. [`Places`] finds the position for a problem that a provider
+//! prints problems for people, [`to_json`] for programs. [`AttributeSpans`] finds the position for a problem that a provider
 //! reports later. [`json_schema`] describes manifests for editors. [`define`] reads the definition of a type instead
 //! of a manifest.
 //!
@@ -10,21 +10,20 @@
 //! [`Inputs`]. It does not detect cycles among resources or values that a provider refuses.
 //!
 //! Modules:
-//! - text to tree: `yaml`, `block` and `json` (fast parsers for common forms), `tree`, `scalar`;
+//! - text to tree: `yaml`, `fast_yaml` and `json` (fast parsers for common forms), `tree`, `scalar`;
 //! - tree to catalog: `load` (files and includes), `environment` (variables and facts), `value` (nodes to values),
 //!   `resources`, `attributes`, `relations`, `meta`;
-//! - type check of outputs against the attributes that use them: `sent`;
+//! - type check of outputs against the attributes that use them: `output_types`;
 //! - exports to and from other machines: `export`, `collect`;
 //! - resources that are entries of others: `parts`;
 //! - composite types: `composite` (definitions), `own` (`self` in their members);
 //! - mgmt graphs to a tree: `mgmt`;
 //! - tree to type: `definition`;
-//! - problems: [`Diagnostic`], `render`, `offsets`.
+//! - problems: [`Diagnostic`], `render`, `scalar_span`.
 //!
 //! *Start from* [`compile`] and [`Inputs`].
 
 mod attributes;
-mod block;
 mod collect;
 mod compile;
 mod composite;
@@ -32,11 +31,12 @@ mod definition;
 mod diagnostic;
 mod environment;
 mod export;
+mod fast_yaml;
 mod json;
 mod load;
 mod meta;
 mod mgmt;
-mod offsets;
+mod output_types;
 mod outputs;
 mod own;
 mod parts;
@@ -46,9 +46,9 @@ mod relations;
 mod render;
 mod resources;
 mod scalar;
+mod scalar_span;
 mod schema;
 mod secrets;
-mod sent;
 mod source;
 mod tree;
 mod types;
@@ -59,7 +59,7 @@ pub use collect::{Collect, RESERVED};
 pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile, compile_partly};
 pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;
-pub use places::Places;
+pub use places::AttributeSpans;
 pub use render::{SHOWN, render, render_warnings, to_json};
 pub use schema::json_schema;
 pub use secrets::SecretSource;

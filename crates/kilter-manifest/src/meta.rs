@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::load::Loaded;
 use crate::tree::View;
-use crate::value::{Built, Values};
+use crate::value::{BuildResult, Values};
 
 /// Known metaparameters, with their data types and descriptions.
 pub(crate) const META: [(&str, &str, &str); 20] = [
@@ -233,15 +233,15 @@ fn evaluate<'t>(
     values: &Values<'_, 't>,
 ) -> Option<Value> {
     match values.build(view, wanted) {
-        Built::Value(Value::Undef) | Built::Skipped | Built::Broken => None,
-        Built::Value(value) => match wanted.check(&value) {
+        BuildResult::Value(Value::Undef) | BuildResult::Skipped | BuildResult::Broken => None,
+        BuildResult::Value(value) => match wanted.check(&value) {
             Ok(()) => Some(value),
             Err(mismatch) => {
                 environment.report(mismatched(name, wanted, &value, &mismatch, Some(view)).at(view.span()));
                 None
             }
         },
-        Built::Deferred(_) => {
+        BuildResult::Deferred(_) => {
             let problem = Diagnostic::new(eco_format!("`{name}` must be known before the run"));
             environment.report(problem.at(view.span()).hint(KNOWN_BEFORE));
             None

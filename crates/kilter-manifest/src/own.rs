@@ -16,7 +16,7 @@ use crate::source::small;
 use crate::tree::View;
 
 /// A composite resource, as its members see it.
-pub(crate) struct Own<'t> {
+pub(crate) struct SelfScope<'t> {
     pub(crate) reference: ResourceRef,
     pub(crate) schema: &'t TypeSchema,
     /// Position of its declaration.
@@ -24,12 +24,12 @@ pub(crate) struct Own<'t> {
     /// Metaparameters for its members.
     pub(crate) meta: Option<View<'t>>,
     /// Composite resource that contains this one.
-    pub(crate) owner: Option<Rc<Own<'t>>>,
+    pub(crate) owner: Option<Rc<SelfScope<'t>>>,
     /// Attributes that wait for outputs, as expressions. The flag is true for sensitive ones.
     pub(crate) deferred: FxHashMap<EcoString, (EcoString, bool)>,
 }
 
-impl Own<'_> {
+impl SelfScope<'_> {
     /// Returns the name of the variable that represents an attribute.
     pub(crate) fn variable(&self, attribute: &str) -> EcoString {
         eco_format!("{}.{attribute}", self.reference)
@@ -69,7 +69,7 @@ impl Bound {
 
 /// Collects the replacements in a text.
 pub(crate) struct Binding<'a, 't> {
-    own: Option<&'a Own<'t>>,
+    own: Option<&'a SelfScope<'t>>,
     /// Evaluates a title with `${…}`.
     title: &'a dyn Fn(&str) -> Option<EcoString>,
     replacements: Vec<(Range<u32>, EcoString)>,
@@ -78,7 +78,7 @@ pub(crate) struct Binding<'a, 't> {
 }
 
 impl<'a, 't> Binding<'a, 't> {
-    pub(crate) fn new(own: Option<&'a Own<'t>>, title: &'a dyn Fn(&str) -> Option<EcoString>) -> Binding<'a, 't> {
+    pub(crate) fn new(own: Option<&'a SelfScope<'t>>, title: &'a dyn Fn(&str) -> Option<EcoString>) -> Binding<'a, 't> {
         Binding { own, title, replacements: Vec::new(), is_sealed: false, errors: Vec::new() }
     }
 

@@ -12,7 +12,7 @@ use crate::yaml::parse;
 /// A catalog stores a position for each resource but none for attributes, because few are ever needed. Their text is
 /// parsed again on demand.
 #[derive(Default)]
-pub struct Places {
+pub struct AttributeSpans {
     trees: FxHashMap<SourceId, Indexed>,
 }
 
@@ -21,16 +21,16 @@ struct Indexed {
     tree: Tree,
 }
 
-impl std::fmt::Debug for Places {
+impl std::fmt::Debug for AttributeSpans {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Places").field("read", &self.trees.len()).finish()
     }
 }
 
-impl Places {
+impl AttributeSpans {
     /// Creates an index without texts.
-    pub fn new() -> Places {
-        Places::default()
+    pub fn new() -> AttributeSpans {
+        AttributeSpans::default()
     }
 
     /// Returns the position of an attribute's value. Returns the position of the resource's key if no attribute is

@@ -85,14 +85,14 @@ fn group<'a>(level: Level<'a>, problem: &'a Diagnostic, sources: &'a Sources) ->
 }
 
 /// Some lines of a text and the ranges to mark in them. The first mark is the problem's own position.
-struct Window<'a> {
+struct SourceExcerpt<'a> {
     source: SourceId,
     lines: (usize, usize),
     marks: Vec<(Span, Option<&'a EcoString>)>,
 }
 
-fn windows<'a>(marks: Vec<(Span, Option<&'a EcoString>)>, sources: &Sources) -> Vec<Window<'a>> {
-    let mut windows: Vec<Window<'a>> = Vec::new();
+fn windows<'a>(marks: Vec<(Span, Option<&'a EcoString>)>, sources: &Sources) -> Vec<SourceExcerpt<'a>> {
+    let mut windows: Vec<SourceExcerpt<'a>> = Vec::new();
     for (span, label) in marks {
         let line = line_of(&sources.get(span.source).text, span.start as usize).1;
         let near = windows.iter_mut().find(|window| {
@@ -103,13 +103,15 @@ fn windows<'a>(marks: Vec<(Span, Option<&'a EcoString>)>, sources: &Sources) -> 
                 window.lines = (window.lines.0.min(line), window.lines.1.max(line));
                 window.marks.push((span, label));
             }
-            None => windows.push(Window { source: span.source, lines: (line, line), marks: vec![(span, label)] }),
+            None => {
+                windows.push(SourceExcerpt { source: span.source, lines: (line, line), marks: vec![(span, label)] })
+            }
         }
     }
     windows
 }
 
-impl<'a> Window<'a> {
+impl<'a> SourceExcerpt<'a> {
     fn snippet(&self, sources: &'a Sources) -> Element<'a> {
         let source = sources.get(self.source);
         let starts = self.marks.iter().map(|(span, _)| span.start as usize);

@@ -23,7 +23,7 @@ pub enum SecretSource {
 
 /// Returns the positions of all literal secrets: below `sensitive`, and in attributes that any type declares as
 /// sensitive. Includes doubtful cases.
-pub(crate) fn find_secrets(
+pub(crate) fn collect_sensitive(
     loaded: &Loaded,
     sources: &Sources,
     schemas: &dyn Schemas,

@@ -23,7 +23,7 @@ const MAX_DEPTH: u32 = 100;
 static ANY: DataType = DataType::Any;
 
 /// Result of a conversion.
-pub(crate) enum Built {
+pub(crate) enum BuildResult {
     Value(Value),
     /// The value is known only after other resources have run.
     Deferred(Template),
@@ -90,9 +90,9 @@ impl<'e, 't> Values<'e, 't> {
         Values { attribute: Some(attribute), ..*self }
     }
 
-    pub(crate) fn build(&self, view: View<'t>, wanted: &DataType) -> Built {
+    pub(crate) fn build(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
         if !self.environment.spend(view) {
-            return Built::Broken;
+            return BuildResult::Broken;
         }
         let sealed = wanted.is_sensitive();
         let built = match view.kind() {
@@ -107,7 +107,7 @@ impl<'e, 't> Values<'e, 't> {
         };
         // An output may be any value of the type, and its secret parts are unknown before the run. So the complete
         // value counts as sensitive.
-        let is_open = matches!(built, Built::Deferred(_)) && wanted.may_hold_secrets();
+        let is_open = matches!(built, BuildResult::Deferred(_)) && wanted.may_hold_secrets();
         if sealed || is_open { built.sealed() } else { built }
     }
 
@@ -122,18 +122,18 @@ impl<'e, 't> Values<'e, 't> {
     }
 
     #[inline]
-    fn scalar(&self, view: View<'t>, wanted: &DataType) -> Built {
+    fn scalar(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
         let text = view.text();
         if !is_plain(text) && !view.tree().is_literal() {
             return self.template(view, wanted);
         }
         if let Some(value) = read_as(&wanted.open(), text) {
-            return Built::Value(value);
+            return BuildResult::Value(value);
         }
         if view.kind() != Kind::Plain {
-            return Built::Value(view.text_value());
+            return BuildResult::Value(view.text_value());
         }
-        Built::Value(match scalar::typed(text) {
+        BuildResult::Value(match scalar::typed(text) {
             None => view.text_value(),
             Some(Value::Undef) => Value::Undef,
             Some(value) => match &*wanted.open() {
@@ -145,59 +145,61 @@ impl<'e, 't> Values<'e, 't> {
         })
     }
 
-    fn template(&self, view: View<'t>, wanted: &DataType) -> Built {
-        let Some(read) = self.environment.template(view) else { return Built::Broken };
+    fn template(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
+        let Some(read) = self.environment.template(view) else { return BuildResult::Broken };
         let built = self.rendered(&read, view);
-        if let Built::Deferred(template) = &built {
+        if let BuildResult::Deferred(template) = &built {
             self.check_type(template, view, wanted);
         }
         if read.is_sealed() { built.sealed() } else { built }
     }
 
-    fn rendered(&self, read: &Read<Template>, view: View<'t>) -> Built {
+    fn rendered(&self, read: &Read<Template>, view: View<'t>) -> BuildResult {
         let template = &read.parsed;
         let has_outputs = self.check_outputs(read, view);
         if !self.evaluate {
-            return if has_outputs { Built::Skipped } else { Built::Broken };
+            return if has_outputs { BuildResult::Skipped } else { BuildResult::Broken };
         }
         if !has_outputs {
             self.check_names(read, view);
-            return Built::Broken;
+            return BuildResult::Broken;
         }
         let scope = Outputs { environment: self.environment, index: self.index.filter(|_| !self.is_early) };
         let rendered = template.render(&scope);
         template.fact_comparisons(&mut |compared| self.environment.check_comparison(read, &compared, view));
         match rendered {
-            Ok(value) => Built::Value(value),
+            Ok(value) => BuildResult::Value(value),
             Err(EvalError::Unknown(_)) if !template.references().is_empty() => {
                 let is_failure = |error: &EvalError| matches!(error, EvalError::Failed { .. });
                 let failures: Vec<EvalError> = template.errors(&scope).into_iter().filter(is_failure).collect();
                 let is_sound = failures.is_empty();
                 self.environment.report_all(read, failures, view);
                 self.check_names(read, view);
-                if is_sound { Built::Deferred(template.clone()) } else { Built::Broken }
+                if is_sound { BuildResult::Deferred(template.clone()) } else { BuildResult::Broken }
             }
             Err(_) => {
                 self.environment.report_all(read, template.errors(&scope), view);
-                Built::Broken
+                BuildResult::Broken
             }
         }
     }
 
-    fn sequence(&self, view: View<'t>, wanted: &DataType) -> Built {
-        let Some(values) = self.deeper(view, wanted) else { return Built::Broken };
-        let built: Vec<Built> =
+    fn sequence(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
+        let Some(values) = self.deeper(view, wanted) else { return BuildResult::Broken };
+        let built: Vec<BuildResult> =
             view.elements().enumerate().map(|(index, v)| values.build(v, &element(wanted, index))).collect();
-        match Built::verdict(built.iter()) {
-            Verdict::Values => Built::Value(Value::array(built.into_iter().filter_map(Built::value))),
-            Verdict::Deferred => Built::Deferred(Template::array(built.into_iter().map(Built::template).collect())),
-            Verdict::Skipped => Built::Skipped,
-            Verdict::Broken => Built::Broken,
+        match BuildResult::verdict(built.iter()) {
+            Verdict::Values => BuildResult::Value(Value::array(built.into_iter().filter_map(BuildResult::value))),
+            Verdict::Deferred => {
+                BuildResult::Deferred(Template::array(built.into_iter().map(BuildResult::template).collect()))
+            }
+            Verdict::Skipped => BuildResult::Skipped,
+            Verdict::Broken => BuildResult::Broken,
         }
     }
 
-    fn mapping(&self, view: View<'t>, wanted: &DataType) -> Built {
-        let Some(values) = self.deeper(view, wanted) else { return Built::Broken };
+    fn mapping(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
+        let Some(values) = self.deeper(view, wanted) else { return BuildResult::Broken };
         let mut entries = view.entries();
         if let (Some((key, value)), None) = (entries.next(), entries.next()) {
             match key.text() {
@@ -211,43 +213,43 @@ impl<'e, 't> Values<'e, 't> {
         for (key, value) in view.entries() {
             let literal = || view.tree().is_literal().then(|| Cow::Borrowed(key.text()));
             let Some(name) = literal().or_else(|| self.environment.text(key)) else {
-                built.push(Built::Broken);
+                built.push(BuildResult::Broken);
                 continue;
             };
             built.push(values.build(value, &entry(wanted, &name)));
             keys.push(EcoString::from(name));
         }
-        match Built::verdict(built.iter()) {
+        match BuildResult::verdict(built.iter()) {
             Verdict::Values => {
-                let entries: Hash = keys.into_iter().zip(built.into_iter().filter_map(Built::value)).collect();
-                Built::Value(Value::Hash(Arc::new(entries)))
+                let entries: Hash = keys.into_iter().zip(built.into_iter().filter_map(BuildResult::value)).collect();
+                BuildResult::Value(Value::Hash(Arc::new(entries)))
             }
-            Verdict::Deferred => {
-                Built::Deferred(Template::hash(keys.into_iter().zip(built.into_iter().map(Built::template)).collect()))
-            }
-            Verdict::Skipped => Built::Skipped,
-            Verdict::Broken => Built::Broken,
+            Verdict::Deferred => BuildResult::Deferred(Template::hash(
+                keys.into_iter().zip(built.into_iter().map(BuildResult::template)).collect(),
+            )),
+            Verdict::Skipped => BuildResult::Skipped,
+            Verdict::Broken => BuildResult::Broken,
         }
     }
 
     /// Decodes the bytes below `base64`.
-    fn bytes(&self, view: View<'t>, wanted: &DataType) -> Built {
+    fn bytes(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
         if !self.evaluate {
-            return Built::Skipped;
+            return BuildResult::Skipped;
         }
-        let Some(text) = self.environment.text(view) else { return Built::Broken };
+        let Some(text) = self.environment.text(view) else { return BuildResult::Broken };
         let Some(bytes) = kilter_model::from_base64(&text) else {
             let hint = "such as { base64: \"aGVsbG8=\" }, what `base64 FILE` prints";
             self.environment.report(Diagnostic::new("the text below `base64` is none").at(view.span()).hint(hint));
-            return Built::Broken;
+            return BuildResult::Broken;
         };
         // Bytes that are valid text become a text if the type accepts texts.
         let value = Value::from_bytes(&bytes);
-        Built::Value(if accepts(wanted, &value) { value } else { Value::Binary(bytes.into()) })
+        BuildResult::Value(if accepts(wanted, &value) { value } else { Value::Binary(bytes.into()) })
     }
 
     /// Converts the value below `sensitive`.
-    fn sensitive(&self, view: View<'t>, wanted: &DataType) -> Built {
+    fn sensitive(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
         if view.is_scalar() && !view.is_null() {
             self.environment.hide(view.span());
             return match is_plain(view.text()) {
@@ -269,16 +271,16 @@ impl<'e, 't> Values<'e, 't> {
                 None
             }
         };
-        let Some(source) = source else { return Built::Broken };
+        let Some(source) = source else { return BuildResult::Broken };
         if !self.evaluate || !self.environment.fetches() {
-            return Built::Skipped;
+            return BuildResult::Skipped;
         }
         match self.environment.inputs.secrets.resolve(&source) {
-            Ok(value) => Built::Value(Value::sensitive(trimmed(value, &source))),
+            Ok(value) => BuildResult::Value(Value::sensitive(trimmed(value, &source))),
             Err(why) => {
                 let problem = Diagnostic::new(eco_format!("cannot fetch the secret: {why}"));
                 self.environment.report(problem.at(view.span()));
-                Built::Broken
+                BuildResult::Broken
             }
         }
     }
@@ -335,14 +337,14 @@ enum Verdict {
     Broken,
 }
 
-impl Built {
-    fn verdict<'a>(parts: impl Iterator<Item = &'a Built>) -> Verdict {
+impl BuildResult {
+    fn verdict<'a>(parts: impl Iterator<Item = &'a BuildResult>) -> Verdict {
         let mut verdict = Verdict::Values;
         for part in parts {
             match (part, &verdict) {
-                (Built::Broken, _) => return Verdict::Broken,
-                (Built::Skipped, _) => verdict = Verdict::Skipped,
-                (Built::Deferred(_), Verdict::Values) => verdict = Verdict::Deferred,
+                (BuildResult::Broken, _) => return Verdict::Broken,
+                (BuildResult::Skipped, _) => verdict = Verdict::Skipped,
+                (BuildResult::Deferred(_), Verdict::Values) => verdict = Verdict::Deferred,
                 _ => {}
             }
         }
@@ -351,23 +353,23 @@ impl Built {
 
     fn value(self) -> Option<Value> {
         match self {
-            Built::Value(value) => Some(value),
+            BuildResult::Value(value) => Some(value),
             _ => None,
         }
     }
 
     fn template(self) -> Template {
         match self {
-            Built::Deferred(template) => template,
+            BuildResult::Deferred(template) => template,
             other => Template::value(other.value().unwrap_or_default()),
         }
     }
 
-    fn sealed(self) -> Built {
+    fn sealed(self) -> BuildResult {
         match self {
-            Built::Value(Value::Undef) => Built::Value(Value::Undef),
-            Built::Value(value) => Built::Value(Value::sensitive(value)),
-            Built::Deferred(template) => Built::Deferred(template.sealed()),
+            BuildResult::Value(Value::Undef) => BuildResult::Value(Value::Undef),
+            BuildResult::Value(value) => BuildResult::Value(Value::sensitive(value)),
+            BuildResult::Deferred(template) => BuildResult::Deferred(template.sealed()),
             other => other,
         }
     }

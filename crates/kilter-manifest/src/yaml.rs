@@ -4,8 +4,8 @@ use ecow::{EcoString, eco_format};
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span as Range};
 use kilter_model::SourceId;
 
-use crate::block;
 use crate::diagnostic::Diagnostic;
+use crate::fast_yaml;
 use crate::json;
 use crate::mgmt::{self, Terms};
 use crate::puppet;
@@ -67,7 +67,7 @@ pub(crate) fn parse_text(id: SourceId, sources: &Sources) -> Parsed {
             Err(_) => builder = Builder::new(id, sources),
         }
     }
-    if block::parse(text, &mut builder).is_some() {
+    if fast_yaml::parse(text, &mut builder).is_some() {
         return finish(builder, true);
     }
     let mut builder = Builder::new(id, sources);
@@ -240,7 +240,7 @@ mod tests {
         let mut sources = Sources::new();
         let id = sources.add(Source::new("x.yaml", text));
         let mut fast = Builder::new(id, &sources);
-        if block::parse(text, &mut fast).is_none() {
+        if fast_yaml::parse(text, &mut fast).is_none() {
             return false;
         }
         let mut full = Builder::new(id, &sources);

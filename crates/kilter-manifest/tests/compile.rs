@@ -2,7 +2,7 @@
 
 mod support;
 
-use kilter_manifest::{Diagnostic, Places, Source, Sources, render, to_json};
+use kilter_manifest::{AttributeSpans, Diagnostic, Source, Sources, render, to_json};
 use kilter_model::expr::{EvalError, Lookup, Scope};
 use kilter_model::{Catalog, EventLimit, Meta, Policy, Poll, RelationKind, Resource, ResourceRef, Semaphore, Value};
 use support::World;
@@ -287,7 +287,7 @@ fn a_secret_is_masked_in_problems_that_are_found_later() {
     assert!(rendered.contains("site.yaml:2:19") && rendered.contains("= help: take another"), "{rendered}");
     assert!(!rendered.contains("hunter2"), "{rendered}");
     assert_eq!(places.of(&sources, resource, Some("gid")), resource.span);
-    assert_eq!(Places::new().of(&sources, resource, None), resource.span);
+    assert_eq!(AttributeSpans::new().of(&sources, resource, None), resource.span);
 }
 
 #[test]

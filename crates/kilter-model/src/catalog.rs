@@ -80,14 +80,14 @@ pub struct Resource {
     /// Desired attributes with known values, including defaults.
     pub attributes: Attributes,
     /// Rarely used parts, or none.
-    pub particulars: Option<Box<Particulars>>,
+    pub particulars: Option<Box<ResourceExt>>,
     /// Location of the declaration.
     pub span: Span,
 }
 
 /// Parts that few resources have.
 #[derive(Clone, Debug, Default)]
-pub struct Particulars {
+pub struct ResourceExt {
     /// Values that become known after other resources have run.
     pub deferred: Vec<Deferred>,
     /// Metaparameters, or none if the declaration has none.
@@ -157,7 +157,7 @@ pub struct Meta {
 
 impl Meta {
     /// Returns true if the resource is never changed.
-    pub fn only_looks(&self) -> bool {
+    pub fn is_observe_only(&self) -> bool {
         self.noop || self.policy != Policy::Repair
     }
 }
@@ -315,7 +315,7 @@ impl Resource {
     }
 
     /// Returns the rarely used parts for modification, and creates them if necessary.
-    pub fn particulars_mut(&mut self) -> &mut Particulars {
+    pub fn particulars_mut(&mut self) -> &mut ResourceExt {
         self.particulars.get_or_insert_default()
     }
 

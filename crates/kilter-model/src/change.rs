@@ -168,12 +168,12 @@ pub struct Change<'a> {
     /// True if a refresh of the resource is pending.
     pub refresh: bool,
     /// Attributes with values from other resources.
-    pub received: &'a [Receipt],
+    pub received: &'a [ReceivedValue],
 }
 
 /// An attribute whose value comes from other resources (mgmt's resource guide, "Send/Recv").
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct ReceivedValue {
     /// The attribute.
     pub attribute: AttributeName,
     /// Outputs that the value is made from, each with its resource.
@@ -183,7 +183,7 @@ pub struct Receipt {
     pub changed: bool,
 }
 
-impl Receipt {
+impl ReceivedValue {
     /// Returns the outputs in manifest notation: `exec[token].stdout`.
     pub fn sources(&self) -> Vec<String> {
         self.from.iter().map(|(resource, output)| format!("{resource}.{output}")).collect()

@@ -5,15 +5,15 @@ mod assign;
 mod build;
 mod check;
 mod describe;
+mod display;
 mod infer;
 mod libral;
 mod may;
 mod mismatch;
 mod normal;
 mod parse;
-mod seal;
-mod show;
-mod words;
+mod parse_cli;
+mod sensitive;
 
 use std::borrow::Cow;
 

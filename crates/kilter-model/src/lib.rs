@@ -37,7 +37,7 @@ pub use catalog::{
     Catalog, Composite, Contested, Deferred, EventLimit, Meta, Policy, Poll, Relation, RelationKind, Resource,
     Semaphore,
 };
-pub use change::{Because, Change, Difference, Outcome, Receipt, State, Unknown, UnknownCause};
+pub use change::{Because, Change, Difference, Outcome, ReceivedValue, State, Unknown, UnknownCause};
 pub use data_type::{
     Alias, AliasError, Aliases, DataType, DataTypeError, Fault, Field, Mismatch, Problem, Step, Subject,
 };
@@ -45,8 +45,8 @@ pub use json::{from_json, to_json, to_json_clear};
 pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName, is_machine};
 pub use pattern::{PatternError, Regexp};
 pub use schema::{
-    AttributeSchema, Attributes, AutoRelation, AutoTitle, Behaviour, Comparison, Feature, OutputSchema, PartOf,
-    TitleError, TitlePattern, TypeSchema, WishError,
+    AttributeSchema, Attributes, AutoRelation, AutoRelationError, AutoTitle, Behaviour, Comparison, Feature,
+    OutputSchema, PartOf, TitleError, TitlePattern, TypeSchema,
 };
 pub use semver_range::{SemVerRange, SemVerRangeError};
 pub use span::{SourceId, Span};

@@ -19,7 +19,7 @@ pub use comparison::Comparison;
 pub use feature::Feature;
 pub use output::OutputSchema;
 pub use part_of::PartOf;
-pub use relations::{AutoRelation, AutoTitle, WishError};
+pub use relations::{AutoRelation, AutoRelationError, AutoTitle};
 pub(crate) use title::from_text;
 pub use title::{TitleError, TitlePattern};
 

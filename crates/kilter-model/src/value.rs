@@ -114,15 +114,15 @@ impl Value {
     }
 
     /// Returns the value with all secrets in clear, at any depth.
-    pub fn clear(&self) -> Value {
+    pub fn expose(&self) -> Value {
         if !self.holds_sensitive() {
             return self.clone();
         }
         match self {
-            Value::Sensitive(inner) => inner.clear(),
-            Value::Array(values) => Value::Array(values.iter().map(Value::clear).collect()),
+            Value::Sensitive(inner) => inner.expose(),
+            Value::Array(values) => Value::Array(values.iter().map(Value::expose).collect()),
             Value::Hash(entries) => {
-                Value::Hash(Arc::new(entries.iter().map(|(key, value)| (key.clone(), value.clear())).collect()))
+                Value::Hash(Arc::new(entries.iter().map(|(key, value)| (key.clone(), value.expose())).collect()))
             }
             other => other.clone(),
         }

@@ -87,7 +87,7 @@ fn floor(declared: &[(EcoString, Attributes)]) {
 }
 
 fn all_in_sync(provider: &FileProvider, wanted: &[Wanted<'_>]) {
-    let cx = Context::bare();
+    let cx = Context::empty();
     for found in check(provider, &cx, wanted) {
         let found = found.expect("the file can be read");
         assert!(found.differences.is_empty(), "{:?}", found.differences);

@@ -8,8 +8,8 @@ use kilter_model::{
     from_canonical_json, is_machine, to_canonical_json,
 };
 use kilter_provider::{
-    Context, Level, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores, Scope, Shared, Wanted,
-    Watch, World,
+    Context, Level, Mode, Placement, Provider, ProviderError, Query, Revert, Scope, Shared, SideEffects,
+    ValidationError, Wanted, Watch, World,
 };
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
@@ -155,9 +155,9 @@ fn state(name: EcoString, from: &str, text: &str) -> State {
     State::present(name, found)
 }
 
-fn secret(should: &Attributes) -> Option<Problem> {
+fn secret(should: &Attributes) -> Option<ValidationError> {
     let is_secret = should.get("attributes").is_some_and(Value::holds_sensitive);
-    let problem = || Problem::with("attributes", "a secret is not exported");
+    let problem = || ValidationError::with("attributes", "a secret is not exported");
     is_secret.then(|| problem().hint("what is exported can be read by others: take `export` out, or the secret"))
 }
 
@@ -211,29 +211,29 @@ impl Provider for ExportedProvider {
         changes.iter().map(put).collect()
     }
 
-    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let host = self.world.host();
         let is_others = |name: Name<'_>| {
-            let problem = || Problem::with("name", eco_format!("{} exports it, and this is {host}", name.from));
+            let problem = || ValidationError::with("name", eco_format!("{} exports it, and this is {host}", name.from));
             (name.from != host).then(problem)
         };
-        let odd = Name::parse(name, host).map_or_else(|why| Some(Problem::with("name", why)), is_others);
+        let odd = Name::parse(name, host).map_or_else(|why| Some(ValidationError::with("name", why)), is_others);
         let elsewhere = should.text("world").filter(|world| *world != self.world.id()).map(|world| {
-            Problem::with("world", eco_format!("it was exported to {world}, and this is {}", self.world.id()))
+            ValidationError::with("world", eco_format!("it was exported to {world}, and this is {}", self.world.id()))
         });
         odd.into_iter().chain(elsewhere).chain(secret(should)).collect()
     }
 
     /// Adds the exporter to the name, so that it is complete on every machine.
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         let name = should.text("name").map_or_else(|| name.clone(), EcoString::from);
-        let parsed = Name::parse(&name, self.world.host()).map_err(|why| Problem::with("name", why))?;
+        let parsed = Name::parse(&name, self.world.host()).map_err(|why| ValidationError::with("name", why))?;
         should.set(AttributeName::from("name"), Value::String(parsed.text()));
         Ok(())
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
@@ -247,18 +247,18 @@ impl Provider for ExportedProvider {
         path.into_iter().collect()
     }
 
-    fn restores(&self) -> Restores {
-        Restores::Absence
+    fn revert_support(&self) -> Revert {
+        Revert::Absence
     }
 
     /// Returns the world, because a saved state is valid for its world only.
-    fn before_where(&self) -> Option<String> {
+    fn revert_scope(&self) -> Option<String> {
         Some(self.world.id())
     }
 
     /// Returns the state to restore when the resource is no longer declared: absent, independently of the earlier
     /// state.
-    fn before(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
+    fn revert_state(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
         let world = EcoString::from(self.world.id());
         Ok(Attributes::from_iter([("ensure", Value::from("absent")), ("world", Value::String(world))]))
     }

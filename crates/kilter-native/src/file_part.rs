@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
-use kilter_provider::{Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_provider::{
+    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch,
+};
 
 const DESC: &str = "\
 A part of the content of a file, declared by itself: by another manifest, or by another machine.
@@ -83,13 +85,13 @@ impl Provider for FilePartProvider {
         changes.iter().map(|_| Outcome::failed(ALONE)).collect()
     }
 
-    fn validate(&self, _: &str, _: &Attributes, _: &[&str]) -> Vec<Problem> {
+    fn validate(&self, _: &str, _: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         // A part in a manifest becomes an entry of its file, unless it is hidden.
-        vec![Problem::new(ALONE).hint("declare it in a manifest, with the file")]
+        vec![ValidationError::new(ALONE).hint("declare it in a manifest, with the file")]
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {

@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, World, get_each,
+    Context, Insync, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch,
+    World, get_each,
 };
 
-use crate::kept;
+use crate::state_files;
 use crate::values::Values;
 
 /// Maximum number of attempts to set a value that other machines change at the same time.
@@ -81,7 +82,7 @@ impl KvProvider {
     }
 
     fn values<'a>(&'a self, cx: &'a Context<'a>, should: &Attributes) -> Values<'a> {
-        Values::of(cx, &*self.world, should.truth("mapped") == Some(true))
+        Values::of(cx, &*self.world, should.get_bool("mapped") == Some(true))
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
@@ -125,7 +126,7 @@ fn key<'a>(name: &'a str, should: &'a Attributes) -> &'a str {
 
 /// Returns true if the present value is greater and must be kept.
 fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoString> {
-    if should.truth("skiplessthan") != Some(true) {
+    if should.get_bool("skiplessthan") != Some(true) {
         return Ok(false);
     }
     if should.text("skipcmpstyle") == Some("str") {
@@ -141,26 +142,26 @@ fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoStr
     Ok(number(is)? > number(value)?)
 }
 
-fn problems(name: &str, should: &Attributes) -> Vec<Problem> {
+fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
     let mut problems = Vec::new();
     if should.get("value").is_some_and(Value::holds_sensitive) {
-        let problem = Problem::with("value", "a secret is not kept in clear");
+        let problem = ValidationError::with("value", "a secret is not kept in clear");
         problems.push(problem.hint("a secret is handed on as an output, such as ${password[x].password}"));
     }
     let attribute = if should.get("key").is_some() { "key" } else { "name" };
     if should.get("key").is_some_and(Value::holds_sensitive) {
-        problems.push(Problem::with("key", "a key cannot be a secret"));
-    } else if !kept::is_listed(key(name, should)) {
-        problems.push(Problem::with(
+        problems.push(ValidationError::with("key", "a key cannot be a secret"));
+    } else if !state_files::is_listed(key(name, should)) {
+        problems.push(ValidationError::with(
             attribute,
             "a key has at most 200 bytes, less if it holds other than letters and digits",
         ));
     }
-    if should.truth("skiplessthan") == Some(true)
+    if should.get_bool("skiplessthan") == Some(true)
         && should.text("skipcmpstyle") != Some("str")
         && should.text("value").is_some_and(|value| value.trim().parse::<i64>().is_err())
     {
-        let problem = Problem::with("value", "with `skiplessthan` it has to be a whole number");
+        let problem = ValidationError::with("value", "with `skiplessthan` it has to be a whole number");
         problems.push(problem.hint("or `skipcmpstyle: str`, to compare texts"));
     }
     problems
@@ -202,7 +203,7 @@ impl Provider for KvProvider {
         Ok(State { outputs, ..State::present(wanted.name.clone(), attributes) })
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -226,7 +227,7 @@ impl Provider for KvProvider {
         }
     }
 
-    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         problems(name, should)
     }
 
@@ -242,8 +243,8 @@ impl Provider for KvProvider {
         }
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
@@ -255,7 +256,7 @@ impl Provider for KvProvider {
     }
 
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
-        vec![self.values(&Context::bare(), should).watch(key(name, should))]
+        vec![self.values(&Context::empty(), should).watch(key(name, should))]
     }
 }
 
@@ -291,7 +292,7 @@ mod tests {
             if should.get("ensure").is_none() {
                 should.push("ensure", "present");
             }
-            let cx = Context::bare().with_var_dir(Some(self.state.path()));
+            let cx = Context::empty().with_var_dir(Some(self.state.path()));
             let name = EcoString::from(name);
             let wanted = Wanted::new(&name, Some(&should));
             let found = kilter_provider::check(&self.provider, &cx, &[wanted]).remove(0).unwrap();
@@ -314,7 +315,7 @@ mod tests {
         assert_eq!(machine.bring("other", &[("key", "hello"), ("value", "you")]), (true, Some("you".into())));
         assert_eq!(machine.bring("here", &[("key", "hello"), ("mapped", "true"), ("value", "x")]).1, Some("x".into()));
         assert_eq!(machine.bring("hello", &[]), (false, Some("you".into())));
-        let cx = Context::bare().with_var_dir(Some(machine.state.path()));
+        let cx = Context::empty().with_var_dir(Some(machine.state.path()));
         let listed = machine.provider.get(&cx, Query::All).unwrap();
         assert_eq!(listed.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["hello"]);
         assert_eq!(machine.bring("hello", &[("ensure", "absent")]), (true, None));
@@ -331,7 +332,7 @@ mod tests {
         let as_text = [("key", "stage"), ("value", "9"), ("skiplessthan", "true"), ("skipcmpstyle", "str")];
         assert_eq!(machine.bring("x", &as_text), (true, Some("9".into())));
         // A refresh sets the value in any case.
-        let cx = Context::bare().with_var_dir(Some(machine.state.path()));
+        let cx = Context::empty().with_var_dir(Some(machine.state.path()));
         let should = Attributes::from_iter([
             ("key", Value::from("stage")),
             ("value", "2".into()),

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each};
+use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, Wanted, Watch, get_each};
 
 use crate::words::present;
 
@@ -68,7 +68,7 @@ impl Provider for NoopProvider {
         Ok(present(wanted.name))
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -80,8 +80,8 @@ impl Provider for NoopProvider {
         changes.iter().map(done).collect()
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Hash, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+    Context, Level, Mode, Placement, Provider, ProviderError, Query, SideEffects, Wanted, Watch, get_each,
 };
 
 use crate::words::present;
@@ -88,14 +88,14 @@ impl NotifyProvider {
         let level = should.text("level").and_then(level).unwrap_or(Level::Notice);
         cx.log(level, "notify", wanted.name, &message);
         // A noop run sends no messages to other logs.
-        if cx.only_looks() {
+        if cx.is_noop() {
             return;
         }
         // A completely sensitive value is not logged.
         let fields = should.get("fields").filter(|fields| !matches!(fields, Value::Sensitive(_)));
         let line = Line { level, message: &message, fields: fields.and_then(Value::as_hash) };
         for (attribute, socket) in [("syslog", &self.syslog), ("journal", &self.journal)] {
-            if should.truth(attribute) != Some(true) {
+            if should.get_bool(attribute) != Some(true) {
                 continue;
             }
             let said = if attribute == "syslog" { line.to_syslog(socket) } else { line.to_journal(socket) };
@@ -201,13 +201,13 @@ impl Provider for NotifyProvider {
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         // A query without a declaration must not log the message.
-        if wanted.should.is_some_and(|should| should.truth("refreshonly") != Some(true)) {
+        if wanted.should.is_some_and(|should| should.get_bool("refreshonly") != Some(true)) {
             self.say(cx, wanted);
         }
         Ok(present(wanted.name))
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -224,8 +224,8 @@ impl Provider for NotifyProvider {
         Outcome { refreshed: true, ..Outcome::done() }
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_message_is_logged_at_each_check_and_refresh_and_is_never_a_change() {
         let (provider, lines) = (NotifyProvider::new(), Lines::default());
-        let cx = Context::bare().with_log(&lines);
+        let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("message", "hello")]);
         let (greeting, bare) = (EcoString::from("greeting"), EcoString::from("just this"));
         let none = Attributes::new();
@@ -276,13 +276,13 @@ mod tests {
         let is = State::present("x", Attributes::new());
         let name = "x".into();
         let change = Change::new(&name, &is, None, &[]);
-        assert!(!NotifyProvider::new().set(&Context::bare(), &[change], Mode::Apply)[0].is_done());
+        assert!(!NotifyProvider::new().set(&Context::empty(), &[change], Mode::Apply)[0].is_done());
     }
 
     #[test]
     fn a_secret_is_not_said() {
         let (provider, lines) = (NotifyProvider::new(), Lines::default());
-        let cx = Context::bare().with_log(&lines);
+        let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("message", Value::sensitive("hunter2".into()))]);
         provider.get_one(&cx, Wanted::new(&"x".into(), Some(&should))).unwrap();
         assert_eq!(*lines.0.lock().unwrap(), ["notice: notify[x]: [redacted]"]);
@@ -294,7 +294,7 @@ mod tests {
         let (syslog, journal) = (place.path().join("log"), place.path().join("journal"));
         let provider = NotifyProvider::at(syslog.clone(), journal.clone());
         let lines = Lines::default();
-        let cx = Context::bare().with_log(&lines);
+        let cx = Context::empty().with_log(&lines);
         let mut should = Attributes::from_iter([("message", "two\nlines"), ("level", "critical")]);
         for attribute in ["syslog", "journal"] {
             should.push(attribute, true);
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_message_for_refreshes_is_said_at_refreshes_only() {
         let (provider, lines) = (NotifyProvider::new(), Lines::default());
-        let cx = Context::bare().with_log(&lines);
+        let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("refreshonly", true)]);
         let name = EcoString::from("x");
         provider.get_one(&cx, Wanted::new(&name, Some(&should))).unwrap();

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each};
+use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, Wanted, Watch, get_each};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::kept::{self, Shelf};
+use crate::state_files::{self, StateFiles};
 use crate::words::present;
 
 const KIND: &str = "password";
@@ -95,8 +95,8 @@ impl PasswordProvider {
         name: &str,
         should: &Attributes,
     ) -> Result<Result<Option<EcoString>, EcoString>, EcoString> {
-        let Some(bytes) = Shelf::of(cx, KIND).read(name)? else { return Ok(Err("none has been made yet".into())) };
-        let (wanted, is_saved) = (length(should), should.truth("saved") == Some(true));
+        let Some(bytes) = StateFiles::of(cx, KIND).read(name)? else { return Ok(Err("none has been made yet".into())) };
+        let (wanted, is_saved) = (length(should), should.get_bool("saved") == Some(true));
         let why = match Record::of(&bytes) {
             None => "what is kept of it is damaged".into(),
             Some(record) if record.length != wanted => {
@@ -108,7 +108,7 @@ impl PasswordProvider {
             }
             Some(record) => return Ok(Ok(record.password)),
         };
-        match should.truth("check_recovery") {
+        match should.get_bool("check_recovery") {
             Some(true) => Ok(Err(why)),
             _ => Err(eco_format!("{why}: a refresh makes a new one, and so does `check_recovery: true`")),
         }
@@ -116,12 +116,12 @@ impl PasswordProvider {
 
     /// Stores a password: the present one if it `may_stay` and has the right length, otherwise a new one.
     fn make(cx: &Context<'_>, name: &EcoString, should: &Attributes, may_stay: bool) -> Outcome {
-        let kept = || Record::of(&Shelf::of(cx, KIND).read(name).ok()??)?.password;
+        let kept = || Record::of(&StateFiles::of(cx, KIND).read(name).ok()??)?.password;
         let old = may_stay.then(kept).flatten().filter(|password| password.len() == length(should));
         let made = old.map_or_else(|| random(length(should)), Ok).and_then(|password| {
-            let is_saved = should.truth("saved") == Some(true);
+            let is_saved = should.get_bool("saved") == Some(true);
             let saved = if is_saved { format!("{password}\n") } else { String::new() };
-            Shelf::of(cx, KIND).write(name, format!("{HEAD}{}\n{saved}", password.len()).as_bytes())?;
+            StateFiles::of(cx, KIND).write(name, format!("{HEAD}{}\n{saved}", password.len()).as_bytes())?;
             Ok(password)
         });
         match made {
@@ -176,13 +176,13 @@ impl Provider for PasswordProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        get_each(self, cx, query, || Shelf::of(cx, KIND).names().map_err(ProviderError::new))
+        get_each(self, cx, query, || StateFiles::of(cx, KIND).names().map_err(ProviderError::new))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let mut state = present(wanted.name);
         let Some(should) = wanted.should else {
-            let kept = Shelf::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
+            let kept = StateFiles::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
             return Ok(if kept.is_some() { state } else { State::absent(wanted.name.clone()) });
         };
         match Self::look(cx, wanted.name, should).map_err(ProviderError::new)? {
@@ -193,7 +193,7 @@ impl Provider for PasswordProvider {
         Ok(state)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -205,7 +205,7 @@ impl Provider for PasswordProvider {
                 let outcome = Self::make(cx, change.name, should, !change.refresh);
                 Outcome { refreshed: change.refresh && outcome.is_done(), ..outcome }
             }
-            (None, _) => match Shelf::of(cx, KIND).remove(change.name) {
+            (None, _) => match StateFiles::of(cx, KIND).remove(change.name) {
                 Ok(()) => Outcome::done(),
                 Err(why) => Outcome::failed(why),
             },
@@ -219,8 +219,8 @@ impl Provider for PasswordProvider {
         Outcome { refreshed: outcome.is_done(), ..outcome }
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
@@ -232,7 +232,7 @@ impl Provider for PasswordProvider {
     }
 
     fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::Kept(kept::path_of(KIND, name))]
+        vec![Watch::StateFile(state_files::path_of(KIND, name))]
     }
 }
 
@@ -259,9 +259,9 @@ mod tests {
     #[test]
     fn one_is_made_once_and_is_kept_in_clear_only_if_asked() {
         let state = tempfile::tempdir().unwrap();
-        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let cx = Context::empty().with_var_dir(Some(state.path()));
         for (saved, name) in [(false, "sealed"), (true, "saved")] {
-            Shelf::of(&cx, KIND).remove("db").unwrap();
+            StateFiles::of(&cx, KIND).remove("db").unwrap();
             let should = wanted(20, saved, false);
             assert_eq!(look(&cx, &should).unwrap().drift.len(), 1, "{name}");
             let outcome = change(&cx, &should);
@@ -272,7 +272,7 @@ mod tests {
             let found = look(&cx, &should).unwrap();
             assert!(found.drift.is_empty());
             assert_eq!(found.outputs.get("password"), saved.then_some(sent), "{name}");
-            let kept = Shelf::of(&cx, KIND).read("db").unwrap().unwrap();
+            let kept = StateFiles::of(&cx, KIND).read("db").unwrap().unwrap();
             assert_eq!(String::from_utf8(kept).unwrap().contains(password), saved, "{name}");
         }
     }
@@ -280,20 +280,20 @@ mod tests {
     #[test]
     fn one_that_is_not_to_be_in_clear_any_longer_stays_the_same() {
         let state = tempfile::tempdir().unwrap();
-        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let cx = Context::empty().with_var_dir(Some(state.path()));
         let sent = change(&cx, &wanted(20, true, false)).outputs;
         let should = wanted(20, false, false);
         assert_eq!(look(&cx, &should).unwrap().drift.len(), 1);
         assert_eq!(change(&cx, &should).outputs, sent);
         assert!(look(&cx, &should).unwrap().drift.is_empty());
-        let kept = Shelf::of(&cx, KIND).read("db").unwrap().unwrap();
+        let kept = StateFiles::of(&cx, KIND).read("db").unwrap().unwrap();
         assert_eq!(kept, b"kilter password 1 20\n");
     }
 
     #[test]
     fn one_that_does_not_fit_is_replaced_only_if_asked() {
         let state = tempfile::tempdir().unwrap();
-        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let cx = Context::empty().with_var_dir(Some(state.path()));
         change(&cx, &wanted(20, false, false));
         for (length, saved, why) in [(21, false, "has 20 characters, not 21"), (20, true, "was not saved")] {
             let error = look(&cx, &wanted(length, saved, false)).unwrap_err();
@@ -301,7 +301,7 @@ mod tests {
             assert_eq!(look(&cx, &wanted(length, saved, true)).unwrap().drift.len(), 1);
         }
         for damaged in [&b"kilter password 1 20\nshort\n"[..], b"", b"\xff", b"kilter password 1 x\n"] {
-            Shelf::of(&cx, KIND).write("db", damaged).unwrap();
+            StateFiles::of(&cx, KIND).write("db", damaged).unwrap();
             assert!(look(&cx, &wanted(20, false, false)).unwrap_err().message.contains("damaged"));
         }
     }
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_refresh_makes_a_new_one() {
         let state = tempfile::tempdir().unwrap();
-        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let cx = Context::empty().with_var_dir(Some(state.path()));
         let should = wanted(64, true, false);
         let first = change(&cx, &should).outputs;
         let second = PasswordProvider::new().refresh(&cx, Wanted::new(&"db".into(), Some(&should)));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch, get_each,
 };
 
 use crate::words::present;
@@ -162,7 +162,7 @@ impl Provider for TestProvider {
         Ok(state)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -174,19 +174,19 @@ impl Provider for TestProvider {
         changes.iter().map(done).collect()
     }
 
-    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let mut problems = Vec::new();
-        if should.truth("validate_bool") == Some(true) {
-            problems.push(Problem::with("validate_bool", "it is to be found wrong"));
+        if should.get_bool("validate_bool") == Some(true) {
+            problems.push(ValidationError::with("validate_bool", "it is to be found wrong"));
         }
         if let Some(what) = should.get("validate_error").filter(|what| what.as_str() != Some("")) {
-            problems.push(Problem::with("validate_error", EcoString::from(what.to_string())));
+            problems.push(ValidationError::with("validate_error", EcoString::from(what.to_string())));
         }
         problems
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, should: &Attributes) -> Placement {
@@ -200,7 +200,7 @@ impl Provider for TestProvider {
 
 #[cfg(test)]
 mod tests {
-    use kilter_model::Receipt;
+    use kilter_model::ReceivedValue;
 
     use super::*;
 
@@ -209,10 +209,10 @@ mod tests {
         let name = "x".into();
         let mut should = Attributes::new();
         should.push("expect_recv", Value::strings(["str"]));
-        let receipt = |changed| [Receipt { attribute: "str".into(), from: Box::default(), changed }];
-        let look = |received: &[Receipt]| {
+        let receipt = |changed| [ReceivedValue { attribute: "str".into(), from: Box::default(), changed }];
+        let look = |received: &[ReceivedValue]| {
             let wanted = Wanted::new(&name, Some(&should)).receiving(received);
-            TestProvider::new().get_one(&Context::bare(), wanted).map(|state| state.outputs.get("changed").cloned())
+            TestProvider::new().get_one(&Context::empty(), wanted).map(|state| state.outputs.get("changed").cloned())
         };
         assert!(look(&[]).unwrap_err().message.contains("nothing was sent for `str`"));
         assert_eq!(look(&receipt(true)).unwrap(), Some(Value::strings(["str"])));
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_secret_is_passed_on_as_one() {
         let should = Attributes::from_iter([("send_value", Value::sensitive("hunter2".into()))]);
-        let state = TestProvider::new().get_one(&Context::bare(), Wanted::new(&"x".into(), Some(&should))).unwrap();
+        let state = TestProvider::new().get_one(&Context::empty(), Wanted::new(&"x".into(), Some(&should))).unwrap();
         assert_eq!(state.outputs.get("hello"), should.get("send_value"));
         assert!(state.outputs.get("hello").is_some_and(Value::holds_sensitive));
         let wrong = Attributes::from_iter([("validate_error", Value::sensitive("hunter2".into()))]);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch, get_each,
 };
 use rustc_hash::FxHashMap;
 
@@ -113,7 +113,7 @@ impl Provider for TimerProvider {
         Ok(state)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -135,13 +135,13 @@ impl Provider for TimerProvider {
         Outcome { refreshed: true, ..Outcome::done() }
     }
 
-    fn validate(&self, _: &str, _: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, _: &str, _: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let problem = || known_before("interval", "it is counted from the beginning");
         deferred.contains(&"interval").then(problem).into_iter().collect()
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
@@ -149,10 +149,10 @@ impl Provider for TimerProvider {
     }
 
     fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
-        interval(Some(should)).map(Watch::Every).into_iter().collect()
+        interval(Some(should)).map(Watch::Poll).into_iter().collect()
     }
 
-    fn acts_anew(&self, _: &Attributes) -> bool {
+    fn is_action(&self, _: &Attributes) -> bool {
         true
     }
 }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn differences(provider: &TimerProvider, name: &EcoString, should: &Attributes) -> usize {
-        let cx = Context::bare();
+        let cx = Context::empty();
         provider.get_one(&cx, Wanted::new(name, Some(should))).unwrap().drift.len()
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let long_ago = Instant::now().checked_sub(Duration::from_secs(61)).expect("the machine runs for a minute");
         provider.begun().insert(name.clone(), long_ago);
         assert_eq!(differences(&provider, &name, &should), 1);
-        let (cx, is) = (Context::bare(), State::present("often", Attributes::new()));
+        let (cx, is) = (Context::empty(), State::present("often", Attributes::new()));
         let change = Change::new(&name, &is, Some(&should), &[]);
         assert!(provider.set(&cx, &[change], Mode::Apply)[0].is_done());
         assert_eq!(differences(&provider, &name, &should), 0);
@@ -195,7 +195,7 @@ mod tests {
             if over > 0 {
                 let is = State::present("often", Attributes::new());
                 let change = Change::new(&name, &is, Some(&should), &[]);
-                provider.set(&Context::bare(), &[change], Mode::Apply);
+                provider.set(&Context::empty(), &[change], Mode::Apply);
                 assert_eq!(provider.begun()[&name], first + over * 60 * second, "{elapsed:?}");
             }
         }

@@ -7,10 +7,10 @@ use kilter_model::{
     Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value, from_canonical_json, to_canonical_json,
 };
 use kilter_provider::{
-    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch, get_each,
 };
 
-use crate::kept::{self, Shelf};
+use crate::state_files::{self, StateFiles};
 use crate::words::present;
 
 const KIND: &str = "value";
@@ -49,7 +49,7 @@ impl ValueProvider {
     }
 
     fn put(cx: &Context<'_>, name: &str, should: Option<&Attributes>) -> Result<Attributes, EcoString> {
-        let shelf = Shelf::of(cx, KIND);
+        let shelf = StateFiles::of(cx, KIND);
         let Some(should) = should else { return shelf.remove(name).map(|()| Attributes::new()) };
         let Some(any) = should.get("any") else { return Ok(Attributes::new()) };
         // A value from another resource has not been validated before.
@@ -67,9 +67,9 @@ impl Default for ValueProvider {
     }
 }
 
-fn problem(should: &Attributes) -> Option<Problem> {
+fn problem(should: &Attributes) -> Option<ValidationError> {
     let is_secret = should.get("any").is_some_and(Value::holds_sensitive);
-    let problem = || Problem::with("any", "a secret is not kept in clear").hint("refer to where it comes from");
+    let problem = || ValidationError::with("any", "a secret is not kept in clear").hint("refer to where it comes from");
     is_secret.then(problem)
 }
 
@@ -87,11 +87,11 @@ impl Provider for ValueProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        get_each(self, cx, query, || Shelf::of(cx, KIND).names().map_err(ProviderError::new))
+        get_each(self, cx, query, || StateFiles::of(cx, KIND).names().map_err(ProviderError::new))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let kept = Shelf::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
+        let kept = StateFiles::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
         let mut state = present(wanted.name);
         let Some(bytes) = kept else {
             // A query without a declaration reports a missing value as absent.
@@ -109,7 +109,7 @@ impl Provider for ValueProvider {
         Ok(state)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -124,12 +124,12 @@ impl Provider for ValueProvider {
         changes.iter().map(put).collect()
     }
 
-    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         problem(should).into_iter().collect()
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
@@ -141,7 +141,7 @@ impl Provider for ValueProvider {
     }
 
     fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::Kept(kept::path_of(KIND, name))]
+        vec![Watch::StateFile(state_files::path_of(KIND, name))]
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_value_of_any_kind_is_kept_and_sent() {
         let state = tempfile::tempdir().unwrap();
-        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let cx = Context::empty().with_var_dir(Some(state.path()));
         let (provider, name) = (ValueProvider::new(), EcoString::from("x"));
         let list = Value::array([Value::Integer(1), "two".into(), Value::Float(3.5), Value::Boolean(true)]);
         for value in [list, Value::hash([("a", Value::Integer(1))]), "text".into(), Value::Integer(7)] {
@@ -176,6 +176,6 @@ mod tests {
     fn a_secret_is_refused() {
         let should = Attributes::from_iter([("any", Value::array([Value::sensitive("s".into())]))]);
         assert_eq!(ValueProvider::new().validate("x", &should, &[]).len(), 1);
-        assert!(ValueProvider::put(&Context::bare(), "x", Some(&should)).unwrap_err().contains("secret"));
+        assert!(ValueProvider::put(&Context::empty(), "x", Some(&should)).unwrap_err().contains("secret"));
     }
 }

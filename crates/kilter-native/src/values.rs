@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 use kilter_provider::{Context, Scope, Watch, World, WorldError};
 
-use crate::kept::{self, Shelf};
+use crate::state_files::{self, StateFiles};
 
 /// Kind of values that belong to all machines.
 const KIND: &str = "kv";
@@ -14,7 +14,7 @@ const MAPPED: &str = "kv.mapped";
 /// Values of a kind.
 pub(crate) enum Values<'a> {
     /// Values on this machine.
-    Here(Shelf<'a>, &'static str),
+    Here(StateFiles<'a>, &'static str),
     /// Values in a shared world. With the name of this machine, only its own values.
     Shared(&'a dyn World, Option<&'a str>),
 }
@@ -24,7 +24,7 @@ impl<'a> Values<'a> {
         let kind = if is_mapped { MAPPED } else { KIND };
         match world.is_shared() {
             true => Values::Shared(world, is_mapped.then(|| world.host())),
-            false => Values::Here(Shelf::of(cx, kind), kind),
+            false => Values::Here(StateFiles::of(cx, kind), kind),
         }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Values<'a> {
     /// Returns a watch for changes of a key.
     pub(crate) fn watch(&self, key: &str) -> Watch {
         match self {
-            Values::Here(_, kind) => Watch::Kept(kept::path_of(kind, key)),
+            Values::Here(_, kind) => Watch::StateFile(state_files::path_of(kind, key)),
             Values::Shared(world, host) => {
                 world.follow();
                 Watch::Path { path: world.watched(&parts(key, *host)), scope: Scope::This }

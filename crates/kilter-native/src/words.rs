@@ -3,12 +3,12 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, State, Value};
 use kilter_process::Cancel;
-use kilter_provider::{Context, Problem};
+use kilter_provider::{Context, ValidationError};
 
 /// Creates the problem of an attribute that must be known before the run but depends on an output. `why` gives the
 /// purpose.
-pub(crate) fn known_before(attribute: &str, why: &str) -> Problem {
-    let problem = Problem::with(attribute, format!("{why}: it must be known before the run"));
+pub(crate) fn known_before(attribute: &str, why: &str) -> ValidationError {
+    let problem = ValidationError::with(attribute, format!("{why}: it must be known before the run"));
     problem.hint("give it without outputs of other resources: by a variable or a fact")
 }
 

@@ -149,7 +149,7 @@ fn accounts_are_removed(users: &dyn Provider, groups: &dyn Provider) {
 }
 
 fn an_export_applied_changes_nothing(provider: &dyn Provider) {
-    for mut state in get_checked(provider, &Context::bare(), Query::All).expect("all can be read") {
+    for mut state in get_checked(provider, &Context::empty(), Query::All).expect("all can be read") {
         assert_eq!(provider.validate(&state.name, &state.attributes, &[]), []);
         provider.canonicalize(&state.name, &mut state.attributes).expect("what is has a form");
         assert_eq!(differences(provider, &state.name, &state.attributes).1, [], "{}", state.name);
@@ -161,13 +161,13 @@ fn present() -> (&'static str, Value) {
 }
 
 fn get(provider: &dyn Provider, name: &str) -> State {
-    provider.get_one(&Context::bare(), Wanted::new(&name.into(), None)).expect("it can be read")
+    provider.get_one(&Context::empty(), Wanted::new(&name.into(), None)).expect("it can be read")
 }
 
 fn differences(provider: &dyn Provider, name: &str, should: &Attributes) -> (State, Vec<Difference>) {
     let name = name.into();
     let wanted = [Wanted::new(&name, Some(should))];
-    let found = check(provider, &Context::bare(), &wanted).remove(0).expect("it can be checked");
+    let found = check(provider, &Context::empty(), &wanted).remove(0).expect("it can be checked");
     (found.state, found.differences)
 }
 
@@ -183,7 +183,7 @@ fn set(provider: &dyn Provider, name: &str, should: &Attributes) -> Option<Strin
     assert_ne!(differences, [], "{name} was to differ in {should:?}");
     let name = name.into();
     let change = Change::new(&name, &is, Some(should), &differences);
-    provider.set(&Context::bare(), &[change], Mode::Apply).remove(0).failure.map(Into::into)
+    provider.set(&Context::empty(), &[change], Mode::Apply).remove(0).failure.map(Into::into)
 }
 
 /// Something differs, is changed without a failure, and then is as it should be.

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use kilter_process::{Capture, Confinement, Environment, Invocation, Leftovers, run};
+use kilter_process::{Capture, Confinement, Environment, Invocation, KillMode, run};
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     let environment = Environment::new().user(rustix::process::geteuid().as_raw());
     let mut invocation = Invocation::new(program).args(words).environment(&environment).captured(1 << 20);
     invocation.channel = Capture::Last(1 << 20);
-    let invocation = invocation.confined(Confinement::ReadOnly).leftovers(Leftovers::Ended);
+    let invocation = invocation.confined(Confinement::ReadOnly).leftovers(KillMode::Ended);
     match run(&invocation, None) {
         Err(error) => {
             eprintln!("{}", error.with_sources());

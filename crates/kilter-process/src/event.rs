@@ -1,7 +1,7 @@
 //! Events of a child while it runs.
 
 use crate::confine::Confined;
-use crate::finished::{Ending, Status};
+use crate::finished::{Status, Termination};
 
 /// Output stream of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ pub enum Event<'a> {
         /// Exit code or signal.
         status: Status,
         /// Cause of the end.
-        ending: Ending,
+        ending: Termination,
     },
 }
 

@@ -57,7 +57,7 @@ impl fmt::Display for Status {
 
 /// Cause of the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
+pub enum Termination {
     /// The child ended by itself.
     Exited,
     /// The deadline passed.
@@ -65,7 +65,7 @@ pub enum Ending {
     /// The caller cancelled.
     Cancelled,
     /// The child wrote more than [`AtMost`](crate::Capture::AtMost) allows.
-    Flooded,
+    OutputLimit,
 }
 
 /// Captured part of an output.
@@ -91,11 +91,11 @@ impl Captured {
 
 /// Result of a child that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct Output {
     /// Exit code or signal.
     pub status: Status,
     /// Cause of the end.
-    pub ending: Ending,
+    pub ending: Termination,
     /// Captured standard output.
     pub stdout: Captured,
     /// Captured standard error.
@@ -115,13 +115,13 @@ pub struct Finished {
     pub refusal_hint: Option<String>,
 }
 
-impl Finished {
+impl Output {
     /// Creates the result of a child that ended by itself and wrote nothing. Code that simulates children starts
     /// from it.
-    pub fn of(status: Status) -> Finished {
-        Finished {
+    pub fn of(status: Status) -> Output {
+        Output {
             status,
-            ending: Ending::Exited,
+            ending: Termination::Exited,
             stdout: Captured::default(),
             stderr: Captured::default(),
             together: Captured::default(),
@@ -135,11 +135,11 @@ impl Finished {
 
     /// Returns true if the child ended by itself with exit code 0.
     pub fn is_success(&self) -> bool {
-        self.ending == Ending::Exited && self.status.is_success()
+        self.ending == Termination::Exited && self.status.is_success()
     }
 }
 
-/// The reason why there is no [`Finished`].
+/// The reason why there is no [`Output`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {

@@ -39,7 +39,7 @@ pub enum Group {
 /// Treatment of the process group and its descendants after the child has ended by itself. They always end if the
 /// child was cut short (deadline, cancel, flood).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leftovers {
+pub enum KillMode {
     /// They keep running, because a child may start a daemon on purpose. kilter no longer reads their outputs.
     LeftAlone,
     /// kilter ends them as at a deadline. With [`Group::Inherited`] kilter cannot identify them, so they keep
@@ -85,7 +85,7 @@ pub struct Invocation {
     /// Process group of the child.
     pub group: Group,
     /// Treatment of descendants that outlive the child.
-    pub leftovers: Leftovers,
+    pub leftovers: KillMode,
     /// Confinement of the child.
     pub confinement: Confinement,
     /// Trust rule that the program must pass directly before the start. If none, the caller has decided.
@@ -119,7 +119,7 @@ impl Invocation {
             stop_signal: Signal::TERM,
             grace: Duration::from_secs(2),
             group: Group::Own,
-            leftovers: Leftovers::LeftAlone,
+            leftovers: KillMode::LeftAlone,
             confinement: Confinement::None,
             trust: None,
         }
@@ -203,7 +203,7 @@ impl Invocation {
 
     /// Sets the treatment of descendants that outlive the child.
     #[must_use]
-    pub fn leftovers(mut self, leftovers: Leftovers) -> Invocation {
+    pub fn leftovers(mut self, leftovers: KillMode) -> Invocation {
         self.leftovers = leftovers;
         self
     }

@@ -15,25 +15,25 @@ const ROUNDS: usize = 50;
 
 /// Maximum time for all processes to stop after SIGSTOP. A process inside the kernel (a read from a lost server)
 /// does not stop.
-const STANDING: Duration = Duration::from_millis(200);
+const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Interval between checks for a stopped process. A process stops at the next tick of its processor at the latest.
 const GLANCE: Duration = Duration::from_micros(200);
 
 /// Processes that end together with a child, as of the last scan.
-pub(crate) struct Kin {
+pub(crate) struct ProcessTree {
     /// Process id of the child, which is also the id of its group.
     group: Pid,
     members: Vec<Process>,
     /// Descendants in other groups, parents before their children.
-    strays: Vec<Process>,
+    escaped: Vec<Process>,
     /// True if `/proc` is unusable. Only the group is known then.
-    is_dark: bool,
+    proc_unavailable: bool,
 }
 
-impl Kin {
-    pub(crate) fn of(group: Pid) -> Kin {
-        Kin { group, members: Vec::new(), strays: Vec::new(), is_dark: false }
+impl ProcessTree {
+    pub(crate) fn of(group: Pid) -> ProcessTree {
+        ProcessTree { group, members: Vec::new(), escaped: Vec::new(), proc_unavailable: false }
     }
 
     /// Scans `/proc` again. Returns true if there is a process that was not known.
@@ -41,19 +41,19 @@ impl Kin {
     /// The group must still be the child's: either nobody has waited for the child, or no process has its number.
     pub(crate) fn look(&mut self) -> bool {
         let told = living();
-        self.is_dark = told.is_none();
+        self.proc_unavailable = told.is_none();
         let all = told.unwrap_or_default();
         let members = all.values().filter(|process| process.group == self.group.as_raw_pid()).copied().collect();
         let known = std::mem::replace(&mut self.members, members);
         let has_new_members = self.members.iter().any(|member| !known.iter().any(|known| known.is(member)));
-        self.strays.retain(|stray| all.get(&stray.number).is_some_and(|process| process.is(stray)));
-        let known = self.strays.len();
+        self.escaped.retain(|stray| all.get(&stray.number).is_some_and(|process| process.is(stray)));
+        let known = self.escaped.len();
         loop {
             let found: Vec<Process> = all.values().filter(|process| self.is_new(process, &all)).copied().collect();
             if found.is_empty() {
-                return has_new_members || self.strays.len() > known;
+                return has_new_members || self.escaped.len() > known;
             }
-            self.strays.extend(found);
+            self.escaped.extend(found);
         }
     }
 
@@ -61,12 +61,12 @@ impl Kin {
     /// must not have been waited for.
     ///
     /// Parents stop before their children, because a shell that sees a stopped job continues with its next command.
-    pub(crate) fn freeze(&mut self) {
-        let until = Instant::now() + STANDING;
+    pub(crate) fn stop(&mut self) {
+        let until = Instant::now() + STOP_TIMEOUT;
         for _ in 0..ROUNDS {
             self.signal_group(Signal::STOP);
             self.members.iter().for_each(|member| member.stands_by(until));
-            for stray in &self.strays {
+            for stray in &self.escaped {
                 stray.send(Signal::STOP);
                 stray.stands_by(until);
             }
@@ -76,16 +76,16 @@ impl Kin {
         }
     }
 
-    /// Continues all processes. Children continue before their parents, for the reason given in [`Kin::freeze`].
+    /// Continues all processes. Children continue before their parents, for the reason given in [`ProcessTree::stop`].
     pub(crate) fn thaw(&self) {
-        self.strays.iter().rev().for_each(|stray| stray.send(Signal::CONT));
+        self.escaped.iter().rev().for_each(|stray| stray.send(Signal::CONT));
         self.signal_group(Signal::CONT);
     }
 
     /// Sends a signal to the group of a child that has not been waited for, and to the strays.
     pub(crate) fn signal(&self, signal: Signal) {
         self.signal_group(signal);
-        self.strays.iter().for_each(|stray| stray.send(signal));
+        self.escaped.iter().for_each(|stray| stray.send(signal));
     }
 
     fn signal_group(&self, signal: Signal) {
@@ -97,19 +97,19 @@ impl Kin {
         let holds = |known: &[Process], process: &Process| known.iter().any(|known| known.is(process));
         let Some(parent) = all.get(&process.parent) else { return false };
         process.group != self.group.as_raw_pid()
-            && (holds(&self.members, parent) || holds(&self.strays, parent))
-            && !holds(&self.strays, process)
+            && (holds(&self.members, parent) || holds(&self.escaped, parent))
+            && !holds(&self.escaped, process)
             && process.is_child_of(parent)
     }
 
     /// Returns true if any of the processes may run. Always true if `/proc` is unusable.
     pub(crate) fn may_run(&self) -> bool {
-        self.is_dark || !self.members.is_empty() || !self.strays.is_empty()
+        self.proc_unavailable || !self.members.is_empty() || !self.escaped.is_empty()
     }
 
     /// Returns the processes that kilter can signal. It cannot signal processes of another user (`sudo`).
     pub(crate) fn reachable(&self) -> impl Iterator<Item = Process> {
-        let all = self.members.iter().chain(&self.strays).copied();
+        let all = self.members.iter().chain(&self.escaped).copied();
         all.filter(|process| process.pid().is_some_and(|pid| test_kill_process(pid).is_ok()))
     }
 }

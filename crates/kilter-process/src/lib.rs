@@ -2,11 +2,11 @@
 //!
 //! [`Invocation`] describes the child: argv, exact environment ([`Environment`]), input, identity, amount of output
 //! to keep, deadline, and confinement ([`Confinement`]). [`run`] starts the child, writes its input, reads its
-//! outputs, ends it at the deadline or on cancel, and returns the result ([`Finished`]). [`run_observed`] also
+//! outputs, ends it at the deadline or on cancel, and returns the result ([`Output`]). [`run_observed`] also
 //! reports events while the child runs.
 //!
 //! [`which`] finds programs. [`trust`] decides which files may control what root does. [`world`] makes copies of
-//! this machine's files to run programs in. [`give_memory_back`] returns unused memory of this process to the
+//! this machine's files to run programs in. [`trim_heap`] returns unused memory of this process to the
 //! system.
 //!
 //! Calls block their thread. This crate knows no async runtime, no resources and no meaning of exit codes. The
@@ -27,8 +27,8 @@
 //!
 //! # Guarantees for the caller
 //! - `run` returns when the child has exited, even if descendants still run. A descendant that keeps the pipes open
-//!   delays the return by 0.1 s ([`Finished::leaked`]). It keeps running unless the caller sets
-//!   [`Leftovers::Ended`].
+//!   delays the return by 0.1 s ([`Output::leaked`]). It keeps running unless the caller sets
+//!   [`KillMode::Ended`].
 //! - At the deadline or on cancel the whole process group gets SIGTERM (or another [`Signal`]), and SIGKILL after
 //!   the grace. The same holds for *strays*: descendants of its members in other groups (`timeout`, `setsid`, jobs
 //!   of a shell). None of them runs when `run` returns. kilter ends a child that exceeds its output limit in the
@@ -55,7 +55,7 @@
 //! - change host name, clock, kernel parameters, modules or the configuration of the network.
 //!
 //! The child can write to its streams, terminals, `/dev/null`, `/dev/zero`, `/dev/full`, and its own directory at
-//! `TMPDIR`, which kilter removes afterwards. [`Finished::confined`] reports how far this kernel enforces the
+//! `TMPDIR`, which kilter removes afterwards. [`Output::confined`] reports how far this kernel enforces the
 //! confinement, [`can_confine`] reports it beforehand.
 //!
 //! *Not covered*: actions of other processes on its behalf. The child may connect to Unix sockets and over the
@@ -68,7 +68,7 @@
 //! The kernel kills 32-bit programs. The child cannot set times and modes in its temporary directory either (`touch`
 //! fails there, `>` does not).
 //!
-//! *Attempts* are reported independently of the child's own messages ([`Finished::attempts`]). The kernel asks
+//! *Attempts* are reported independently of the child's own messages ([`Output::attempts`]). The kernel asks
 //! kilter before an open for writing, or another changing call. kilter lets Landlock decide, or refuses the call if
 //! the filter would have refused it. The report is no part of the confinement. A path in it is that of the moment
 //! before the call, and the user's own permissions are not checked. A call that fails by itself (`mkdir` of an
@@ -81,7 +81,7 @@
 //! - attempts of a child that kilter may not inspect (another user's, without `CAP_SYS_PTRACE`; Yama),
 //! - attempts while kilter is itself confined.
 //!
-//! [`Finished::refusal_hint`] contains the child's own message about a refusal.
+//! [`Output::refusal_hint`] contains the child's own message about a refusal.
 //!
 //! kilter must answer the kernel's questions while it waits for such a child. [`run`] does so until it returns.
 //! Processes that the child leaves behind then get ENOSYS for all calls that the kernel would ask about, also for
@@ -90,7 +90,6 @@
 //!
 //! *Start from* [`Invocation`] and [`run`].
 
-mod between;
 mod channel;
 mod confine;
 mod environment;
@@ -102,6 +101,7 @@ mod kin;
 mod lines;
 mod memory;
 mod pipes;
+mod pre_exec;
 mod run;
 mod running;
 mod signal;
@@ -112,14 +112,14 @@ pub mod trust;
 mod which;
 pub mod world;
 
-pub use confine::{Attempt, Attempts, Confined, Confinement, Deed, Gap, can_confine};
+pub use confine::{Attempt, Attempts, Confined, Confinement, MissingFeature, Operation, can_confine};
 pub use environment::{DEFAULT_PATH, Environment, LOCALE};
 pub use event::{Event, Observer, Stream};
-pub use finished::{Captured, Ending, Finished, SpawnError, Status};
+pub use finished::{Captured, Output, SpawnError, Status, Termination};
 pub use identity::Identity;
-pub use invocation::{Capture, Group, Invocation, Leftovers};
+pub use invocation::{Capture, Group, Invocation, KillMode};
 pub use lines::{LineEnd, Lines, StreamLines};
-pub use memory::{give_memory_back, keep_memory_together};
+pub use memory::{trim_heap, use_single_arena};
 pub use run::{Cancel, run, run_observed};
 pub use signal::Signal;
 pub use which::which;

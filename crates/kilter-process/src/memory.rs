@@ -5,7 +5,7 @@
 ///
 /// After much work the C library keeps free memory of about the size that is in use, because remaining allocations
 /// lie between the free ones. The call takes about 10 ms for 100 MB.
-pub fn give_memory_back() {
+pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes the locks of the allocator as every allocation does, and touches free pages only.
     unsafe {
@@ -18,7 +18,7 @@ pub fn give_memory_back() {
 /// An arena per thread costs some system calls. In a long-running program, allocations of different threads also
 /// replace each other, so that each arena becomes fragmented. Fragmented arenas keep about as much free memory as is
 /// in use. The cost of one arena: threads that allocate much at the same time wait for each other.
-pub fn keep_memory_together() {
+pub fn use_single_arena() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it sets a number that the allocator reads under its own lock.
     unsafe {

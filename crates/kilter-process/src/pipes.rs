@@ -19,7 +19,7 @@ fn unblock(fd: &OwnedFd) -> io::Result<()> {
 }
 
 /// Result of a read from a pipe.
-pub(crate) enum Taken<'a> {
+pub(crate) enum ReadResult<'a> {
     Nothing,
     Bytes(&'a [u8]),
     /// The last writer has closed the pipe.
@@ -67,8 +67,8 @@ impl Sink {
     }
 
     /// Reads at most one chunk, so that a flood in one output does not delay the others.
-    pub(crate) fn take<'a>(&'a mut self, chunk: &'a mut Vec<u8>) -> Taken<'a> {
-        let Some(fd) = &self.fd else { return Taken::Nothing };
+    pub(crate) fn take<'a>(&'a mut self, chunk: &'a mut Vec<u8>) -> ReadResult<'a> {
+        let Some(fd) = &self.fd else { return ReadResult::Nothing };
         let kept = &mut self.captured.bytes;
         let before = kept.len();
         // Read directly into the captured bytes if the chunk is kept completely.
@@ -87,16 +87,16 @@ impl Sink {
             place.reserve(CHUNK);
         }
         match rustix::io::read(fd, spare_capacity(place)) {
-            Ok(count) if count > 0 && is_kept => Taken::Bytes(&self.captured.bytes[before..]),
+            Ok(count) if count > 0 && is_kept => ReadResult::Bytes(&self.captured.bytes[before..]),
             Ok(count) if count > 0 => {
                 self.keep(chunk);
-                Taken::Bytes(chunk)
+                ReadResult::Bytes(chunk)
             }
-            Err(Errno::AGAIN | Errno::INTR) => Taken::Nothing,
+            Err(Errno::AGAIN | Errno::INTR) => ReadResult::Nothing,
             // A pipe that cannot be read counts as ended.
             Ok(_) | Err(_) => {
                 self.fd = None;
-                Taken::End
+                ReadResult::End
             }
         }
     }
@@ -133,22 +133,22 @@ impl Sink {
 }
 
 /// Writes the input of a child.
-pub(crate) struct Feed<'a> {
+pub(crate) struct StdinWriter<'a> {
     fd: Option<OwnedFd>,
     rest: &'a [u8],
 }
 
-impl<'a> Feed<'a> {
+impl<'a> StdinWriter<'a> {
     /// Creates the feed of a child without input.
-    pub(crate) fn nothing() -> Feed<'a> {
-        Feed { fd: None, rest: &[] }
+    pub(crate) fn nothing() -> StdinWriter<'a> {
+        StdinWriter { fd: None, rest: &[] }
     }
 
-    pub(crate) fn new(fd: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<Feed<'a>> {
+    pub(crate) fn new(fd: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<StdinWriter<'a>> {
         if let Some(fd) = &fd {
             unblock(fd)?;
         }
-        Ok(Feed { fd, rest: bytes })
+        Ok(StdinWriter { fd, rest: bytes })
     }
 
     /// Returns the descriptor, until all bytes are written or the child has closed its end.

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::event::Observer;
-use crate::finished::{Ending, Finished, SpawnError};
+use crate::finished::{Output, SpawnError, Termination};
 use crate::invocation::Invocation;
 use crate::running::Running;
 use crate::start::start;
@@ -40,7 +40,7 @@ impl<'a> Cancel<'a> {
 ///
 /// # Errors
 /// If kilter could not start the child, or could not wait for it. The exit code of a child is never an error.
-pub fn run(invocation: &Invocation, cancel: Option<Cancel<'_>>) -> Result<Finished, SpawnError> {
+pub fn run(invocation: &Invocation, cancel: Option<Cancel<'_>>) -> Result<Output, SpawnError> {
     run_through(invocation, cancel, None)
 }
 
@@ -52,7 +52,7 @@ pub fn run_observed<'a>(
     invocation: &'a Invocation,
     cancel: Option<Cancel<'_>>,
     observer: Observer<'a>,
-) -> Result<Finished, SpawnError> {
+) -> Result<Output, SpawnError> {
     run_through(invocation, cancel, Some(observer))
 }
 
@@ -60,7 +60,7 @@ fn run_through<'a>(
     invocation: &'a Invocation,
     cancel: Option<Cancel<'_>>,
     observer: Option<Observer<'a>>,
-) -> Result<Finished, SpawnError> {
+) -> Result<Output, SpawnError> {
     if cancel.is_some_and(|cancel| cancel.is_raised()) {
         return Err(SpawnError::Cancelled { program: invocation.program.clone() });
     }
@@ -68,7 +68,7 @@ fn run_through<'a>(
     let waiting = |source| SpawnError::Wait { program: invocation.program.clone(), source };
     let mut running = Running::new(started, invocation, observer).map_err(waiting)?;
     let ending = running.until_end(cancel).map_err(waiting)?;
-    if ending != Ending::Exited && !running.stop(cancel).map_err(waiting)? {
+    if ending != Termination::Exited && !running.stop(cancel).map_err(waiting)? {
         let pid = running.child.id();
         return Err(SpawnError::Unkillable { program: invocation.program.clone(), pid });
     }

@@ -9,12 +9,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::confine::{Confined, Scratch, Witness, refusal_hint};
+use crate::confine::{Confined, SeccompSupervisor, TempDir, refusal_hint};
 use crate::event::{Event, Observer, Stream};
-use crate::finished::{Ending, Finished, Status};
-use crate::invocation::{Capture, Group, Invocation, Leftovers};
-use crate::kin::Kin;
-use crate::pipes::{Feed, Sink, Taken};
+use crate::finished::{Output, Status, Termination};
+use crate::invocation::{Capture, Group, Invocation, KillMode};
+use crate::kin::ProcessTree;
+use crate::pipes::{ReadResult, Sink, StdinWriter};
 use crate::run::Cancel;
 use crate::start::{Started, is_any_starting};
 
@@ -23,10 +23,10 @@ const LEAK: Duration = Duration::from_millis(100);
 
 /// Maximum extra time if another child of kilter may be keeping the outputs open. While it starts, and until its
 /// exec, it holds all descriptors of kilter.
-const STARTING: Duration = Duration::from_millis(500);
+const SIBLING_EXEC_GRACE: Duration = Duration::from_millis(500);
 
 /// Reads shorter than this many bytes suggest that the child writes line by line.
-const TRICKLE: usize = 4096;
+const SMALL_READ: usize = 4096;
 
 /// Pause between reads for a child that writes line by line. A wake-up for each line costs more than the read.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -41,10 +41,10 @@ pub(crate) struct Running<'a> {
     pidfd: Option<OwnedFd>,
     pub(crate) group: Group,
     /// Processes that end together with the child. kilter searches for them when the child has to end.
-    pub(crate) kin: Kin,
+    pub(crate) kin: ProcessTree,
     pub(crate) invocation: &'a Invocation,
     deadline: Option<Instant>,
-    stdin: Feed<'a>,
+    stdin: StdinWriter<'a>,
     /// Outputs, in the order of [`STREAMS`].
     sinks: [Sink; 3],
     /// Standard output and standard error together, in the order of the reads.
@@ -53,11 +53,11 @@ pub(crate) struct Running<'a> {
     chunk: Vec<u8>,
     observer: Option<Observer<'a>>,
     confined: Confined,
-    witness: Witness,
+    witness: SeccompSupervisor,
     /// Removed when this value is dropped.
-    _scratch: Option<Scratch>,
+    _scratch: Option<TempDir>,
     /// True if the last read was short.
-    trickles: bool,
+    slow_reads: bool,
     /// True if the process is no longer kilter's to kill.
     pub(crate) over: bool,
 }
@@ -83,13 +83,13 @@ impl<'a> Running<'a> {
     ) -> io::Result<Running<'a>> {
         let Started { child, ends, confined, witness, scratch } = started;
         let mut running = Running {
-            kin: Kin::of(Pid::from_child(&child)),
+            kin: ProcessTree::of(Pid::from_child(&child)),
             child,
             pidfd: None,
             group: invocation.group_of_child(),
             invocation,
             deadline: invocation.deadline.and_then(|deadline| Instant::now().checked_add(deadline)),
-            stdin: Feed::nothing(),
+            stdin: StdinWriter::nothing(),
             sinks: [Sink::nothing(), Sink::nothing(), Sink::nothing()],
             together: Sink::of_others(invocation.together),
             chunk: Vec::new(),
@@ -97,7 +97,7 @@ impl<'a> Running<'a> {
             confined,
             witness,
             _scratch: scratch,
-            trickles: false,
+            slow_reads: false,
             over: false,
         };
         // From here on, an error drops `running`, which ends the child.
@@ -107,7 +107,7 @@ impl<'a> Running<'a> {
             Sink::new(stderr, invocation.stderr)?,
             Sink::new(channel, invocation.channel)?,
         ];
-        running.stdin = Feed::new(ends.stdin, invocation.stdin.as_deref().unwrap_or(&[]))?;
+        running.stdin = StdinWriter::new(ends.stdin, invocation.stdin.as_deref().unwrap_or(&[]))?;
         let pid = running.child.id();
         if let Some(observer) = &mut running.observer {
             observer(Event::Spawned { pid, confined: &running.confined });
@@ -118,27 +118,27 @@ impl<'a> Running<'a> {
     }
 
     /// Waits until the child has exited, the deadline has passed, or the caller cancels.
-    pub(crate) fn until_end(&mut self, cancel: Option<Cancel<'_>>) -> io::Result<Ending> {
+    pub(crate) fn until_end(&mut self, cancel: Option<Cancel<'_>>) -> io::Result<Termination> {
         if self.has_nothing_but_to_wait() && self.deadline.is_none() && cancel.is_none() {
-            return Ok(Ending::Exited);
+            return Ok(Termination::Exited);
         }
         self.pidfd = Some(pidfd_open(self.pid(), PidfdFlags::empty())?);
         let mut wake = cancel.and_then(|cancel| cancel.fd);
         loop {
             let tick = cancel.filter(|_| wake.is_none()).map(|_| Instant::now() + TICK);
             let until = [self.deadline, tick].into_iter().flatten().min();
-            if std::mem::take(&mut self.trickles) && self.invocation.together == Capture::Nothing {
+            if std::mem::take(&mut self.slow_reads) && self.invocation.together == Capture::Nothing {
                 self.pause(wake)?;
             }
             let step = self.step(until, wake)?;
             if step.exited {
-                return Ok(Ending::Exited);
+                return Ok(Termination::Exited);
             }
             if self.is_flooded() {
-                return Ok(Ending::Flooded);
+                return Ok(Termination::OutputLimit);
             }
             if cancel.is_some_and(|cancel| cancel.is_raised()) {
-                return Ok(Ending::Cancelled);
+                return Ok(Termination::Cancelled);
             }
             if step.woken {
                 // The descriptor was readable but the flag is not set. Polling it further would wake this thread all
@@ -146,7 +146,7 @@ impl<'a> Running<'a> {
                 wake = None;
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(Ending::Deadline);
+                return Ok(Termination::Deadline);
             }
         }
     }
@@ -231,16 +231,16 @@ impl<'a> Running<'a> {
 
     fn take(&mut self, at: usize) {
         let taken = self.sinks[at].take(&mut self.chunk);
-        self.trickles = matches!(taken, Taken::Bytes(bytes) if bytes.len() < TRICKLE);
+        self.slow_reads = matches!(taken, ReadResult::Bytes(bytes) if bytes.len() < SMALL_READ);
         let stream = STREAMS[at];
-        if let (Taken::Bytes(bytes), Stream::Stdout | Stream::Stderr) = (&taken, stream) {
+        if let (ReadResult::Bytes(bytes), Stream::Stdout | Stream::Stderr) = (&taken, stream) {
             self.together.keep(bytes);
         }
         let Some(observer) = &mut self.observer else { return };
         match taken {
-            Taken::Nothing => {}
-            Taken::Bytes(bytes) => observer(Event::Chunk { stream, bytes }),
-            Taken::End => observer(Event::Closed { stream }),
+            ReadResult::Nothing => {}
+            ReadResult::Bytes(bytes) => observer(Event::Chunk { stream, bytes }),
+            ReadResult::End => observer(Event::Closed { stream }),
         }
     }
 
@@ -258,17 +258,17 @@ impl<'a> Running<'a> {
     }
 
     /// Reads the rest of the pipes and waits for the child, which has exited.
-    pub(crate) fn finish(mut self, ending: Ending) -> io::Result<Finished> {
+    pub(crate) fn finish(mut self, ending: Termination) -> io::Result<Output> {
         // From here on kilter waits only for the end of the outputs. The child reads no more input.
-        self.stdin = Feed::nothing();
+        self.stdin = StdinWriter::nothing();
         self.pidfd = None;
         let leaked = self.drain()?;
         self.close();
         // Output that arrived with the end of the child, or after it, counts too.
-        let ending = if ending == Ending::Exited && self.is_flooded() { Ending::Flooded } else { ending };
+        let ending = if ending == Termination::Exited && self.is_flooded() { Termination::OutputLimit } else { ending };
         let status = Status::from(self.child.wait()?);
         self.over = true;
-        if ending != Ending::Exited || self.invocation.leftovers == Leftovers::Ended {
+        if ending != Termination::Exited || self.invocation.leftovers == KillMode::Ended {
             self.end_leftovers();
         }
         if let Some(observer) = &mut self.observer {
@@ -280,8 +280,8 @@ impl<'a> Running<'a> {
         let confined = std::mem::replace(&mut self.confined, Confined::NotAsked);
         let is_confined = matches!(confined, Confined::Fully | Confined::Partly { .. });
         let refusal_hint = is_confined.then(|| refusal_hint(&stderr.bytes)).flatten();
-        let attempts = std::mem::replace(&mut self.witness, Witness::absent()).into_attempts();
-        Ok(Finished { status, ending, stdout, stderr, together, channel, leaked, confined, attempts, refusal_hint })
+        let attempts = std::mem::replace(&mut self.witness, SeccompSupervisor::absent()).into_attempts();
+        Ok(Output { status, ending, stdout, stderr, together, channel, leaked, confined, attempts, refusal_hint })
     }
 
     /// Reads the outputs to their end, for at most [`LEAK`], or longer while other children start.
@@ -291,7 +291,7 @@ impl<'a> Running<'a> {
             // A busy machine may have delayed this thread. Read the data that has arrived meanwhile.
             let is_late = Instant::now() >= until;
             let step = self.step(Some(until), None)?;
-            if is_late && (!step.served || Instant::now() >= until + STARTING) {
+            if is_late && (!step.served || Instant::now() >= until + SIBLING_EXEC_GRACE) {
                 return self.is_held();
             }
         }
@@ -300,7 +300,7 @@ impl<'a> Running<'a> {
 
     /// Returns true if an output is still open when no other child is starting.
     fn is_held(&mut self) -> io::Result<bool> {
-        let until = Instant::now() + STARTING;
+        let until = Instant::now() + SIBLING_EXEC_GRACE;
         while is_any_starting() && Instant::now() < until {
             self.rest(Duration::from_millis(1));
         }
@@ -364,7 +364,7 @@ mod tests {
         let mut running = Running::new(started, &invocation, None).unwrap();
         let ending = running.until_end(None).unwrap();
         let finished = running.finish(ending).unwrap();
-        assert_eq!((finished.ending, finished.status), (Ending::Flooded, Status::Code(0)));
+        assert_eq!((finished.ending, finished.status), (Termination::OutputLimit, Status::Code(0)));
         assert!(!finished.is_success() && finished.stdout.is_truncated());
     }
 

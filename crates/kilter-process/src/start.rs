@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::between::{Before, is_channel_moved, no_entry, take_on};
 use crate::channel::Writer;
-use crate::confine::{Confined, Confinement, Listener, Scratch, Witness, confine_this_thread};
+use crate::confine::{Confined, Confinement, Listener, SeccompSupervisor, TempDir, confine_this_thread};
 use crate::environment::is_name;
 use crate::finished::SpawnError;
 use crate::invocation::{Group, Invocation};
+use crate::pre_exec::{Before, apply_pre_exec, is_channel_moved, no_entry};
 use crate::streams::{ChildEnds, OwnEnds, streams};
 use crate::trust::Distrust;
 use crate::which::which;
@@ -72,9 +72,9 @@ pub(crate) struct Started {
     pub(crate) confined: Confined,
     /// Answers the questions of the kernel before a confined child makes a change. Code that waits for the child
     /// must serve it.
-    pub(crate) witness: Witness,
+    pub(crate) witness: SeccompSupervisor,
     /// Temporary directory of the child. It must exist until the child has ended.
-    pub(crate) scratch: Option<Scratch>,
+    pub(crate) scratch: Option<TempDir>,
 }
 
 pub(crate) fn start(invocation: &Invocation) -> Result<Started, SpawnError> {
@@ -82,12 +82,18 @@ pub(crate) fn start(invocation: &Invocation) -> Result<Started, SpawnError> {
     let (ends, child_ends) = streams(invocation).map_err(|source| start.failed(source))?;
     if invocation.confinement == Confinement::None {
         let child = start.spawn(&child_ends, None)?;
-        return Ok(Started { child, ends, confined: Confined::NotAsked, witness: Witness::absent(), scratch: None });
+        return Ok(Started {
+            child,
+            ends,
+            confined: Confined::NotAsked,
+            witness: SeccompSupervisor::absent(),
+            scratch: None,
+        });
     }
-    let scratch = Scratch::new(invocation.identity.as_ref())
+    let scratch = TempDir::new(invocation.identity.as_ref())
         .map_err(|source| SpawnError::Scratch { program: invocation.program.clone(), source })?;
     let (child, confined, listener) = start.spawn_confined(&child_ends, scratch.path())?;
-    let witness = Witness::new(listener, scratch.path());
+    let witness = SeccompSupervisor::new(listener, scratch.path());
     Ok(Started { child: child?, ends, confined, witness, scratch: Some(scratch) })
 }
 
@@ -193,7 +199,7 @@ impl Start<'_> {
         if invocation.group == Group::Own && invocation.identity.is_none() {
             command.process_group(0);
         }
-        take_on(&mut command, before);
+        apply_pre_exec(&mut command, before);
         Ok(command)
     }
 

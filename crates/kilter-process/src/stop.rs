@@ -101,7 +101,7 @@ impl Running<'_> {
         match self.group {
             Group::Own => {
                 // Stop all processes first: kilter cannot attribute the orphans of a parent that has ended.
-                self.kin.freeze();
+                self.kin.stop();
                 self.kin.signal(signal);
             }
             // The child may have ended already, or belong to another user. The caller checks later if it has ended.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kilter_process::{
-    Attempt, Cancel, Confined, Confinement, Deed, Ending, Event, Finished, Identity, Invocation, Leftovers, Status,
-    run, run_observed,
+    Attempt, Cancel, Confined, Confinement, Event, Identity, Invocation, KillMode, Operation, Output, Status,
+    Termination, run, run_observed,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -44,7 +44,7 @@ fn bash(script: &str, cwd: &Path) -> Invocation {
     Invocation::new("bash").args(["-c", script]).captured(64 * 1024).cwd(cwd).confined(Confinement::ReadOnly)
 }
 
-fn confined(invocation: &Invocation) -> Finished {
+fn confined(invocation: &Invocation) -> Output {
     let finished = run(invocation, None).unwrap();
     assert_eq!(finished.confined, Confined::Fully, "these tests need Linux 6.12 with Landlock");
     finished
@@ -57,7 +57,7 @@ fn told(script: &str, place: &Place) -> Vec<String> {
     lines(&finished, place)
 }
 
-fn lines(finished: &Finished, place: &Place) -> Vec<String> {
+fn lines(finished: &Output, place: &Place) -> Vec<String> {
     let below = format!("{}/", place.0.display());
     finished.attempts.first.iter().map(|attempt| attempt.to_string().replace(&below, "")).collect()
 }
@@ -210,9 +210,9 @@ fn a_flood_of_attempts_is_bounded_and_quick() {
     let begun = Instant::now();
     let script = "for ((i = 0; i < 20000; i++)); do : > n$i; done 2>/dev/null";
     let finished = confined(&bash(script, &place.0).deadline(Duration::from_secs(60)));
-    assert_eq!((finished.ending, finished.attempts.first.len()), (Ending::Exited, 10), "{:?}", begun.elapsed());
+    assert_eq!((finished.ending, finished.attempts.first.len()), (Termination::Exited, 10), "{:?}", begun.elapsed());
     assert_eq!(finished.attempts.more, 1000);
-    assert_eq!(finished.attempts.first[0], Attempt { deed: Deed::Write, path: Some(place.0.join("n0")) });
+    assert_eq!(finished.attempts.first[0], Attempt { deed: Operation::Write, path: Some(place.0.join("n0")) });
     assert!(finished.attempts.to_string().ends_with("/n9 and 1000 more"), "{}", finished.attempts);
 }
 
@@ -224,7 +224,7 @@ fn many_at_once_are_answered() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let finished = confined(&bash(script, &place.0).deadline(Duration::from_secs(60)));
-                assert_eq!((finished.ending, finished.attempts.first.len()), (Ending::Exited, 10));
+                assert_eq!((finished.ending, finished.attempts.first.len()), (Termination::Exited, 10));
             });
         }
     });
@@ -236,13 +236,13 @@ fn a_child_that_is_killed_while_it_asks_does_no_harm() {
     for _ in 0..20 {
         let script = "while :; do : > n; : > /dev/null; done 2>/dev/null & while :; do rm -f f; done 2>/dev/null";
         let finished = confined(&bash(script, &place.0).deadline(Duration::from_millis(30)));
-        assert_eq!(finished.ending, Ending::Deadline);
+        assert_eq!(finished.ending, Termination::Deadline);
     }
     let flag = AtomicBool::new(false);
     let script = bash("while :; do : > n; echo; done 2>/dev/null", &place.0);
     let mut cancel = |event: Event<'_>| _ = flag.fetch_or(matches!(event, Event::Chunk { .. }), Ordering::AcqRel);
     let finished = run_observed(&script, Some(Cancel::new(&flag)), &mut cancel).unwrap();
-    assert_eq!((finished.ending, lines(&finished, &place)), (Ending::Cancelled, vec!["write n".to_owned()]));
+    assert_eq!((finished.ending, lines(&finished, &place)), (Termination::Cancelled, vec!["write n".to_owned()]));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn whoever_tidies_up_at_the_end_is_answered() {
     // Not by a process of its own, which would be told to end as well.
     let ready = "mkfifo $TMPDIR/p; (trap ': > f 2>/dev/null; exit' TERM; : > $TMPDIR/p; while :; do sleep 0.01; done) \
         >/dev/null 2>&1 & : < $TMPDIR/p";
-    let mut invocation = bash(ready, &place.0).leftovers(Leftovers::Ended);
+    let mut invocation = bash(ready, &place.0).leftovers(KillMode::Ended);
     invocation.grace = Duration::from_secs(600);
     let begun = Instant::now();
     assert_eq!(lines(&confined(&invocation), &place), ["write f"]);

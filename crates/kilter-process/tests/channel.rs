@@ -3,14 +3,14 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kilter_process::{Capture, Confinement, Ending, Finished, Identity, Invocation, SpawnError, run};
+use kilter_process::{Capture, Confinement, Identity, Invocation, Output, SpawnError, Termination, run};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 fn sh(script: &str) -> Invocation {
     Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
 }
 
-fn finished(invocation: &Invocation) -> Finished {
+fn finished(invocation: &Invocation) -> Output {
     run(invocation, None).expect("the child starts")
 }
 
@@ -55,7 +55,7 @@ fn a_flood_on_the_channel_is_read_and_dropped_or_ended() {
     let kept = finished(&sh(flood).channel(Capture::Last(5)));
     assert_eq!((kept.channel.bytes.len(), kept.channel.dropped, kept.is_success()), (5, 19_999_995, true));
     let ended = finished(&sh("cat /dev/zero >&3").channel(Capture::AtMost(1000)));
-    assert_eq!((ended.ending, ended.channel.bytes.len()), (Ending::Flooded, 1000));
+    assert_eq!((ended.ending, ended.channel.bytes.len()), (Termination::OutputLimit, 1000));
 }
 
 #[test]

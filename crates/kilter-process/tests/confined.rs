@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kilter_process::{
-    Captured, Confined, Confinement, Ending, Event, Finished, Identity, Invocation, Status, can_confine, run,
+    Captured, Confined, Confinement, Event, Identity, Invocation, Output, Status, Termination, can_confine, run,
     run_observed,
 };
 
@@ -76,13 +76,13 @@ fn bash(script: &str, user: u32) -> Invocation {
     invocation
 }
 
-fn free(script: &str, user: u32) -> Finished {
+fn free(script: &str, user: u32) -> Output {
     let finished = run(&bash(script, user), None).unwrap();
     assert_eq!(finished.confined, Confined::NotAsked);
     finished
 }
 
-fn confined(invocation: Invocation) -> Finished {
+fn confined(invocation: Invocation) -> Output {
     let finished = run(&invocation.confined(Confinement::ReadOnly), None).unwrap();
     assert_eq!(
         finished.confined,
@@ -385,10 +385,10 @@ fn reading_running_programs_and_temporary_files_work() {
 #[test]
 fn the_temporary_directory_is_private_and_gone_at_the_end() {
     for user in [0, NOBODY] {
-        for ending in [Ending::Exited, Ending::Deadline] {
+        for ending in [Termination::Exited, Termination::Deadline] {
             let script = "mkdir -p $TMPDIR/a/b; : > $TMPDIR/a/b/c; stat -c '%a %u %n' $TMPDIR; test -z $0 || sleep 60";
             let mut invocation = bash(script, user).env("TMPDIR", "/nowhere");
-            if ending == Ending::Deadline {
+            if ending == Termination::Deadline {
                 invocation = invocation.arg("wait").deadline(Duration::from_millis(500));
             } else {
                 invocation = invocation.arg("");
@@ -469,7 +469,7 @@ fn a_child_that_runs_into_its_deadline_ends_as_a_whole() {
     let mut invocation = invocation.deadline(Duration::from_millis(300));
     invocation.grace = Duration::from_millis(100);
     let finished = confined(invocation);
-    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(9)));
+    assert_eq!((finished.ending, finished.status), (Termination::Deadline, Status::Signal(9)));
 }
 
 #[test]
@@ -521,6 +521,6 @@ fn what_cannot_start_says_why_when_confined_too() {
 
 #[test]
 fn a_finished_that_is_made_up_is_not_confined() {
-    let made_up = Finished::of(Status::Code(3));
+    let made_up = Output::of(Status::Code(3));
     assert_eq!((made_up.confined, made_up.stdout), (Confined::NotAsked, Captured::default()));
 }

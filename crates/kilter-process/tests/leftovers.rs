@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kilter_process::{
-    Cancel, Capture, Confinement, Ending, Event, Finished, Group, Identity, Invocation, Leftovers, Stream, run,
+    Cancel, Capture, Confinement, Event, Group, Identity, Invocation, KillMode, Output, Stream, Termination, run,
     run_observed,
 };
 
@@ -15,7 +15,7 @@ fn sh(script: &str) -> Invocation {
     Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
 }
 
-fn finished(invocation: &Invocation) -> Finished {
+fn finished(invocation: &Invocation) -> Output {
     run(invocation, None).expect("the child starts")
 }
 
@@ -50,7 +50,7 @@ fn what_outlives_a_child_ends_if_that_is_asked_for() {
     let nested = "sh -c 'sleep 36000 & echo $!'";
     for script in [quiet, loud, nested] {
         for nobody in [false, true] {
-            let mut invocation = sh(script).leftovers(Leftovers::Ended);
+            let mut invocation = sh(script).leftovers(KillMode::Ended);
             invocation.identity = nobody.then(|| Identity { uid: 65534, gid: 65534, groups: Vec::new() });
             let ended = finished(&invocation);
             assert!(ended.is_success());
@@ -68,7 +68,7 @@ fn what_outlives_a_child_is_left_alone_otherwise() {
         kill(&left.stdout.text());
     }
     // In the caller's own group nobody knows what belongs to the child.
-    let mut invocation = sh("sleep 60 & echo $!").leftovers(Leftovers::Ended);
+    let mut invocation = sh("sleep 60 & echo $!").leftovers(KillMode::Ended);
     invocation.group = Group::Inherited;
     let left = finished(&invocation);
     assert!(is_running(&left.stdout.text()));
@@ -78,7 +78,7 @@ fn what_outlives_a_child_is_left_alone_otherwise() {
 #[test]
 fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
     for script in ["sh -c 'trap \"\" TERM; exec sleep 60' & echo $!; sleep 0.2", "sleep 60 & kill -STOP $!; echo $!"] {
-        let mut invocation = sh(script).leftovers(Leftovers::Ended).confined(Confinement::ReadOnly);
+        let mut invocation = sh(script).leftovers(KillMode::Ended).confined(Confinement::ReadOnly);
         invocation.grace = Duration::from_millis(200);
         let ended = finished(&invocation);
         // What is stopped may be hung up by the kernel when the child exits, before anybody looks.
@@ -90,7 +90,7 @@ fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
 #[test]
 fn a_child_without_leftovers_is_not_slower_for_it() {
     // Whoever waited for the grace would wait for days.
-    let mut invocation = sh("exit 0").leftovers(Leftovers::Ended);
+    let mut invocation = sh("exit 0").leftovers(KillMode::Ended);
     invocation.grace = Duration::from_secs(360_000);
     (0..20).for_each(|_| assert!(finished(&invocation).is_success()));
 }
@@ -100,7 +100,7 @@ fn a_descendant_that_floods_after_the_childs_end_is_ended() {
     let mut invocation = sh("cat /dev/zero & echo $! >&2; exit 0");
     invocation.stdout = Capture::AtMost(1 << 20);
     let ended = finished(&invocation);
-    assert_eq!(ended.ending, Ending::Flooded);
+    assert_eq!(ended.ending, Termination::OutputLimit);
     until_ended(&ended.stderr.text());
 }
 
@@ -112,7 +112,7 @@ fn at_the_deadline_every_process_of_the_group_has_ended_when_run_returns() {
     invocation.grace = Duration::from_millis(200);
     for _ in 0..2 {
         let ended = finished(&invocation);
-        assert_eq!(ended.ending, Ending::Deadline);
+        assert_eq!(ended.ending, Termination::Deadline);
         assert!(!ended.leaked);
         assert!(!is_running(&ended.stdout.text()));
     }
@@ -132,11 +132,11 @@ const OTHER_GROUPS: [&str; 5] = [
 fn a_deadline_ends_descendants_in_other_groups_too() {
     for script in &OTHER_GROUPS[..2] {
         let ended = finished(&sh(script).deadline(Duration::from_secs(1)));
-        assert_ends(&ended, Ending::Deadline, script);
+        assert_ends(&ended, Termination::Deadline, script);
     }
 }
 
-fn assert_ends(ended: &Finished, ending: Ending, script: &str) {
+fn assert_ends(ended: &Output, ending: Termination, script: &str) {
     assert_eq!((ended.ending, ended.leaked), (ending, false), "{script}");
     let told = ended.stdout.text();
     assert_eq!(told.lines().count(), 1, "{script} goes on: {told}");
@@ -144,7 +144,7 @@ fn assert_ends(ended: &Finished, ending: Ending, script: &str) {
 }
 
 /// What becomes of a child that is cancelled when it has written something.
-fn cancelled(invocation: &Invocation) -> Finished {
+fn cancelled(invocation: &Invocation) -> Output {
     let flag = AtomicBool::new(false);
     run_observed(invocation, Some(Cancel::new(&flag)), &mut |event| {
         if matches!(event, Event::Chunk { stream: Stream::Stdout, .. }) {
@@ -157,7 +157,7 @@ fn cancelled(invocation: &Invocation) -> Finished {
 #[test]
 fn a_cancel_ends_descendants_in_other_groups_too() {
     for script in OTHER_GROUPS {
-        assert_ends(&cancelled(&sh(script)), Ending::Cancelled, script);
+        assert_ends(&cancelled(&sh(script)), Termination::Cancelled, script);
     }
 }
 
@@ -174,7 +174,7 @@ fn the_group_is_killed_in_the_end_where_proc_tells_nothing() {
         });
         apart.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    assert_eq!(ended.ending, Ending::Deadline);
+    assert_eq!(ended.ending, Termination::Deadline);
     // Nobody could tell when it was gone.
     until_ended(&ended.stdout.text());
 }
@@ -196,7 +196,7 @@ fn descendants_in_other_groups_are_killed_if_they_ignore_the_polite_signal_or_ar
     for script in [busy, orphan, stopped] {
         let mut invocation = sh(script);
         invocation.grace = Duration::from_millis(200);
-        assert_ends(&cancelled(&invocation), Ending::Cancelled, script);
+        assert_ends(&cancelled(&invocation), Termination::Cancelled, script);
     }
 }
 
@@ -219,7 +219,7 @@ fn a_shell_with_jobs_does_not_see_them_stopped_when_all_are_told_to_end() {
 fn what_leftovers_have_started_in_other_groups_ends_with_them() {
     let leftover = r#"timeout 100 sh -c "echo \$\$; exec sleep 60"; true"#;
     let script = format!("read -r pid < <({leftover}); echo $pid");
-    let invocation = Invocation::new("bash").args(["-c", &script]).captured(100).leftovers(Leftovers::Ended);
+    let invocation = Invocation::new("bash").args(["-c", &script]).captured(100).leftovers(KillMode::Ended);
     let ended = finished(&invocation);
     assert!(ended.is_success() && !is_running(&ended.stdout.text()));
 }
@@ -229,7 +229,7 @@ fn a_daemon_that_descends_from_a_child_no_longer_is_out_of_reach() {
     // The child goes on when the daemon has a session of its own, and its parent has ended.
     let daemon = r#"setsid sh -c "echo \$\$; exec sleep 60 >/dev/null 2>&1" &"#;
     let ended = cancelled(&sh(&format!("pid=$(sh -c '{daemon}'); echo $pid; sleep 60")));
-    assert_eq!((ended.ending, ended.leaked), (Ending::Cancelled, false));
+    assert_eq!((ended.ending, ended.leaked), (Termination::Cancelled, false));
     assert!(is_running(&ended.stdout.text()));
     kill(&ended.stdout.text());
 }

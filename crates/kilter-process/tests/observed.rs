@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kilter_process::{
-    Cancel, Capture, Ending, Event, Finished, Invocation, LineEnd, Status, Stream, StreamLines, run_observed,
+    Cancel, Capture, Event, Invocation, LineEnd, Output, Status, Stream, StreamLines, Termination, run_observed,
 };
 
 fn sh(script: &str) -> Invocation {
@@ -11,7 +11,7 @@ fn sh(script: &str) -> Invocation {
 }
 
 /// Events in words, with how they ended.
-fn observed(invocation: &Invocation) -> (Vec<String>, Finished) {
+fn observed(invocation: &Invocation) -> (Vec<String>, Output) {
     let mut told = Vec::new();
     let finished = run_observed(invocation, None, &mut |event| {
         told.push(match event {
@@ -104,7 +104,7 @@ fn an_observer_can_cancel() {
             flag.store(true, std::sync::atomic::Ordering::Release);
         }
     });
-    assert_eq!(finished.unwrap().ending, Ending::Cancelled);
+    assert_eq!(finished.unwrap().ending, Termination::Cancelled);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kilter_process::{
-    Cancel, Capture, Ending, Event, Finished, Group, Identity, Invocation, Signal, SpawnError, Status, Stream, run,
+    Cancel, Capture, Event, Group, Identity, Invocation, Output, Signal, SpawnError, Status, Stream, Termination, run,
     run_observed,
 };
 
@@ -16,18 +16,18 @@ fn sh(script: &str) -> Invocation {
     Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
 }
 
-fn finished(invocation: &Invocation) -> Finished {
+fn finished(invocation: &Invocation) -> Output {
     run(invocation, None).expect("the child starts")
 }
 
 /// The end of a child that another thread cancels after the child has written its first line.
-fn cancelled(invocation: &Invocation) -> Finished {
+fn cancelled(invocation: &Invocation) -> Output {
     let flag = AtomicBool::new(false);
     observed(invocation, Cancel::new(&flag), |_| flag.store(true, Ordering::Release))
 }
 
 /// Runs a child and gives each output that it has written so far to `hear`, on another thread.
-fn observed(invocation: &Invocation, cancel: Cancel<'_>, mut hear: impl FnMut(&[u8]) + Send) -> Finished {
+fn observed(invocation: &Invocation, cancel: Cancel<'_>, mut hear: impl FnMut(&[u8]) + Send) -> Output {
     let (sender, receiver) = std::sync::mpsc::channel::<Vec<u8>>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -62,7 +62,7 @@ fn is_running(mark: &str) -> bool {
 fn a_child_returns_its_exit_code_and_both_outputs() {
     let finished = finished(&sh("echo out; echo err >&2; exit 3"));
     assert_eq!(finished.status, Status::Code(3));
-    assert_eq!(finished.ending, Ending::Exited);
+    assert_eq!(finished.ending, Termination::Exited);
     assert_eq!((finished.stdout.text().as_ref(), finished.stderr.text().as_ref()), ("out\n", "err\n"));
     assert!(!finished.leaked);
 }
@@ -131,7 +131,7 @@ fn a_descendant_that_keeps_the_pipe_open_costs_a_moment_and_is_left_alone() {
 fn at_the_deadline_the_whole_group_ends() {
     let start = Instant::now();
     let finished = finished(&sh("sleep 271.828 & sleep 271.828; true").deadline(Duration::from_millis(100)));
-    assert_eq!(finished.ending, Ending::Deadline);
+    assert_eq!(finished.ending, Termination::Deadline);
     assert_eq!(finished.status, Status::Signal(15));
     assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
     assert!(!is_running("271.828"));
@@ -142,7 +142,7 @@ fn what_ignores_the_polite_signal_is_killed() {
     let mut invocation = sh("trap '' TERM; echo armed; while :; do sleep 0.05; done");
     invocation.grace = Duration::from_millis(200);
     let finished = cancelled(&invocation);
-    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Signal(9)));
+    assert_eq!((finished.ending, finished.status), (Termination::Cancelled, Status::Signal(9)));
     assert_eq!(finished.stdout.text(), "armed\n");
 }
 
@@ -150,7 +150,7 @@ fn what_ignores_the_polite_signal_is_killed() {
 fn a_descendant_that_ignores_the_polite_signal_is_killed_too() {
     let mut invocation = sh("(trap '' TERM; echo armed; while :; do sleep 0.0577; done) & wait");
     invocation.grace = Duration::from_millis(200);
-    assert_eq!(cancelled(&invocation).ending, Ending::Cancelled);
+    assert_eq!(cancelled(&invocation).ending, Termination::Cancelled);
     assert!(!is_running("0.0577"));
 }
 
@@ -159,7 +159,7 @@ fn a_child_may_use_its_grace_to_tidy_up() {
     let mut invocation = sh("trap 'sleep 0.2; echo tidied; exit 0' TERM; echo armed; while :; do sleep 0.01; done");
     invocation.grace = HANGS;
     let finished = cancelled(&invocation);
-    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Code(0)));
+    assert_eq!((finished.ending, finished.status), (Termination::Cancelled, Status::Code(0)));
     assert_eq!(finished.stdout.text(), "armed\ntidied\n");
     assert!(!finished.is_success());
 }
@@ -171,7 +171,7 @@ fn another_signal_ends_what_knows_what_to_do_with_it() {
     invocation.grace = HANGS;
     invocation.stop_signal = Signal::named("SIGHUP").unwrap();
     let finished = cancelled(&invocation);
-    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Code(0)));
+    assert_eq!((finished.ending, finished.status), (Termination::Cancelled, Status::Code(0)));
     assert_eq!(finished.stdout.text(), "armed\nhung up\n");
 }
 
@@ -179,7 +179,7 @@ fn another_signal_ends_what_knows_what_to_do_with_it() {
 fn a_stopped_child_ends_at_the_deadline() {
     let start = Instant::now();
     let finished = finished(&sh("kill -STOP $$").deadline(Duration::from_millis(100)));
-    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(15)));
+    assert_eq!((finished.ending, finished.status), (Termination::Deadline, Status::Signal(15)));
     assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
 }
 
@@ -195,7 +195,7 @@ fn a_cancel_ends_the_child_at_once() {
             flag.store(true, Ordering::Release);
             rustix::io::write(&waker, b"x").unwrap();
         });
-        assert_eq!(finished.ending, Ending::Cancelled);
+        assert_eq!(finished.ending, Termination::Cancelled);
         assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
     }
 }
@@ -212,7 +212,7 @@ fn what_is_urgent_is_killed_without_more_grace() {
         b"armed\n" => flag.store(true, Ordering::Release),
         _ => urgent.store(output == b"armed\ndeaf\n", Ordering::Release),
     });
-    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Signal(9)));
+    assert_eq!((finished.ending, finished.status), (Termination::Cancelled, Status::Signal(9)));
     assert_eq!(finished.stdout.text(), "armed\ndeaf\n");
     assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
 }
@@ -272,7 +272,7 @@ fn another_user_gets_a_session_without_the_callers_terminal() {
 fn the_session_of_another_user_ends_as_a_whole_at_the_deadline() {
     let start = Instant::now();
     let finished = finished(&as_nobody("sleep 141.421 & sleep 141.421; true").deadline(Duration::from_millis(100)));
-    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(15)));
+    assert_eq!((finished.ending, finished.status), (Termination::Deadline, Status::Signal(15)));
     assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
     assert!(!is_running("141.421"));
 }

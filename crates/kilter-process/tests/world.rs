@@ -5,19 +5,19 @@
 use std::fs;
 use std::path::Path;
 
-use kilter_process::world::{World, Worlds};
+use kilter_process::world::{Sandbox, SandboxBuilder};
 use kilter_process::{Invocation, run};
 
 /// A thread of its own for each test: it does not come back from a world.
-fn apart(test: impl FnOnce(&dyn Fn() -> World) + Send) {
+fn apart(test: impl FnOnce(&dyn Fn() -> Sandbox) + Send) {
     assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
-    let worlds = Worlds::prepare().unwrap();
+    let worlds = SandboxBuilder::prepare().unwrap();
     let run = || test(&|| worlds.make().unwrap());
     std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
 /// Worlds of a machine on which more is mounted: the script mounts it, and nobody else sees that.
-fn apart_with(script: &str, test: impl FnOnce(&dyn Fn() -> World) + Send) {
+fn apart_with(script: &str, test: impl FnOnce(&dyn Fn() -> Sandbox) + Send) {
     assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
     let mounted = || {
         unshare();
@@ -41,12 +41,12 @@ fn outside(script: &str) -> String {
 }
 
 /// What a shell prints in a world.
-fn shell(world: &World, script: &str) -> String {
+fn shell(world: &Sandbox, script: &str) -> String {
     world.enter().unwrap();
     outside(script)
 }
 
-fn traces(world: &World) -> Vec<String> {
+fn traces(world: &Sandbox) -> Vec<String> {
     world.traces(&|_| false).unwrap().lines().map(str::to_owned).collect()
 }
 

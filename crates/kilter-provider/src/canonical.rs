@@ -3,7 +3,7 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, DataType, Feature, Value};
 
-use crate::contract::{Problem, Provider};
+use crate::contract::{Provider, ValidationError};
 
 /// Converts a declared resource, including its name, to the form that `get` returns.
 ///
@@ -13,7 +13,11 @@ use crate::contract::{Problem, Provider};
 ///
 /// # Errors
 /// If a value has no canonical form. The values are then undefined.
-pub fn canonicalize(provider: &dyn Provider, name: &mut EcoString, should: &mut Attributes) -> Result<(), Problem> {
+pub fn canonicalize(
+    provider: &dyn Provider,
+    name: &mut EcoString,
+    should: &mut Attributes,
+) -> Result<(), ValidationError> {
     let schema = provider.schema();
     if !schema.has(Feature::Canonicalize) {
         return provider.canonicalize(name, should);

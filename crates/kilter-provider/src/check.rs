@@ -3,10 +3,10 @@
 use ecow::eco_format;
 use kilter_model::{Attributes, Difference, Feature, ResourceRef, State, TypeSchema};
 
-use crate::accept::accepted_for;
 use crate::compare::compare;
 use crate::context::Context;
 use crate::contract::{Provider, ProviderError, Query, Wanted};
+use crate::validate_states::accepted_for;
 
 /// Result of checking a resource.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct Found {
 ///
 /// The results are in the order of `wanted`. If the provider as a whole fails, each result has that error.
 pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Vec<Result<Found, ProviderError>> {
-    if provider.reads_singly() {
+    if provider.gets_one_by_one() {
         return wanted.iter().map(|&one| check_one(provider, cx, one)).collect();
     }
     let mut found = match read(provider, cx, wanted) {

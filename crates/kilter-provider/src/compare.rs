@@ -4,7 +4,7 @@ use ecow::EcoString;
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Difference, Feature, State, TypeSchema, Value};
 
 use crate::contract::{INSYNC_TRIGGER, Insync, Provider, ProviderError};
-use crate::seal::Seal;
+use crate::seal::Redactor;
 
 /// Default message for a resource without properties that its provider reports as out of sync (Puppet Resource
 /// API, "Using custom_insync in a resource without properties").
@@ -105,7 +105,7 @@ fn compare_one(
     };
     // The current value is as secret as the desired value, and only this function knows both.
     let hidden = |text: EcoString| match sealed {
-        true => Seal::of_values([&seal(found), &seal(wanted)]).hide(text),
+        true => Redactor::of_values([&seal(found), &seal(wanted)]).redact(text),
         false => text,
     };
     let message = match answer {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::contract::Wanted;
 use crate::logging::ProviderEvent;
-use crate::outlook::{Alone, Outlook};
+use crate::outlook::{NoPendingChanges, PreviewContext};
 use ecow::EcoString;
 
 /// Severity levels of RFC 5424, the most severe last.
@@ -158,7 +158,7 @@ pub enum Strictness {
 pub const PROGRAM: &str = "kilter";
 
 /// Default host name.
-pub(crate) const NAMELESS: &str = "localhost";
+pub(crate) const DEFAULT_HOSTNAME: &str = "localhost";
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -174,25 +174,25 @@ pub struct Context<'a> {
     durability: Durability,
     ending: &'a AtomicBool,
     only_looks: bool,
-    outlook: &'a dyn Outlook,
+    outlook: &'a dyn PreviewContext,
     strictness: Strictness,
     asked: &'a [EcoString],
 }
 
 impl Context<'static> {
     /// Creates a context without a log, without other resources and without an interrupt.
-    pub fn bare() -> Context<'static> {
+    pub fn empty() -> Context<'static> {
         Context {
             log: &NoLog,
             interrupt: Interrupt::new(&NEVER, None),
             managed: &|_| false,
             managed_below: &|_| false,
             var_dir: None,
-            hostname: NAMELESS,
+            hostname: DEFAULT_HOSTNAME,
             durability: Durability::Flushed,
             ending: &NEVER,
             only_looks: false,
-            outlook: &Alone,
+            outlook: &NoPendingChanges,
             strictness: Strictness::default(),
             asked: &[],
         }
@@ -260,7 +260,7 @@ impl<'a> Context<'a> {
         Context { durability, ..self }
     }
 
-    /// Returns the context with another flag for [`Context::is_ending`].
+    /// Returns the context with another flag for [`Context::is_stopping`].
     #[must_use]
     pub fn with_ending<'b>(self, ending: &'b AtomicBool) -> Context<'b>
     where
@@ -277,7 +277,7 @@ impl<'a> Context<'a> {
 
     /// Returns the context with another outlook.
     #[must_use]
-    pub fn with_outlook<'b>(self, outlook: &'b dyn Outlook) -> Context<'b>
+    pub fn with_outlook<'b>(self, outlook: &'b dyn PreviewContext) -> Context<'b>
     where
         'a: 'b,
     {
@@ -292,7 +292,7 @@ impl<'a> Context<'a> {
 
     /// Returns the context with requested lazy attributes.
     #[must_use]
-    pub fn with_asked<'b>(self, asked: &'b [EcoString]) -> Context<'b>
+    pub fn with_requested_attributes<'b>(self, asked: &'b [EcoString]) -> Context<'b>
     where
         'a: 'b,
     {
@@ -305,22 +305,22 @@ impl<'a> Context<'a> {
     }
 
     /// Returns true if a lazy attribute must be read, because it is requested or managed.
-    pub fn wants(&self, wanted: Option<&Wanted<'_>>, attribute: &str) -> bool {
+    pub fn must_read(&self, wanted: Option<&Wanted<'_>>, attribute: &str) -> bool {
         self.asked.iter().any(|asked| asked == attribute) || wanted.is_some_and(|wanted| wanted.manages(attribute))
     }
 
     /// Returns true if the run is about to end. Current operations finish, but are not retried.
-    pub fn is_ending(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
 
     /// Returns true in a dry run. Resources that earlier resources would create do not exist then.
-    pub fn only_looks(&self) -> bool {
+    pub fn is_noop(&self) -> bool {
         self.only_looks
     }
 
     /// Returns the predicted effects of resources that run earlier, in a dry run.
-    pub fn outlook(&self) -> &'a dyn Outlook {
+    pub fn outlook(&self) -> &'a dyn PreviewContext {
         self.outlook
     }
 

@@ -1,15 +1,15 @@
 //! The [`Provider`] trait and the types of its methods.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{AttributeName, Attributes, Change, Outcome, Receipt, State, TypeSchema, Value};
+use kilter_model::{AttributeName, Attributes, Change, Outcome, ReceivedValue, State, TypeSchema, Value};
 
+use crate::auto_edge::AutoEdge;
 use crate::check::Found;
 use crate::context::Context;
-use crate::outlook::Reach;
+use crate::outlook::SideEffects;
 use crate::owner::Owner;
 use crate::predict::{Effect, Footprint};
-use crate::watch::{POLL, Tell, Watch};
-use crate::wish::Wish;
+use crate::watch::{POLL, Watch, WatchSink};
 
 /// Mode of a `set`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct Wanted<'a> {
     /// that are not compared. Parameters are found here.
     pub should: Option<&'a Attributes>,
     /// Attributes with values from other resources.
-    pub received: &'a [Receipt],
+    pub received: &'a [ReceivedValue],
     /// True if the run does not change the resource: `plan`, `--noop`, or the metaparameters `noop` and `policy`.
     pub noop: bool,
 }
@@ -56,7 +56,7 @@ impl<'a> Wanted<'a> {
 
     /// Returns the request with the attributes that have values from other resources.
     #[must_use]
-    pub fn receiving(self, received: &'a [Receipt]) -> Wanted<'a> {
+    pub fn receiving(self, received: &'a [ReceivedValue]) -> Wanted<'a> {
         Wanted { received, ..self }
     }
 
@@ -125,7 +125,7 @@ pub const INSYNC_TRIGGER: &str = "rsapi_custom_insync_trigger";
 
 /// State to restore when a resource is no longer declared (`reverse`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restores {
+pub enum Revert {
     /// The provider cannot restore a state, so `reverse` is not allowed.
     Never,
     /// The saved pre-change state.
@@ -136,7 +136,7 @@ pub enum Restores {
 
 /// A problem of a declared resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ValidationError {
     /// The invalid attribute. None for a problem of the resource as a whole.
     pub attribute: Option<AttributeName>,
     /// Description of the problem.
@@ -145,26 +145,26 @@ pub struct Problem {
     pub hint: Option<EcoString>,
 }
 
-impl Problem {
+impl ValidationError {
     /// Creates a problem of the resource as a whole.
-    pub fn new(message: impl Into<EcoString>) -> Problem {
-        Problem { attribute: None, message: message.into(), hint: None }
+    pub fn new(message: impl Into<EcoString>) -> ValidationError {
+        ValidationError { attribute: None, message: message.into(), hint: None }
     }
 
     /// Creates a problem of an attribute.
-    pub fn with(attribute: &str, message: impl Into<EcoString>) -> Problem {
-        Problem { attribute: Some(attribute.into()), message: message.into(), hint: None }
+    pub fn with(attribute: &str, message: impl Into<EcoString>) -> ValidationError {
+        ValidationError { attribute: Some(attribute.into()), message: message.into(), hint: None }
     }
 
     /// Adds a suggested correction.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<EcoString>) -> Problem {
+    pub fn hint(mut self, hint: impl Into<EcoString>) -> ValidationError {
         self.hint = Some(hint.into());
         self
     }
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for ValidationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(attribute) = &self.attribute {
             write!(f, "{attribute}: ")?;
@@ -253,7 +253,7 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// If the provider as a whole cannot read. It is then unavailable for the run, and only its resources fail.
     /// If a single resource may be unreadable, set its [`State::unreadable`] or implement
-    /// [`reads_singly`](Provider::reads_singly).
+    /// [`gets_one_by_one`](Provider::gets_one_by_one).
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError>;
 
     /// Reads the state of a declared resource, with an error of its own.
@@ -267,7 +267,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns true if [`Provider::get_one`] is as cheap as a `get` of many and fails for single resources.
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         false
     }
 
@@ -293,9 +293,9 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     /// If they do not.
-    fn check_action(&self, action: &str) -> Result<(), Problem> {
+    fn check_action(&self, action: &str) -> Result<(), ValidationError> {
         let _ = action;
-        Err(Problem::new(format!("{} has no one-time actions", self.schema().name)))
+        Err(ValidationError::new(format!("{} has no one-time actions", self.schema().name)))
     }
 
     /// Runs a one-time action on a resource in any state. Called only after [`Provider::check_action`].
@@ -306,14 +306,14 @@ pub trait Provider: Send + Sync {
 
     /// Validates rules that the schema cannot express: attributes that exclude each other, paths that are not
     /// absolute. Attributes with values that become known during the run are in `deferred` and not in `should`.
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let _ = (name, should, deferred);
         Vec::new()
     }
 
     /// Returns problems of a resource in combination with others, which `declared` finds by type and name.
     /// Example: two resources that undo each other in every run. All attributes are canonical.
-    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         let _ = (name, should, declared);
         Vec::new()
     }
@@ -322,7 +322,7 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     /// If a value has no canonical form.
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         let _ = (name, should);
         Ok(())
     }
@@ -376,9 +376,9 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns the scope of the effects of a change. Previews of other resources depend on it.
-    fn reach(&self, should: &Attributes) -> Reach {
+    fn side_effects(&self, should: &Attributes) -> SideEffects {
         let _ = should;
-        Reach::Anything
+        SideEffects::Anything
     }
 
     /// Predicts the effects of a change on parts of the system that other resources read. Called only in a
@@ -386,10 +386,10 @@ pub trait Provider: Send + Sync {
     fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
         let _ = cx;
         let none = Attributes::new();
-        match self.reach(change.should.unwrap_or(&none)) {
-            Reach::Own => Vec::new(),
-            Reach::Anything if self.owner().is_some() => vec![Effect::Brings],
-            Reach::Anything => vec![Effect::Anything],
+        match self.side_effects(change.should.unwrap_or(&none)) {
+            SideEffects::Own => Vec::new(),
+            SideEffects::Anything if self.owned_paths().is_some() => vec![Effect::Brings],
+            SideEffects::Anything => vec![Effect::Anything],
         }
     }
 
@@ -411,7 +411,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns the number of changes per `set`.
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         Batch::Whole
     }
 
@@ -421,19 +421,19 @@ pub trait Provider: Send + Sync {
     }
 
     /// Lists the automatic dependency edges of a resource. An edge is added if the other resource is declared.
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
         let _ = (name, should, wish);
     }
 
     /// Returns the interface that lists the paths owned by resources. None if they own no paths.
-    fn owner(&self) -> Option<&dyn Owner> {
+    fn owned_paths(&self) -> Option<&dyn Owner> {
         None
     }
 
-    /// Returns true if the names of resources are paths. The [owner](Provider::owner) of such a path comes
+    /// Returns true if the names of resources are paths. The [owner](Provider::owned_paths) of such a path comes
     /// before the resource. It also comes before resources that require the path, even if the path itself is
     /// not declared.
-    fn names_paths(&self) -> bool {
+    fn names_are_paths(&self) -> bool {
         false
     }
 
@@ -441,73 +441,73 @@ pub trait Provider: Send + Sync {
     /// them. An empty list means that the resource never changes by itself.
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         let _ = (name, should);
-        vec![Watch::Every(POLL)]
+        vec![Watch::Poll(POLL)]
     }
 
     /// Returns the state that can be restored when a resource is no longer declared. `reverse` is allowed only
     /// if the provider can restore a state.
-    fn restores(&self) -> Restores {
-        Restores::Never
+    fn revert_support(&self) -> Revert {
+        Revert::Never
     }
 
     /// Returns the declaration that restores the current state `is`. Called only if the provider
-    /// [restores](Provider::restores) states.
+    /// [restores](Provider::revert_support) states.
     ///
     /// # Errors
     /// The reason why the state could not be restored. The resource is then not changed.
-    fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
         let _ = (should, is);
         Err(eco_format!("what a {} was cannot be restored", self.schema().name))
     }
 
     /// Returns the outputs of a resource that is in sync and whose earlier outputs are unknown.
-    fn fallback(&self, should: &Attributes) -> Attributes {
+    fn default_outputs(&self, should: &Attributes) -> Attributes {
         let _ = should;
         Attributes::new()
     }
 
     /// Distinguishes the locations a resource of the same name may have lived in; the pre-change state is
     /// stored per location.
-    fn before_where(&self) -> Option<String> {
+    fn revert_scope(&self) -> Option<String> {
         None
     }
 
     /// Returns the attributes that do not influence the outputs. Changing them keeps stored outputs valid.
-    fn apart_from_outputs(&self) -> &'static [&'static str] {
+    fn output_independent_attributes(&self) -> &'static [&'static str] {
         &[]
     }
 
     /// Returns true if the resource is an action rather than a state; the repair budget does not apply to it.
-    fn acts_anew(&self, should: &Attributes) -> bool {
+    fn is_action(&self, should: &Attributes) -> bool {
         let _ = should;
         false
     }
 
     /// Returns true if the resource handles events instead of holding a state. It has no repair budget. The
     /// default is true for an action.
-    fn does_jobs(&self, should: &Attributes) -> bool {
-        self.acts_anew(should)
+    fn is_event_handler(&self, should: &Attributes) -> bool {
+        self.is_action(should)
     }
 
     /// Returns true if the desired state of a resource depends on the other declared resources
     /// ([`Context::manages`]). The run checks it again when the declarations change.
-    fn heeds_others(&self, should: &Attributes) -> bool {
+    fn depends_on_catalog(&self, should: &Attributes) -> bool {
         let _ = should;
         false
     }
 
     /// Watches resources and reports events until it is interrupted, then returns immediately. Runs on a thread
     /// of its own and is restarted after a delay when it returns. Runs once for all resources with
-    /// [`Watch::Told`], and once for each resource with [`Watch::ToldAlone`], which is then `alone`.
+    /// [`Watch::Provider`], and once for each resource with [`Watch::ProviderPerResource`], which is then `alone`.
     ///
-    /// The provider first reports that it is [watching](Tell::watching). The run finds earlier changes with a
+    /// The provider first reports that it is [watching](WatchSink::watching). The run finds earlier changes with a
     /// check. The provider must report all later changes; an event too many is harmless. Events may be about
     /// undeclared resources. A common watch continues when the declarations change. The watch of a single
     /// resource continues until its declaration changes.
     ///
     /// # Errors
     /// If the provider cannot watch, or cannot continue.
-    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         let _ = (cx, alone, tell);
         Err(ProviderError::new(eco_format!("the provider `{}` has no watch", self.name())))
     }
@@ -522,7 +522,7 @@ pub trait Provider: Send + Sync {
     }
 }
 
-/// Implements [`get`](Provider::get) for a provider that [reads singly](Provider::reads_singly): reads each
+/// Implements [`get`](Provider::get) for a provider that [reads singly](Provider::gets_one_by_one): reads each
 /// resource separately. For all resources, `listed` returns the names.
 ///
 /// # Errors

@@ -15,7 +15,7 @@
 //!
 //! *Start from* [`Provider`] and [`Context`].
 
-mod accept;
+mod auto_edge;
 mod canonical;
 mod check;
 mod compare;
@@ -29,28 +29,28 @@ mod predict;
 mod registry;
 mod seal;
 mod simple;
+mod validate_states;
 mod watch;
-mod wish;
 mod world;
 
-pub use accept::{Reading, get_checked, get_named};
+pub use auto_edge::{AutoEdge, Direction, Match};
 pub use canonical::{canonical_name, canonicalize};
 pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, PROGRAM, Strictness};
 pub use contract::{
-    Batch, Declared, INSYNC_TRIGGER, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Restores,
-    Suitability, Wanted, get_each,
+    Batch, Declared, INSYNC_TRIGGER, Insync, Mode, Placement, Provider, ProviderError, Query, Revert, Suitability,
+    ValidationError, Wanted, get_each,
 };
-pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
-pub use outlook::{Alone, Outlook, Reach};
+pub use logging::{Action, Block, ChangeLog, EventKind, Failure, InScope, Misuse, ProviderEvent, Rule, Status, Titles};
+pub use outlook::{NoPendingChanges, PreviewContext, SideEffects};
 pub use owner::Owner;
 pub use predict::{Account, Content, Effect, Footprint, Forecast, Node};
 pub use registry::{Candidate, ChoiceError, Registry};
-pub use seal::{Seal, redacted};
+pub use seal::{Redactor, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
-pub use watch::{Network, POLL, Scope, Tell, Watch};
-pub use wish::{Direction, Match, Wish};
+pub use validate_states::{Reading, get_checked, get_named};
+pub use watch::{Network, POLL, Scope, Watch, WatchSink};
 pub use world::{Shared, Unreachable, World, WorldError};
 
 /// Compiles and runs the examples of these pages.

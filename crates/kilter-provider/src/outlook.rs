@@ -6,7 +6,7 @@ use crate::predict::{Account, Forecast, Node};
 
 /// Scope of the effects of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum SideEffects {
     /// The resource itself only.
     Own,
     /// Any part of the system, such as the change of a command or a package.
@@ -16,10 +16,10 @@ pub enum Reach {
 /// Predicted effects of the other resources of a run.
 ///
 /// A preview may predict a failure only if no earlier resource can remove its cause.
-pub trait Outlook: Sync {
-    /// Returns true if a resource with the reach [anything](Reach::Anything) may change the system before the
+pub trait PreviewContext: Sync {
+    /// Returns true if a resource with the reach [anything](SideEffects::Anything) may change the system before the
     /// resource `name`, which is of the provider's type.
-    fn is_open_before(&self, name: &str) -> bool;
+    fn may_change_before(&self, name: &str) -> bool;
 
     /// Returns the desired attributes of a declared resource, by its name or by a title that contains all its
     /// namevars. Values that become known during the run are missing.
@@ -70,7 +70,7 @@ pub trait Outlook: Sync {
         None
     }
 
-    /// Finds a resource with the reach [anything](Reach::Anything) that may supply a missing requirement of the
+    /// Finds a resource with the reach [anything](SideEffects::Anything) that may supply a missing requirement of the
     /// resource `name`.
     fn bringer(&self, name: &str) -> Option<Because> {
         let _ = name;
@@ -79,10 +79,10 @@ pub trait Outlook: Sync {
 }
 
 /// Outlook without any other resources.
-pub struct Alone;
+pub struct NoPendingChanges;
 
-impl Outlook for Alone {
-    fn is_open_before(&self, _: &str) -> bool {
+impl PreviewContext for NoPendingChanges {
+    fn may_change_before(&self, _: &str) -> bool {
         false
     }
 

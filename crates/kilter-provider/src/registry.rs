@@ -6,7 +6,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::TypeSchema;
 use rustc_hash::FxHashMap;
 
-use crate::context::NAMELESS;
+use crate::context::DEFAULT_HOSTNAME;
 use crate::contract::{Provider, Suitability};
 
 /// Providers of a program, by type. A type may have several providers.
@@ -128,7 +128,7 @@ impl Registry {
     /// Returns the host name of the machine on which the providers work
     /// ([`Context::hostname`](crate::Context::hostname)).
     pub fn hostname(&self) -> &str {
-        self.hostname.as_deref().unwrap_or(NAMELESS)
+        self.hostname.as_deref().unwrap_or(DEFAULT_HOSTNAME)
     }
 
     fn type_of(&self, type_name: &str) -> Option<&Type> {

@@ -7,7 +7,7 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, Difference, Outcome, REDACTED, Value};
 
-use crate::contract::{Problem, ProviderError};
+use crate::contract::{ProviderError, ValidationError};
 
 /// Minimum length of a redacted text, in bytes. Shorter texts would match parts of ordinary words.
 const SHORTEST: usize = 4;
@@ -19,46 +19,46 @@ const CUT: char = '…';
 ///
 /// Texts of fewer than four bytes are ignored.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Seal {
+pub struct Redactor {
     texts: Vec<String>,
 }
 
-impl Seal {
+impl Redactor {
     /// Collects the secrets in `attributes`, as a whole and line by line, the longest first.
-    pub fn of(attributes: &Attributes) -> Seal {
-        Seal::of_values(attributes.iter().map(|(_, value)| value))
+    pub fn of(attributes: &Attributes) -> Redactor {
+        Redactor::of_values(attributes.iter().map(|(_, value)| value))
     }
 
     /// Collects the secrets of several resources, for messages about all of them, such as the error of a call.
-    pub fn of_all<'a>(resources: impl IntoIterator<Item = &'a Attributes>) -> Seal {
-        Seal::of_values(resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value)))
+    pub fn of_all<'a>(resources: impl IntoIterator<Item = &'a Attributes>) -> Redactor {
+        Redactor::of_values(resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value)))
     }
 
     /// Collects the secrets in `values`.
-    pub fn of_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> Seal {
+    pub fn of_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> Redactor {
         let mut texts = Vec::new();
         for value in values.into_iter().filter(|value| value.holds_sensitive()) {
             collect(value, false, &mut texts);
         }
         texts.retain(|text| text.len() >= SHORTEST);
-        Seal::of_texts(texts)
+        Redactor::of_texts(texts)
     }
 
     /// Returns the union of both.
     #[must_use]
-    pub fn and(self, other: Seal) -> Seal {
+    pub fn and(self, other: Redactor) -> Redactor {
         match (self.is_empty(), other.is_empty()) {
             (true, _) => other,
             (_, true) => self,
-            _ => Seal::of_texts(self.texts.into_iter().chain(other.texts).collect()),
+            _ => Redactor::of_texts(self.texts.into_iter().chain(other.texts).collect()),
         }
     }
 
     /// Sorts the texts, the longest first, and removes duplicates.
-    fn of_texts(mut texts: Vec<String>) -> Seal {
+    fn of_texts(mut texts: Vec<String>) -> Redactor {
         texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         texts.dedup();
-        Seal { texts }
+        Redactor { texts }
     }
 
     /// Returns the texts, for callers with a search of their own.
@@ -72,7 +72,7 @@ impl Seal {
     }
 
     /// Redacts the secrets in `text`, including parts of a secret that was truncated at a `…`.
-    pub fn hide(&self, text: EcoString) -> EcoString {
+    pub fn redact(&self, text: EcoString) -> EcoString {
         if !text.contains(CUT) && !self.texts.iter().any(|secret| text.contains(secret.as_str())) {
             return text;
         }
@@ -80,12 +80,12 @@ impl Seal {
     }
 
     /// Redacts the secrets in `difference`.
-    pub fn hide_in(&self, mut difference: Difference) -> Difference {
+    pub fn redact_difference(&self, mut difference: Difference) -> Difference {
         if self.texts.is_empty() {
             return difference;
         }
-        difference.message = difference.message.map(|message| self.hide(message));
-        difference.diff = difference.diff.map(|diff| self.hide(diff));
+        difference.message = difference.message.map(|message| self.redact(message));
+        difference.diff = difference.diff.map(|diff| self.redact(diff));
         for value in [&mut difference.is, &mut difference.should] {
             self.hide_below(value);
         }
@@ -94,7 +94,7 @@ impl Seal {
 
     fn hide_below(&self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.hide(text.clone()),
+            Value::String(text) => *text = self.redact(text.clone()),
             Value::Array(values) => {
                 let mut hidden = values.to_vec();
                 hidden.iter_mut().for_each(|value| self.hide_below(value));
@@ -110,30 +110,30 @@ impl Seal {
     }
 
     /// Redacts the secrets in `problem`.
-    pub fn problem(&self, problem: Problem) -> Problem {
-        let hint = problem.hint.map(|hint| self.hide(hint));
-        Problem { message: self.hide(problem.message), hint, ..problem }
+    pub fn problem(&self, problem: ValidationError) -> ValidationError {
+        let hint = problem.hint.map(|hint| self.redact(hint));
+        ValidationError { message: self.redact(problem.message), hint, ..problem }
     }
 
     /// Redacts the secrets in the messages of `outcome`. Outputs are values and can themselves be sensitive.
     pub fn outcome(&self, outcome: Outcome) -> Outcome {
         Outcome {
-            failure: outcome.failure.map(|failure| self.hide(failure)),
-            changed: outcome.changed.into_iter().map(|each| self.hide_in(each)).collect(),
-            notes: outcome.notes.into_iter().map(|note| self.hide(note)).collect(),
-            by: self.hide(outcome.by),
+            failure: outcome.failure.map(|failure| self.redact(failure)),
+            changed: outcome.changed.into_iter().map(|each| self.redact_difference(each)).collect(),
+            notes: outcome.notes.into_iter().map(|note| self.redact(note)).collect(),
+            by: self.redact(outcome.by),
             ..outcome
         }
     }
 
     /// Redacts the secrets in `error`.
     pub fn error(&self, error: ProviderError) -> ProviderError {
-        ProviderError { message: self.hide(error.message) }
+        ProviderError { message: self.redact(error.message) }
     }
 }
 
 /// Shows only the number of texts.
-impl std::fmt::Debug for Seal {
+impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Seal of {} texts", self.texts.len())
     }
@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn secrets_that_overlap_are_hidden_to_the_end_of_the_last() {
         let secret = |text: &str| Value::sensitive(text.into());
-        let seal = Seal::of_values(&[secret("abc123xyz"), secret("xyz789secret"), secret("ünder")]);
-        let hidden = |text: &str| seal.hide(text.into()).to_string();
+        let seal = Redactor::of_values(&[secret("abc123xyz"), secret("xyz789secret"), secret("ünder")]);
+        let hidden = |text: &str| seal.redact(text.into()).to_string();
         assert_eq!(hidden("1 abc123xyz789secret 2"), "1 [redacted] 2");
         assert_eq!(hidden("abc123xyzxyz789secret"), "[redacted][redacted]");
         assert_eq!(hidden("ü ünder ünde"), "ü [redacted] ünde");
@@ -229,27 +229,28 @@ mod tests {
     #[test]
     fn two_seals_together_hide_what_each_of_them_hides() {
         let of = |texts: &[&str]| {
-            Seal::of_values(&texts.iter().map(|&text| Value::sensitive(text.into())).collect::<Vec<_>>())
+            Redactor::of_values(&texts.iter().map(|&text| Value::sensitive(text.into())).collect::<Vec<_>>())
         };
         let seal = of(&["abcd", "wxyz"]).and(of(&["abcdef", "wxyz"]));
         assert_eq!(seal.texts(), ["abcdef", "abcd", "wxyz"]);
-        assert_eq!(seal.hide("abcdef abcd wxyz ab".into()), "[redacted] [redacted] [redacted] ab");
+        assert_eq!(seal.redact("abcdef abcd wxyz ab".into()), "[redacted] [redacted] [redacted] ab");
         assert!(
-            of(&["abcd"]).and(Seal::default()) == of(&["abcd"]) && Seal::default().and(of(&["abcd"])) == of(&["abcd"])
+            of(&["abcd"]).and(Redactor::default()) == of(&["abcd"])
+                && Redactor::default().and(of(&["abcd"])) == of(&["abcd"])
         );
     }
 
     #[test]
     fn what_a_cut_leaves_of_a_secret_is_hidden() {
         let secret = |text: &str| Value::sensitive(text.into());
-        let seal = Seal::of_values(&[secret("hunter2"), secret("r2xyzü")]);
-        let hidden = |text: &str| seal.hide(text.into()).to_string();
+        let seal = Redactor::of_values(&[secret("hunter2"), secret("r2xyzü")]);
+        let hidden = |text: &str| seal.redact(text.into()).to_string();
         assert_eq!(hidden("it is hunte… (3 more)"), "it is [redacted]… (3 more)");
         assert_eq!(hidden("it is hunter2xy…"), "it is [redacted]…");
         assert_eq!(hidden("…zü, hunter2, hunte"), "…[redacted], [redacted], hunte");
         assert_eq!(hidden("…ter2xyzü…"), "…[redacted]…");
         assert_eq!(hidden("… nothing is cut …"), "… nothing is cut …");
-        assert_eq!(Seal::default().hide("a…".into()), "a…");
+        assert_eq!(Redactor::default().redact("a…".into()), "a…");
     }
 
     #[test]
@@ -262,18 +263,18 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let seal = Seal::of(&attributes);
-        let hidden = seal.hide("line 2: hunter2; uid 98765; s3cret plain".into());
+        let seal = Redactor::of(&attributes);
+        let hidden = seal.redact("line 2: hunter2; uid 98765; s3cret plain".into());
         assert_eq!(hidden, "line 2: [redacted]; uid [redacted]; [redacted] plain");
         let difference = Difference::new("x", "hunter2".into(), Value::Undef).saying("was hunter2");
-        let hidden = seal.hide_in(difference);
+        let hidden = seal.redact_difference(difference);
         assert_eq!((hidden.is, hidden.message.as_deref()), (REDACTED.into(), Some("was [redacted]")));
         let listed = Difference::new("x", Value::strings(["plain", "s3cret"]), Value::Undef);
-        assert_eq!(seal.hide_in(listed).is, Value::strings(["plain", REDACTED]));
+        assert_eq!(seal.redact_difference(listed).is, Value::strings(["plain", REDACTED]));
         let outcome = Outcome { notes: vec!["hunter2".into()], ..Outcome::failed("no 98765") };
         let hidden = seal.outcome(outcome);
         assert_eq!((hidden.failure.as_deref(), &hidden.notes[..]), (Some("no [redacted]"), &[REDACTED.into()][..]));
-        let problem = seal.problem(Problem::new("`s3cret` is none").hint("not s3cret"));
+        let problem = seal.problem(ValidationError::new("`s3cret` is none").hint("not s3cret"));
         assert_eq!(problem.to_string(), "`[redacted]` is none (not [redacted])");
         assert_eq!(seal.error(ProviderError::new("no hunter2")).message, "no [redacted]");
     }

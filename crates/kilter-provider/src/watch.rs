@@ -14,22 +14,22 @@ pub enum Watch {
         scope: Scope,
     },
     /// A change in the state directory, at this relative path. There are no events if the run keeps no state.
-    Kept(PathBuf),
+    StateFile(PathBuf),
     /// Any change in this part of the network configuration.
     Network(Network),
     /// The end of the process whose number is the first word of this file, or a change of the file.
     Process(PathBuf),
     /// No events: the resource is polled at this interval.
-    Every(Duration),
+    Poll(Duration),
     /// Events of the provider: a common [`Provider::watch`](crate::Provider::watch) reports the name of the
     /// resource.
-    Told,
+    Provider,
     /// Events of the provider: a [`Provider::watch`](crate::Provider::watch) for this resource only.
-    ToldAlone,
+    ProviderPerResource,
 }
 
 /// Receiver of the events of a watching provider. Can be called from any thread.
-pub trait Tell: Sync {
+pub trait WatchSink: Sync {
     /// Reports that the watch has started.
     fn watching(&self);
 
@@ -37,7 +37,7 @@ pub trait Tell: Sync {
     fn changed(&self, name: &str);
 
     /// Reports that any resource may have changed.
-    fn anything(&self);
+    fn all_changed(&self);
 
     /// Reports that the watch of the resource with this name has failed for now, with the reason. The watches
     /// of other resources continue.

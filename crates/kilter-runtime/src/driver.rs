@@ -1,31 +1,31 @@
 //! One pass: the loop between the state machine and the providers.
 
-mod begin;
 mod board;
 mod calls;
 mod composite;
 mod conditions;
 mod debts;
-mod former;
-mod handover;
+mod graph_swap;
 mod hold;
-mod listen;
 mod listening;
-mod look;
+mod machine_config;
 mod not_installed;
 mod opened;
 mod paused;
 mod polls;
 mod prediction;
+mod provider_watch;
 mod read;
 mod reading;
 mod resolve;
 mod shelf;
+mod start;
+mod status_query;
 mod stop;
+mod superseded_calls;
 mod surroundings;
 mod tidings;
 mod timeout;
-mod treatment;
 mod window;
 mod work;
 
@@ -33,10 +33,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, VertexId};
+use kilter_engine::{Command, Disposition, Input, Machine, Timestamp, VertexId};
 use kilter_model::ResourceRef;
 use kilter_provider::{Durability, Strictness};
-use opened::Opened;
+use opened::OpenProviders;
 use rustc_hash::FxHashMap;
 
 use crate::journal::{Journal, JournalError};
@@ -46,37 +46,40 @@ use crate::outlook::Outlook;
 use crate::prepare::Prepared;
 use crate::report::{Report, Status};
 use crate::state_dir::{StateDir, StateDirError};
-use crate::step::{Done, Item};
+use crate::step::{CallResult, Job};
 use crate::worker::Workers;
-pub use begin::Held;
-use board::Board;
+use board::RunState;
 pub(crate) use calls::CallId;
 use calls::Calls;
 pub use conditions::{Conditions, Outdated, Stale};
-use handover::Parts;
-pub use handover::{Handover, Takeover};
+use graph_swap::SuspendedParts;
+pub use graph_swap::{ResumePlan, SuspendedRun};
 pub use hold::Hold;
-use hold::Holder;
+use hold::ReconcileLoop;
+use machine_config::SemaphoreIds;
 pub use paused::{Pause, Paused};
-pub use reading::{Anew, Declared, Ring};
+pub use reading::{ManifestSource, Reload, ReloadNotifier};
 pub(crate) use shelf::Read;
-use shelf::Shelves;
+use shelf::ReadCaches;
+pub use start::Held;
 use stop::Message;
-use stop::{Doing, Mail};
-pub use stop::{Fate, Stop};
-use surroundings::Lazy;
-use timeout::Timed;
-use treatment::Numbers;
-pub use window::{Begun, CompositeStanding, Contest, Standing, Standings, Tally, Unseen, Watched, Which, Window};
+use stop::{CallKind, LogSender};
+pub use stop::{InFlight, ShutdownHandle};
+use surroundings::LazyAttributes;
+use timeout::RunningDeadline;
+pub use window::{
+    ChangeCounters, CompositeStanding, Contest, InFlightCall, ResourceStatus, StatusError, StatusFilter, StatusHandle,
+    StatusSnapshot, Watched,
+};
 
 /// Maximum number of resources whose states are held in memory at the same time.
 pub(crate) const CHUNK: usize = 64;
 
 /// Maximum number of resources that are changed on this thread between two checks for an interrupt.
-const PORTION: usize = 1024;
+const APPLY_CHUNK: usize = 1024;
 
 /// Interval between checks for long calls.
-const LOOK: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Returns a time in the unit of the state machine.
 fn millis(time: Duration) -> u64 {
@@ -129,26 +132,26 @@ pub enum RunError {
 /// End of a driver.
 enum Ended {
     Report(Box<Report>),
-    Superseded(Box<Parts>),
+    Replaced(Box<SuspendedParts>),
 }
 
 struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     outlook: &'run Outlook<'run>,
-    opened: &'run Opened,
-    lazy: &'run Lazy,
-    shelves: Shelves,
+    opened: &'run OpenProviders,
+    lazy: &'run LazyAttributes,
+    shelves: ReadCaches,
     options: &'run Options,
-    stop: &'run Stop,
-    mail: &'run Mail,
+    stop: &'run ShutdownHandle,
+    mail: &'run LogSender,
     sender: Sender<Message>,
     receiver: Receiver<Message>,
     workers: Workers<'scope, 'env>,
     machine: Machine,
-    board: Board<'run>,
+    board: RunState<'run>,
     /// Additional state of a run that holds the declared state.
-    holder: Option<Holder<'hold>>,
+    holder: Option<ReconcileLoop<'hold>>,
     journal: Option<Journal>,
     observer: &'hold mut dyn Observer,
     start: Instant,
@@ -160,7 +163,7 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// Time at which the last call of a former graph ended.
     landed_at: Timestamp,
     /// Numbers of semaphores.
-    numbers: Numbers,
+    numbers: SemaphoreIds,
     seen_requests: u32,
     /// Reason why a single pass cannot write the journal.
     journal_failure: Option<EcoString>,
@@ -171,10 +174,10 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// Resource whose failure ends the run.
     fatal: Option<ResourceRef>,
     /// Calls with a timeout.
-    timed: Vec<Timed>,
+    timed: Vec<RunningDeadline>,
     /// Reused buffers for checks on this thread and their results.
-    items: Vec<Item<'run>>,
-    done: Vec<Done>,
+    items: Vec<Job<'run>>,
+    done: Vec<CallResult>,
     /// Checks of a plan that wait for the resources they read, each with its group.
     held_back: Vec<(u16, VertexId)>,
 }
@@ -197,14 +200,14 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         loop {
             self.tick();
             self.tell_alive();
-            self.heed_stop();
+            self.handle_shutdown();
             self.machine.commands_into(&mut commands);
             let mut idle = commands.is_empty();
             for command in commands.drain(..) {
                 self.carry_out(command);
             }
             // All resources may have settled at once, which may never happen again.
-            commands.shrink_to(PORTION);
+            commands.shrink_to(APPLY_CHUNK);
             while let Ok(message) = self.receiver.try_recv() {
                 self.take(message);
                 // The message may have given the machine work: carry that out before waiting.
@@ -220,10 +223,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 return Ended::Report(Box::new(self.finish()));
             }
             if !self.is_ending() && self.is_superseded() {
-                return Ended::Superseded(Box::new(self.hand_over()));
+                return Ended::Replaced(Box::new(self.hand_over()));
             }
             self.report_conditions();
-            if self.rest() {
+            if self.on_idle() {
                 continue;
             }
             self.wait();
@@ -237,30 +240,30 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.now = Timestamp(self.start.elapsed().as_millis() as u64);
     }
 
-    fn heed_stop(&mut self) {
+    fn handle_shutdown(&mut self) {
         let requests = self.stop.requests();
         if self.is_ending() && !self.machine.is_interrupted() {
             self.machine.input(self.now, Input::Interrupt);
             self.wakes.clear();
-            self.take_back();
+            self.cancel_queued();
         }
         if requests > self.seen_requests {
             self.seen_requests = requests;
             let fate = self.stop.fate_after(requests);
             // The first request has ended the checks.
-            let in_flight = if fate == Fate::Finished { self.calls.changes() } else { self.calls.len() };
+            let in_flight = if fate == InFlight::Finished { self.calls.changes() } else { self.calls.len() };
             self.observer.event(Event::Interrupted { in_flight, fate });
         }
     }
 
     /// Returns true if the driver starts nothing new: a stop was requested, or a failure was fatal.
     fn is_ending(&self) -> bool {
-        self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(Holder::is_enough)
+        self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(ReconcileLoop::is_enough)
     }
 
     /// Returns true if another graph is declared, for which this driver ends.
     fn is_superseded(&self) -> bool {
-        self.holder.as_ref().is_some_and(Holder::is_superseded)
+        self.holder.as_ref().is_some_and(ReconcileLoop::is_superseded)
     }
 
     /// Returns true if a vertex has not settled yet.
@@ -271,20 +274,20 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             None => true,
             Some(settlement) => {
                 self.is_superseded()
-                    && settlement == Settlement::Interrupted
+                    && settlement == Disposition::Interrupted
                     && self.board.standing_of(vertex).is_none()
             }
         }
     }
 
     /// Starts nothing new, because another graph is declared.
-    fn make_way(&mut self) {
+    fn pause_for_swap(&mut self) {
         self.machine.input(self.now, Input::Pause);
-        self.take_back();
+        self.cancel_queued();
     }
 
     /// Hands everything over to the driver of the next graph. Calls in flight continue.
-    fn hand_over(mut self) -> Parts {
+    fn hand_over(mut self) -> SuspendedParts {
         self.observer.event(Event::Idle);
         // Some watches end after this, and may still send events.
         let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
@@ -292,12 +295,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.board.remember_secrets(vertices.into_iter());
         let Driver { machine, board, holder, journal, refused, wakes, calls, timed, sender, receiver, start, .. } =
             self;
-        let (machine, watching, board) = (Some(machine), holder.map(Holder::leave), Some(board.leave()));
-        Parts { machine, watching, board, journal, refused, wakes, calls, timed, sender, receiver, start }
+        let (machine, watching, board) = (Some(machine), holder.map(ReconcileLoop::leave), Some(board.leave()));
+        SuspendedParts { machine, watching, board, journal, refused, wakes, calls, timed, sender, receiver, start }
     }
 
     /// Cancels all queued calls.
-    fn take_back(&mut self) {
+    fn cancel_queued(&mut self) {
         let mut unbegun = self.unbegun(|_| true);
         unbegun.extend(self.held_back.drain(..).map(|(_, vertex)| vertex));
         self.drop_vertices(&unbegun);
@@ -313,7 +316,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     fn drop_vertices(&mut self, vertices: &[VertexId]) {
         for vertex in vertices {
-            self.machine.input(self.now, Input::Dropped(*vertex));
+            self.machine.input(self.now, Input::Cancelled(*vertex));
         }
     }
 
@@ -322,7 +325,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.wakes.sort_unstable();
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
         let (calls, single) = self.calls.single();
-        let look = single.filter(|_| self.in_flight() > 0).map(|_| LOOK);
+        let look = single.filter(|_| self.in_flight() > 0).map(|_| PROGRESS_INTERVAL);
         self.observer.event(Event::Idle);
         let next = self.next_time().into_iter().chain(self.next_deadline());
         let message = match due.into_iter().chain(look).chain(next).min() {
@@ -339,10 +342,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.tick();
         let due = self.wakes.iter().take_while(|(at, _)| *at <= self.now).count();
         for (_, vertex) in self.wakes.drain(..due).collect::<Vec<_>>() {
-            self.machine.input(self.now, Input::Due(vertex));
+            self.machine.input(self.now, Input::TimerFired(vertex));
         }
         self.end_overdue();
-        self.look_around();
+        self.poll_timers();
     }
 
     fn take(&mut self, message: Message) {
@@ -363,15 +366,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                     rest = Ok(Read::default());
                 }
                 match self.landed(call) {
-                    Some(former) => self.former(&former, Doing::Check, done),
+                    Some(former) => self.former(&former, CallKind::Check, done),
                     None => self.read(provider, done, rest, foreign),
                 }
             }
             Message::Declared => self.take_declared(),
-            Message::Told => self.take_tidings(),
-            Message::Heard(told) => self.heard(&told),
-            Message::Left(told) => self.left(&told),
-            Message::Asked(question) => self.answer_question(question),
+            Message::WatchEvents => self.take_tidings(),
+            Message::ProviderEvents(told) => self.heard(&told),
+            Message::WatchEnded(told) => self.left(&told),
+            Message::Query(question) => self.answer_question(question),
             Message::Begun(deadline) => self.has_begun(deadline),
             Message::Log { level, type_name, name, message } => {
                 let message = &self.board.sealed(&type_name, &name, message);
@@ -385,7 +388,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     fn carry_out(&mut self, command: Command) {
         match command {
             // The next graph starts it.
-            Command::Settled(_, Settlement::Interrupted) if self.is_superseded() && !self.is_ending() => {}
+            Command::Settled(_, Disposition::Interrupted) if self.is_superseded() && !self.is_ending() => {}
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
                 self.board.settle(vertex, settlement, &self.machine, self.observer);
@@ -394,23 +397,23 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Command::Contested(vertex) => self.contested(vertex),
             Command::Uncontested(vertex) => self.uncontested(vertex),
             // The watches restart lost watches themselves.
-            Command::Watch(vertex) => self.machine.input(self.now, Input::Watching(vertex)),
-            Command::Owe(tokens) => self.owe(&tokens),
-            Command::Paid(tokens) => self.paid(&tokens),
+            Command::Watch(vertex) => self.machine.input(self.now, Input::WatchEstablished(vertex)),
+            Command::JournalRefresh(tokens) => self.owe(&tokens),
+            Command::ClearRefresh(tokens) => self.paid(&tokens),
             Command::Check(batch) => self.check(batch),
             Command::Apply(batch) => {
-                let batch = self.refuse_unrecorded(Doing::Apply, batch);
+                let batch = self.refuse_unrecorded(CallKind::Apply, batch);
                 self.apply(&batch);
             }
             Command::Refresh(batch) => {
-                let batch = self.refuse_unrecorded(Doing::Refresh, batch);
+                let batch = self.refuse_unrecorded(CallKind::Refresh, batch);
                 if batch.vertices.is_empty() {
                     return;
                 }
                 let items = self.board.items(&batch.vertices);
-                self.dispatch(Doing::Refresh, batch.group, items);
+                self.dispatch(CallKind::Refresh, batch.group, items);
             }
-            Command::Wake(vertex, at) => {
+            Command::SetTimer(vertex, at) => {
                 // A new check of a settled vertex is no retry.
                 if self.machine.settlement(vertex).is_none() {
                     self.board.tell_retry(vertex, self.observer);
@@ -423,7 +426,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     fn finish(mut self) -> Report {
         for vertex in self.prepared.graph.vertices() {
             if self.is_under_way(vertex) {
-                self.board.settle(vertex, Settlement::Interrupted, &self.machine, self.observer);
+                self.board.settle(vertex, Disposition::Interrupted, &self.machine, self.observer);
             }
         }
         let unflushed = match self.options.mode {

@@ -2,10 +2,10 @@
 
 use kilter_engine::{Edge, Origin, Reason, VertexId};
 use kilter_model::{Catalog, Feature, RelationKind, Resource, TypeSchema};
-use kilter_provider::{Direction, Match, Registry, Wish};
+use kilter_provider::{AutoEdge, Direction, Match, Registry};
 
 use crate::lookup::Lookup;
-use crate::owners::Claims;
+use crate::owners::PathClaims;
 
 /// Returns all edges of `catalog`.
 pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>) -> Vec<Edge> {
@@ -15,7 +15,7 @@ pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], l
             for reference in deferred.template.references() {
                 if let Some(first) = lookup.referred(&reference) {
                     let origin = Origin::Output { span: deferred.span };
-                    edges.push(Edge { first, second, notify: false, origin });
+                    edges.push(Edge { from: first, to: second, notify: false, origin });
                 }
             }
         }
@@ -23,7 +23,7 @@ pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], l
     automatic(catalog, registry, providers, lookup, &mut edges);
     // For a resource that cannot be refreshed, a notification is only an order.
     for edge in edges.iter_mut().filter(|edge| edge.notify) {
-        edge.notify = is_refreshable(catalog, registry, providers, edge.second);
+        edge.notify = is_refreshable(catalog, registry, providers, edge.to);
     }
     edges
 }
@@ -36,8 +36,8 @@ pub(crate) fn is_refreshable(catalog: &Catalog, registry: &Registry, providers: 
 
 fn written(relation: &kilter_model::Relation) -> Edge {
     Edge {
-        first: VertexId(relation.first),
-        second: VertexId(relation.second),
+        from: VertexId(relation.first),
+        to: VertexId(relation.second),
         notify: relation.kind.refreshes(),
         origin: Origin::Written { kind: relation.kind, span: relation.span },
     }
@@ -45,7 +45,7 @@ fn written(relation: &kilter_model::Relation) -> Edge {
 
 fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>, edges: &mut Vec<Edge>) {
     let mut nearest = Nearest::default();
-    let mut claims = Claims::new(catalog, registry, providers);
+    let mut claims = PathClaims::new(catalog, registry, providers);
     let opted_out = |v: VertexId| catalog.resources[v.0 as usize].meta().is_some_and(|meta| meta.no_autoedge);
     for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
         if opted_out(me) {
@@ -55,13 +55,13 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
             claims.lies(me, *provider, resource);
         }
         let provider = registry.at(usize::from(*provider));
-        provider.wishes(&resource.name, &resource.attributes, &mut |wish| {
+        provider.auto_edges(&resource.name, &resource.attributes, &mut |wish| {
             if let Some(claims) = &mut claims
                 && wish.direction == Direction::Before
                 && wish.by != Match::Ancestor
                 && let Some(wished) = registry.index(wish.type_name)
             {
-                claims.wants(me, wished as u16, wish.name);
+                claims.claim(me, wished as u16, wish.name);
             }
             let Some((other, reason)) = granted(wish, registry, lookup, &mut nearest) else { return };
             if other == me || opted_out(other) {
@@ -73,7 +73,7 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
                 Direction::Before if !both_go => (other, me),
                 Direction::Before | Direction::After => (me, other),
             };
-            edges.push(Edge { first, second, notify: false, origin: Origin::Automatic(reason) });
+            edges.push(Edge { from: first, to: second, notify: false, origin: Origin::Automatic(reason) });
         });
         if !provider.schema().relations.is_empty() {
             declared(
@@ -83,7 +83,7 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
                 &mut |kind, name, title| {
                     let at = registry.index(name)? as u16;
                     if let (Some(claims), RelationKind::Require | RelationKind::Subscribe) = (&mut claims, kind) {
-                        claims.wants(me, at, title);
+                        claims.claim(me, at, title);
                     }
                     lookup.titled(at, name, title).filter(|other| *other != me && !opted_out(*other))
                 },
@@ -122,7 +122,7 @@ fn unsuitable(
             continue;
         }
         match is_suitable(*at) {
-            true if registry.at(usize::from(*at)).owner().is_some() && !is_to_go(catalog, vertex) => {
+            true if registry.at(usize::from(*at)).owned_paths().is_some() && !is_to_go(catalog, vertex) => {
                 packages.push(vertex)
             }
             true => {}
@@ -132,8 +132,8 @@ fn unsuitable(
     let pairs = waiting.iter().flat_map(|second| packages.iter().map(move |first| (*first, *second)));
     let origin = Origin::Automatic(Reason::Suitability);
     edges.extend(pairs.take(MAX_SUITABILITY_EDGES).map(|(first, second)| Edge {
-        first,
-        second,
+        from: first,
+        to: second,
         notify: false,
         origin,
     }));
@@ -143,7 +143,7 @@ fn unsuitable(
 fn is_to_go(catalog: &Catalog, vertex: VertexId) -> bool {
     // mold's types use `exists` instead of `ensure`.
     let should = &catalog.resources[vertex.0 as usize].attributes;
-    should.text("ensure") == Some("absent") || should.truth("exists") == Some(false)
+    should.text("ensure") == Some("absent") || should.get_bool("exists") == Some(false)
 }
 
 /// Adds the edges that the type declares, such as `autorequire`. Unusable titles have been reported earlier and are
@@ -161,7 +161,7 @@ fn declared(
             RelationKind::Require | RelationKind::Subscribe => (other, me),
             RelationKind::Before | RelationKind::Notify => (me, other),
         };
-        edges.push(Edge { first, second, notify: kind.refreshes(), origin: Origin::Automatic(Reason::Name) });
+        edges.push(Edge { from: first, to: second, notify: kind.refreshes(), origin: Origin::Automatic(Reason::Name) });
     });
 }
 
@@ -191,7 +191,7 @@ impl Nearest {
 }
 
 fn granted(
-    wish: Wish<'_>,
+    wish: AutoEdge<'_>,
     registry: &Registry,
     lookup: &Lookup<'_>,
     nearest: &mut Nearest,

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | at the end of the pass |
 //! | up to `jobs` workers | calls that may block, one batch each; results go to the caller's thread by channel | at the end of the pass; if a new graph replaces this one, at the end of the current call |
-//! | one for each provider that [watches itself](kilter_provider::Watch::Told), and for each resource that a provider watches [separately](kilter_provider::Watch::ToldAlone) | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
+//! | one for each provider that [watches itself](kilter_provider::Watch::Provider), and for each resource that a provider watches [separately](kilter_provider::Watch::ProviderPerResource) | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
 //! | that of a [`watch::Hub`] | reads file system events, notifies subscribers | when the hub is dropped |
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].
@@ -38,17 +38,18 @@ pub mod watch;
 mod worker;
 
 pub use driver::{
-    Anew, Begun, CompositeStanding, Conditions, Contest, Declared, Fate, Handover, Held, Hold, Mode, Options, Outdated,
-    Pause, Paused, Ring, RunError, Stale, Standing, Standings, Stop, Takeover, Tally, Unseen, Watched, Which, Window,
+    ChangeCounters, CompositeStanding, Conditions, Contest, Held, Hold, InFlight, InFlightCall, ManifestSource, Mode,
+    Options, Outdated, Pause, Paused, Reload, ReloadNotifier, ResourceStatus, ResumePlan, RunError, ShutdownHandle,
+    Stale, StatusError, StatusFilter, StatusHandle, StatusSnapshot, SuspendedRun, Watched,
 };
 pub use journal::{Journal, JournalError};
-pub use observer::{Event, Observer, Silent};
+pub use observer::{Event, NullObserver, Observer};
 pub use plan::integrity::{self, Integrity, IntegrityError, Maker};
 pub use plan::keys::{PlanKeyError, PrivateKey, PublicKey};
 pub use plan::provenance::PlanProvenance;
 pub use plan::{Plan, SecretDigests};
 pub use prepare::{IneffectiveNotification, Prepared, Rejected, plan_of, survey};
 pub use report::{Counts, Deviation, Report, ResourceReport, Status};
-pub use reversals::Reversals;
+pub use reversals::RevertStore;
 pub use sealing::{SealingKey, SealingKeyError, bound};
 pub use state_dir::{Lock, StateDir, StateDirError};

@@ -3,7 +3,7 @@
 use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
-use crate::driver::{Conditions, Fate};
+use crate::driver::{Conditions, InFlight};
 use crate::report::{Counts, ResourceReport};
 
 /// Event of a run.
@@ -67,7 +67,7 @@ pub enum Event<'a> {
     /// Holding: all changes so far have been flushed, and memory has been freed.
     Flushed,
     /// Holding: sign of life, sent at the requested interval.
-    Alive,
+    Watchdog,
     /// Another program undoes the repairs of a resource, which has been repaired once more. Later repairs come at
     /// growing intervals.
     Contested {
@@ -126,8 +126,8 @@ pub enum Event<'a> {
     },
     /// The run was resumed.
     Resumed,
-    /// The [path](crate::Hold::door) that status clients need may have changed.
-    Door,
+    /// The [path](crate::Hold::status_socket) that status clients need may have changed.
+    StatusSocketChanged,
     /// The manifest has changed, and the run reloads it.
     Reloading,
     /// The run was requested to stop.
@@ -135,7 +135,7 @@ pub enum Event<'a> {
         /// Number of calls in flight.
         in_flight: usize,
         /// Effect on these calls.
-        fate: Fate,
+        fate: InFlight,
     },
 }
 
@@ -146,8 +146,8 @@ pub trait Observer {
 }
 
 /// Observer that ignores all events.
-pub struct Silent;
+pub struct NullObserver;
 
-impl Observer for Silent {
+impl Observer for NullObserver {
     fn event(&mut self, _: Event<'_>) {}
 }

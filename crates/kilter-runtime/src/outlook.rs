@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kilter_engine::{Graph, Settlement, VertexId};
+use kilter_engine::{Disposition, Graph, VertexId};
 use kilter_model::{Attributes, Because, Meta, Resource};
-use kilter_provider::{Account, Forecast, Node, Reach};
+use kilter_provider::{Account, Forecast, Node, SideEffects};
 
 use crate::driver::Mode;
 use crate::lookup::Lookup;
@@ -35,7 +35,7 @@ struct Unbounded {
 impl Unbounded {
     /// Returns true if this always runs after `vertex`.
     fn is_after(&self, vertex: VertexId, graph: &Graph) -> bool {
-        let first_of = |at| graph.entering(at).iter().map(|id| graph.edge(*id).first).collect();
+        let first_of = |at| graph.incoming(at).iter().map(|id| graph.edge(*id).from).collect();
         self.before.get_or_init(|| reached(self.vertex, graph.len(), &first_of))[vertex.0 as usize]
     }
 
@@ -64,9 +64,10 @@ impl<'run> Outlook<'run> {
     /// Creates the outlook of a run. A run without noop resources needs none.
     pub(crate) fn new(prepared: &'run Prepared<'run>, lookup: &'run Lookup<'run>, mode: Mode) -> Outlook<'run> {
         let reaches = |vertex: &VertexId| {
-            prepared.provider(*vertex).reach(&prepared.resource(*vertex).attributes) == Reach::Anything
+            prepared.provider(*vertex).side_effects(&prepared.resource(*vertex).attributes) == SideEffects::Anything
         };
-        let is_noop = |resource: &kilter_model::Resource| resource.meta().is_some_and(kilter_model::Meta::only_looks);
+        let is_noop =
+            |resource: &kilter_model::Resource| resource.meta().is_some_and(kilter_model::Meta::is_observe_only);
         let looks = mode == Mode::Noop || prepared.catalog.resources.iter().any(is_noop);
         let unbounded = match looks {
             true => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
@@ -86,8 +87,8 @@ impl<'run> Outlook<'run> {
     }
 
     /// Records the settlement of a resource. The driver calls this before it checks the dependents.
-    pub(crate) fn settled(&self, vertex: VertexId, settlement: Settlement) {
-        if settlement == Settlement::InSync
+    pub(crate) fn settled(&self, vertex: VertexId, settlement: Disposition) {
+        if settlement == Disposition::InSync
             && let Ok(at) = self.unbounded.binary_search_by_key(&vertex, |unbounded| unbounded.vertex)
         {
             self.unbounded[at].at_rest.store(true, Ordering::Release);
@@ -128,12 +129,12 @@ impl Unbounded {
 }
 
 /// Outlook for one provider.
-pub(crate) struct View<'run> {
+pub(crate) struct ProviderPreviewContext<'run> {
     pub(crate) outlook: &'run Outlook<'run>,
     pub(crate) provider: u16,
 }
 
-impl View<'_> {
+impl ProviderPreviewContext<'_> {
     /// Queries the prediction of a plan for a resource of the provider.
     fn predicted<T>(&self, name: &str, ask: impl FnOnce(&PredictedWorld<'_>, VertexId) -> T) -> Option<T> {
         let predicted = self.outlook.predicted.as_ref()?;
@@ -141,7 +142,7 @@ impl View<'_> {
     }
 }
 
-impl View<'_> {
+impl ProviderPreviewContext<'_> {
     /// Returns the resource of a type by its name, or by a title that gives all of its namevars.
     fn resource(&self, type_name: &str, name: &str) -> Option<&Resource> {
         let provider = self.outlook.prepared.registry.index(type_name)?;
@@ -151,8 +152,8 @@ impl View<'_> {
     }
 }
 
-impl kilter_provider::Outlook for View<'_> {
-    fn is_open_before(&self, name: &str) -> bool {
+impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
+    fn may_change_before(&self, name: &str) -> bool {
         // Nothing is known about resources outside of the catalog.
         self.outlook.lookup.named(self.provider, name).is_none_or(|vertex| self.outlook.is_open_before(vertex))
     }
@@ -164,7 +165,7 @@ impl kilter_provider::Outlook for View<'_> {
     fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {
         let enforced = self.resource(type_name, name);
         let enforced =
-            enforced.filter(|resource| !resource.is_hidden() && !resource.meta().is_some_and(Meta::only_looks));
+            enforced.filter(|resource| !resource.is_hidden() && !resource.meta().is_some_and(Meta::is_observe_only));
         enforced.map(|resource| &resource.attributes)
     }
 

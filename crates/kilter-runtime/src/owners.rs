@@ -13,7 +13,7 @@ const MERGED: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Relation of a resource to a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bond {
+enum PathRelation {
     /// The resource is at the path, or below. If the owner is removed, the resource is removed with it.
     Lies,
     /// The resource uses the object at the path. It has to run before the owner is removed.
@@ -31,18 +31,19 @@ enum Found {
 }
 
 /// Paths of a catalog that may have an owner in it.
-pub(crate) struct Claims<'a> {
+pub(crate) struct PathClaims<'a> {
     catalog: &'a Catalog,
     owners: Vec<(VertexId, &'a dyn Owner)>,
     /// True for each provider whose resources have paths as names.
     paths: Vec<bool>,
-    claims: Vec<(VertexId, Cow<'a, str>, Bond)>,
+    claims: Vec<(VertexId, Cow<'a, str>, PathRelation)>,
 }
 
-impl<'a> Claims<'a> {
+impl<'a> PathClaims<'a> {
     /// Returns none if no resource owns paths, or all owners have opted out of automatic edges.
-    pub(crate) fn new(catalog: &'a Catalog, registry: &'a Registry, providers: &[u16]) -> Option<Claims<'a>> {
-        let by_provider: Vec<Option<&dyn Owner>> = (0..registry.len()).map(|at| registry.at(at).owner()).collect();
+    pub(crate) fn new(catalog: &'a Catalog, registry: &'a Registry, providers: &[u16]) -> Option<PathClaims<'a>> {
+        let by_provider: Vec<Option<&dyn Owner>> =
+            (0..registry.len()).map(|at| registry.at(at).owned_paths()).collect();
         if by_provider.iter().all(Option::is_none) {
             return None;
         }
@@ -54,21 +55,21 @@ impl<'a> Claims<'a> {
         if owners.is_empty() {
             return None;
         }
-        let paths = (0..registry.len()).map(|at| registry.at(at).names_paths()).collect();
-        Some(Claims { catalog, owners, paths, claims: Vec::new() })
+        let paths = (0..registry.len()).map(|at| registry.at(at).names_are_paths()).collect();
+        Some(PathClaims { catalog, owners, paths, claims: Vec::new() })
     }
 
     /// Adds a resource that may be at a path.
     pub(crate) fn lies(&mut self, me: VertexId, provider: u16, resource: &'a Resource) {
         if self.paths[usize::from(provider)] {
-            self.claims.push((me, canonical(&resource.name), Bond::Lies));
+            self.claims.push((me, canonical(&resource.name), PathRelation::Lies));
         }
     }
 
     /// Adds a resource that requires a resource of a provider with this name.
-    pub(crate) fn wants(&mut self, me: VertexId, provider: u16, name: &str) {
+    pub(crate) fn claim(&mut self, me: VertexId, provider: u16, name: &str) {
         if self.paths[usize::from(provider)] && name.starts_with('/') {
-            self.claims.push((me, Cow::Owned(canonical(name).into_owned()), Bond::Uses));
+            self.claims.push((me, Cow::Owned(canonical(name).into_owned()), PathRelation::Uses));
         }
     }
 
@@ -77,12 +78,12 @@ impl<'a> Claims<'a> {
         if self.claims.is_empty() {
             return Vec::new();
         }
-        let declared = self.claims.iter().filter(|(_, _, bond)| *bond == Bond::Lies);
+        let declared = self.claims.iter().filter(|(_, _, bond)| *bond == PathRelation::Lies);
         let mut wanted = Wanted { declared: declared.map(|(_, path, _)| &**path).collect(), ..Wanted::default() };
         // Paths of resources come first: if a directory is known, then all directories above it are known as well.
-        let of = |which: Bond| self.claims.iter().filter(move |(_, _, bond)| *bond == which);
-        of(Bond::Lies).for_each(|(_, path, _)| wanted.add(path));
-        of(Bond::Uses).for_each(|(_, path, _)| _ = wanted.name(path));
+        let of = |which: PathRelation| self.claims.iter().filter(move |(_, _, bond)| *bond == which);
+        of(PathRelation::Lies).for_each(|(_, path, _)| wanted.add(path));
+        of(PathRelation::Uses).for_each(|(_, path, _)| _ = wanted.name(path));
         for (vertex, owner) in &self.owners {
             let resource = &self.catalog.resources[vertex.0 as usize];
             let is_wanted = |path: &str| wanted.found.contains_key(path);
@@ -92,11 +93,11 @@ impl<'a> Claims<'a> {
         }
         let owned = self.claims.iter().filter_map(|(me, path, bond)| {
             let owner = wanted.owner(path, *bond).filter(|owner| owner != me)?;
-            let (first, second) = match *bond == Bond::Uses && is_to_go(owner) {
+            let (first, second) = match *bond == PathRelation::Uses && is_to_go(owner) {
                 true => (*me, owner),
                 false => (owner, *me),
             };
-            Some(Edge { first, second, notify: false, origin: Origin::Automatic(Reason::Owner) })
+            Some(Edge { from: first, to: second, notify: false, origin: Origin::Automatic(Reason::Owner) })
         });
         owned.collect()
     }
@@ -148,8 +149,9 @@ impl Wanted<'_> {
 
     /// Returns the owner of a path. For a resource at the path, the nearest directory above with an owner counts as
     /// well.
-    fn owner(&self, path: &str, bond: Bond) -> Option<VertexId> {
-        let above = above(path).take_while(|directory| bond == Bond::Lies && !self.declared.contains(directory));
+    fn owner(&self, path: &str, bond: PathRelation) -> Option<VertexId> {
+        let above =
+            above(path).take_while(|directory| bond == PathRelation::Lies && !self.declared.contains(directory));
         let found = [path].into_iter().chain(above).filter_map(|path| self.found.get(path));
         let mut found = found.map(|slot| self.slots[*slot]);
         match found.find(|found| !matches!(found, Found::Nobody))? {

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
-use kilter_engine::{Graph, Settlement, VertexId};
+use kilter_engine::{Disposition, Graph, VertexId};
 use kilter_model::Because;
-use kilter_provider::{Account, Content, Effect, Forecast, Node, Reach};
+use kilter_provider::{Account, Content, Effect, Forecast, Node, SideEffects};
 use rustc_hash::FxHashMap;
 
 use crate::prepare::Prepared;
@@ -101,15 +101,15 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Records the settlement of a resource. The checks of its dependents follow later.
-    pub(crate) fn settled(&self, vertex: VertexId, settlement: Settlement) {
+    pub(crate) fn settled(&self, vertex: VertexId, settlement: Disposition) {
         let mut state = self.write();
         let expected = state.expected.remove(&vertex).unwrap_or_default();
         let effects = match settlement {
             // A noop resource never changes.
-            _ if self.prepared.resource(vertex).meta().is_some_and(kilter_model::Meta::only_looks) => Vec::new(),
-            Settlement::WouldChange => expected,
-            Settlement::WouldRefresh => self.reached(vertex),
-            Settlement::Unknown => self.possible(vertex),
+            _ if self.prepared.resource(vertex).meta().is_some_and(kilter_model::Meta::is_observe_only) => Vec::new(),
+            Disposition::WouldChange => expected,
+            Disposition::WouldRefresh => self.reached(vertex),
+            Disposition::Unknown => self.possible(vertex),
             _ => Vec::new(),
         };
         if state.standing.is_empty() {
@@ -130,8 +130,8 @@ impl<'run> PredictedWorld<'run> {
     /// Returns the effects of a refresh.
     fn reached(&self, vertex: VertexId) -> Vec<Effect> {
         let provider = self.prepared.provider(vertex);
-        match provider.reach(&self.prepared.resource(vertex).attributes) {
-            Reach::Anything if provider.owner().is_none() => vec![Effect::Anything],
+        match provider.side_effects(&self.prepared.resource(vertex).attributes) {
+            SideEffects::Anything if provider.owned_paths().is_none() => vec![Effect::Anything],
             _ => Vec::new(),
         }
     }
@@ -139,10 +139,10 @@ impl<'run> PredictedWorld<'run> {
     /// Returns the effects of a resource that may change.
     fn possible(&self, vertex: VertexId) -> Vec<Effect> {
         let (provider, resource) = (self.prepared.provider(vertex), self.prepared.resource(vertex));
-        let mut effects = match provider.reach(&resource.attributes) {
-            Reach::Own => Vec::new(),
-            Reach::Anything if provider.owner().is_some() => vec![Effect::Brings],
-            Reach::Anything => vec![Effect::Anything],
+        let mut effects = match provider.side_effects(&resource.attributes) {
+            SideEffects::Own => Vec::new(),
+            SideEffects::Anything if provider.owned_paths().is_some() => vec![Effect::Brings],
+            SideEffects::Anything => vec![Effect::Anything],
         };
         footprints::written(provider, resource, &mut |path, _, how| {
             let is_kept = || std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
@@ -210,7 +210,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     fn pending_parent(&self, state: &State, vertex: VertexId) -> Option<VertexId> {
-        let parents = self.graph().entering(vertex).iter().map(|id| self.graph().edge(*id).first);
+        let parents = self.graph().incoming(vertex).iter().map(|id| self.graph().edge(*id).from);
         let pending = |parent: VertexId| match state.standing(parent) {
             Standing::Pending => Some(parent),
             _ => state.behind.get(parent.0 as usize).copied().flatten(),

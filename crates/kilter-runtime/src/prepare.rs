@@ -8,7 +8,7 @@ use kilter_engine::{Cycle, Graph, VertexId};
 use kilter_model::{
     AttributeName, Attributes, Behaviour, Catalog, Relation, RelationKind, Resource, ResourceRef, Span, TypeName, Value,
 };
-use kilter_provider::{Problem, Provider, Registry, Restores, canonical_name, canonicalize};
+use kilter_provider::{Provider, Registry, Revert, ValidationError, canonical_name, canonicalize};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edges;
@@ -48,7 +48,7 @@ pub struct Rejected {
     /// The catalog.
     pub catalog: Catalog,
     /// Problems that providers found.
-    pub problems: Vec<(VertexId, Problem)>,
+    pub problems: Vec<(VertexId, ValidationError)>,
     /// Cycles of the graph.
     pub cycles: Vec<Cycle>,
 }
@@ -85,7 +85,7 @@ fn graph_of(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Result
 }
 
 /// Returns the provider of each resource, and all problems. Makes the resources canonical.
-fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(VertexId, Problem)>) {
+fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(VertexId, ValidationError)>) {
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     let mut particular = vec![None; registry.len()];
@@ -96,7 +96,7 @@ fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(Verte
         {
             Ok(at) => at,
             Err(error) => {
-                problems.push((vertex, Problem::new(error.to_string())));
+                problems.push((vertex, ValidationError::new(error.to_string())));
                 // Another provider of the type finds the other problems.
                 registry.first(resource.reference.type_name.as_str()).unwrap_or_default()
             }
@@ -113,8 +113,8 @@ fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(Verte
         }
     }
     problems.extend(hidden_senders(catalog));
-    problems.extend(named_twice(catalog, registry, &providers, &renamed));
-    problems.extend(managed_twice(catalog, registry, &providers));
+    problems.extend(duplicate_names(catalog, registry, &providers, &renamed));
+    problems.extend(duplicate_resources(catalog, registry, &providers));
     let is_left_out = |vertex: VertexId| {
         let resource = &catalog.resources[vertex.0 as usize];
         resource.is_hidden() || !resource.broken().is_empty()
@@ -124,7 +124,7 @@ fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(Verte
 }
 
 /// Reports values from hidden resources, which never run.
-fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
+fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, ValidationError)> {
     let hidden: Vec<&ResourceRef> =
         catalog.resources.iter().filter(|one| one.is_hidden()).map(|one| &one.reference).collect();
     let mut problems = Vec::new();
@@ -135,8 +135,10 @@ fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
         for deferred in resource.deferred() {
             let sender = deferred.template.references().into_iter().find(|reference| hidden.contains(&reference));
             if let Some(sender) = sender {
-                let problem =
-                    Problem::with(deferred.attribute.as_str(), format!("{sender} is hidden, and sends nothing"));
+                let problem = ValidationError::with(
+                    deferred.attribute.as_str(),
+                    format!("{sender} is hidden, and sends nothing"),
+                );
                 problems.push((vertex, problem.hint("take `hidden` out of its `meta`, or give a value")));
             }
         }
@@ -145,12 +147,12 @@ fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
 }
 
 /// Reports resources with equal canonical names, such as `0xa123` and `A123`. Hidden resources do not count.
-fn named_twice(
+fn duplicate_names(
     catalog: &Catalog,
     registry: &Registry,
     providers: &[u16],
     renamed: &[VertexId],
-) -> Vec<(VertexId, Problem)> {
+) -> Vec<(VertexId, ValidationError)> {
     let mut problems = Vec::new();
     if renamed.is_empty() {
         return problems;
@@ -165,7 +167,7 @@ fn named_twice(
         let is_news = renamed.binary_search(&first).is_ok() || renamed.binary_search(&vertex).is_ok();
         if is_news {
             let first = &catalog.resources[first.0 as usize].reference;
-            problems.push((vertex, Problem::new(format!("{first} manages the same `{name}`"))));
+            problems.push((vertex, ValidationError::new(format!("{first} manages the same `{name}`"))));
         }
     }
     problems
@@ -174,7 +176,7 @@ fn named_twice(
 /// Reports resources whose identity is the name of another one, such as `/etc/motd` and `/etc/motd/`.
 ///
 /// A shared identity that is no name, such as a uid, is permitted (`allowdupe`).
-fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, Problem)> {
+fn duplicate_resources(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, ValidationError)> {
     let mut problems = Vec::new();
     let lookup = Lookup::new(&catalog.resources, providers, registry);
     let resource_of = |vertex: VertexId| &catalog.resources[vertex.0 as usize];
@@ -187,7 +189,7 @@ fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> V
             let other = lookup.named(*at, name).filter(|other| *other != vertex).map(resource_of);
             if let Some(other) = other.filter(|other| !other.is_hidden()) {
                 let message = format!("{} manages the same `{name}`", other.reference);
-                problems.push((vertex, Problem::new(message)));
+                problems.push((vertex, ValidationError::new(message)));
             }
         });
     }
@@ -200,7 +202,7 @@ fn contradictions(
     registry: &Registry,
     providers: &[u16],
     is_left_out: &dyn Fn(VertexId) -> bool,
-) -> Vec<(VertexId, Problem)> {
+) -> Vec<(VertexId, ValidationError)> {
     let lookup = Lookup::new(&catalog.resources, providers, registry);
     // Usually the same type as in the last call.
     let last = RefCell::new((TypeName::from(""), None));
@@ -220,7 +222,7 @@ fn contradictions(
     all.filter(|(_, vertex)| !is_left_out(*vertex))
         .flat_map(|((resource, at), vertex)| {
             let provider = registry.at(usize::from(*at));
-            let problems = provider.contradictions(&resource.name, &resource.attributes, &declared);
+            let problems = provider.conflicts(&resource.name, &resource.attributes, &declared);
             problems.into_iter().map(move |problem| (vertex, sealed(problem, &resource.attributes)))
         })
         .collect()
@@ -228,14 +230,14 @@ fn contradictions(
 
 /// Returns the problem of a resource with `reverse` whose state cannot be restored. A `reverse` from the defaults
 /// of all types is switched off instead.
-fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Problem> {
+fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<ValidationError> {
     let meta = resource.meta().filter(|meta| meta.reverse)?;
-    let why = match provider.restores() {
-        Restores::Never => {
+    let why = match provider.revert_support() {
+        Revert::Never => {
             let type_name = &provider.schema().name;
             format!("what a resource of `{type_name}` was cannot be restored (`reverse`)")
         }
-        Restores::WhatWasThere if !resource.deferred().is_empty() => {
+        Revert::WhatWasThere if !resource.deferred().is_empty() => {
             "it takes values of other resources, and cannot be restored (`reverse`)".to_owned()
         }
         _ => return None,
@@ -244,12 +246,12 @@ fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Prob
         resource.particulars_mut().meta.get_or_insert_default().reverse = false;
         return None;
     }
-    Some(Problem::new(why).hint("take `reverse` out of its `meta`, or out of the `defaults` of its type"))
+    Some(ValidationError::new(why).hint("take `reverse` out of its `meta`, or out of the `defaults` of its type"))
 }
 
 /// Returns the problems of one resource, and makes it canonical if there are none. Deferred values become canonical
 /// during the run.
-fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<Problem> {
+fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<ValidationError> {
     let irreversible = irreversible(provider, resource);
     let deferred = resource.deferred().iter().map(|deferred| deferred.attribute.as_str());
     // A broken value is not known either.
@@ -291,14 +293,14 @@ fn is_particular(provider: &dyn Provider) -> bool {
 }
 
 /// Reports attributes that the provider does not support, and relations of the type that cannot be determined.
-fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
+fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<ValidationError> {
     let schema = provider.schema();
     let has = |feature: &str| schema.has_word(feature);
     let mut problems = Vec::new();
     for (name, _) in resource.attributes.iter() {
         let Some(attribute) = schema.find(name.as_str()) else { continue };
         if attribute.behaviour == Behaviour::ReadOnly {
-            let problem = Problem::with(name.as_str(), "it is read_only: it is reported, and cannot be set");
+            let problem = ValidationError::with(name.as_str(), "it is read_only: it is reported, and cannot be set");
             problems.push(problem.hint("take it out"));
         }
         // Nearly all attributes are supported by all providers.
@@ -307,7 +309,7 @@ fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
             continue;
         }
         let message = format!("the provider `{}` of {} does not support it", provider.name(), schema.name);
-        let problem = Problem::with(name.as_str(), message);
+        let problem = ValidationError::with(name.as_str(), message);
         problems.push(match attribute.providers.is_empty() {
             true => problem.hint(format!("it needs {}", attribute.required_features.join(", "))),
             false => problem.hint(format!("name one with `provider:` that does: {}", attribute.providers.join(", "))),
@@ -315,17 +317,19 @@ fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
     }
     if !schema.relations.is_empty() {
         let errors = schema.wishes(&resource.attributes, &resource.name, &mut |_, _, _| {});
-        problems.extend(errors.into_iter().map(|error| Problem::new(error.to_string())));
+        problems.extend(errors.into_iter().map(|error| ValidationError::new(error.to_string())));
     }
     problems
 }
 
 /// Removes sensitive values from the message of a problem.
-pub(crate) fn sealed(problem: Problem, attributes: &Attributes) -> Problem {
+pub(crate) fn sealed(problem: ValidationError, attributes: &Attributes) -> ValidationError {
     let secret = |name: &AttributeName| attributes.get(name.as_str()).is_some_and(Value::holds_sensitive);
     match &problem.attribute {
-        Some(name) if secret(name) => Problem { message: "the sensitive value is not one it takes".into(), ..problem },
-        None if attributes.iter().any(|(name, _)| secret(name)) => Problem {
+        Some(name) if secret(name) => {
+            ValidationError { message: "the sensitive value is not one it takes".into(), ..problem }
+        }
+        None if attributes.iter().any(|(name, _)| secret(name)) => ValidationError {
             message: "its attributes do not go together; one is sensitive, so no more is said".into(),
             ..problem
         },

@@ -15,7 +15,7 @@ pub(crate) fn path(directory: &Path, reference: &str) -> PathBuf {
 }
 
 /// Returns true for a file that was not completely written.
-pub(crate) fn is_begun(path: &Path) -> bool {
+pub(crate) fn is_partial(path: &Path) -> bool {
     path.extension().is_some()
 }
 

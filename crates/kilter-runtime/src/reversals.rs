@@ -24,20 +24,24 @@ const PURPOSE: &str = "kilter reversals 1";
 
 /// Saved states of the resources of some manifests.
 #[derive(Clone, Debug)]
-pub struct Reversals {
+pub struct RevertStore {
     state: PathBuf,
     directory: PathBuf,
     /// Origin of these manifests.
     origin: EcoString,
 }
 
-impl Reversals {
+impl RevertStore {
     /// Returns the saved states of manifests with this [origin](kilter_model::Catalog::origin); none without an
     /// origin.
-    pub fn of(state_dir: &StateDir, origin: &str) -> Option<Reversals> {
+    pub fn of(state_dir: &StateDir, origin: &str) -> Option<RevertStore> {
         let name = format!("{:08x}", crc32fast::hash(origin.as_bytes()));
         let directory = state_dir.path().join("reversals").join(name);
-        (!origin.is_empty()).then(|| Reversals { state: state_dir.path().to_owned(), directory, origin: origin.into() })
+        (!origin.is_empty()).then(|| RevertStore {
+            state: state_dir.path().to_owned(),
+            directory,
+            origin: origin.into(),
+        })
     }
 
     /// Returns true if a state was ever saved.
@@ -48,7 +52,7 @@ impl Reversals {
     /// Returns the files in order.
     pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
         let Ok(entries) = fs::read_dir(&self.directory) else { return BTreeSet::new() };
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !records::is_begun(path)).collect()
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !records::is_partial(path)).collect()
     }
 
     /// Returns the saved resources for which `is_declared` is false, given their type and name, and the reasons of
@@ -112,7 +116,7 @@ impl Reversals {
         let found = provider.get(cx, Query::Named(&[wanted])).map_err(|error| error.message)?;
         let is = found.into_iter().find(|state| state.name == resource.name);
         let is = is.unwrap_or_else(|| State::absent(resource.name.clone()));
-        let before = provider.before(&resource.attributes, &is)?;
+        let before = provider.revert_state(&resource.attributes, &is)?;
         let key = SealingKey::made(&self.state).map_err(|error| eco_format!("{error}"))?;
         let part = |is_secret: bool| -> Map<String, Json> {
             let of_part = before.iter().filter(|(_, value)| value.holds_sensitive() == is_secret);
@@ -135,7 +139,7 @@ impl Reversals {
     /// Returns the file of a resource.
     pub(crate) fn path(&self, provider: &dyn Provider, resource: &Resource) -> PathBuf {
         let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
-        let of_place = provider.before_where().map(|place| format!(" in {place}")).unwrap_or_default();
+        let of_place = provider.revert_scope().map(|place| format!(" in {place}")).unwrap_or_default();
         records::path(&self.directory, &format!("{type_name}[{name}]{of_place}"))
     }
 

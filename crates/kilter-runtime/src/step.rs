@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::{Attributes, Change, Difference, Feature, Outcome, Receipt, State, Value};
-use kilter_provider::{Context, Effect, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Seal, Wanted};
+use kilter_model::{Attributes, Change, Difference, Feature, Outcome, ReceivedValue, State, Value};
+use kilter_provider::{Context, Effect, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Redactor, Wanted};
 use rustc_hash::FxHashMap;
 
 use crate::driver::{CHUNK, Read};
@@ -19,7 +19,7 @@ pub(crate) enum Should<'a> {
     /// As declared.
     Declared(&'a Attributes),
     /// With received outputs.
-    Resolved(Arc<Received>),
+    Resolved(Arc<ResolvedInputs>),
 }
 
 impl Should<'_> {
@@ -31,7 +31,7 @@ impl Should<'_> {
     }
 
     /// Returns the attributes with received outputs.
-    pub(crate) fn received(&self) -> &[Receipt] {
+    pub(crate) fn received(&self) -> &[ReceivedValue] {
         match self {
             Should::Declared(_) => &[],
             Should::Resolved(received) => &received.receipts,
@@ -41,15 +41,15 @@ impl Should<'_> {
 
 /// Declared attributes with received outputs.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ResolvedInputs {
     pub(crate) attributes: Attributes,
-    pub(crate) receipts: Box<[Receipt]>,
+    pub(crate) receipts: Box<[ReceivedValue]>,
     /// Received outputs without conversion, one for each receipt.
     pub(crate) sent: Box<[Value]>,
 }
 
 /// Resource to check or change.
-pub(crate) struct Item<'a> {
+pub(crate) struct Job<'a> {
     pub(crate) vertex: VertexId,
     pub(crate) name: &'a EcoString,
     pub(crate) should: Should<'a>,
@@ -69,18 +69,18 @@ pub(crate) struct Item<'a> {
     pub(crate) left: bool,
 }
 
-impl<'a> Item<'a> {
+impl<'a> Job<'a> {
     fn wanted(&self) -> Wanted<'_> {
         let wanted = Wanted::new(self.name, Some(self.should.get()));
         wanted.receiving(self.should.received()).with_noop(self.noop)
     }
 
     /// Returns the result of a check. For a resource in sync, it keeps only the outputs that others use.
-    fn checked(&self, provider: &dyn Provider, cx: &Context<'_>, result: Result<Found, ProviderError>) -> Done {
+    fn checked(&self, provider: &dyn Provider, cx: &Context<'_>, result: Result<Found, ProviderError>) -> CallResult {
         let mut result = result.map_err(|error| error.message);
         let basis = match &result {
             Ok(found) if self.based && !found.differences.is_empty() => {
-                guarded(provider, || provider.basis(cx, self.wanted(), found))
+                catch_panic(provider, || provider.basis(cx, self.wanted(), found))
             }
             _ => Ok(None),
         };
@@ -98,12 +98,12 @@ impl<'a> Item<'a> {
         }
         let (vertex, duration) = (self.vertex, Duration::ZERO);
         let effects = Vec::new();
-        Done { vertex, result, outcome: None, differences: Vec::new(), basis, effects, duration }
+        CallResult { vertex, result, outcome: None, differences: Vec::new(), basis, effects, duration }
     }
 }
 
 /// Result for one resource.
-pub(crate) struct Done {
+pub(crate) struct CallResult {
     pub(crate) vertex: VertexId,
     pub(crate) result: Result<Found, EcoString>,
     /// Outcome of a change, or of its preview; none after a mere check.
@@ -118,9 +118,9 @@ pub(crate) struct Done {
 }
 
 /// Checks each resource separately.
-pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
-    let check = |item: &Item<'_>| {
-        let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
+pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &mut Vec<CallResult>) {
+    let check = |item: &Job<'_>| {
+        let result = catch_panic(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
         result.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
     };
     if !previews(provider, items) {
@@ -137,8 +137,8 @@ pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>
 }
 
 /// Adds the effects that the changes of a plan would have.
-fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut [Done]) {
-    if !cx.only_looks() {
+fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &mut [CallResult]) {
+    if !cx.is_noop() {
         return;
     }
     for (item, done) in items.iter().zip(done).filter(|(item, _)| item.noop && !item.left) {
@@ -154,7 +154,8 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: 
             refresh: false,
             received: item.should.received(),
         };
-        done.effects = guarded(provider, || provider.effects(cx, &change)).unwrap_or_else(|_| vec![Effect::Anything]);
+        done.effects =
+            catch_panic(provider, || provider.effects(cx, &change)).unwrap_or_else(|_| vec![Effect::Anything]);
     }
 }
 
@@ -166,17 +167,17 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: 
 pub(crate) fn check_together<'a>(
     provider: &dyn Provider,
     cx: &Context<'_>,
-    mut items: Vec<(Item<'a>, Option<State>)>,
-    ahead: &[Item<'a>],
-    done: &mut Vec<Done>,
+    mut items: Vec<(Job<'a>, Option<State>)>,
+    ahead: &[Job<'a>],
+    done: &mut Vec<CallResult>,
 ) -> Result<Read, EcoString> {
     let mut rest = Read::default();
     if items.iter().any(|(_, state)| state.is_none()) {
         let asked = items.iter().filter(|(_, state)| state.is_none()).map(|(item, _)| item);
-        let wanted: Vec<Wanted<'_>> = asked.chain(ahead).map(Item::wanted).collect();
-        let states = guarded(provider, || kilter_provider::read(provider, cx, &wanted));
+        let wanted: Vec<Wanted<'_>> = asked.chain(ahead).map(Job::wanted).collect();
+        let states = catch_panic(provider, || kilter_provider::read(provider, cx, &wanted));
         let states = states.and_then(|states| states.map_err(|error| error.message));
-        let states = states.map_err(|why| Seal::of_all(wanted.iter().filter_map(|one| one.should)).hide(why))?;
+        let states = states.map_err(|why| Redactor::of_all(wanted.iter().filter_map(|one| one.should)).redact(why))?;
         let mut states: FxHashMap<EcoString, State> =
             states.into_iter().map(|state| (state.name.clone(), state)).collect();
         for (item, state) in items.iter_mut().filter(|(_, state)| state.is_none()) {
@@ -189,7 +190,7 @@ pub(crate) fn check_together<'a>(
     let (items, states): (Vec<_>, Vec<_>) = items.into_iter().unzip();
     let compared = items.iter().zip(states).map(|(item, state)| {
         let state = state.expect("every state that was not known has been read");
-        let found = guarded(provider, || kilter_provider::check_state(provider, cx, state, item.wanted()));
+        let found = catch_panic(provider, || kilter_provider::check_state(provider, cx, state, item.wanted()));
         found.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
     });
     let results: Vec<_> = compared.collect();
@@ -204,13 +205,13 @@ pub(crate) fn check_together<'a>(
 }
 
 /// Returns true if the provider previews a change of one of these.
-pub(crate) fn previews(provider: &dyn Provider, items: &[Item<'_>]) -> bool {
+pub(crate) fn previews(provider: &dyn Provider, items: &[Job<'_>]) -> bool {
     provider.schema().has(Feature::SupportsNoop) && items.iter().any(|item| item.previewed)
 }
 
 /// Returns the same failure for each resource.
-pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
-    let failed = |vertex: &VertexId| Done {
+pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<CallResult> {
+    let failed = |vertex: &VertexId| CallResult {
         vertex: *vertex,
         result: Err(why.clone()),
         outcome: None,
@@ -229,9 +230,9 @@ pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
 fn preview(
     provider: &dyn Provider,
     cx: &Context<'_>,
-    items: &[Item<'_>],
+    items: &[Job<'_>],
     results: Vec<Result<Found, ProviderError>>,
-    done: &mut Vec<Done>,
+    done: &mut Vec<CallResult>,
 ) {
     let differs = |found: &&Found| !found.differences.is_empty() && found.state.unknown.is_empty();
     let (places, changes): (Vec<usize>, Vec<Change<'_>>) = items
@@ -250,7 +251,7 @@ fn preview(
         .unzip();
     let outcomes = match changes.is_empty() {
         true => Ok(Vec::new()),
-        false => guarded(provider, || provider.set(cx, &changes, Mode::Preview)),
+        false => catch_panic(provider, || provider.set(cx, &changes, Mode::Preview)),
     };
     let outcomes = answered(outcomes, &changes);
     let first = done.len();
@@ -267,13 +268,13 @@ fn preview(
 }
 
 /// Changes each resource, and checks each changed one again. A resource that is still out of sync has failed.
-pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'_>>, done: &mut Vec<Done>) {
+pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Job<'_>>, done: &mut Vec<CallResult>) {
     let start = Instant::now();
     let changes: Vec<Change<'_>> = items.iter().filter_map(change).collect();
     assert_eq!(changes.len(), items.len(), "what is changed was checked before");
-    let outcomes = guarded(provider, || provider.set(cx, &changes, Mode::Apply));
+    let outcomes = catch_panic(provider, || provider.set(cx, &changes, Mode::Apply));
     let outcomes = answered(outcomes, &changes);
-    let again: Vec<(&Item<'_>, &str)> = items
+    let again: Vec<(&Job<'_>, &str)> = items
         .iter()
         .zip(&outcomes)
         .filter(|(_, outcome)| outcome.is_done())
@@ -296,7 +297,7 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
             // The change itself may have made a refresh needless.
             found.acts_on_refresh &= acted;
         }
-        done.push(Done {
+        done.push(CallResult {
             vertex: item.vertex,
             result,
             outcome: Some(outcome),
@@ -320,15 +321,15 @@ fn answered(outcomes: Result<Vec<Outcome>, EcoString>, changes: &[Change<'_>]) -
         Err(why) => vec![Outcome::failed(why); count],
     };
     if outcomes.iter().any(|outcome| !outcome.is_done()) {
-        let seal = Seal::of_all(changes.iter().filter_map(|change| change.should));
+        let seal = Redactor::of_all(changes.iter().filter_map(|change| change.should));
         for outcome in &mut outcomes {
-            outcome.failure = outcome.failure.take().map(|why| seal.hide(why));
+            outcome.failure = outcome.failure.take().map(|why| seal.redact(why));
         }
     }
     outcomes
 }
 
-fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
+fn change<'a>(item: &'a Job<'_>) -> Option<Change<'a>> {
     let found = item.found.as_ref()?;
     Some(Change {
         name: item.name,
@@ -341,11 +342,11 @@ fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
 }
 
 /// Checks resources again after their changes. `by` names the author of each change.
-fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Item<'_>, &str)]) -> Vec<Result<Found, EcoString>> {
+fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Job<'_>, &str)]) -> Vec<Result<Found, EcoString>> {
     let mut all = Vec::with_capacity(items.len());
-    if provider.reads_singly() {
+    if provider.gets_one_by_one() {
         all.extend(items.iter().map(|(item, by)| {
-            let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()))?;
+            let result = catch_panic(provider, || kilter_provider::check_one(provider, cx, item.wanted()))?;
             settled(result.map_err(|error| error.message), by)
         }));
         return all;
@@ -355,15 +356,15 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Item<'_>, &str)
     }
     // It makes one call for all, because a provider that cannot filter reads everything in each call.
     let wanted: Vec<Wanted<'_>> = items.iter().map(|(item, _)| item.wanted()).collect();
-    let results = match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
+    let results = match catch_panic(provider, || kilter_provider::check(provider, cx, &wanted)) {
         Ok(results) => {
             let results = results.into_iter().zip(items);
             results.map(|(result, (_, by))| settled(result.map_err(|error| error.message), by)).collect()
         }
         Err(why) => vec![Err(why); items.len()],
     };
-    let seal = LazyCell::new(|| Seal::of_all(wanted.iter().filter_map(|one| one.should)));
-    all.extend(results.into_iter().map(|result| result.map_err(|why| seal.hide(why))));
+    let seal = LazyCell::new(|| Redactor::of_all(wanted.iter().filter_map(|one| one.should)));
+    all.extend(results.into_iter().map(|result| result.map_err(|why| seal.redact(why))));
     all
 }
 
@@ -423,16 +424,16 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// Refreshes each resource.
-pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
+pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &mut Vec<CallResult>) {
     for item in items {
         let start = Instant::now();
-        let outcome = guarded(provider, || provider.refresh(cx, item.wanted())).unwrap_or_else(Outcome::failed);
+        let outcome = catch_panic(provider, || provider.refresh(cx, item.wanted())).unwrap_or_else(Outcome::failed);
         let result = match &outcome.failure {
             Some(why) => Err(why.clone()),
             None => Ok(Found { state: kilter_model::State::default(), differences: Vec::new(), acts_on_refresh: true }),
         };
         let duration = start.elapsed();
-        done.push(Done {
+        done.push(CallResult {
             vertex: item.vertex,
             result,
             outcome: Some(outcome),
@@ -445,12 +446,12 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'
 }
 
 /// Returns the results of a batch that was lost to a panic outside of its provider.
-pub(crate) fn lost(vertices: &[VertexId]) -> Vec<Done> {
+pub(crate) fn lost(vertices: &[VertexId]) -> Vec<CallResult> {
     failed(vertices, &"kilter failed in handling this resource: this is a defect of kilter".into())
 }
 
 /// Converts a panic of a provider to a failure of its own resources.
-pub(crate) fn guarded<T>(provider: &dyn Provider, call: impl FnOnce() -> T) -> Result<T, EcoString> {
+pub(crate) fn catch_panic<T>(provider: &dyn Provider, call: impl FnOnce() -> T) -> Result<T, EcoString> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -31,20 +31,20 @@
 //! `docs/reference/watching.md` lists the supported cases. *Start from* [`Hub::start`].
 
 mod bells;
-mod hear;
+mod dispatch;
 mod hub;
 mod kernel;
 mod link;
-mod look;
 mod map;
 mod mounts;
 mod nodes;
+mod rescan;
 mod slab;
 mod subscriptions;
 
 use std::path::PathBuf;
 
-pub(crate) use bells::{Bell, Bells};
+pub(crate) use bells::{EventSource, NonFileWatcher};
 pub use hub::{Hub, Limits, StartError};
 /// Part of a path that is watched. Links below a tree are entries; the hub does not follow them.
 pub use kilter_provider::Scope;
@@ -64,27 +64,27 @@ pub struct PathWatch {
 
 /// Event of a hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum WatchEvent {
     /// Paths of these subscribers may have changed. Each is named once, in order.
     Changed(Vec<Subscriber>),
     /// The kernel's queue has overflowed: any path may have changed.
     Everything,
     /// These subscribers are no longer watched completely.
-    Lost(Lost),
+    Lost(WatchLost),
 }
 
 /// Subscribers with a path that cannot be watched, and the reason. They still receive the events that the hub sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct WatchLost {
     /// Subscribers that must be polled.
     pub subscribers: Vec<Subscriber>,
     /// Reason.
-    pub why: Why,
+    pub why: WatchError,
 }
 
 /// Reason why a path cannot be watched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Why {
+pub enum WatchError {
     /// The user has reached the kernel's limit of watches.
     #[error("no more inotify watches for this user: raise the limit by `sysctl fs.inotify.max_user_watches`")]
     LimitOfUser,
@@ -119,10 +119,10 @@ pub enum Why {
     },
 }
 
-impl Why {
+impl WatchError {
     /// Returns true if the reason is a limit, which may be raised or no longer reached.
     pub fn is_limit(&self) -> bool {
-        matches!(self, Why::LimitOfUser | Why::LimitOfHub(_) | Why::Memory)
+        matches!(self, WatchError::LimitOfUser | WatchError::LimitOfHub(_) | WatchError::Memory)
     }
 }
 

@@ -13,10 +13,10 @@ use kilter_model::{
     ResourceRef, SourceId, Span, State, TypeSchema,
 };
 use kilter_provider::{
-    Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Owner, Problem, Provider, ProviderError, Query,
-    Registry, Strictness, Suitability,
+    Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Owner, Provider, ProviderError, Query, Registry,
+    Strictness, Suitability, ValidationError,
 };
-use kilter_runtime::{Mode, Options, Report, Silent, Status, Stop, plan_of};
+use kilter_runtime::{Mode, NullObserver, Options, Report, ShutdownHandle, Status, plan_of};
 
 type Judge = Box<dyn Fn(&str, &State, &Attributes) -> Insync + Send + Sync>;
 
@@ -112,7 +112,7 @@ impl Provider for Store {
         }
     }
 
-    fn owner(&self) -> Option<&dyn Owner> {
+    fn owned_paths(&self) -> Option<&dyn Owner> {
         self.is_owner.then_some(self as &dyn Owner)
     }
 
@@ -123,7 +123,7 @@ impl Provider for Store {
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
-            Query::All if cx.wants(None, "disk") => self.called("get all with disk".into()),
+            Query::All if cx.must_read(None, "disk") => self.called("get all with disk".into()),
             Query::All => self.called("get all".into()),
             Query::Named(wanted) => {
                 let name = |wanted: &kilter_provider::Wanted<'_>| match wanted.namevars.map(|n| self.schema.key(n)) {
@@ -141,7 +141,7 @@ impl Provider for Store {
         let world = self.world.lock().unwrap();
         let all = world.iter().map(|(name, attributes)| {
             let mut state = State::present(name.clone(), attributes.clone());
-            if !cx.wants(None, "disk") {
+            if !cx.must_read(None, "disk") {
                 state.attributes.remove("disk");
             }
             state.title =
@@ -185,7 +185,7 @@ impl Provider for Store {
         names[usize::from(self.forgets)..].iter().map(|name| outcome(name)).collect()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         if self.schema.has(Feature::Canonicalize)
             && let Some(value) = should.text("value").map(str::to_lowercase)
         {
@@ -234,7 +234,7 @@ impl Run {
         let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
         let Run { mode, strictness } = *self;
         let options = Options { mode, jobs: 4, durability: Durability::Flushed, strictness, state_dir: None };
-        prepared.execute(&options, &Stop::new().unwrap(), &mut Silent).unwrap()
+        prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap()
     }
 }
 
@@ -732,7 +732,7 @@ fn relations_that_a_type_declares_order_its_resources() {
         made("beside"),
     ];
     let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry).unwrap_or_else(|_| panic!("sound"));
-    let edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.first.0, edge.second.0)).collect();
+    let edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
     assert_eq!(edges, [(1, 0), (2, 0)]);
 }
 

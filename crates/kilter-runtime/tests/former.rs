@@ -15,8 +15,8 @@ use kilter_provider::{
     Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness,
 };
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Prepared, Report, Ring, RunError, Stop,
-    plan_of,
+    Event, Held, Hold, ManifestSource, Mode, Observer, Options, Prepared, Reload, ReloadNotifier, Report, RunError,
+    ShutdownHandle, SuspendedRun, plan_of,
 };
 use unedited::Fixed;
 
@@ -37,7 +37,7 @@ impl Provider for Slots {
         "memory"
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         Batch::One
     }
 
@@ -59,14 +59,14 @@ impl Provider for Slots {
 struct Edited<'a, 'r> {
     before: &'a Prepared<'r>,
     after: &'a Prepared<'r>,
-    stop: &'a Stop,
+    stop: &'a ShutdownHandle,
     slots: &'a Slots,
     /// What comes of what was begun before.
     outcome: (Sender<Outcome>, Outcome),
     told: Told,
 }
 
-impl Declared for Edited<'_, '_> {
+impl ManifestSource for Edited<'_, '_> {
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -75,17 +75,17 @@ impl Declared for Edited<'_, '_> {
         false
     }
 
-    fn begin_reading(&mut self, ring: Ring) {
+    fn begin_reading(&mut self, ring: ReloadNotifier) {
         drop(ring);
     }
 
-    fn read(&mut self) -> Anew {
+    fn read(&mut self) -> Reload {
         // A worker has to have begun the change: the driver takes back a call that is only queued.
-        if self.slots.begun.lock().unwrap().is_empty() { Anew::Unsettled } else { Anew::Other }
+        if self.slots.begun.lock().unwrap().is_empty() { Reload::Unsettled } else { Reload::Other }
     }
 
-    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
-        let takeover = handover.onto(self.before, self.after);
+    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
+        let takeover = handover.diff(self.before, self.after);
         self.outcome.0.send(self.outcome.1.clone()).unwrap();
         self.after.take_over(takeover, &options(), hold(&mut Fixed), self.stop, &mut self.told.clone())
     }
@@ -111,7 +111,7 @@ fn options() -> Options {
     Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None }
 }
 
-fn hold(declared: &mut dyn Declared) -> Hold<'_> {
+fn hold(declared: &mut dyn ManifestSource) -> Hold<'_> {
     Hold {
         converged: None,
         until_converged: false,
@@ -119,10 +119,10 @@ fn hold(declared: &mut dyn Declared) -> Hold<'_> {
         declared,
         // It is read at once, and as often as that takes.
         reread: Some(std::time::Duration::from_millis(20)),
-        alive: None,
+        watchdog_interval: None,
         paused: None,
         window: None,
-        door: None,
+        status_socket: None,
     }
 }
 
@@ -139,7 +139,8 @@ fn edited(after: &[(&str, &str)], outcome: Outcome) -> (Report, Vec<String>, Vec
         plan_of(Catalog { resources, ..Catalog::default() }, &registry)
             .unwrap_or_else(|rejected| panic!("{rejected:?}"))
     };
-    let (before, after, stop, told) = (plan(&[("a", "x")]), plan(after), Stop::new().unwrap(), Told::default());
+    let (before, after, stop, told) =
+        (plan(&[("a", "x")]), plan(after), ShutdownHandle::new().unwrap(), Told::default());
     let outcome = (sender, outcome);
     let mut declared =
         Edited { before: &before, after: &after, stop: &stop, slots: &slots, outcome, told: told.clone() };

@@ -13,9 +13,10 @@ use kilter_model::{
     Value,
 };
 use kilter_provider::{
-    Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted, Watch,
+    Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Wanted, Watch,
+    WatchSink,
 };
-use kilter_runtime::{Event, Held, Hold, Mode, Observer, Options, Report, Stop, plan_of};
+use kilter_runtime::{Event, Held, Hold, Mode, Observer, Options, Report, ShutdownHandle, plan_of};
 use unedited::Fixed;
 
 /// A call that requests the end of the run.
@@ -45,7 +46,7 @@ struct Slots {
     /// True after the run has announced the retry of `bad`.
     is_retrying: AtomicBool,
     ends: Ends,
-    stop: Stop,
+    stop: ShutdownHandle,
 }
 
 impl Slots {
@@ -54,7 +55,7 @@ impl Slots {
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("value", "String", Behaviour::Property, "What it holds.");
         let (set, tries, flushes, unflushed) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
-        let (stuck, is_retrying, stop) = (Mutex::new(stuck), AtomicBool::new(false), Stop::new().unwrap());
+        let (stuck, is_retrying, stop) = (Mutex::new(stuck), AtomicBool::new(false), ShutdownHandle::new().unwrap());
         Arc::new(Slots { schema, set, tries, stuck, flushes, unflushed, is_retrying, ends, stop })
     }
 
@@ -160,10 +161,10 @@ fn held_of(registry: &Registry, slots: &Slots, resources: Vec<Resource>) -> (Rep
         longest: None,
         declared: &mut Fixed,
         reread: None,
-        alive: None,
+        watchdog_interval: None,
         paused: None,
         window: None,
-        door: None,
+        status_socket: None,
     };
     let held = prepared.hold(&options, hold, &slots.stop, &mut logged).unwrap();
     let Held::Ended(report) = held else { panic!("nothing else is declared") };
@@ -261,10 +262,10 @@ impl Provider for Guest {
     }
 
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::Told]
+        vec![Watch::Provider]
     }
 
-    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         self.note("watch", cx);
         tell.watching();
         Err(ProviderError::new("it has seen enough"))

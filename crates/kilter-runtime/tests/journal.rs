@@ -16,8 +16,8 @@ use kilter_provider::{
     Wanted,
 };
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Prepared, Report, Ring, RunError, Silent,
-    StateDir, Stop, plan_of,
+    Event, Held, Hold, ManifestSource, Mode, NullObserver, Observer, Options, Prepared, Reload, ReloadNotifier, Report,
+    RunError, ShutdownHandle, StateDir, SuspendedRun, plan_of,
 };
 
 /// What is declared, in this order.
@@ -137,7 +137,9 @@ impl Things {
 
     fn run(self: &Arc<Things>, state: &Path, value: u32) -> Report {
         let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
-        let report = plan(&registry, value).execute(&options(state), &Stop::new().unwrap(), &mut Silent).unwrap();
+        let report = plan(&registry, value)
+            .execute(&options(state), &ShutdownHandle::new().unwrap(), &mut NullObserver)
+            .unwrap();
         self.note();
         report
     }
@@ -146,14 +148,14 @@ impl Things {
     fn hold(self: &Arc<Things>, state: &Path, values: [u32; 2]) -> usize {
         let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
         let [first, second] = values.map(|value| plan(&registry, value));
-        let (options, stop) = (options(state), Stop::new().unwrap());
+        let (options, stop) = (options(state), ShutdownHandle::new().unwrap());
         let manifest = state.join("manifest");
         let mut edited = Edited { manifest: manifest.clone(), is_first: true };
         let mut editor = Editor { manifest: &manifest, stop: None };
         let held = first.hold(&options, hold(&mut edited), &stop, &mut editor).unwrap();
         let Held::Superseded(handover) = held else { panic!("it was edited") };
         let of_first = self.noted.lock().unwrap().len();
-        let takeover = handover.onto(&first, &second);
+        let takeover = handover.diff(&first, &second);
         let mut edited = Edited { manifest: manifest.clone(), is_first: false };
         let mut editor = Editor { manifest: &manifest, stop: Some(&stop) };
         let held = second.take_over(takeover, &options, hold(&mut edited), &stop, &mut editor).unwrap();
@@ -205,7 +207,7 @@ impl Provider for Things {
         Placement::Inline
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         Batch::One
     }
 }
@@ -228,10 +230,10 @@ fn hold(declared: &mut Edited) -> Hold<'_> {
         longest: None,
         declared,
         reread: None,
-        alive: None,
+        watchdog_interval: None,
         paused: None,
         window: None,
-        door: None,
+        status_socket: None,
     }
 }
 
@@ -241,7 +243,7 @@ struct Edited {
     is_first: bool,
 }
 
-impl Declared for Edited {
+impl ManifestSource for Edited {
     fn files(&self) -> Vec<PathBuf> {
         vec![self.manifest.clone()]
     }
@@ -250,15 +252,15 @@ impl Declared for Edited {
         false
     }
 
-    fn begin_reading(&mut self, ring: Ring) {
+    fn begin_reading(&mut self, ring: ReloadNotifier) {
         drop(ring);
     }
 
-    fn read(&mut self) -> Anew {
-        if self.is_first { Anew::Other } else { Anew::Same }
+    fn read(&mut self) -> Reload {
+        if self.is_first { Reload::Other } else { Reload::Same }
     }
 
-    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
         Ok(Held::Superseded(handover))
     }
 }
@@ -266,7 +268,7 @@ impl Declared for Edited {
 /// Edits the manifest when all is as declared, or ends the run.
 struct Editor<'a> {
     manifest: &'a Path,
-    stop: Option<&'a Stop>,
+    stop: Option<&'a ShutdownHandle>,
 }
 
 impl Observer for Editor<'_> {

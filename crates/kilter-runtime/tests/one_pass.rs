@@ -15,7 +15,9 @@ use kilter_provider::{
     Batch, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Registry, Strictness,
     Wanted,
 };
-use kilter_runtime::{Event, Mode, Observer, Options, Prepared, Report, Silent, StateDir, Status, Stop, plan_of};
+use kilter_runtime::{
+    Event, Mode, NullObserver, Observer, Options, Prepared, Report, ShutdownHandle, StateDir, Status, plan_of,
+};
 
 /// A provider whose resources live in a map. What a resource is told by its attributes steers how
 /// it misbehaves.
@@ -37,7 +39,7 @@ struct World {
     most_running: usize,
     held: bool,
     /// The next check requests the end of the run, and waits for its interrupt.
-    stops: Option<Arc<Stop>>,
+    stops: Option<Arc<ShutdownHandle>>,
     /// Number of changes that have to run at the same time before any of them goes on.
     meeting: usize,
 }
@@ -72,7 +74,7 @@ impl Things {
             world = self.bell.wait(world).unwrap();
         }
         world.log.push(format!("set {}", change.name));
-        assert!(!should.truth("panic").unwrap_or(false), "as asked");
+        assert!(!should.get_bool("panic").unwrap_or(false), "as asked");
         let left = world
             .failures_left
             .entry(change.name.to_string())
@@ -84,7 +86,7 @@ impl Things {
         let value = should.get("value").cloned().unwrap_or_default();
         let mut outcome = Outcome::done();
         outcome.outputs.push("sent", value.to_string().to_uppercase());
-        if !should.truth("lie").unwrap_or(false) {
+        if !should.get_bool("lie").unwrap_or(false) {
             world.values.insert(change.name.to_string(), value);
         }
         outcome.by = "said by hand".into();
@@ -136,13 +138,13 @@ impl Provider for Things {
 
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.world().log.push(format!("refresh {}", wanted.name));
-        match wanted.should.unwrap().truth("bad_refresh") {
+        match wanted.should.unwrap().get_bool("bad_refresh") {
             Some(true) => Outcome::failed("no"),
             _ => Outcome::done(),
         }
     }
 
-    fn fallback(&self, should: &Attributes) -> Attributes {
+    fn default_outputs(&self, should: &Attributes) -> Attributes {
         should.get("fallback").into_iter().map(|fallback| ("sent", fallback.clone())).collect()
     }
 
@@ -150,7 +152,7 @@ impl Provider for Things {
         self.placement
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         self.batch
     }
 }
@@ -206,7 +208,9 @@ impl Fixture {
     }
 
     fn run(&self, mode: Mode, resources: Vec<Resource>, relations: &[Relation]) -> Report {
-        self.prepared(resources, relations).execute(&self.options(mode), &Stop::new().unwrap(), &mut Silent).unwrap()
+        self.prepared(resources, relations)
+            .execute(&self.options(mode), &ShutdownHandle::new().unwrap(), &mut NullObserver)
+            .unwrap()
     }
 }
 
@@ -411,7 +415,7 @@ fn independent_branches_run_side_by_side() {
 }
 
 /// Requests the end of the run when the first resource is being worked on.
-struct Impatient<'a>(&'a Stop, &'a Things);
+struct Impatient<'a>(&'a ShutdownHandle, &'a Things);
 
 impl Observer for Impatient<'_> {
     fn event(&mut self, event: Event<'_>) {
@@ -434,7 +438,7 @@ fn an_interrupt_finishes_what_is_in_flight_and_reports_the_rest() {
     let fixture = Fixture::new(Placement::Worker, Batch::One);
     let relations = [relation(0, 1, RelationKind::Before)];
     let prepared = fixture.prepared(vec![valued("a"), valued("b")], &relations);
-    let stop = Stop::new().unwrap();
+    let stop = ShutdownHandle::new().unwrap();
     let mut observer = Impatient(&stop, &fixture.things);
     let report = prepared.execute(&fixture.options(Mode::Apply), &stop, &mut observer).unwrap();
     assert!(report.interrupted);
@@ -446,12 +450,12 @@ fn an_interrupt_finishes_what_is_in_flight_and_reports_the_rest() {
 fn first_interrupt_ends_checks() {
     for timeout in [0, 3_600_000] {
         let fixture = Fixture::new(Placement::Worker, Batch::One);
-        let stop = Arc::new(Stop::new().unwrap());
+        let stop = Arc::new(ShutdownHandle::new().unwrap());
         fixture.things.world().stops = Some(Arc::clone(&stop));
         let mut checked = valued("a");
         checked.particulars_mut().meta = Some(Meta { timeout, ..Meta::default() });
         let prepared = fixture.prepared(vec![checked], &[]);
-        let report = prepared.execute(&fixture.options(Mode::Apply), &stop, &mut Silent).unwrap();
+        let report = prepared.execute(&fixture.options(Mode::Apply), &stop, &mut NullObserver).unwrap();
         let reached = (report.resources[0].status, report.resources[0].failure.as_deref());
         assert_eq!(reached, (Status::Interrupted, None), "timeout {timeout}");
     }
@@ -462,7 +466,7 @@ fn an_interrupt_takes_back_what_no_worker_has_begun() {
     let fixture = Fixture::new(Placement::Worker, Batch::One);
     let names: Vec<EcoString> = (0..12).map(|n| eco_format!("t{n}")).collect();
     let prepared = fixture.prepared(names.iter().map(|name| valued(name)).collect(), &[]);
-    let stop = Stop::new().unwrap();
+    let stop = ShutdownHandle::new().unwrap();
     let mut observer = Impatient(&stop, &fixture.things);
     let options = Options { jobs: 1, ..fixture.options(Mode::Apply) };
     let report = prepared.execute(&options, &stop, &mut observer).unwrap();
@@ -497,7 +501,9 @@ fn a_second_run_says_who_holds_the_lock() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
     let prepared = fixture.prepared(vec![valued("a")], &[]);
-    let error = prepared.execute(&fixture.options(Mode::Apply), &Stop::new().unwrap(), &mut Silent).unwrap_err();
+    let error = prepared
+        .execute(&fixture.options(Mode::Apply), &ShutdownHandle::new().unwrap(), &mut NullObserver)
+        .unwrap_err();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(error.to_string().contains(&format!("process {}", child.id())), "{error}");

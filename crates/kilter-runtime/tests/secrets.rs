@@ -9,10 +9,10 @@ use kilter_model::{
     Value,
 };
 use kilter_provider::{
-    ChangeLog, Context, Durability, Insync, Level, Mode as Setting, Problem, Provider, ProviderError, Query, Registry,
-    Strictness,
+    ChangeLog, Context, Durability, Insync, Level, Mode as Setting, Provider, ProviderError, Query, Registry,
+    Strictness, ValidationError,
 };
-use kilter_runtime::{Event, Mode, Observer, Options, Stop, plan_of};
+use kilter_runtime::{Event, Mode, Observer, Options, ShutdownHandle, plan_of};
 
 use ecow::{EcoString, eco_format};
 
@@ -88,9 +88,9 @@ impl Provider for Accounts {
         log.outcomes()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         match should.text("password") {
-            Some(text @ "before") => Err(Problem::with("password", eco_format!("`{text}` is no hash"))),
+            Some(text @ "before") => Err(ValidationError::with("password", eco_format!("`{text}` is no hash"))),
             _ => Ok(()),
         }
     }
@@ -130,7 +130,7 @@ fn told(slip: Slip, strictness: Strictness) -> String {
     let options =
         Options { mode: Mode::Apply, jobs: 2, durability: Durability::Unflushed, strictness, state_dir: None };
     let mut lines = Lines::default();
-    let report = prepared.execute(&options, &Stop::new().unwrap(), &mut lines).unwrap();
+    let report = prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut lines).unwrap();
     format!("{:#?}\n{:#?}", lines.0, report.resources)
 }
 

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use kilter_model::{Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, State, TypeSchema, Value};
 use kilter_provider::{
-    ChangeLog, Context, Durability, Failure, Here, Name, Provider, ProviderError, Query, Registry, Simple,
+    ChangeLog, Context, Durability, Failure, InScope, Name, Provider, ProviderError, Query, Registry, Simple,
     SimpleProvider, Strictness,
 };
-use kilter_runtime::{Event, Mode, Observer, Options, Report, Status, Stop, plan_of};
+use kilter_runtime::{Event, Mode, Observer, Options, Report, ShutdownHandle, Status, plan_of};
 
 /// Keys in a map; `bad` cannot be created.
 struct Keys {
@@ -46,7 +46,7 @@ impl SimpleProvider for Keys {
     fn create(&self, log: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure> {
         if let Some(secret) = should.get("secret") {
             log.info(&format!("it opens with {}", secret.as_str().unwrap()));
-            log.attribute_changed(Here, "secret", Value::Undef, secret.clone(), None);
+            log.attribute_changed(InScope, "secret", Value::Undef, secret.clone(), None);
         }
         if name.single() == Some("bad") {
             return Err("no server knows it".into());
@@ -103,7 +103,7 @@ fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<Str
         strictness: Strictness::default(),
     };
     let mut lines = Lines::default();
-    let report = prepared.execute(&options, &Stop::new().unwrap(), &mut lines).unwrap();
+    let report = prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut lines).unwrap();
     (report, lines.0)
 }
 

@@ -15,11 +15,12 @@ use kilter_model::{
     Relation, RelationKind, Resource, ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
-    Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted,
-    Watch,
+    Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Wanted, Watch,
+    WatchSink,
 };
 use kilter_runtime::{
-    CompositeStanding, Event, Hold, Mode, Observer, Options, Standing, Standings, Stop, Watched, Which, Window, plan_of,
+    CompositeStanding, Event, Hold, Mode, Observer, Options, ResourceStatus, ShutdownHandle, StatusFilter,
+    StatusHandle, StatusSnapshot, Watched, plan_of,
 };
 use unedited::Fixed;
 
@@ -104,7 +105,7 @@ impl Provider for Slots {
         "memory"
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         Batch::One
     }
 
@@ -144,15 +145,15 @@ impl Provider for Slots {
         }
     }
 
-    fn acts_anew(&self, should: &Attributes) -> bool {
+    fn is_action(&self, should: &Attributes) -> bool {
         should.get("value").and_then(Value::as_str) == Some("anew")
     }
 
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::Told]
+        vec![Watch::Provider]
     }
 
-    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         tell.watching();
         let tells = self.told.1.lock().unwrap();
         while !cx.interrupt().is_raised() {
@@ -204,16 +205,16 @@ fn notify(first: u32, second: u32) -> Relation {
 
 /// A run that is looked at.
 struct Seen<'a> {
-    window: &'a Window,
+    window: &'a StatusHandle,
 }
 
 impl Seen<'_> {
-    fn all(&self) -> Option<Standings> {
-        self.window.look(Which::All, Duration::from_secs(60)).ok()
+    fn all(&self) -> Option<StatusSnapshot> {
+        self.window.look(StatusFilter::All, Duration::from_secs(60)).ok()
     }
 
     /// What is held, as soon as it is like this.
-    fn when(&self, is_so: impl Fn(&Standings) -> bool) -> Standings {
+    fn when(&self, is_so: impl Fn(&StatusSnapshot) -> bool) -> StatusSnapshot {
         // The run answers between two things that it does: there is nothing to wait for but its answer.
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(120) {
@@ -226,7 +227,7 @@ impl Seen<'_> {
     }
 }
 
-fn one<'a>(standings: &'a Standings, name: &str) -> &'a Standing {
+fn one<'a>(standings: &'a StatusSnapshot, name: &str) -> &'a ResourceStatus {
     standings.resources.iter().find(|one| one.reference.title == name).unwrap()
 }
 
@@ -247,17 +248,17 @@ fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl Fn
     let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
-    let (window, stop, heard) = (Window::default(), Stop::new().unwrap(), Heard::default());
+    let (window, stop, heard) = (StatusHandle::default(), ShutdownHandle::new().unwrap(), Heard::default());
     let hold = Hold {
         converged: None,
         until_converged: false,
         longest: None,
         declared: &mut Fixed,
         reread: None,
-        alive: None,
+        watchdog_interval: None,
         paused: None,
         window: Some(&window),
-        door: None,
+        status_socket: None,
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -336,7 +337,7 @@ fn a_resource_says_because_of_which_it_is_refreshed_and_was() {
     let meta = |retry| Meta { retry, delay: 100, ..Meta::default() };
     let resources = vec![slot("first", Meta::default()), slot("weak", meta(1))];
     let settled = hold(&slots, resources, vec![notify(0, 1)], 2, |seen| {
-        let names = |standing: &Standing| standing.owed_by.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let names = |standing: &ResourceStatus| standing.owed_by.iter().map(ToString::to_string).collect::<Vec<_>>();
         let standings = seen.when(|standings| one(standings, "weak").word == "refreshing");
         assert_eq!(names(one(&standings, "weak")), ["slot[first]"]);
         assert_eq!(names(one(&standings, "first")), [""; 0]);
@@ -405,9 +406,9 @@ fn a_composite_resource_is_as_the_worst_of_its_parts_and_under_way_as_long_as_on
         assert_eq!((standings.composites[2].word, standings.composites[0].word), ("in_sync", "failed"));
         // What is in its state is not among what is notable, but what holds something that is not.
         let look = |which| seen.window.look(which, Duration::from_secs(60)).unwrap();
-        let notable = look(Which::Notable);
+        let notable = look(StatusFilter::Notable);
         assert_eq!(notable.composites.iter().map(|one| one.word).collect::<Vec<_>>(), ["failed"]);
-        let named = look(Which::Named(vec![ResourceRef::new("site", "two"), ResourceRef::new("site", "three")]));
+        let named = look(StatusFilter::Named(vec![ResourceRef::new("site", "two"), ResourceRef::new("site", "three")]));
         assert_eq!((named.composites.len(), named.resources.len(), named.unknown.len()), (1, 2, 1));
     });
 }
@@ -449,7 +450,7 @@ fn what_no_worker_has_begun_is_queued() {
     let slots = Slots::new(&names.map(|name| (name, held)));
     hold(&slots, names.map(|name| slot(name, Meta::default())).to_vec(), Vec::new(), 1, |seen| {
         // The one worker checks all three as a batch, then it changes one.
-        let is_checked = |standings: &Standings| standings.resources.iter().all(|one| one.word != "checking");
+        let is_checked = |standings: &StatusSnapshot| standings.resources.iter().all(|one| one.word != "checking");
         let standings = seen.when(|all| all.resources.iter().any(|one| one.word == "changing") && is_checked(all));
         let words: Vec<&str> = names.iter().map(|name| one(&standings, name).word).collect();
         assert_eq!(words, ["changing", "queued", "queued"]);

@@ -4,18 +4,18 @@
 
 use std::time::{Duration, Instant};
 
-use kilter_process::{Captured, Finished, Invocation, Status};
+use kilter_process::{Captured, Invocation, Output, Status};
 use kilter_script::{Convention, Json, Reply, Request, Simple};
 
 const COUNT: usize = 100_000;
 
-fn finished(stdout: String) -> Finished {
+fn finished(stdout: String) -> Output {
     let stdout = Captured { bytes: stdout.into_bytes(), dropped: 0 };
-    Finished { stdout, ..Finished::of(Status::Code(0)) }
+    Output { stdout, ..Output::of(Status::Code(0)) }
 }
 
 /// The median of several runs.
-fn median(convention: &dyn Convention, finished: &Finished) -> Duration {
+fn median(convention: &dyn Convention, finished: &Output) -> Duration {
     let mut times: Vec<Duration> = (0..9)
         .map(|_| {
             let begun = Instant::now();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kilter_process::{Attempt, Attempts, Confined, Finished};
+use kilter_process::{Attempt, Attempts, Confined, Output};
 
 use crate::convention::beginning;
 
@@ -15,7 +15,7 @@ const LONGEST: usize = 200;
 
 /// Way to lift the confinement of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifted {
+pub(crate) enum ConfinementPolicy {
     /// `confine: false` in the metadata.
     ByMetadata,
     /// None: the call previews a change, or describes the script.
@@ -31,12 +31,12 @@ pub(crate) struct Confining<'a> {
     pub(crate) action: &'a str,
     /// True if the call is a preview.
     pub(crate) is_preview: bool,
-    pub(crate) lifted: Lifted,
+    pub(crate) lifted: ConfinementPolicy,
 }
 
 /// Generator of warnings about confined calls.
 #[derive(Default)]
-pub(crate) struct Watch {
+pub(crate) struct ConfinementReporter {
     told: Mutex<Told>,
 }
 
@@ -51,15 +51,15 @@ struct Told {
     attempts: BTreeMap<String, HashSet<(String, Attempt)>>,
 }
 
-impl Watch {
+impl ConfinementReporter {
     /// Returns the new warnings of a call: incomplete confinement, and attempts to write.
-    pub(crate) fn notes(&self, call: Confining<'_>, finished: &Finished) -> impl Iterator<Item = String> {
+    pub(crate) fn notes(&self, call: Confining<'_>, finished: &Output) -> impl Iterator<Item = String> {
         self.gap(call, finished).into_iter().chain(self.tried(call, finished))
     }
 
     /// Returns the warning about incomplete confinement by the kernel. It applies to all scripts and is
     /// reported once.
-    pub(crate) fn gap(&self, call: Confining<'_>, finished: &Finished) -> Option<String> {
+    pub(crate) fn gap(&self, call: Confining<'_>, finished: &Output) -> Option<String> {
         let Confining { who, .. } = call;
         let confined = &finished.confined;
         if confined.is_as_asked() || std::mem::replace(&mut self.told().is_open, true) {
@@ -69,7 +69,7 @@ impl Watch {
     }
 
     /// Returns the warning about refused attempts of a call.
-    pub(crate) fn tried(&self, call: Confining<'_>, finished: &Finished) -> Option<String> {
+    pub(crate) fn tried(&self, call: Confining<'_>, finished: &Output) -> Option<String> {
         let mut told = self.told();
         match (&finished.confined, &finished.refusal_hint) {
             (Confined::NotAsked | Confined::No { .. }, _) => None,
@@ -111,8 +111,8 @@ impl Confining<'_> {
     /// Returns the hint on lifting the confinement.
     fn way(&self) -> &'static str {
         match self.lifted {
-            Lifted::ByMetadata => "; `confine: false` in its metadata lets it while it reads",
-            Lifted::Never => "",
+            ConfinementPolicy::ByMetadata => "; `confine: false` in its metadata lets it while it reads",
+            ConfinementPolicy::Never => "",
         }
     }
 }

@@ -8,8 +8,8 @@ mod unique;
 use std::fmt;
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Receipt, Value};
-use kilter_process::{Finished, Invocation};
+use kilter_model::{Attributes, ReceivedValue, Value};
+use kilter_process::{Invocation, Output};
 use kilter_provider::Mode;
 
 pub use error::{ProtocolError, Refusal};
@@ -71,7 +71,7 @@ pub struct Update<'a> {
     /// Attributes to change and declared parameters. For a refresh, all declared attributes.
     pub should: &'a Attributes,
     /// Attributes with values from other resources.
-    pub received: &'a [Receipt],
+    pub received: &'a [ReceivedValue],
 }
 
 /// A calling convention: converts requests to processes, and finished processes to replies.
@@ -88,18 +88,18 @@ pub trait Convention: Send + Sync {
     ///
     /// # Errors
     /// If the process gave no valid reply, or reported a failure.
-    fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError>;
+    fn decode(&self, request: &Request<'_>, finished: &Output) -> Result<Reply, ProtocolError>;
 
     /// Returns a parser for the lines that answer [`Request::Watch`], in order of arrival.
     fn listener(&self) -> Listener;
 }
 
 /// Parser for the lines of a watch. The line number starts at 1.
-pub type Listener = Box<dyn FnMut(usize, &str) -> Result<Heard, ProtocolError> + Send>;
+pub type Listener = Box<dyn FnMut(usize, &str) -> Result<WatchLine, ProtocolError> + Send>;
 
 /// Meaning of a line of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum WatchLine {
     /// No information.
     Nothing,
     /// The watch has started.
@@ -203,7 +203,7 @@ pub(crate) use keys::Keys;
 pub(crate) use unique::unique;
 
 /// Returns the metadata that a process printed.
-pub(crate) fn described(finished: &Finished) -> Result<Reply, ProtocolError> {
+pub(crate) fn described(finished: &Output) -> Result<Reply, ProtocolError> {
     if !finished.status.is_success() {
         return Err(ProtocolError::Status(finished.status));
     }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kilter_process::{Cancel, Finished, Invocation, Observer, SpawnError, run_observed};
-use kilter_provider::{Context, Seal};
+use kilter_process::{Cancel, Invocation, Observer, Output, SpawnError, run_observed};
+use kilter_provider::{Context, Redactor};
 
 /// Returns the cancellation of a call.
 pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
@@ -13,7 +13,7 @@ pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
 
 /// A call of a script.
 #[derive(Clone, Copy)]
-pub struct Exchange<'a> {
+pub struct ScriptCall<'a> {
     /// Type of the provider. Empty if it is unknown (`describe`), and for scripts that are not providers.
     pub type_name: &'a str,
     /// Name of the provider, or the role of a mold script: `facts/os`.
@@ -27,10 +27,10 @@ pub struct Exchange<'a> {
     /// The process to start.
     pub invocation: &'a Invocation,
     /// Redacts the secrets of the call.
-    pub seal: &'a Seal,
+    pub seal: &'a Redactor,
 }
 
-impl Exchange<'_> {
+impl ScriptCall<'_> {
     /// Returns true if the call runs until it is cancelled, as a watch does.
     pub fn is_endless(&self) -> bool {
         self.invocation.deadline.is_none()
@@ -41,30 +41,30 @@ impl Exchange<'_> {
 /// script.
 ///
 /// Calls come from several threads.
-pub trait Exchanges: Send + Sync {
+pub trait ScriptRunner: Send + Sync {
     /// Runs a script until it exits.
     ///
     /// # Errors
     /// If the script cannot be started or awaited. Its exit status is never an error here.
     fn run<'a>(
         &self,
-        exchange: &Exchange<'a>,
+        exchange: &ScriptCall<'a>,
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError>;
+    ) -> Result<Output, SpawnError>;
 }
 
 /// Runner that starts the processes without interception.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Live;
+pub struct ProcessRunner;
 
-impl Exchanges for Live {
+impl ScriptRunner for ProcessRunner {
     fn run<'a>(
         &self,
-        exchange: &Exchange<'a>,
+        exchange: &ScriptCall<'a>,
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError> {
+    ) -> Result<Output, SpawnError> {
         run_observed(exchange.invocation, cancel, observer)
     }
 }

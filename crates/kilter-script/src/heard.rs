@@ -2,9 +2,9 @@
 
 use ecow::eco_format;
 use kilter_process::{Event, LineEnd, Lines, Stream};
-use kilter_provider::{Context, Level, Tell};
+use kilter_provider::{Context, Level, WatchSink};
 
-use crate::convention::{Heard, Listener};
+use crate::convention::{Listener, WatchLine};
 
 /// Maximum length of a line, in bytes.
 const LONGEST: usize = 1 << 20;
@@ -13,24 +13,29 @@ const LONGEST: usize = 1 << 20;
 const TOLD: u32 = 3;
 
 /// Reader for the output of a script. Passes on its events.
-pub(crate) struct Hearing<'a> {
+pub(crate) struct WatchReader<'a> {
     lines: Lines,
-    said: Said<'a>,
+    said: WatchLineParser<'a>,
 }
 
-struct Said<'a> {
+struct WatchLineParser<'a> {
     listener: Listener,
     type_name: &'a str,
     cx: &'a Context<'a>,
-    tell: &'a dyn Tell,
+    tell: &'a dyn WatchSink,
     number: usize,
     wrong: u32,
 }
 
-impl<'a> Hearing<'a> {
-    pub(crate) fn new(listener: Listener, type_name: &'a str, cx: &'a Context<'a>, tell: &'a dyn Tell) -> Hearing<'a> {
-        let said = Said { listener, type_name, cx, tell, number: 0, wrong: 0 };
-        Hearing { lines: Lines::new(LONGEST), said }
+impl<'a> WatchReader<'a> {
+    pub(crate) fn new(
+        listener: Listener,
+        type_name: &'a str,
+        cx: &'a Context<'a>,
+        tell: &'a dyn WatchSink,
+    ) -> WatchReader<'a> {
+        let said = WatchLineParser { listener, type_name, cx, tell, number: 0, wrong: 0 };
+        WatchReader { lines: Lines::new(LONGEST), said }
     }
 
     /// Handles an event of the process.
@@ -46,7 +51,7 @@ impl<'a> Hearing<'a> {
     }
 }
 
-impl Said<'_> {
+impl WatchLineParser<'_> {
     /// Handles a line. An invalid line counts as a change of any resource.
     fn line(&mut self, line: &[u8], end: LineEnd) {
         self.number += 1;
@@ -57,12 +62,12 @@ impl Said<'_> {
             (Ok(line), _) => (self.listener)(number, line).map_err(|error| eco_format!("{error}")),
         };
         match heard {
-            Ok(Heard::Nothing) => {}
-            Ok(Heard::Watching) => self.tell.watching(),
-            Ok(Heard::Changed(names)) => names.iter().for_each(|name| self.tell.changed(name)),
-            Ok(Heard::Anything) => self.tell.anything(),
+            Ok(WatchLine::Nothing) => {}
+            Ok(WatchLine::Watching) => self.tell.watching(),
+            Ok(WatchLine::Changed(names)) => names.iter().for_each(|name| self.tell.changed(name)),
+            Ok(WatchLine::Anything) => self.tell.all_changed(),
             Err(why) => {
-                self.tell.anything();
+                self.tell.all_changed();
                 self.wrong += 1;
                 if self.wrong <= TOLD {
                     self.cx.log(Level::Warning, self.type_name, "", &format!("watch: {why}"));

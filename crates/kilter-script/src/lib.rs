@@ -7,15 +7,15 @@
 //! does so for a mold script. Both implement [`Script`]. [`Scripts`] finds scripts in directories and caches
 //! their descriptions.
 //!
-//! Only [`Live`] starts processes, through [`kilter_process::run_observed`]. To inspect or replace calls,
-//! implement [`Exchanges`]. This crate does not read the environment, choose directories or print. The caller
+//! Only [`ProcessRunner`] starts processes, through [`kilter_process::run_observed`]. To inspect or replace calls,
+//! implement [`ScriptRunner`]. This crate does not read the environment, choose directories or print. The caller
 //! supplies all inputs.
 //!
 //! Modules:
 //! - `convention`: requests and replies; `simple` and `json`: conventions of libral;
 //! - `mold`: convention and directories of mold;
 //! - `metadata`: converts YAML to a type; `condition`: `suitable` and `default`;
-//! - `typed`: converts the output of a script to values of its type;
+//! - `coerce`: converts the output of a script to values of its type;
 //! - `provider`: implements the contract; `discovery`: directories and cache;
 //! - `check_file`: test data for the conformance suite;
 //! - `exchange`: calls of scripts; `recorded`: calls as data; `spoken`: output during a call.
@@ -23,6 +23,7 @@
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
 mod check_file;
+mod coerce;
 pub mod condition;
 mod confined;
 mod convention;
@@ -42,20 +43,19 @@ mod simple;
 mod spoken;
 mod surroundings;
 mod turns;
-mod typed;
 mod var_dir;
 
-pub use check_file::{CheckFile, Lasting};
+pub use check_file::{CheckFile, InterruptCase};
 pub use condition::{Condition, Machine, Verdict};
 pub use convention::{
-    AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, Heard, Listener, ProtocolError, Record,
-    RecordError, Refusal, Reply, Request, Update,
+    AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, Listener, ProtocolError, Record, RecordError,
+    Refusal, Reply, Request, Update, WatchLine,
 };
 pub use discovery::{Found, FoundScript, Note, Scripts};
-pub use exchange::{Exchange, Exchanges, Live};
+pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner};
 pub use json::Json;
 pub use metadata::{Actions, Fault, Metadata, Place};
 pub use provider::ScriptProvider;
 pub use script::{Script, script};
 pub use simple::Simple;
-pub use surroundings::{CommandsFn, FactsFn, Limits, Surroundings};
+pub use surroundings::{CommandsFn, FactsFn, Limits, ScriptEnvironment};

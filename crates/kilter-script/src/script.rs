@@ -12,7 +12,7 @@ use crate::metadata::Metadata;
 use crate::mold::MoldProvider;
 use crate::provider::ScriptProvider;
 use crate::simple::Simple;
-use crate::surroundings::Surroundings;
+use crate::surroundings::ScriptEnvironment;
 
 /// A provider that is a script, in any convention.
 pub trait Script: Provider {
@@ -24,7 +24,7 @@ pub trait Script: Provider {
 }
 
 /// Creates the provider of the script at `path` with `metadata`.
-pub fn script(path: &Path, metadata: Metadata, surroundings: &Arc<Surroundings>) -> Arc<dyn Script> {
+pub fn script(path: &Path, metadata: Metadata, surroundings: &Arc<ScriptEnvironment>) -> Arc<dyn Script> {
     let mut base = surroundings.invocation(path);
     base.stdout = Capture::AtMost(metadata.output.unwrap_or(surroundings.limits.output));
     let surroundings = Arc::clone(surroundings);

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use ecow::EcoString;
 use kilter_model::{DataType, REDACTED, TypeSchema, Value, from_json};
-use kilter_provider::{Level, Seal};
+use kilter_provider::{Level, Redactor};
 use serde_json::Value as Json;
 
+use crate::coerce::typed;
 use crate::convention::{AttributeChange, Record, Reply};
-use crate::typed::typed;
 
 /// Maximum search effort: number of bytes times number of secrets.
 const SEARCHED: usize = 1 << 30;
@@ -20,21 +20,21 @@ pub(crate) fn has_secrets(schema: &TypeSchema) -> bool {
 }
 
 /// Returns the secrets in a reply.
-pub(crate) fn of_reply(schema: &TypeSchema, reply: &Reply) -> Seal {
+pub(crate) fn of_reply(schema: &TypeSchema, reply: &Reply) -> Redactor {
     match reply {
         Reply::Resources(records) => {
-            Seal::of_values(&records.iter().flat_map(|one| within(schema, one)).collect::<Vec<_>>())
+            Redactor::of_values(&records.iter().flat_map(|one| within(schema, one)).collect::<Vec<_>>())
         }
         Reply::Changed(report) => of_changes(schema, &report.changes),
-        Reply::Described(_) | Reply::Watched => Seal::default(),
+        Reply::Described(_) | Reply::Watched => Redactor::default(),
     }
 }
 
 /// Returns the secrets in reported changes.
-fn of_changes<'a>(schema: &TypeSchema, changes: impl IntoIterator<Item = &'a AttributeChange>) -> Seal {
+fn of_changes<'a>(schema: &TypeSchema, changes: impl IntoIterator<Item = &'a AttributeChange>) -> Redactor {
     let values = |one: &'a AttributeChange| [(one.attribute.as_str(), &one.was), (one.attribute.as_str(), &one.is)];
     let told = changes.into_iter().flat_map(values).flat_map(|(name, value)| secret(schema, name, value));
-    Seal::of_values(&told.collect::<Vec<_>>())
+    Redactor::of_values(&told.collect::<Vec<_>>())
 }
 
 fn within<'a>(schema: &'a TypeSchema, record: &'a Record) -> impl Iterator<Item = Value> + 'a {
@@ -42,16 +42,16 @@ fn within<'a>(schema: &'a TypeSchema, record: &'a Record) -> impl Iterator<Item 
 }
 
 /// Returns the secrets in a document: the values of sensitive attributes at any depth.
-pub(crate) fn of_document(schemas: &[&TypeSchema], document: &Json) -> Seal {
+pub(crate) fn of_document(schemas: &[&TypeSchema], document: &Json) -> Redactor {
     let mut found = Vec::new();
     below(schemas, document, &mut found);
-    written(Seal::of_values(&found))
+    written(Redactor::of_values(&found))
 }
 
 /// Adds the JSON notations of secrets.
-pub(crate) fn written(seal: Seal) -> Seal {
+pub(crate) fn written(seal: Redactor) -> Redactor {
     let escaped: Vec<Value> = seal.texts().iter().flat_map(|text| escaped(text)).collect();
-    seal.and(Seal::of_values(&escaped))
+    seal.and(Redactor::of_values(&escaped))
 }
 
 /// Returns the notations of a text in JSON: the usual one, and the ASCII-only one.
@@ -83,13 +83,13 @@ fn below(schemas: &[&TypeSchema], json: &Json, found: &mut Vec<Value>) {
 
 /// Returns the secrets in an invalid answer of the `simple` convention, as far as it can be parsed: lines with
 /// a key. `ral_was` refers to the key of the previous line.
-pub(crate) fn of_lines(schema: &TypeSchema, text: &str) -> Seal {
+pub(crate) fn of_lines(schema: &TypeSchema, text: &str) -> Redactor {
     let (mut found, mut last) = (Vec::new(), "");
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
         last = if key.trim() == "ral_was" { last } else { key.trim() };
         found.extend(secret(schema, last, &Value::from(value.trim())));
     }
-    Seal::of_values(&found)
+    Redactor::of_values(&found)
 }
 
 /// Returns the raw and the converted value of an attribute or output if it may contain a secret.
@@ -107,26 +107,26 @@ fn of_secret<'a>(schema: &'a TypeSchema, name: &str) -> Option<&'a DataType> {
 }
 
 /// Returns true if a text of this size can be searched for all secrets. Otherwise, it is redacted as a whole.
-pub(crate) fn can_search(seal: &Seal, bytes: usize) -> bool {
+pub(crate) fn can_search(seal: &Redactor, bytes: usize) -> bool {
     seal.texts().len().saturating_mul(bytes) <= SEARCHED
 }
 
 /// Log lines held back until their secrets are known.
 #[derive(Default)]
-pub(crate) struct HeldLines(RefCell<Vec<(Level, EcoString)>>);
+pub(crate) struct BufferedLines(RefCell<Vec<(Level, EcoString)>>);
 
-impl HeldLines {
+impl BufferedLines {
     pub(crate) fn hold(&self, level: Level, line: EcoString) {
         self.0.borrow_mut().push((level, line));
     }
 
     /// Logs the lines with secrets redacted. If the secrets are unknown, redacts all lines.
-    pub(crate) fn tell(&self, seal: Option<&Seal>, log: &dyn Fn(Level, &str)) {
+    pub(crate) fn tell(&self, seal: Option<&Redactor>, log: &dyn Fn(Level, &str)) {
         let lines = self.0.take();
         let bytes = lines.iter().map(|(_, line)| line.len()).sum();
         let seal = seal.filter(|seal| can_search(seal, bytes));
         for (level, line) in lines {
-            log(level, &seal.map_or_else(|| REDACTED.into(), |seal| seal.hide(line)));
+            log(level, &seal.map_or_else(|| REDACTED.into(), |seal| seal.redact(line)));
         }
     }
 }
@@ -156,17 +156,17 @@ mod tests {
             { "keys": ["secret4", "plain"] },
         ]);
         let seal = of_document(&[&schema()], &document);
-        assert_eq!(seal.hide("secret1 secret2 secret3 secret4".into()), [REDACTED; 4].join(" "));
+        assert_eq!(seal.redact("secret1 secret2 secret3 secret4".into()), [REDACTED; 4].join(" "));
         let seal = of_document(&[&schema()], &serde_json::json!({ "key": "a\"ü\nsecret" }));
         for written in ["a\\\"ü\\nsecret", "a\\\"\\u00fc\\nsecret", "a\"ü\nsecret"] {
-            assert_eq!(seal.hide(written.into()), REDACTED);
+            assert_eq!(seal.redact(written.into()), REDACTED);
         }
         let seal = of_lines(
             &schema(),
             "name: plain\nkey: secret1\nral_was: secret2\nv: plain\nral_was: plain\nkeys: [secret3, secret4]\nno",
         );
         assert_eq!(
-            seal.hide("secret1 secret2 secret3 secret4 plain".into()),
+            seal.redact("secret1 secret2 secret3 secret4 plain".into()),
             format!("{} plain", [REDACTED; 4].join(" "))
         );
     }
@@ -178,12 +178,12 @@ mod tests {
         });
         let seal = of_document(&[&schema()], &document);
         let expected = format!("{} plain", [REDACTED; 3].join(" "));
-        assert_eq!(seal.hide("secret1 secret2 secret3 plain".into()), expected);
+        assert_eq!(seal.redact("secret1 secret2 secret3 plain".into()), expected);
         let of_json = |(name, value): (&String, &Json)| (name.clone(), from_json(value));
         let attributes = document.as_object().into_iter().flatten().map(of_json);
         let record = Record { attributes: attributes.collect(), ..Record::default() };
         assert_eq!(
-            of_reply(&schema(), &Reply::Resources(vec![record])).hide("secret1 secret2 secret3 plain".into()),
+            of_reply(&schema(), &Reply::Resources(vec![record])).redact("secret1 secret2 secret3 plain".into()),
             expected
         );
         let only_sends = TypeSchema::new("t", "").output("token", "Sensitive[String]", "");
@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn lines_that_cannot_be_searched_in_time_are_not_told() {
         let values: Vec<Value> = (0..2000).map(|number| Value::sensitive(format!("secret{number}").into())).collect();
-        let seal = Seal::of_values(&values);
-        let (held, told) = (HeldLines::default(), RefCell::new(Vec::new()));
+        let seal = Redactor::of_values(&values);
+        let (held, told) = (BufferedLines::default(), RefCell::new(Vec::new()));
         held.hold(Level::Info, "x".repeat(SEARCHED / 1000).into());
         held.tell(Some(&seal), &|_, line: &str| told.borrow_mut().push(line.to_owned()));
         assert_eq!(told.into_inner(), [REDACTED]);

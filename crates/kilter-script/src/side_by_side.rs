@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Applies `work` to each of `items`, with at most `jobs` concurrent calls. Returns the results in the order of
 /// the items.
-pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn parallel_map<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let jobs = jobs.min(items.len());
     if jobs < 2 {
         return items.iter().map(work).collect();
@@ -38,10 +38,10 @@ mod tests {
         let items: Vec<u32> = (0..100).collect();
         for jobs in [0, 1, 3, 200] {
             assert_eq!(
-                side_by_side(&items, jobs, |item| item * 2),
+                parallel_map(&items, jobs, |item| item * 2),
                 items.iter().map(|item| item * 2).collect::<Vec<_>>()
             );
         }
-        assert!(side_by_side(&[] as &[u32], 4, |item| *item).is_empty());
+        assert!(parallel_map(&[] as &[u32], 4, |item| *item).is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_process::{Event, LineEnd, Lines, Stream};
-use kilter_provider::{Level, Seal};
+use kilter_provider::{Level, Redactor};
 
 use crate::convention::beginning;
 use crate::provider::known_level;
@@ -11,12 +11,12 @@ use crate::provider::known_level;
 const LONGEST: usize = 2000;
 
 /// Forwarder for the lines of stderr, up to a limit, with secrets redacted.
-pub(crate) struct Spoken<'a> {
+pub(crate) struct StderrForwarder<'a> {
     lines: Lines,
     /// Level of a line without a level.
     otherwise: Level,
     /// Secrets that a line may repeat.
-    seal: &'a Seal,
+    seal: &'a Redactor,
     log: &'a dyn Fn(Level, &str),
     /// Number of bytes that may still be forwarded.
     left: usize,
@@ -24,11 +24,16 @@ pub(crate) struct Spoken<'a> {
     dropped: u64,
 }
 
-impl<'a> Spoken<'a> {
+impl<'a> StderrForwarder<'a> {
     /// Forwards the first `limit` bytes.
-    pub(crate) fn new(limit: usize, otherwise: Level, seal: &'a Seal, log: &'a dyn Fn(Level, &str)) -> Spoken<'a> {
+    pub(crate) fn new(
+        limit: usize,
+        otherwise: Level,
+        seal: &'a Redactor,
+        log: &'a dyn Fn(Level, &str),
+    ) -> StderrForwarder<'a> {
         // A character has at most four bytes.
-        Spoken { lines: Lines::new(4 * LONGEST), otherwise, seal, log, left: limit, dropped: 0 }
+        StderrForwarder { lines: Lines::new(4 * LONGEST), otherwise, seal, log, left: limit, dropped: 0 }
     }
 
     /// Handles an event of the process.
@@ -63,13 +68,13 @@ impl<'a> Spoken<'a> {
 
 /// Redacts the secrets in a line. This happens before truncation, because the rest of a truncated secret could
 /// not be recognised.
-fn hidden(line: &[u8], is_cut: bool, seal: &Seal) -> EcoString {
+fn hidden(line: &[u8], is_cut: bool, seal: &Redactor) -> EcoString {
     let whole = if is_cut { &line[..whole_characters(line)] } else { line };
     let mut text = EcoString::from(String::from_utf8_lossy(whole).as_ref());
     if is_cut {
         text.push('…');
     }
-    seal.hide(text)
+    seal.redact(text)
 }
 
 /// Returns the length without an incomplete UTF-8 character at the end.
@@ -102,13 +107,13 @@ mod tests {
     use super::*;
 
     fn said(limit: usize, chunks: &[&str]) -> (Vec<String>, u64) {
-        said_under(&Seal::default(), limit, chunks)
+        said_under(&Redactor::default(), limit, chunks)
     }
 
-    fn said_under(seal: &Seal, limit: usize, chunks: &[&str]) -> (Vec<String>, u64) {
+    fn said_under(seal: &Redactor, limit: usize, chunks: &[&str]) -> (Vec<String>, u64) {
         let said = RefCell::new(Vec::new());
         let log = |level: Level, message: &str| said.borrow_mut().push(format!("{} {message}", level.word()));
-        let mut spoken = Spoken::new(limit, Level::Warning, seal, &log);
+        let mut spoken = StderrForwarder::new(limit, Level::Warning, seal, &log);
         for chunk in chunks {
             spoken.observe(&Event::Chunk { stream: Stream::Stderr, bytes: chunk.as_bytes() });
         }
@@ -135,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_hidden_wherever_a_line_is_cut() {
-        let seal = Seal::of_values([&Value::sensitive("hunter2ü".into())]);
+        let seal = Redactor::of_values([&Value::sensitive("hunter2ü".into())]);
         for before in (LONGEST - 10..LONGEST + 2).chain(4 * LONGEST - 12..4 * LONGEST + 2) {
             for filling in ["x", "\u{1F600}"] {
                 let filled = filling.repeat(before / filling.len());

@@ -13,7 +13,7 @@ use kilter_process::{Capture, Environment, Invocation, which};
 use kilter_provider::PROGRAM;
 
 use crate::condition::Machine;
-use crate::exchange::{Exchanges, Live};
+use crate::exchange::{ProcessRunner, ScriptRunner};
 use crate::mold::{Historian, NoHistorian};
 
 /// Function that returns a top-level fact by name.
@@ -24,7 +24,7 @@ pub type CommandsFn = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Environment and resource limits, shared by all scripts.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct ScriptEnvironment {
     /// Facts for conditions.
     pub facts: FactsFn,
     /// Environment of scripts. Conditions search its `PATH` for commands.
@@ -46,7 +46,7 @@ pub struct Surroundings {
     /// Set to cancel scripts that describe themselves.
     pub cancelled: Option<&'static AtomicBool>,
     /// Runner of the scripts.
-    pub exchanges: Arc<dyn Exchanges>,
+    pub exchanges: Arc<dyn ScriptRunner>,
 }
 
 /// Resource limits of a script call.
@@ -80,10 +80,10 @@ impl Default for Limits {
     }
 }
 
-impl Surroundings {
+impl ScriptEnvironment {
     /// Creates surroundings with a plain environment and without facts, which trust every script.
-    pub fn new() -> Surroundings {
-        Surroundings {
+    pub fn new() -> ScriptEnvironment {
+        ScriptEnvironment {
             facts: Arc::new(|_| None),
             environment: Environment::new(),
             commands: None,
@@ -94,7 +94,7 @@ impl Surroundings {
             limits: Limits::default(),
             historian: Arc::new(NoHistorian),
             cancelled: None,
-            exchanges: Arc::new(Live),
+            exchanges: Arc::new(ProcessRunner),
         }
     }
 
@@ -140,13 +140,13 @@ impl Surroundings {
     }
 }
 
-impl Default for Surroundings {
-    fn default() -> Surroundings {
-        Surroundings::new()
+impl Default for ScriptEnvironment {
+    fn default() -> ScriptEnvironment {
+        ScriptEnvironment::new()
     }
 }
 
-impl Machine for Surroundings {
+impl Machine for ScriptEnvironment {
     fn fact(&self, name: &str) -> Option<Value> {
         (self.facts)(name)
     }

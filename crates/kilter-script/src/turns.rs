@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 ///
 /// libral serialises updates, and scripts rely on it when they read, modify and rewrite a file.
 #[derive(Debug, Default)]
-pub(crate) struct Turns(RwLock<()>);
+pub(crate) struct CallLock(RwLock<()>);
 
 /// Guard of a call. Dropping it releases the lock.
 pub(crate) struct Turn<'a> {
@@ -15,7 +15,7 @@ pub(crate) struct Turn<'a> {
     _alone: Option<RwLockWriteGuard<'a, ()>>,
 }
 
-impl Turns {
+impl CallLock {
     /// Waits until no change is in progress.
     pub(crate) fn to_read(&self, is_parallel: bool) -> Turn<'_> {
         // A panic in another call leaves no inconsistent data, so poisoning is ignored.

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use ecow::{EcoString, eco_format};
 use kilter_process::{Confinement, Invocation, trust};
 
-use crate::surroundings::Surroundings;
+use crate::surroundings::ScriptEnvironment;
 
 /// Environment variable with the directory.
 const VARIABLE: &str = "KILTER_VAR_DIR";
@@ -19,7 +19,7 @@ const NOWHERE: &str = "/dev/null/none";
 /// Directory of all scripts, relative to the state directory.
 const SHELF: &str = "scripts";
 
-impl Surroundings {
+impl ScriptEnvironment {
     /// Passes its data directory to a script: `whose` below the directory of all scripts, such as
     /// `providers/package.apt`. The directory is created if the script may write to it.
     ///

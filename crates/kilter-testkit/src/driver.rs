@@ -1,7 +1,7 @@
 //! Carries out the commands of a machine in a random order, with disturbances.
 
 use fastrand::Rng;
-use kilter_engine::{Batch, Command, Input, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
+use kilter_engine::{ApplyResult, Batch, CheckResult, Command, Disposition, Input, Machine, Timestamp, VertexId};
 use rustc_hash::FxHasher;
 
 use crate::chaos::Chaos;
@@ -10,20 +10,20 @@ use crate::mutant::{Moment, Mutant};
 use crate::observed::{Act, Mode, Observed};
 use crate::properties::{Property, Violation, order};
 use crate::simulation::Counts;
-use crate::stream::digest;
+use crate::stream::command_hash;
 use crate::system::{Heard, System, told};
 use crate::world::{World, chance};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The machine finished. Contains the settlement of each vertex.
-    Finished(Vec<Option<Settlement>>),
+    Finished(Vec<Option<Disposition>>),
     Crashed,
 }
 
 /// State that outlives a run.
 #[derive(Clone)]
-pub(crate) struct Lasting {
+pub(crate) struct PersistentState {
     pub(crate) system: System,
     pub(crate) journal: Journal,
     pub(crate) rng: Rng,
@@ -40,7 +40,7 @@ pub(crate) struct Lasting {
 
 /// A call in flight.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct InFlight {
     vertex: VertexId,
     act: Act,
     began: u64,
@@ -50,7 +50,7 @@ struct Flight {
 
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    Found(Verdict),
+    Found(CheckResult),
     Heard(Heard),
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct Driver<'a> {
     machine: Machine,
     observed: Observed<'a>,
     world: &'a World,
-    lasting: &'a mut Lasting,
+    lasting: &'a mut PersistentState,
     chaos: Chaos,
-    flights: Vec<Flight>,
+    flights: Vec<InFlight>,
     wakes: Vec<(Timestamp, VertexId)>,
     now: Timestamp,
     steps: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    pub(crate) fn new(world: &'a World, mode: Mode, chaos: Chaos, lasting: &'a mut Lasting) -> Driver<'a> {
+    pub(crate) fn new(world: &'a World, mode: Mode, chaos: Chaos, lasting: &'a mut PersistentState) -> Driver<'a> {
         let mut owed = lasting.journal.owed();
         if let Some(mutant) = lasting.mutant {
             mutant.forget(&mut owed, &mut lasting.journal);
@@ -142,7 +142,7 @@ impl<'a> Driver<'a> {
             mutant.distort(&mut commands, &Moment { observed: &self.observed, journal, second });
         }
         for command in &commands {
-            digest(&mut self.lasting.stream, command);
+            command_hash(&mut self.lasting.stream, command);
         }
         commands
     }
@@ -154,12 +154,12 @@ impl<'a> Driver<'a> {
         lasting.journal.rely();
         self.observed.command(&command, &lasting.journal, &lasting.system, lasting.tick)?;
         match command {
-            Command::Owe(tokens) => lasting.journal.write(Record::Owe(tokens)),
-            Command::Paid(tokens) => lasting.journal.write(Record::Paid(tokens)),
+            Command::JournalRefresh(tokens) => lasting.journal.write(Record::Owe(tokens)),
+            Command::ClearRefresh(tokens) => lasting.journal.write(Record::Paid(tokens)),
             Command::Check(batch) => self.take_off(Act::Check, batch)?,
             Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
-            Command::Wake(vertex, at) => self.wakes.push((at, vertex)),
+            Command::SetTimer(vertex, at) => self.wakes.push((at, vertex)),
             // The other commands belong to machines that hold a state.
             Command::Settled(..)
             | Command::Watch(_)
@@ -173,7 +173,7 @@ impl<'a> Driver<'a> {
     /// Starts a batch. Some calls take effect at once, the others at some time before their answers.
     fn take_off(&mut self, act: Act, batch: Batch) -> Result<(), Violation> {
         for vertex in batch.vertices {
-            self.flights.push(Flight { vertex, act, began: self.lasting.tick, heard: None });
+            self.flights.push(InFlight { vertex, act, began: self.lasting.tick, heard: None });
             if self.lasting.rng.u32(..4) == 0 {
                 self.happen(self.flights.len() - 1)?;
             }
@@ -189,7 +189,7 @@ impl<'a> Driver<'a> {
         }
         let lasting = &mut *self.lasting;
         lasting.tick += 1;
-        let Flight { vertex, began, .. } = flight;
+        let InFlight { vertex, began, .. } = flight;
         let answer = match flight.act {
             Act::Check => Answer::Found(lasting.system.check(vertex)),
             Act::Apply => Answer::Heard(lasting.system.apply(&mut lasting.rng, vertex, began, lasting.tick)),
@@ -229,7 +229,7 @@ impl<'a> Driver<'a> {
         while at < self.flights.len() {
             if self.flights[at].heard.is_none() && self.lasting.rng.bool() {
                 let flight = self.flights.swap_remove(at);
-                self.give(Input::Dropped(flight.vertex));
+                self.give(Input::Cancelled(flight.vertex));
             } else {
                 at += 1;
             }
@@ -267,7 +267,7 @@ impl<'a> Driver<'a> {
         while at < self.wakes.len() {
             if self.wakes[at].0 <= self.now && (all || self.lasting.rng.bool()) {
                 let (_, vertex) = self.wakes.swap_remove(at);
-                self.give(Input::Due(vertex));
+                self.give(Input::TimerFired(vertex));
             } else {
                 at += 1;
             }
@@ -313,7 +313,7 @@ impl<'a> Driver<'a> {
 
     /// Returns the answer to a call. The vertex is checked after an apply, which has failed if it is not in sync,
     /// whatever the provider reports.
-    fn heard(&mut self, flight: Flight) -> Input {
+    fn heard(&mut self, flight: InFlight) -> Input {
         let in_sync = self.lasting.system.is_in_sync(flight.vertex);
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
             (_, Answer::Found(verdict)) => {
@@ -321,13 +321,15 @@ impl<'a> Driver<'a> {
             }
             (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(flight.vertex, heard != Heard::Failed),
             (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => {
-                Input::Applied(flight.vertex, Ran::Done { refreshed })
+                Input::Applied(flight.vertex, ApplyResult::Done { refreshed })
             }
-            (_, Answer::Heard(_)) => Input::Applied(flight.vertex, Ran::Failed),
+            (_, Answer::Heard(_)) => Input::Applied(flight.vertex, ApplyResult::Failed),
         };
         let failed = matches!(
             input,
-            Input::Checked(_, Verdict::Failed) | Input::Applied(_, Ran::Failed) | Input::Refreshed(_, false)
+            Input::Checked(_, CheckResult::Failed)
+                | Input::Applied(_, ApplyResult::Failed)
+                | Input::Refreshed(_, false)
         );
         self.lasting.counts.failures += u64::from(failed);
         input

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::outside::{Held, Running, wait};
+use crate::outside::{Held, KilterProcess, wait};
 
 /// Number of files that each edit declares for the first time.
 const NEW: usize = 10;
@@ -82,7 +82,7 @@ impl Place<'_> {
 
     /// Declares other resources and waits until they are held. Every other time, removes the files of the previous
     /// edit.
-    fn edit(&self, edit: usize, running: Option<&Running>) {
+    fn edit(&self, edit: usize, running: Option<&KilterProcess>) {
         let new = self.path("m.new");
         fs::write(&new, self.text(edit)).expect("there is room");
         fs::rename(&new, self.path("m.yaml")).expect("both are in one directory");
@@ -110,7 +110,7 @@ impl Place<'_> {
 }
 
 /// Returns the system resources of the run while it answers no query and has released the previous graph.
-fn at_rest(running: &Running, wanted: Option<Held>) -> Held {
+fn at_rest(running: &KilterProcess, wanted: Option<Held>) -> Held {
     let counts = |held: &Held| [held.descriptors, held.threads, held.watches, held.children];
     let mut last = running.held();
     let mut same = 0;
@@ -128,7 +128,7 @@ fn at_rest(running: &Running, wanted: Option<Held>) -> Held {
 }
 
 /// Returns the number of settlements so far.
-fn settled(running: &Running) -> u64 {
+fn settled(running: &KilterProcess) -> u64 {
     let status = running.status("notable").expect("it listens");
     status["settled"].as_object().into_iter().flat_map(|settled| settled.values()).filter_map(Json::as_u64).sum()
 }
@@ -153,8 +153,10 @@ pub fn edits(edits: Edits, kilter: impl Fn(&[&str]) -> Command, directory: &Path
     place.edit(0, None);
     let path = |name: &str| place.path(name).display().to_string();
     // One worker, because the number of workers depends on the load.
-    let running =
-        Running::begin(&mut kilter(&["-I", &path("scripts"), "run", "--quiet", "--jobs", "1", &path("m.yaml")]), state);
+    let running = KilterProcess::begin(
+        &mut kilter(&["-I", &path("scripts"), "run", "--quiet", "--jobs", "1", &path("m.yaml")]),
+        state,
+    );
     wait("the first state", LONGEST, || place.is_held(0));
     (1..=first).for_each(|edit| place.edit(edit, Some(&running)));
     let before = at_rest(&running, None);

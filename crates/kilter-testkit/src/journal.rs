@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use kilter_engine::Token;
+use kilter_engine::RefreshToken;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// These refreshes become pending.
-    Owe(Vec<Token>),
+    Owe(Vec<RefreshToken>),
     /// These refreshes are no longer pending.
-    Paid(Vec<Token>),
+    Paid(Vec<RefreshToken>),
 }
 
 /// Records of one run, on top of the refreshes that earlier runs left pending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
-    before: BTreeSet<Token>,
+    before: BTreeSet<RefreshToken>,
     records: Vec<Record>,
-    now: BTreeSet<Token>,
+    now: BTreeSet<RefreshToken>,
     /// Number of records up to the last `Owe`.
     owing: usize,
     /// Number of records that survive a crash.
@@ -34,17 +34,17 @@ impl Journal {
     }
 
     /// Returns the pending refreshes, as input for a machine.
-    pub(crate) fn owed(&self) -> Vec<Token> {
+    pub(crate) fn owed(&self) -> Vec<RefreshToken> {
         self.now.iter().copied().collect()
     }
 
     /// Returns true if exactly these refreshes are pending. They must be in ascending order.
-    pub(crate) fn is_exactly(&self, tokens: &[Token]) -> bool {
+    pub(crate) fn is_exactly(&self, tokens: &[RefreshToken]) -> bool {
         self.now.iter().eq(tokens)
     }
 
     /// Returns true if a refresh is pending.
-    pub(crate) fn owes(&self, token: Token) -> bool {
+    pub(crate) fn owes(&self, token: RefreshToken) -> bool {
         self.now.contains(&token)
     }
 
@@ -79,7 +79,7 @@ impl Journal {
     }
 }
 
-fn replay(owed: &mut BTreeSet<Token>, record: &Record) {
+fn replay(owed: &mut BTreeSet<RefreshToken>, record: &Record) {
     match record {
         Record::Owe(tokens) => owed.extend(tokens),
         Record::Paid(tokens) => tokens.iter().for_each(|token| {

@@ -20,6 +20,7 @@
 mod chaos;
 mod driver;
 pub mod edits;
+mod graph_gen;
 mod held;
 pub mod hosts;
 mod journal;
@@ -27,7 +28,6 @@ mod mutant;
 mod observed;
 pub mod outside;
 mod properties;
-mod shape;
 mod simulation;
 pub mod storm;
 mod stream;

@@ -1,6 +1,6 @@
 //! Deliberate bugs in the command stream, which prove that the properties can fail.
 
-use kilter_engine::{Batch, Command, Settlement, Token, VertexId};
+use kilter_engine::{Batch, Command, Disposition, RefreshToken, VertexId};
 
 use crate::journal::Journal;
 use crate::observed::{Mode, Observed};
@@ -110,7 +110,7 @@ impl Mutant {
     ];
 
     /// Applies the bug to the journal of a new run.
-    pub(crate) fn forget(self, owed: &mut Vec<Token>, journal: &mut Journal) {
+    pub(crate) fn forget(self, owed: &mut Vec<RefreshToken>, journal: &mut Journal) {
         match self {
             Mutant::LosesToken => drop(owed.pop()),
             Mutant::LosesRecord if journal.forget_one() => drop(owed.remove(0)),
@@ -136,52 +136,54 @@ impl Mutant {
         let world = moment.observed.world;
         let check = |vertex: VertexId| Command::Check(alone(moment, vertex));
         match (self, command) {
-            (Mutant::StartsBlocked, Command::Settled(vertex, Settlement::Blocked(_))) => vec![check(vertex)],
+            (Mutant::StartsBlocked, Command::Settled(vertex, Disposition::Blocked(_))) => vec![check(vertex)],
             (Mutant::StartsEarly, Command::Check(batch)) => {
                 let children = batch.vertices.iter().flat_map(|vertex| world.graph.children(*vertex));
                 let early: Vec<Command> = children.take(1).map(check).collect();
                 [Command::Check(batch)].into_iter().chain(early).collect()
             }
             (Mutant::ChecksTwice, Command::Check(batch)) => vec![Command::Check(batch.clone()), Command::Check(batch)],
-            (Mutant::IgnoresNoop, Command::Settled(vertex, Settlement::WouldChange)) => {
+            (Mutant::IgnoresNoop, Command::Settled(vertex, Disposition::WouldChange)) => {
                 vec![Command::Apply(alone(moment, vertex))]
             }
-            (Mutant::AppliesUnasked, Command::Settled(vertex, Settlement::InSync)) => {
+            (Mutant::AppliesUnasked, Command::Settled(vertex, Disposition::InSync)) => {
                 vec![Command::Apply(alone(moment, vertex))]
             }
-            (Mutant::IgnoresInterrupt, Command::Settled(vertex, Settlement::Interrupted))
+            (Mutant::IgnoresInterrupt, Command::Settled(vertex, Disposition::Interrupted))
                 if world.graph.parent_count(vertex) == 0 =>
             {
                 vec![check(vertex)]
             }
-            (Mutant::BlamesWrong, Command::Settled(vertex, Settlement::Blocked(_))) => {
-                vec![Command::Settled(vertex, Settlement::Blocked(vertex))]
+            (Mutant::BlamesWrong, Command::Settled(vertex, Disposition::Blocked(_))) => {
+                vec![Command::Settled(vertex, Disposition::Blocked(vertex))]
             }
-            (Mutant::DropsOwe, Command::Owe(_)) | (Mutant::DropsPaid, Command::Paid(_)) => Vec::new(),
+            (Mutant::DropsOwe, Command::JournalRefresh(_)) | (Mutant::DropsPaid, Command::ClearRefresh(_)) => {
+                Vec::new()
+            }
             (Mutant::PaysUnowed, Command::Check(batch)) => {
                 let first = batch.vertices[0];
                 let unowed = world.refreshing(first).map(Observed::token).filter(|token| !moment.journal.owes(*token));
-                let paid = Command::Paid(unowed.collect());
+                let paid = Command::ClearRefresh(unowed.collect());
                 vec![paid, Command::Check(batch)]
             }
             (Mutant::PaysUnserved, Command::Refresh(batch)) => {
                 let second = batch.vertices[0];
-                let tokens = world.parents(second).map(|first| Token { first, second });
-                vec![Command::Paid(tokens.filter(|token| moment.journal.owes(*token)).collect())]
+                let tokens = world.parents(second).map(|first| RefreshToken { first, second });
+                vec![Command::ClearRefresh(tokens.filter(|token| moment.journal.owes(*token)).collect())]
             }
             (Mutant::WritesWhenCalm, Command::Check(batch)) if moment.observed.mode == Mode::Calm => {
-                let tokens: Vec<Token> = world.refreshing(batch.vertices[0]).map(Observed::token).collect();
-                vec![Command::Owe(tokens), Command::Check(batch)]
+                let tokens: Vec<RefreshToken> = world.refreshing(batch.vertices[0]).map(Observed::token).collect();
+                vec![Command::JournalRefresh(tokens), Command::Check(batch)]
             }
-            (Mutant::DropsSettled, Command::Settled(vertex, _)) if world.graph.leaving(vertex).next().is_none() => {
+            (Mutant::DropsSettled, Command::Settled(vertex, _)) if world.graph.outgoing(vertex).next().is_none() => {
                 Vec::new()
             }
             (Mutant::DropsCheck, Command::Check(_)) => Vec::new(),
             (Mutant::SettlesTwice, Command::Settled(vertex, settlement)) => {
                 vec![Command::Settled(vertex, settlement), Command::Settled(vertex, settlement)]
             }
-            (Mutant::HidesFailure, Command::Settled(vertex, Settlement::Failed)) => {
-                vec![Command::Settled(vertex, Settlement::InSync)]
+            (Mutant::HidesFailure, Command::Settled(vertex, Disposition::Failed)) => {
+                vec![Command::Settled(vertex, Disposition::InSync)]
             }
             (Mutant::ShufflesBatch, Command::Check(mut batch)) => {
                 batch.vertices.reverse();
@@ -192,32 +194,32 @@ impl Mutant {
                 batch.group += 1;
                 vec![Command::Check(batch)]
             }
-            (Mutant::HurriesRetry, Command::Wake(vertex, mut at)) => {
+            (Mutant::HurriesRetry, Command::SetTimer(vertex, mut at)) => {
                 at.0 = at.0.saturating_sub(1);
-                vec![Command::Wake(vertex, at)]
+                vec![Command::SetTimer(vertex, at)]
             }
-            (Mutant::RetriesTooOften, Command::Settled(vertex, Settlement::Failed)) => {
+            (Mutant::RetriesTooOften, Command::Settled(vertex, Disposition::Failed)) => {
                 let mut at = moment.observed.of(vertex).answered;
                 at.0 += world.vertex(vertex).delay;
-                vec![Command::Wake(vertex, at)]
+                vec![Command::SetTimer(vertex, at)]
             }
             (_, command) => vec![command],
         }
     }
 
     /// Applies the bug to the result of a plan.
-    pub(crate) fn shown(self, planned: &mut [Option<Settlement>]) {
-        let change = planned.iter_mut().find(|settled| **settled == Some(Settlement::WouldChange));
+    pub(crate) fn shown(self, planned: &mut [Option<Disposition>]) {
+        let change = planned.iter_mut().find(|settled| **settled == Some(Disposition::WouldChange));
         if let (Mutant::HidesChange, Some(change)) = (self, change) {
-            *change = Some(Settlement::InSync);
+            *change = Some(Disposition::InSync);
         }
     }
 
     /// Applies the bug to the result of an apply without batches.
-    pub(crate) fn done_singly(self, applied: &mut [Option<Settlement>]) {
-        let change = applied.iter_mut().find(|settled| **settled == Some(Settlement::Changed));
+    pub(crate) fn done_singly(self, applied: &mut [Option<Disposition>]) {
+        let change = applied.iter_mut().find(|settled| **settled == Some(Disposition::Changed));
         if let (Mutant::NeedsBatches, Some(change)) = (self, change) {
-            *change = Some(Settlement::InSync);
+            *change = Some(Disposition::InSync);
         }
     }
 }
@@ -264,10 +266,10 @@ pub(crate) fn swap_batches(commands: &mut [Command]) {
     }
 }
 
-/// Moves all `Owe` commands to the end.
+/// Moves all `JournalRefresh` commands to the end.
 fn owe_late(commands: &mut Vec<Command>) {
     let (owes, mut others): (Vec<_>, Vec<_>) =
-        commands.drain(..).partition(|command| matches!(command, Command::Owe(_)));
+        commands.drain(..).partition(|command| matches!(command, Command::JournalRefresh(_)));
     others.extend(owes);
     *commands = others;
 }

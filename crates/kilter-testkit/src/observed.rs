@@ -1,6 +1,8 @@
 //! Observer of a run: a model of the required results, without knowledge of the implementation.
 
-use kilter_engine::{Command, Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, VertexId};
+use kilter_engine::{
+    ApplyResult, CheckResult, Command, Disposition, Input, Machine, RefreshToken, Timestamp, VertexId,
+};
 
 use crate::journal::Journal;
 use crate::properties::{Property, Violation, blocking, debts, ending, entitled, order, plan, retries};
@@ -34,11 +36,11 @@ pub(crate) struct Seen {
     /// Call in flight.
     pub(crate) flight: Option<Act>,
     /// Result of the last check, while it is valid.
-    pub(crate) found: Option<Verdict>,
+    pub(crate) found: Option<CheckResult>,
     /// True if an event arrived during the call in flight.
     pub(crate) outdated: bool,
     /// Last settlement.
-    pub(crate) settlement: Option<Settlement>,
+    pub(crate) settlement: Option<Disposition>,
     /// Number of settlements.
     pub(crate) settles: u32,
     /// Number of restarts after a settlement.
@@ -69,7 +71,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Returns the settlement, unless the vertex was restarted since.
-    pub(crate) fn settled(&self) -> Option<Settlement> {
+    pub(crate) fn settled(&self) -> Option<Disposition> {
         self.settlement.filter(|_| self.settles == self.retakes + 1)
     }
 }
@@ -113,8 +115,8 @@ impl<'a> Observed<'a> {
         tick: u64,
     ) -> Result<(), Violation> {
         match command {
-            Command::Owe(tokens) => debts::owes_only_what_acts(self, tokens),
-            Command::Paid(tokens) => debts::pays_only_what_was_served(self, tokens, journal, system),
+            Command::JournalRefresh(tokens) => debts::owes_only_what_acts(self, tokens),
+            Command::ClearRefresh(tokens) => debts::pays_only_what_was_served(self, tokens, journal, system),
             Command::Check(batch) => {
                 order::batch_is_in_manifest_order(batch)?;
                 batch.vertices.iter().try_for_each(|vertex| self.begin(Act::Check, *vertex, journal, tick))
@@ -127,7 +129,7 @@ impl<'a> Observed<'a> {
                 order::batch_is_in_manifest_order(batch)?;
                 batch.vertices.iter().try_for_each(|vertex| self.begin(Act::Refresh, *vertex, journal, tick))
             }
-            Command::Wake(vertex, at) => {
+            Command::SetTimer(vertex, at) => {
                 retries::waits_as_told(self, *vertex, *at)?;
                 self.of_mut(*vertex).wake = Some(*at);
                 Ok(())
@@ -169,16 +171,16 @@ impl<'a> Observed<'a> {
     /// Records the refreshes that a call serves. The refreshes it sends become pending again.
     fn serve(&mut self, vertex: VertexId, journal: &Journal) {
         let world = self.world;
-        let owed = |first: &VertexId| journal.owes(Token { first: *first, second: vertex });
+        let owed = |first: &VertexId| journal.owes(RefreshToken { first: *first, second: vertex });
         self.of_mut(vertex).serving = world.parents(vertex).filter(owed).collect();
         for edge in world.refreshing(vertex) {
-            let receiver = self.of_mut(edge.second);
+            let receiver = self.of_mut(edge.to);
             receiver.serving.retain(|first| *first != vertex);
             receiver.served.retain(|first| *first != vertex);
         }
     }
 
-    fn settle(&mut self, vertex: VertexId, settlement: Settlement, tick: u64) -> Result<(), Violation> {
+    fn settle(&mut self, vertex: VertexId, settlement: Disposition, tick: u64) -> Result<(), Violation> {
         entitled::nothing_is_in_flight(self, vertex)?;
         ending::settles_once(self, vertex)?;
         blocking::the_blocker_is_a_failed_ancestor(self, vertex, settlement)?;
@@ -199,35 +201,35 @@ impl<'a> Observed<'a> {
             Input::Checked(vertex, verdict) => {
                 // A check is void if an event arrived meanwhile, even if it failed.
                 let void = self.of(vertex).outdated && !self.interrupted;
-                self.answered(vertex, now, Some(verdict), verdict == Verdict::Failed && !void);
+                self.answered(vertex, now, Some(verdict), verdict == CheckResult::Failed && !void);
             }
-            Input::Applied(vertex, Ran::Done { refreshed }) => {
+            Input::Applied(vertex, ApplyResult::Done { refreshed }) => {
                 let seen = self.of_mut(vertex);
                 seen.changed = true;
                 if refreshed {
                     seen.served = std::mem::take(&mut seen.serving);
                 }
-                self.answered(vertex, now, Some(Verdict::InSync), false);
+                self.answered(vertex, now, Some(CheckResult::InSync), false);
             }
             Input::Refreshed(vertex, true) => {
                 let seen = self.of_mut(vertex);
                 seen.refreshed = true;
                 seen.served = std::mem::take(&mut seen.serving);
-                self.answered(vertex, now, Some(Verdict::InSync), false);
+                self.answered(vertex, now, Some(CheckResult::InSync), false);
             }
-            Input::Applied(vertex, Ran::Failed) | Input::Refreshed(vertex, false) => {
+            Input::Applied(vertex, ApplyResult::Failed) | Input::Refreshed(vertex, false) => {
                 self.answered(vertex, now, None, true);
             }
-            Input::Dropped(vertex) | Input::Returned(vertex) => {
+            Input::Cancelled(vertex) | Input::Requeued(vertex) => {
                 let seen = self.of_mut(vertex);
                 seen.flight = None;
                 seen.answered = now;
                 seen.outdated = false;
             }
-            Input::Due(vertex) => self.of_mut(vertex).wake = None,
+            Input::TimerFired(vertex) => self.of_mut(vertex).wake = None,
             Input::Stale(vertex) => {
                 let interrupted = self.interrupted;
-                let retaken = machine.settlement(vertex).is_some_and(Settlement::lets_pass) && !interrupted;
+                let retaken = machine.settlement(vertex).is_some_and(Disposition::unblocks_dependents) && !interrupted;
                 let seen = self.of_mut(vertex);
                 seen.events += 1;
                 seen.retakes += u32::from(retaken);
@@ -244,8 +246,8 @@ impl<'a> Observed<'a> {
                 self.seen.iter_mut().for_each(|seen| seen.wake = None);
             }
             // These inputs belong to machines that hold a state.
-            Input::Watching(_) | Input::Unwatched(_) | Input::Pause | Input::Resume => {}
-            Input::Reinstate(_) | Input::Unrecorded(_) | Input::Freed(_) => {}
+            Input::WatchEstablished(_) | Input::WatchLost(_) | Input::Pause | Input::Resume => {}
+            Input::ResetBudget(_) | Input::Unrecorded(_) | Input::SemaphoreReleased(_) => {}
         }
     }
 
@@ -261,7 +263,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    fn answered(&mut self, vertex: VertexId, now: Timestamp, found: Option<Verdict>, failed: bool) {
+    fn answered(&mut self, vertex: VertexId, now: Timestamp, found: Option<CheckResult>, failed: bool) {
         let interrupted = self.interrupted;
         let seen = self.of_mut(vertex);
         seen.flight = None;
@@ -311,7 +313,7 @@ impl<'a> Observed<'a> {
         Ok(())
     }
 
-    pub(crate) fn token(edge: &kilter_engine::Edge) -> Token {
-        Token { first: edge.first, second: edge.second }
+    pub(crate) fn token(edge: &kilter_engine::Edge) -> RefreshToken {
+        RefreshToken { first: edge.from, second: edge.to }
     }
 }

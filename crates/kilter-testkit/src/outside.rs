@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 /// A run that holds a state. Dropping it kills the process.
 #[derive(Debug)]
-pub struct Running {
+pub struct KilterProcess {
     child: Child,
     socket: PathBuf,
 }
@@ -48,15 +48,15 @@ pub fn wait(what: &str, longest: Duration, mut holds: impl FnMut() -> bool) -> D
     begun.elapsed()
 }
 
-impl Running {
+impl KilterProcess {
     /// Starts a run without output, with its state in `state`.
     ///
     /// # Panics
     /// If the command does not exist.
     #[must_use]
-    pub fn begin(command: &mut Command, state: &Path) -> Running {
+    pub fn begin(command: &mut Command, state: &Path) -> KilterProcess {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("kilter is there");
-        Running { child, socket: state.join("status.sock") }
+        KilterProcess { child, socket: state.join("status.sock") }
     }
 
     fn ask(&self, question: &Json) -> Option<Lines<BufReader<UnixStream>>> {
@@ -101,7 +101,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("it was started here");
     }
 
-    /// Stops the process until [`go_on`](Running::go_on).
+    /// Stops the process until [`go_on`](KilterProcess::go_on).
     ///
     /// # Panics
     /// If the process has ended.
@@ -188,7 +188,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for KilterProcess {
     fn drop(&mut self) {
         // The process has usually ended already.
         let _ = self.child.kill();

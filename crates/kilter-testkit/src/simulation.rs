@@ -3,11 +3,11 @@
 use std::hash::Hasher;
 
 use fastrand::Rng;
-use kilter_engine::Settlement;
+use kilter_engine::Disposition;
 use rustc_hash::FxHasher;
 
 use crate::chaos::Chaos;
-use crate::driver::{Driver, End, Lasting};
+use crate::driver::{Driver, End, PersistentState};
 use crate::journal::Journal;
 use crate::mutant::Mutant;
 use crate::observed::Mode;
@@ -73,7 +73,7 @@ fn once(seed: u64, mutant: Option<Mutant>, second: bool) -> Result<Report, Viola
     let mut rng = Rng::with_seed(seed);
     let world = World::random(&mut rng);
     let system = System::random(&mut rng, &world);
-    let mut lasting = Lasting {
+    let mut lasting = PersistentState {
         system,
         journal: Journal::default(),
         rng,
@@ -89,7 +89,7 @@ fn once(seed: u64, mutant: Option<Mutant>, second: bool) -> Result<Report, Viola
 }
 
 /// Runs with failures, events, interrupts, crashes and occasional plans.
-fn hostile(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
+fn hostile(world: &World, lasting: &mut PersistentState) -> Result<(), Violation> {
     for _ in 0..lasting.rng.u32(1..4) {
         if lasting.rng.u32(..3) == 0 {
             let chaos = Chaos { crash: None, ..Chaos::random(&mut lasting.rng, world.vertices.len()) };
@@ -104,7 +104,7 @@ fn hostile(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
 
 /// Runs without failures: a plan, an apply that matches the plan and gives the same result without batches, and an
 /// apply without changes.
-fn peaceful(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
+fn peaceful(world: &World, lasting: &mut PersistentState) -> Result<(), Violation> {
     lasting.system.heal();
     let percent = [0, 10, 60][lasting.rng.usize(..3)];
     drift(world, lasting, percent);
@@ -124,7 +124,11 @@ fn peaceful(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
     Ok(())
 }
 
-fn undisturbed(world: &World, mode: Mode, lasting: &mut Lasting) -> Result<Vec<Option<Settlement>>, Violation> {
+fn undisturbed(
+    world: &World,
+    mode: Mode,
+    lasting: &mut PersistentState,
+) -> Result<Vec<Option<Disposition>>, Violation> {
     let chaos = Chaos::none(&mut lasting.rng);
     match Driver::new(world, mode, chaos, lasting).run()? {
         End::Finished(settlements) => Ok(settlements),
@@ -133,7 +137,7 @@ fn undisturbed(world: &World, mode: Mode, lasting: &mut Lasting) -> Result<Vec<O
 }
 
 /// Changes the system between two runs.
-fn drift(world: &World, lasting: &mut Lasting, percent: u32) {
+fn drift(world: &World, lasting: &mut PersistentState, percent: u32) {
     for vertex in world.graph.vertices() {
         if chance(&mut lasting.rng, percent) {
             lasting.system.drift(vertex);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use serde_json::Value as Json;
 
-use crate::outside::{Held, Running, wait};
+use crate::outside::{Held, KilterProcess, wait};
 
 const DIRECTORIES: usize = 10;
 const CALM: usize = 860;
@@ -45,7 +45,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Size of a storm.
 #[derive(Clone, Copy, Debug)]
-pub struct Storm {
+pub struct StressTest {
     /// Number of bursts. Less than the number of repairs that the budget allows per minute.
     pub bursts: usize,
     /// Number of operations per burst. Each causes at least one event, and they exceed the kernel's queue.
@@ -54,7 +54,7 @@ pub struct Storm {
 
 /// Result of a storm.
 #[derive(Clone, Copy, Debug)]
-pub struct Weathered {
+pub struct StressReport {
     /// Total number of operations.
     pub operations: u64,
     /// Duration of the bursts.
@@ -197,7 +197,7 @@ impl Place {
     }
 
     /// Performs a burst while the process is stopped. The queue overflows, so the last changes cause no events.
-    fn burst_unheard(&self, running: &Running, burst: usize, operations: u64) {
+    fn burst_unheard(&self, running: &KilterProcess, burst: usize, operations: u64) {
         running.freeze();
         self.burst(operations);
         (0..CALM).for_each(|number| self.strike(number, burst));
@@ -226,7 +226,7 @@ impl Place {
     /// Waits until the calm files are in sync and the run reports it. A file that changes again before the run has
     /// checked its repair fails and is left alone for a second.
     #[track_caller]
-    fn wait_for_calm(&self, running: &Running) -> Duration {
+    fn wait_for_calm(&self, running: &KilterProcess) -> Duration {
         let begun = Instant::now();
         self.wait_for("calm", CALM);
         let is_known = || self.status(running, "calm", CALM).iter().all(|one| one["state"] == "in_sync");
@@ -235,14 +235,14 @@ impl Place {
     }
 
     /// Returns the status of all resources of a kind.
-    fn status(&self, running: &Running, kind: &str, count: usize) -> Vec<Json> {
+    fn status(&self, running: &KilterProcess, kind: &str, count: usize) -> Vec<Json> {
         let all: Vec<String> = (0..count).map(|number| self.reference(kind, number)).collect();
         let status = running.status(all).expect("it listens");
         status["resources"].as_array().expect("there are some").clone()
     }
 
     /// Writes the contested files until the run repairs them only at growing intervals.
-    fn contest(&self, running: &Running) {
+    fn contest(&self, running: &KilterProcess) {
         wait("the contested files to be called so", LONGEST, || {
             let amiss = self.amiss("contested", CONTESTED);
             for path in (0..CONTESTED).map(|number| self.path("contested", number)).filter(|path| !amiss.contains(path))
@@ -254,7 +254,7 @@ impl Place {
     }
 
     /// Returns the maximum numbers of changes and checks of limited resources, and the allowed number.
-    fn limited(&self, running: &Running, since: Instant) -> [u64; 3] {
+    fn limited(&self, running: &KilterProcess, since: Instant) -> [u64; 3] {
         let count = |one: &Json, key: &str| one[key].as_u64().expect("it is a number");
         // A file that changes again before the check after a repair counts as failed.
         let changes = |one: &Json| count(one, "changes") + count(one, "failures");
@@ -274,8 +274,8 @@ impl Place {
 ///
 /// # Panics
 /// If an event is missed, a resource is changed or checked too often, or the wrong resource becomes contested.
-pub fn storm(storm: Storm, kilter: impl Fn(&[&str]) -> Command, directory: &Path, state: &Path) -> Weathered {
-    let Storm { bursts, operations } = storm;
+pub fn storm(storm: StressTest, kilter: impl Fn(&[&str]) -> Command, directory: &Path, state: &Path) -> StressReport {
+    let StressTest { bursts, operations } = storm;
     let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("there is inotify");
     let kept: u64 = kept.trim().parse().expect("it is a number");
     assert!(operations > kept && bursts < BUDGET, "{storm:?} is none: the kernel keeps {kept} events");
@@ -287,7 +287,7 @@ pub fn storm(storm: Storm, kilter: impl Fn(&[&str]) -> Command, directory: &Path
     place.declare(&text);
     let begun = Instant::now();
     let manifest = place.manifest.display().to_string();
-    let running = Running::begin(&mut kilter(&["run", "--quiet", &manifest]), state);
+    let running = KilterProcess::begin(&mut kilter(&["run", "--quiet", &manifest]), state);
     running.wait_until_quiet();
     place.wait_for_calm(&running);
     let before = running.held();
@@ -321,5 +321,5 @@ pub fn storm(storm: Storm, kilter: impl Fn(&[&str]) -> Command, directory: &Path
     let behind = running.held();
     assert_eq!(running.end(), Some(143));
     let operations = place.done.into_inner();
-    Weathered { operations, took, overflows, before, behind, longest, longest_limited, limited }
+    StressReport { operations, took, overflows, before, behind, longest, longest_limited, limited }
 }

@@ -2,23 +2,23 @@
 
 use std::hash::Hasher;
 
-use kilter_engine::{Batch, Command, Settlement};
+use kilter_engine::{Batch, Command, Disposition};
 use rustc_hash::FxHasher;
 
 /// Adds a command to the hash of the stream.
-pub(crate) fn digest(stream: &mut FxHasher, command: &Command) {
+pub(crate) fn command_hash(stream: &mut FxHasher, command: &Command) {
     let batch = |stream: &mut FxHasher, kind: u8, batch: &Batch| {
         stream.write_u8(kind);
         stream.write_u16(batch.group);
         batch.vertices.iter().for_each(|vertex| stream.write_u32(vertex.0));
     };
     let (kind, tokens) = match command {
-        Command::Owe(tokens) => (0, tokens),
-        Command::Paid(tokens) => (1, tokens),
+        Command::JournalRefresh(tokens) => (0, tokens),
+        Command::ClearRefresh(tokens) => (1, tokens),
         Command::Check(checks) => return batch(stream, 2, checks),
         Command::Apply(applies) => return batch(stream, 3, applies),
         Command::Refresh(refreshes) => return batch(stream, 4, refreshes),
-        Command::Wake(vertex, at) => {
+        Command::SetTimer(vertex, at) => {
             stream.write_u8(5);
             stream.write_u32(vertex.0);
             return stream.write_u64(at.0);
@@ -42,7 +42,7 @@ pub(crate) fn digest(stream: &mut FxHasher, command: &Command) {
         Command::Settled(vertex, settlement) => {
             stream.write_u8(6);
             stream.write_u32(vertex.0);
-            let by = if let Settlement::Blocked(by) = settlement { by.0 } else { u32::MAX };
+            let by = if let Disposition::Blocked(by) = settlement { by.0 } else { u32::MAX };
             stream.write_u32(by);
             return stream.write_u8(settlement_number(*settlement));
         }
@@ -54,16 +54,16 @@ pub(crate) fn digest(stream: &mut FxHasher, command: &Command) {
     }
 }
 
-fn settlement_number(settlement: Settlement) -> u8 {
+fn settlement_number(settlement: Disposition) -> u8 {
     match settlement {
-        Settlement::InSync => 0,
-        Settlement::Changed => 1,
-        Settlement::Refreshed => 2,
-        Settlement::WouldChange => 3,
-        Settlement::WouldRefresh => 4,
-        Settlement::Unknown => 5,
-        Settlement::Failed => 6,
-        Settlement::Blocked(_) => 7,
-        Settlement::Interrupted => 8,
+        Disposition::InSync => 0,
+        Disposition::Changed => 1,
+        Disposition::Refreshed => 2,
+        Disposition::WouldChange => 3,
+        Disposition::WouldRefresh => 4,
+        Disposition::Unknown => 5,
+        Disposition::Failed => 6,
+        Disposition::Blocked(_) => 7,
+        Disposition::Interrupted => 8,
     }
 }

@@ -1,7 +1,7 @@
 //! Simulated system that a run manages, with its failures.
 
 use fastrand::Rng;
-use kilter_engine::{Machine, Verdict, VertexId};
+use kilter_engine::{CheckResult, Machine, VertexId};
 
 use crate::world::{World, chance, temper};
 
@@ -73,9 +73,9 @@ fn failures(rng: &mut Rng, percent: u32) -> u32 {
 }
 
 /// Returns the reported result of a check. After an interrupt, half of the failed checks count as cancelled.
-pub(crate) fn told(verdict: Verdict, machine: &Machine, rng: &mut Rng) -> Verdict {
+pub(crate) fn told(verdict: CheckResult, machine: &Machine, rng: &mut Rng) -> CheckResult {
     match verdict {
-        Verdict::Failed if machine.is_interrupted() && rng.bool() => Verdict::Ended,
+        CheckResult::Failed if machine.is_interrupted() && rng.bool() => CheckResult::Cancelled,
         other => other,
     }
 }
@@ -144,13 +144,13 @@ impl System {
     }
 
     /// Returns the result of a check.
-    pub(crate) fn check(&mut self, vertex: VertexId) -> Verdict {
+    pub(crate) fn check(&mut self, vertex: VertexId) -> CheckResult {
         let part = self.part(vertex);
         match (spend(&mut part.bad_checks), part.unknown, part.in_sync) {
-            (true, ..) => Verdict::Failed,
-            (_, true, _) => Verdict::Unknown,
-            (.., true) => Verdict::InSync,
-            (.., false) => Verdict::Differs,
+            (true, ..) => CheckResult::Failed,
+            (_, true, _) => CheckResult::Unknown,
+            (.., true) => CheckResult::InSync,
+            (.., false) => CheckResult::Differs,
         }
     }
 

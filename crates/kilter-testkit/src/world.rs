@@ -4,7 +4,7 @@ use fastrand::Rng;
 use kilter_engine::{Edge, Graph, Origin, Reason, Vertex, VertexId};
 use kilter_model::{RelationKind, SourceId, Span};
 
-use crate::shape;
+use crate::graph_gen;
 
 /// A graph and its vertices.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl World {
             _ => rng.u32(2..9),
         };
         let notifying = [10, 30, 60, 100][rng.usize(..4)];
-        let edges = shape::edges(rng, count).into_iter().map(|pair| edge(rng, pair, notifying)).collect();
+        let edges = graph_gen::edges(rng, count).into_iter().map(|pair| edge(rng, pair, notifying)).collect();
         let graph = Graph::new(count, edges).expect("the shapes have no cycles");
         World { graph, vertices: vertices(rng, count) }
     }
@@ -57,19 +57,19 @@ impl World {
 
     /// Returns the direct parents of a vertex.
     pub(crate) fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
-        self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first)
+        self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge).from)
     }
 
     /// Returns the edges that carry refreshes to a vertex.
     pub(crate) fn notifying(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
-        let edges = self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge));
+        let edges = self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge));
         edges.filter(|edge| edge.notify)
     }
 
     /// Returns the edges that carry refreshes from a vertex to vertices that handle them.
     pub(crate) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
-        let edges = self.graph.leaving(vertex).map(|edge| self.graph.edge(edge));
-        edges.filter(|edge| edge.notify && self.vertex(edge.second).refreshable)
+        let edges = self.graph.outgoing(vertex).map(|edge| self.graph.edge(edge));
+        edges.filter(|edge| edge.notify && self.vertex(edge.to).refreshable)
     }
 }
 
@@ -79,7 +79,7 @@ fn edge(rng: &mut Rng, (first, second): (u32, u32), notifying: u32) -> Edge {
         RelationKind::Before if rng.bool() => Origin::Automatic(Reason::Name),
         _ => Origin::Written { kind, span: Span::new(SourceId(0), first, second) },
     };
-    Edge { first: VertexId(first), second: VertexId(second), notify: kind.refreshes(), origin }
+    Edge { from: VertexId(first), to: VertexId(second), notify: kind.refreshes(), origin }
 }
 
 fn vertices(rng: &mut Rng, count: u32) -> Vec<Vertex> {

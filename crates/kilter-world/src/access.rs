@@ -17,24 +17,24 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// User name and password.
 #[derive(Clone)]
-pub struct Login {
+pub struct Credentials {
     pub(crate) user: String,
     pub(crate) password: String,
 }
 
-impl Login {
+impl Credentials {
     /// Parses `user:password`, split at the first colon.
-    pub fn parse(text: &str) -> Option<Login> {
+    pub fn parse(text: &str) -> Option<Credentials> {
         let (user, password) = text.trim_end_matches(['\r', '\n']).split_once(':')?;
-        (!user.is_empty()).then(|| Login { user: user.to_owned(), password: password.to_owned() })
+        (!user.is_empty()).then(|| Credentials { user: user.to_owned(), password: password.to_owned() })
     }
 }
 
 /// A server, or the servers of a cluster.
-pub struct Access {
+pub struct Endpoint {
     /// `https://one:2379`, in the order in which they are tried.
     servers: Vec<String>,
-    login: Option<Login>,
+    login: Option<Credentials>,
     agent: Agent,
 }
 
@@ -93,13 +93,17 @@ impl Answer {
     }
 }
 
-impl Access {
+impl Endpoint {
     /// Parses an address such as `https://one:2379,two:2379/kilter`. Returns the servers and the part after the
     /// slash. `roots` are trusted certificates in PEM, with their origin.
     ///
     /// # Errors
     /// If the address is invalid or must not be used.
-    pub fn parse(address: &str, login: Option<Login>, roots: (&str, &[u8])) -> Result<(Access, String), AccessError> {
+    pub fn parse(
+        address: &str,
+        login: Option<Credentials>,
+        roots: (&str, &[u8]),
+    ) -> Result<(Endpoint, String), AccessError> {
         let odd = || AccessError::Address(address.to_owned());
         let (scheme, rest) = address.split_once("://").ok_or_else(odd)?;
         let (hosts, prefix) = rest.split_once('/').unwrap_or((rest, "kilter"));
@@ -132,7 +136,7 @@ impl Access {
             .tls_config(tls)
             .timeout_connect(Some(Duration::from_secs(3)))
             .build();
-        Ok((Access { servers, login, agent: config.into() }, prefix.to_owned()))
+        Ok((Endpoint { servers, login, agent: config.into() }, prefix.to_owned()))
     }
 
     /// Returns the servers for messages.
@@ -140,7 +144,7 @@ impl Access {
         self.servers.join(",")
     }
 
-    pub(crate) fn login(&self) -> Option<&Login> {
+    pub(crate) fn login(&self) -> Option<&Credentials> {
         self.login.as_ref()
     }
 
@@ -150,7 +154,7 @@ impl Access {
         self.send(path, question, token, (Some(each), None))
     }
 
-    /// Like [`Access::post`], for a streamed response. The timeout applies to the time between data.
+    /// Like [`Endpoint::post`], for a streamed response. The timeout applies to the time between data.
     pub(crate) fn listen(&self, path: &str, question: &Json, token: Option<&str>) -> Result<Answer, Refused> {
         self.send(path, question, token, (None, Some(SILENCE)))
     }
@@ -229,7 +233,7 @@ mod tests {
     #[test]
     fn an_address_names_servers_of_one_cluster() {
         let parsed = |address: &str| {
-            let access = Access::parse(address, None, ("nowhere", b""));
+            let access = Endpoint::parse(address, None, ("nowhere", b""));
             access.map(|(access, prefix)| (access.shown(), prefix)).map_err(|error| error.to_string())
         };
         let of = |servers: &str, prefix: &str| Ok((servers.to_owned(), prefix.to_owned()));

@@ -14,12 +14,12 @@ use ecow::{EcoString, eco_format};
 use kilter_provider::{Shared, Unreachable, World, WorldError};
 use serde_json::{Value as Json, json};
 
-use crate::access::{Access, Login};
+use crate::access::{Credentials, Endpoint};
 use crate::directory::Directory;
 use crate::name::{Begun, names, part};
 
 /// First and maximum delay between two attempts to watch, in seconds.
-const PAUSES: (u64, u64) = (1, 30);
+const RETRY_DELAYS: (u64, u64) = (1, 30);
 
 /// Maximum size of an answer, in bytes.
 const LARGEST: u64 = 256 << 20;
@@ -36,7 +36,7 @@ pub struct Etcd {
 }
 
 struct Inner {
-    access: Access,
+    access: Endpoint,
     /// Prefix of all keys, without the final slash.
     prefix: String,
     bells: Directory,
@@ -65,7 +65,7 @@ type Known = BTreeMap<Vec<EcoString>, Result<String, WorldError>>;
 
 impl Etcd {
     /// Creates a store below `prefix`. `host` is the name of this machine.
-    pub fn new(access: Access, prefix: &str, host: impl Into<EcoString>) -> Etcd {
+    pub fn new(access: Endpoint, prefix: &str, host: impl Into<EcoString>) -> Etcd {
         let host = host.into();
         let prefix = prefix.trim_matches('/').to_owned();
         let shared = Inner {
@@ -130,7 +130,7 @@ impl Inner {
     }
 
     fn token(&self) -> Result<Option<String>, WorldError> {
-        let Some(Login { user, password }) = self.access.login() else { return Ok(None) };
+        let Some(Credentials { user, password }) = self.access.login() else { return Ok(None) };
         let mut token = lock(&self.token);
         if token.is_none() {
             let question = json!({ "name": user, "password": password });
@@ -216,7 +216,7 @@ impl Inner {
         let gone = former.keys().filter(|key| !found.contains_key(*key));
         let other = found.iter().filter(differs).map(|(key, _)| key);
         let rung: BTreeSet<Vec<&str>> = gone.chain(other).map(|key| bell(&words(key)).to_vec()).collect();
-        rung.iter().for_each(|key| self.ring(key));
+        rung.iter().for_each(|key| self.notify(key));
     }
 
     fn hear(&self, event: &Json) {
@@ -233,7 +233,7 @@ impl Inner {
                 known.insert(key.clone(), text)
             };
         }
-        self.ring(bell(&words(&key)));
+        self.notify(bell(&words(&key)));
     }
 
     /// Records that etcd responds.
@@ -261,26 +261,26 @@ impl Inner {
     /// Writes the notification files of all watched keys.
     fn ring_all(&self) {
         let watched = lock(&self.watched).clone();
-        watched.iter().for_each(|key| self.ring(&key.iter().map(String::as_str).collect::<Vec<_>>()));
+        watched.iter().for_each(|key| self.notify(&key.iter().map(String::as_str).collect::<Vec<_>>()));
     }
 
     /// Writes the notification file of a key. Changes that have no file are found when the manifest is
     /// reloaded.
-    fn ring(&self, key: &[&str]) {
+    fn notify(&self, key: &[&str]) {
         let left = lock(&self.left);
         // Keys with one part have no watchers, and their file would conflict with the directory of longer keys.
-        if !*left && key.len() == BELL {
+        if !*left && key.len() == NOTIFY_KEY_PARTS {
             let _ = self.bells.write(key, "");
         }
     }
 }
 
 /// Number of key parts that have a notification file.
-const BELL: usize = 2;
+const NOTIFY_KEY_PARTS: usize = 2;
 
 /// Returns the parts of a key that determine its notification file.
 fn bell<'k, 'p>(key: &'p [&'k str]) -> &'p [&'k str] {
-    &key[..key.len().min(BELL)]
+    &key[..key.len().min(NOTIFY_KEY_PARTS)]
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -393,7 +393,7 @@ impl World for Etcd {
         self.following.get_or_init(|| {
             let shared = Arc::clone(&self.shared);
             let following = move || {
-                let (mut revision, mut pause) = (None, PAUSES.0);
+                let (mut revision, mut pause) = (None, RETRY_DELAYS.0);
                 while !*lock(&shared.left) {
                     let failed = match shared.watch(&mut revision) {
                         Ok((reader, since)) => {
@@ -402,7 +402,7 @@ impl World for Etcd {
                             // A lost connection is retried once before etcd counts as unreachable.
                             let failed = shared.follow(reader, since, &mut revision).is_err();
                             if !failed || begun.elapsed() > Duration::from_secs(pause) {
-                                pause = PAUSES.0;
+                                pause = RETRY_DELAYS.0;
                             }
                             failed
                         }
@@ -413,7 +413,7 @@ impl World for Etcd {
                     };
                     if failed {
                         thread::sleep(Duration::from_secs(pause));
-                        pause = (pause * 2).min(PAUSES.1);
+                        pause = (pause * 2).min(RETRY_DELAYS.1);
                     }
                 }
             };

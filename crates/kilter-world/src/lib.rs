@@ -11,6 +11,6 @@ mod directory;
 mod etcd;
 mod name;
 
-pub use access::{Access, AccessError, Login};
+pub use access::{AccessError, Credentials, Endpoint};
 pub use directory::Directory;
 pub use etcd::Etcd;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kilter_provider::{Shared, World};
-use kilter_world::{Access, Etcd, Login};
+use kilter_world::{Credentials, Endpoint, Etcd};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -63,8 +63,8 @@ impl Server {
 
     fn world_at(&self, address: &str, host: &str, login: Option<&str>) -> Etcd {
         let roots = std::fs::read(self.place.path().join("ca.pem")).unwrap_or_default();
-        let login = login.map(|login| Login::parse(login).unwrap());
-        let (access, prefix) = Access::parse(address, login, ("ca.pem", &roots)).unwrap();
+        let login = login.map(|login| Credentials::parse(login).unwrap());
+        let (access, prefix) = Endpoint::parse(address, login, ("ca.pem", &roots)).unwrap();
         Etcd::new(access, &prefix, host)
     }
 
@@ -214,7 +214,7 @@ fn over_tls_nobody_is_believed_whom_nobody_has_vouched_for_and_a_login_is_asked_
     let strange = tempfile::tempdir().unwrap();
     certificates(strange.path());
     let roots = std::fs::read(strange.path().join("ca.pem")).unwrap();
-    let (access, prefix) = Access::parse(&server.address(), None, ("ca.pem", &roots)).unwrap();
+    let (access, prefix) = Endpoint::parse(&server.address(), None, ("ca.pem", &roots)).unwrap();
     let why = Etcd::new(access, &prefix, "one").read(&["a"]).unwrap_err().to_string();
     assert!(why.contains("certificate"), "{why}");
 

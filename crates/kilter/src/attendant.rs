@@ -11,19 +11,19 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 const EXHAUSTED: Duration = Duration::from_millis(500);
 
 /// Accept loop. Dropping it waits for the current connection.
-pub(crate) struct Attendant {
+pub(crate) struct AcceptLoop {
     closing: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Attendant {
+impl AcceptLoop {
     /// Starts a thread that calls `take` when a connection may be waiting at the listener. The listener must not
     /// block, because the client may have gone.
     pub(crate) fn new<L: AsFd + Send + 'static>(
         name: &str,
         listener: L,
         mut take: impl FnMut(&L) -> io::Result<()> + Send + 'static,
-    ) -> io::Result<Attendant> {
+    ) -> io::Result<AcceptLoop> {
         let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let end = closing.try_clone()?;
         let attend = move || {
@@ -40,7 +40,7 @@ impl Attendant {
             }
         };
         let thread = Builder::new().name(name.into()).spawn(attend)?;
-        Ok(Attendant { closing, thread: Some(thread) })
+        Ok(AcceptLoop { closing, thread: Some(thread) })
     }
 }
 
@@ -53,7 +53,7 @@ fn is_called(listener: &impl AsFd, end: &OwnedFd) -> bool {
     }
 }
 
-impl Drop for Attendant {
+impl Drop for AcceptLoop {
     fn drop(&mut self) {
         // The counter can only be full after 2^64 writes.
         let _ = rustix::io::write(&self.closing, &1u64.to_ne_bytes());

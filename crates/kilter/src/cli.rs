@@ -15,7 +15,7 @@ use kilter_provider::Strictness;
 
 use crate::commands::provider::ProviderArgs;
 use crate::exit::Exit;
-use crate::{paths, say};
+use crate::{output, paths};
 
 const INPUT: &str = "Input";
 const HOW: &str = "How it is done";
@@ -107,7 +107,7 @@ impl Global {
     /// When there is none; it has been said.
     pub(crate) fn state_dir(&self) -> Result<PathBuf, Exit> {
         self.state_dir_if_any().ok_or_else(|| {
-            say::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
+            output::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
         })
     }
 }

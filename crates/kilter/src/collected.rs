@@ -14,8 +14,8 @@ use kilter_provider::World;
 use kilter_runtime::{SealingKey, SealingKeyError, bound};
 use serde_json::{Value as Json, json};
 
-use crate::world::{Collected, Offered};
-use crate::{durable, say, world};
+use crate::world::{Collected, ExportedResource};
+use crate::{durable, output, world};
 
 /// Domain of the encryption, which separates these files from other uses of the key.
 const PURPOSE: &str = "kilter collected 1";
@@ -70,7 +70,7 @@ impl Keeper {
             Ok(()) => *last = Last { written: Some((offered, collected.at)), failure: None },
             Err(why) if last.failure.as_ref() == Some(&why) => {}
             Err(why) => {
-                say::warning(format_args!(
+                output::warning(format_args!(
                     "the collected resources cannot be kept for a start while etcd is away: {why}"
                 ));
                 last.failure = Some(why);
@@ -106,7 +106,7 @@ fn write(state_dir: &Path, world: &dyn World, at: SystemTime, offered: &Json) ->
 ///
 /// # Errors
 /// If there are none, or the file cannot be used.
-pub(crate) fn read(state_dir: &Path, world: &dyn World) -> Result<(Vec<Offered>, SystemTime), String> {
+pub(crate) fn read(state_dir: &Path, world: &dyn World) -> Result<(Vec<ExportedResource>, SystemTime), String> {
     let nothing = || "no collected resources of this world are kept in the state directory".to_owned();
     let key = match SealingKey::of(state_dir) {
         Err(SealingKeyError::Missing { .. }) => return Err(nothing()),
@@ -124,7 +124,7 @@ pub(crate) fn read(state_dir: &Path, world: &dyn World) -> Result<(Vec<Offered>,
     kept.ok_or_else(|| unusable(&"they are damaged; remove the file"))
 }
 
-fn to_json(offered: &Offered) -> Json {
+fn to_json(offered: &ExportedResource) -> Json {
     let key: Vec<&str> = offered.key.iter().map(EcoString::as_str).collect();
     match &offered.text {
         Ok(text) => json!({"key": key, "text": text}),
@@ -132,21 +132,21 @@ fn to_json(offered: &Offered) -> Json {
     }
 }
 
-fn of_json(json: &Json) -> Option<Offered> {
+fn of_json(json: &Json) -> Option<ExportedResource> {
     let key = json["key"].as_array()?.iter().map(|part| part.as_str().map(EcoString::from)).collect::<Option<_>>()?;
     let text = json["text"].as_str().map(str::to_owned);
-    Some(Offered { key, text: text.ok_or_else(|| json["error"].as_str().unwrap_or_default().to_owned()) })
+    Some(ExportedResource { key, text: text.ok_or_else(|| json["error"].as_str().unwrap_or_default().to_owned()) })
 }
 
 #[cfg(test)]
 mod tests {
-    use kilter_world::{Access, Etcd};
+    use kilter_world::{Endpoint, Etcd};
 
     use super::*;
 
     fn etcd(prefix: &str, host: &str) -> Etcd {
         let address = format!("http://127.0.0.1:1/{prefix}");
-        let (access, prefix) = Access::parse(&address, None, ("none", b"")).unwrap();
+        let (access, prefix) = Endpoint::parse(&address, None, ("none", b"")).unwrap();
         Etcd::new(access, &prefix, host)
     }
 

@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kilter_model::ResourceRef;
-use kilter_runtime::{Event, Pause, Unseen, Which, Window};
+use kilter_runtime::{Event, Pause, StatusError, StatusFilter, StatusHandle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value as Json, json};
 
-use crate::attendant::Attendant;
+use crate::attendant::AcceptLoop;
+use crate::output;
 use crate::pauses::{Ends, Pauses};
 use crate::render::status;
-use crate::say;
 
 /// Name of the socket in the state directory.
 const NAME: &str = "status.sock";
@@ -31,28 +31,28 @@ const NAME: &str = "status.sock";
 const CLIENTS: usize = 32;
 
 /// Timeout for reading a request, and for each write of a response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const IO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval at which an idle follower connection is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Maximum time to retry while the run is between two graphs.
-const BETWEEN: Duration = Duration::from_secs(5);
+const RELOAD_RETRY: Duration = Duration::from_secs(5);
 
 /// Time to drain `--follow` clients on shutdown.
-const FAREWELL: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Timeout for the answer of the driver, which may be busy with a call on its own thread.
-const BUSY: Duration = Duration::from_secs(60);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum size of a request in bytes.
-const QUESTION: u64 = 1 << 20;
+const MAX_REQUEST_BYTES: u64 = 1 << 20;
 
 /// Number of resources in a response from which memory is returned to the system afterwards.
-const MANY: usize = 10_000;
+const TRIM_THRESHOLD: usize = 10_000;
 
 /// Maximum number of events in the queue of a follower. It loses further events, and gets their number.
-const BEHIND: usize = 4096;
+const FOLLOWER_QUEUE_LEN: usize = 4096;
 
 /// Returns the path of the socket.
 pub(crate) fn path(state_dir: &Path) -> PathBuf {
@@ -60,29 +60,29 @@ pub(crate) fn path(state_dir: &Path) -> PathBuf {
 }
 
 /// Status server, running until it is dropped.
-pub(crate) struct Desk {
+pub(crate) struct StatusServer {
     shared: Arc<Shared>,
     path: PathBuf,
     /// Open socket; none during shutdown.
-    door: Mutex<Option<Door>>,
+    door: Mutex<Option<Listener>>,
 }
 
 /// Socket with its accept loop.
-struct Door {
+struct Listener {
     /// Device and inode of the socket.
     socket: (u64, u64),
-    _attendant: Attendant,
+    _attendant: AcceptLoop,
 }
 
-impl Door {
+impl Listener {
     /// Creates the socket. The path must not exist.
-    fn open(path: &Path, shared: &Arc<Shared>) -> io::Result<Door> {
+    fn open(path: &Path, shared: &Arc<Shared>) -> io::Result<Listener> {
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let answering = Arc::clone(shared);
-        let attendant = Attendant::new("status", listener, move |listener| take(listener, &answering))?;
-        Ok(Door { socket: socket_at(path)?, _attendant: attendant })
+        let attendant = AcceptLoop::new("status", listener, move |listener| take(listener, &answering))?;
+        Ok(Listener { socket: socket_at(path)?, _attendant: attendant })
     }
 }
 
@@ -93,7 +93,7 @@ fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 struct Shared {
-    window: Arc<Window>,
+    window: Arc<StatusHandle>,
     pauses: Mutex<Pauses>,
     /// Serialises requests to pause and resume.
     turn: Mutex<()>,
@@ -127,9 +127,9 @@ struct Follower {
     lost: u64,
 }
 
-impl Desk {
+impl StatusServer {
     /// Opens the socket. The caller must hold the lock on the state directory.
-    pub(crate) fn open(state_dir: &Path, window: &Arc<Window>, pauses: Pauses) -> io::Result<Desk> {
+    pub(crate) fn open(state_dir: &Path, window: &Arc<StatusHandle>, pauses: Pauses) -> io::Result<StatusServer> {
         let path = path(state_dir);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -143,8 +143,8 @@ impl Desk {
             clients: AtomicUsize::new(0),
             followed: AtomicU64::new(0),
         });
-        let door = Door::open(&path, &shared)?;
-        Ok(Desk { shared, path, door: Mutex::new(Some(door)) })
+        let door = Listener::open(&path, &shared)?;
+        Ok(StatusServer { shared, path, door: Mutex::new(Some(door)) })
     }
 
     /// Returns the combination of all active pauses.
@@ -159,31 +159,31 @@ impl Desk {
 
     /// Recreates the socket if it was removed. A file in its place stays, because it may be the socket of another
     /// run.
-    pub(crate) fn open_again(&self) {
+    pub(crate) fn rebind(&self) {
         if !socket_at(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return;
         }
-        match Door::open(&self.path, &self.shared) {
+        match Listener::open(&self.path, &self.shared) {
             Ok(door) => *self.door() = Some(door),
             // The socket is recreated when its directory exists again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => say::warning(format_args!("`kilter status` cannot ask this run any more: {error}")),
+            Err(error) => output::warning(format_args!("`kilter status` cannot ask this run any more: {error}")),
         }
     }
 
     /// Rewrites the pauses if the state directory was removed, so that the next run is paused as well.
     pub(crate) fn restore_pauses(&self) {
         if let Err(error) = self.shared.pauses().restore() {
-            say::warning(format_args!("the pauses were removed and cannot be written again: {error}"));
+            output::warning(format_args!("the pauses were removed and cannot be written again: {error}"));
         }
     }
 
-    fn door(&self) -> MutexGuard<'_, Option<Door>> {
+    fn door(&self) -> MutexGuard<'_, Option<Listener>> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends an event to all followers.
-    pub(crate) fn tell(&self, event: &Event<'_>) {
+    pub(crate) fn broadcast(&self, event: &Event<'_>) {
         let mut followers = self.shared.followers();
         if followers.is_empty() {
             return;
@@ -194,14 +194,14 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for StatusServer {
     fn drop(&mut self) {
         let door = self.door().take();
         let socket = door.as_ref().map(|door| door.socket);
         drop(door);
         self.shared.followers().clear();
         let begun = Instant::now();
-        while self.shared.clients.load(Ordering::Acquire) > 0 && begun.elapsed() < FAREWELL {
+        while self.shared.clients.load(Ordering::Acquire) > 0 && begun.elapsed() < DRAIN_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
         if socket_at(&self.path).ok() == socket {
@@ -228,7 +228,8 @@ impl Shared {
         let keep = |error: io::Error| format!("the pause cannot be kept: {error}");
         let id = self.pauses().add(by, pause.longest, &pause.why).map_err(keep)?;
         let all = self.pauses().as_one().unwrap_or_else(|| pause.clone());
-        let asked = patiently(|| self.window.pause(all.clone(), BUSY)).map_err(|why| why.to_string());
+        let asked =
+            retry_during_reload(|| self.window.pause(all.clone(), QUERY_TIMEOUT)).map_err(|why| why.to_string());
         if asked.is_err() {
             // The client gets the error.
             let _ = self.pauses().end(&Ends::One(id));
@@ -243,8 +244,10 @@ impl Shared {
         let ended = self.pauses().end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
         let left = self.pauses().as_one();
         let asked = match &left {
-            None => patiently(|| self.window.resume(BUSY)).map(|_| ()),
-            Some(left) if ended > 0 => patiently(|| self.window.pause(left.clone(), BUSY)).map(|_| ()),
+            None => retry_during_reload(|| self.window.resume(QUERY_TIMEOUT)).map(|_| ()),
+            Some(left) if ended > 0 => {
+                retry_during_reload(|| self.window.pause(left.clone(), QUERY_TIMEOUT)).map(|_| ())
+            }
             Some(_) => Ok(()),
         };
         asked.map_err(|why| why.to_string())?;
@@ -300,21 +303,21 @@ fn take(listener: &UnixListener, shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 fn refuse(mut stream: &UnixStream, why: &str) {
-    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let _ = stream.set_write_timeout(Some(IO_TIMEOUT));
     // The client may be gone and need no answer.
     let _ = stream.write_all(format!("{}\n", json!({"error": why})).as_bytes());
 }
 
 /// Answers a request; returns the receiver of a new follower.
 fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc<str>>)> {
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(IO_TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(IO_TIMEOUT)).ok()?;
     let mut question = String::new();
-    if BufReader::new(stream.take(QUESTION)).read_line(&mut question).is_err() {
+    if BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut question).is_err() {
         refuse(stream, "the question did not come, or is no text");
         return None;
     }
-    let asked = match Asked::of(&question) {
+    let asked = match Request::of(&question) {
         Ok(asked) => asked,
         Err(why) => {
             refuse(stream, why);
@@ -323,27 +326,27 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
     };
     let window = &shared.window;
     let answer = match asked {
-        Asked::Follow => {
+        Request::Follow => {
             // A follower may be slow, because it gets the number of events that it loses.
             stream.set_write_timeout(None).ok()?;
-            let (lines, receiver) = sync_channel(BEHIND);
+            let (lines, receiver) = sync_channel(FOLLOWER_QUEUE_LEN);
             let number = shared.followed.fetch_add(1, Ordering::Relaxed);
             shared.followers().push(Follower { number, lines, lost: 0 });
             return Some((number, receiver));
         }
-        Asked::Status(which) => match patiently(|| window.look(which.clone(), BUSY)) {
+        Request::Status(which) => match retry_during_reload(|| window.look(which.clone(), QUERY_TIMEOUT)) {
             Ok(standings) => {
-                let are_many = standings.resources.len() >= MANY;
+                let are_many = standings.resources.len() >= TRIM_THRESHOLD;
                 // The client may be gone and need no answer.
                 let _ = status::write(standings, shared.pauses().to_json(), BufWriter::new(stream));
                 if are_many {
-                    kilter_process::give_memory_back();
+                    kilter_process::trim_heap();
                 }
                 return None;
             }
             Err(why) => Err(why.to_string()),
         },
-        Asked::Pause(pause, by) => match shared.pause(&pause, &by) {
+        Request::Pause(pause, by) => match shared.pause(&pause, &by) {
             Ok(id) => {
                 // A client that did not receive the number could not end the pause.
                 if stream.write_all(line(&json!({"paused": true, "id": id})).as_bytes()).is_err() {
@@ -353,7 +356,7 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
             }
             Err(why) => Err(why),
         },
-        Asked::Resume(which) => shared.resume(&which),
+        Request::Resume(which) => shared.resume(&which),
     };
     let answer = answer.unwrap_or_else(|why| json!({"error": why}));
     // The client may be gone and need no answer.
@@ -362,11 +365,11 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
 }
 
 /// Sends a request to the driver, and retries for a moment while the run is between two graphs.
-fn patiently<T>(ask: impl Fn() -> Result<T, Unseen>) -> Result<T, Unseen> {
+fn retry_during_reload<T>(ask: impl Fn() -> Result<T, StatusError>) -> Result<T, StatusError> {
     let begun = Instant::now();
     loop {
         match ask() {
-            Err(Unseen::NoRun) if begun.elapsed() < BETWEEN => std::thread::sleep(Duration::from_millis(20)),
+            Err(StatusError::NoRun) if begun.elapsed() < RELOAD_RETRY => std::thread::sleep(Duration::from_millis(20)),
             answer => return answer,
         }
     }
@@ -405,28 +408,28 @@ fn line(json: &Json) -> String {
 
 /// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
-    Status(Which),
+enum Request {
+    Status(StatusFilter),
     Follow,
     /// Pause, and the caller.
     Pause(Pause, Json),
     Resume(Ends),
 }
 
-impl Asked {
-    fn of(question: &str) -> Result<Asked, &'static str> {
+impl Request {
+    fn of(question: &str) -> Result<Request, &'static str> {
         const WHAT: &str = "ask {\"ask\": \"status\", \"which\": \"notable\", \"all\" or [REFERENCE, …]}, {\"ask\": \"follow\"}, \
              {\"ask\": \"pause\", \"for_ms\": N, \"why\": TEXT} or {\"ask\": \"resume\"}";
         let json: Json = serde_json::from_str(question).map_err(|_| WHAT)?;
         match (json["ask"].as_str(), &json["which"]) {
-            (Some("follow"), _) => Ok(Asked::Follow),
+            (Some("follow"), _) => Ok(Request::Follow),
             (Some("resume"), _) => match (&json["id"], &json["session"], json["all"] == true) {
-                (_, _, true) => Ok(Asked::Resume(Ends::All)),
-                (Json::Null, Json::Null, _) => Ok(Asked::Resume(Ends::All)),
+                (_, _, true) => Ok(Request::Resume(Ends::All)),
+                (Json::Null, Json::Null, _) => Ok(Request::Resume(Ends::All)),
                 (Json::Null, session, _) => {
-                    session.as_str().map(|session| Asked::Resume(Ends::Session(session.to_owned()))).ok_or(WHAT)
+                    session.as_str().map(|session| Request::Resume(Ends::Session(session.to_owned()))).ok_or(WHAT)
                 }
-                (id, ..) => id.as_u64().map(|id| Asked::Resume(Ends::One(id))).ok_or(WHAT),
+                (id, ..) => id.as_u64().map(|id| Request::Resume(Ends::One(id))).ok_or(WHAT),
             },
             (Some("pause"), _) => {
                 let longest = match &json["for_ms"] {
@@ -437,14 +440,14 @@ impl Asked {
                     Json::Null => "",
                     given => given.as_str().ok_or(WHAT)?,
                 };
-                Ok(Asked::Pause(Pause { longest, why: why.into() }, json["by"].clone()))
+                Ok(Request::Pause(Pause { longest, why: why.into() }, json["by"].clone()))
             }
-            (Some("status"), Json::Null) => Ok(Asked::Status(Which::Notable)),
-            (Some("status"), Json::String(which)) if which == "notable" => Ok(Asked::Status(Which::Notable)),
-            (Some("status"), Json::String(which)) if which == "all" => Ok(Asked::Status(Which::All)),
+            (Some("status"), Json::Null) => Ok(Request::Status(StatusFilter::Notable)),
+            (Some("status"), Json::String(which)) if which == "notable" => Ok(Request::Status(StatusFilter::Notable)),
+            (Some("status"), Json::String(which)) if which == "all" => Ok(Request::Status(StatusFilter::All)),
             (Some("status"), Json::Array(names)) => {
                 let named = names.iter().map(|name| name.as_str().and_then(|name| name.parse::<ResourceRef>().ok()));
-                named.collect::<Option<_>>().map(|named| Asked::Status(Which::Named(named))).ok_or(WHAT)
+                named.collect::<Option<_>>().map(|named| Request::Status(StatusFilter::Named(named))).ok_or(WHAT)
             }
             _ => Err(WHAT),
         }
@@ -457,38 +460,38 @@ mod tests {
 
     #[test]
     fn a_question_is_one_of_a_few() {
-        assert_eq!(Asked::of("{\"ask\": \"follow\"}"), Ok(Asked::Follow));
-        assert_eq!(Asked::of("{\"ask\": \"status\"}\n"), Ok(Asked::Status(Which::Notable)));
-        assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": \"all\"}"), Ok(Asked::Status(Which::All)));
-        let named = Which::Named(vec!["file[/a b]".parse().unwrap()]);
-        assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": [\"file[/a b]\"]}"), Ok(Asked::Status(named)));
-        assert_eq!(Asked::of("{\"ask\": \"pause\"}"), Ok(Asked::Pause(Pause::default(), Json::Null)));
+        assert_eq!(Request::of("{\"ask\": \"follow\"}"), Ok(Request::Follow));
+        assert_eq!(Request::of("{\"ask\": \"status\"}\n"), Ok(Request::Status(StatusFilter::Notable)));
+        assert_eq!(Request::of("{\"ask\": \"status\", \"which\": \"all\"}"), Ok(Request::Status(StatusFilter::All)));
+        let named = StatusFilter::Named(vec!["file[/a b]".parse().unwrap()]);
+        assert_eq!(Request::of("{\"ask\": \"status\", \"which\": [\"file[/a b]\"]}"), Ok(Request::Status(named)));
+        assert_eq!(Request::of("{\"ask\": \"pause\"}"), Ok(Request::Pause(Pause::default(), Json::Null)));
         let pause = Pause { longest: Some(Duration::from_millis(1500)), why: "backup".into() };
         assert_eq!(
-            Asked::of("{\"ask\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"),
-            Ok(Asked::Pause(pause, Json::Null))
+            Request::of("{\"ask\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"),
+            Ok(Request::Pause(pause, Json::Null))
         );
-        assert_eq!(Asked::of("{\"ask\": \"resume\"}"), Ok(Asked::Resume(Ends::All)));
-        assert_eq!(Asked::of("{\"ask\": \"resume\", \"id\": 3}"), Ok(Asked::Resume(Ends::One(3))));
+        assert_eq!(Request::of("{\"ask\": \"resume\"}"), Ok(Request::Resume(Ends::All)));
+        assert_eq!(Request::of("{\"ask\": \"resume\", \"id\": 3}"), Ok(Request::Resume(Ends::One(3))));
         assert_eq!(
-            Asked::of("{\"ask\": \"resume\", \"session\": \"7\"}"),
-            Ok(Asked::Resume(Ends::Session("7".into())))
+            Request::of("{\"ask\": \"resume\", \"session\": \"7\"}"),
+            Ok(Request::Resume(Ends::Session("7".into())))
         );
         for wrong in ["{\"ask\": \"pause\", \"for_ms\": -1}", "{\"ask\": \"pause\", \"why\": 1}"] {
-            assert!(Asked::of(wrong).is_err(), "{wrong}");
+            assert!(Request::of(wrong).is_err(), "{wrong}");
         }
         for wrong in
             ["", "status", "{}", "{\"ask\": \"status\", \"which\": [1]}", "{\"ask\": \"status\", \"which\": 3}"]
         {
-            assert!(Asked::of(wrong).is_err(), "{wrong}");
+            assert!(Request::of(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_pauses_can_be_read_while_the_run_is_asked_to_pause() {
         let place = tempfile::tempdir().unwrap();
-        let window = Arc::new(Window::default());
-        let desk = Desk::open(place.path(), &window, Pauses::read(place.path()).unwrap()).unwrap();
+        let window = Arc::new(StatusHandle::default());
+        let desk = StatusServer::open(place.path(), &window, Pauses::read(place.path()).unwrap()).unwrap();
         let shared = Arc::clone(&desk.shared);
         // The driver does not answer yet.
         let asking = std::thread::spawn(move || shared.pause(&Pause::default(), &Json::Null));

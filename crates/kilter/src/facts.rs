@@ -7,7 +7,7 @@ use kilter_facts::{ExternalFacts, Facts, System};
 use kilter_model::{Hash, Value};
 use serde_json::Value as Json;
 
-use crate::{mold, paths, recording, say, signals, trust};
+use crate::{mold, output, paths, recording, signals, trust};
 
 /// Facts for a command.
 pub(crate) struct Gathered(Facts);
@@ -15,17 +15,17 @@ pub(crate) struct Gathered(Facts);
 impl Gathered {
     /// Returns the value of a top-level fact.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
-        recording::ask("fact", || name.into(), || self.0.get(name))
+        recording::record_or_replay("fact", || name.into(), || self.0.get(name))
     }
 
     /// Returns the names of all facts that may have a value.
     pub(crate) fn names(&self) -> Vec<EcoString> {
-        recording::ask("fact names", || Json::Null, || self.0.names())
+        recording::record_or_replay("fact names", || Json::Null, || self.0.names())
     }
 
     /// Returns all facts.
     pub(crate) fn all(&self) -> Hash {
-        let all = recording::ask("facts", || Json::Null, || Value::hash(self.0.all()));
+        let all = recording::record_or_replay("facts", || Json::Null, || Value::hash(self.0.all()));
         all.as_hash().cloned().unwrap_or_default()
     }
 
@@ -53,7 +53,7 @@ pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered 
 /// Warns about external facts that cannot be used.
 pub(crate) fn warn(facts: &Gathered) {
     let problems = || facts.0.problems().iter().map(ToString::to_string).collect::<Vec<String>>();
-    recording::ask("fact problems", || Json::Null, problems).iter().for_each(say::warning);
+    recording::record_or_replay("fact problems", || Json::Null, problems).iter().for_each(output::warning);
 }
 
 /// Returns the fact `kilter`: the version, and the directories of the command.

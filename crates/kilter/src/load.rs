@@ -1,9 +1,9 @@
 //! Preparation of a run from the manifests of a command line.
 
-mod ask;
+mod diagnostics;
 mod executable;
 mod noted;
-mod reject;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -23,29 +23,29 @@ use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::{self, PlanFile};
 use crate::world::Collected;
-use crate::{facts, recording, reversals, say, signals, trust};
-use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
+use crate::{facts, output, recording, reversals, signals, trust};
+use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
-pub(crate) use ask::Types;
-pub(crate) use noted::Noted;
+pub(crate) use noted::InputFiles;
+pub(crate) use sources::Types;
 
 /// Maximum size of a manifest in bytes.
 const LARGEST: u64 = 1 << 30;
 
 /// Audience of the problems of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub(crate) enum ErrorFormat {
     /// People, on standard error.
     People,
     /// Programs as well, with a document on standard output.
     Programs,
 }
 
-impl From<ReportFormat> for Audience {
-    fn from(format: ReportFormat) -> Audience {
+impl From<ReportFormat> for ErrorFormat {
+    fn from(format: ReportFormat) -> ErrorFormat {
         match format {
-            ReportFormat::Human => Audience::People,
-            ReportFormat::Json => Audience::Programs,
+            ReportFormat::Human => ErrorFormat::People,
+            ReportFormat::Json => ErrorFormat::Programs,
         }
     }
 }
@@ -74,10 +74,10 @@ pub(crate) struct Loaded<'r> {
 /// If there is any problem. All problems have been reported, and the system is unchanged.
 pub(crate) fn prepare<'r>(
     input: &ManifestArgs,
-    audience: Audience,
+    audience: ErrorFormat,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
-    prepare_noting(input, audience, registry, &Noted::default(), None)
+    prepare_noting(input, audience, registry, &InputFiles::default(), None)
 }
 
 /// Prepares a run and records its input files, also if that fails. While the world is unreachable, it collects the
@@ -87,9 +87,9 @@ pub(crate) fn prepare<'r>(
 /// As [`prepare`].
 pub(crate) fn prepare_noting<'r>(
     input: &ManifestArgs,
-    audience: Audience,
+    audience: ErrorFormat,
     registry: &'r Registry,
-    noted: &Noted,
+    noted: &InputFiles,
     fallback: Option<&Path>,
 ) -> Result<Loaded<'r>, Exit> {
     let timeout = Duration::from_secs(input.timeout);
@@ -98,9 +98,10 @@ pub(crate) fn prepare_noting<'r>(
     let mut failed = None;
     for path in &input.manifests {
         noted.note(path);
-        match recording::ask("manifest", || path.to_string_lossy().into(), || read(path, &facts, timeout)) {
+        match recording::record_or_replay("manifest", || path.to_string_lossy().into(), || read(path, &facts, timeout))
+        {
             Ok(source) => given.push(source.leniently(input.lenient)),
-            Err(message) => failed = Some(say::fail(message)),
+            Err(message) => failed = Some(output::fail(message)),
         }
     }
     if let Some(exit) = failed.filter(|_| given.is_empty()) {
@@ -129,11 +130,11 @@ pub(crate) fn prepare_noting<'r>(
 pub(crate) fn prepare_text<'r>(
     name: &str,
     text: String,
-    audience: Audience,
+    audience: ErrorFormat,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
     let facts = facts::gather(&[], None);
-    let noted = Noted::default();
+    let noted = InputFiles::default();
     let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[], &noted, None));
     let given = vec![Source::new(name, text)];
     compiled(given, true, EcoString::new(), Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
@@ -143,7 +144,11 @@ pub(crate) fn prepare_text<'r>(
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn prepare_plan<'r>(plan: PlanFile, audience: Audience, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
+pub(crate) fn prepare_plan<'r>(
+    plan: PlanFile,
+    audience: ErrorFormat,
+    registry: &'r Registry,
+) -> Result<Loaded<'r>, Exit> {
     let PlanFile { sources, origin, includes, facts, vars, plan, provenance: _ } = plan;
     let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
     let timeout = Duration::from_secs(60);
@@ -160,7 +165,7 @@ fn compiled<'r>(
     facts: &dyn FactSource,
     includes: &dyn Includes,
     timeout: Duration,
-    audience: Audience,
+    audience: ErrorFormat,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
     let mut sources = Sources::new();
@@ -180,8 +185,8 @@ fn compiled<'r>(
     let (mut compiled, problems) = compile_partly(&mut sources, &inputs);
     learn(&compiled, &sources);
     if !problems.is_empty() {
-        let problems = reject::with_others(problems, compiled, &sources, registry);
-        return Err(reject::say(&problems, &sources, audience));
+        let problems = diagnostics::with_others(problems, compiled, &sources, registry);
+        return Err(diagnostics::say(&problems, &sources, audience));
     }
     let mut warnings = std::mem::take(&mut compiled.warnings);
     compiled.catalog.origin = origin;
@@ -190,14 +195,14 @@ fn compiled<'r>(
             warnings.extend(prepared.ineffective_notifications().iter().map(ineffective));
             let news = unsaid(warnings, &sources);
             if !news.is_empty() {
-                say::line(render_warnings(&news, &sources, true).trim_end());
+                output::line(render_warnings(&news, &sources, true).trim_end());
             }
             let (includes, facts) = (includes.taken(), facts.taken());
             Ok(Loaded { prepared, given, includes, facts, vars, read_at: SystemTime::now(), collected: None })
         }
         Err(rejected) => {
-            let problems = reject::problems(&rejected, &mut compiled.places, &sources);
-            Err(reject::say(&problems, &sources, audience))
+            let problems = diagnostics::problems(&rejected, &mut compiled.places, &sources);
+            Err(diagnostics::say(&problems, &sources, audience))
         }
     }
 }
@@ -244,13 +249,13 @@ fn unsaid(mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
 
 /// Registers the secrets of manifests with the recording: their values, and their texts in the manifest.
 fn learn(compiled: &Compiled, sources: &Sources) {
-    recording::learn(&compiled.catalog.secrets);
+    recording::register_secrets(&compiled.catalog.secrets);
     // Order matters: parts of values first, then values, then their texts in the manifest.
     let (made, whole): (Vec<&str>, Vec<&str>) =
         sources.secret_texts().into_iter().partition(|text| text.contains("${"));
     recording::learn_texts(made.into_iter().flat_map(literals));
     for resource in &compiled.catalog.resources {
-        recording::learn(resource.attributes.iter().map(|(_, value)| value));
+        recording::register_secrets(resource.attributes.iter().map(|(_, value)| value));
     }
     recording::learn_texts(whole.into_iter().flat_map(literals));
     recording::settle();

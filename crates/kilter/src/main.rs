@@ -16,11 +16,12 @@ mod durable;
 mod exit;
 mod facts;
 mod load;
-mod manager;
 mod markdown;
 mod metrics;
 mod mold;
+mod output;
 mod panics;
+mod parse_value;
 mod paths;
 mod pauses;
 mod plan_file;
@@ -31,13 +32,12 @@ mod recording;
 mod render;
 mod resources;
 mod reversals;
-mod say;
+mod sd_notify;
 mod signals;
 mod table;
 mod terminal;
 mod trust;
 mod visible;
-mod words;
 mod world;
 mod yaml;
 
@@ -49,7 +49,7 @@ use crate::cli::{Cli, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    panics::hide();
+    panics::install_panic_hook();
     signals::set_up();
     // Inherited descriptors are for this program only, not for the programs that it starts.
     close_fds::set_fds_cloexec(3, &[]);
@@ -118,9 +118,9 @@ fn carry_out(cli: &Cli) -> Exit {
 pub(crate) fn refuse(refused: &clap::Error) -> Exit {
     let text = refused.render();
     match refused.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => say::data(&text.ansi().to_string()),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::data(&text.ansi().to_string()),
         _ => {
-            say::line(text.ansi().to_string().trim_end());
+            output::line(text.ansi().to_string().trim_end());
             Exit::NotStarted
         }
     }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_runtime::{Which, Window};
+use kilter_runtime::{StatusFilter, StatusHandle};
 
-use crate::attendant::Attendant;
+use crate::attendant::AcceptLoop;
 use crate::render::{metrics, status};
 
 /// Timeout for reading a request, and for writing an answer.
@@ -31,12 +31,12 @@ const HEADERS: usize = 64;
 
 /// Starts a server at an address, which runs until the returned value is dropped. Also returns the address with the
 /// port that the system has chosen.
-pub(crate) fn open(at: SocketAddr, window: &Arc<Window>) -> io::Result<(Attendant, SocketAddr)> {
+pub(crate) fn open(at: SocketAddr, window: &Arc<StatusHandle>) -> io::Result<(AcceptLoop, SocketAddr)> {
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
     let at = listener.local_addr()?;
     let (window, clients) = (Arc::clone(window), Arc::new(AtomicUsize::new(0)));
-    let attendant = Attendant::new("metrics", listener, move |listener| take(listener, &window, &clients))?;
+    let attendant = AcceptLoop::new("metrics", listener, move |listener| take(listener, &window, &clients))?;
     Ok((attendant, at))
 }
 
@@ -58,7 +58,7 @@ impl Drop for Client {
 }
 
 /// Accepts a connection, and answers it on its own thread.
-fn take(listener: &TcpListener, window: &Arc<Window>, clients: &Arc<AtomicUsize>) -> io::Result<()> {
+fn take(listener: &TcpListener, window: &Arc<StatusHandle>, clients: &Arc<AtomicUsize>) -> io::Result<()> {
     let (stream, _) = listener.accept()?;
     let Some(client) = Client::new(clients) else {
         // A slow client must not delay others, so that the refusal is not waited for.
@@ -93,13 +93,13 @@ enum Asked {
     Nonsense,
 }
 
-fn answer(stream: &TcpStream, window: &Window) {
+fn answer(stream: &TcpStream, window: &StatusHandle) {
     if stream.set_nonblocking(false).is_err() || stream.set_write_timeout(Some(PATIENCE)).is_err() {
         return;
     }
     let request = Request { stream, until: Instant::now() + PATIENCE };
     match asked(request) {
-        Asked::Metrics(part) => match window.look(Which::Notable, BUSY) {
+        Asked::Metrics(part) => match window.look(StatusFilter::Notable, BUSY) {
             Ok(standings) => say(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
             Err(why) => say(stream, "503 Service Unavailable", &format!("{why}\n"), part),
         },

@@ -12,7 +12,7 @@ use kilter_script::mold::{Files, Historian, LiveFiles, Mold, NoHistorian, RawLog
 use crate::cli::Global;
 use crate::commands::get::Lines;
 use crate::exit::Exit;
-use crate::{providers, recording, say, signals, world};
+use crate::{output, providers, recording, signals, world};
 
 static LOG: OnceLock<Arc<RawLog>> = OnceLock::new();
 static OPENED: OnceLock<Opened> = OnceLock::new();
@@ -37,7 +37,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let surroundings = providers::surroundings(global.state_dir_if_any());
     let files = Arc::new(Asked(LiveFiles(surroundings.trust.clone())));
     let mold = Mold::open_through(files, directory, Arc::new(surroundings))
-        .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
+        .map_err(|error| output::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
     mold.notes().iter().for_each(|note| tell(note, global.verbose));
     let lines = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
     let _ = OPENED.set(Opened { mold, facts: OnceLock::new(), lines });
@@ -78,19 +78,19 @@ impl Files for Asked {
     }
 }
 
-fn ask<T: recording::Kept>(what: &'static str, path: &Path, live: impl FnOnce() -> T) -> T {
-    recording::ask(what, || path.to_string_lossy().into(), live)
+fn ask<T: recording::Recordable>(what: &'static str, path: &Path, live: impl FnOnce() -> T) -> T {
+    recording::record_or_replay(what, || path.to_string_lossy().into(), live)
 }
 
 fn log(path: &Path) -> Result<RawLog, Exit> {
     let shown = path.display();
-    RawLog::open(path).map_err(|error| say::fail(format!("cannot open the log of channel 3 {shown}: {error}")))
+    RawLog::open(path).map_err(|error| output::fail(format!("cannot open the log of channel 3 {shown}: {error}")))
 }
 
 fn tell(note: &Note, verbose: bool) {
     match note.level {
-        Level::Warning => say::warning(note),
-        _ if verbose => say::line(note),
+        Level::Warning => output::warning(note),
+        _ if verbose => output::line(note),
         _ => {}
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn facts() -> Hash {
 
 /// Returns the context of its scripts about no resource.
 pub(crate) fn context() -> Context<'static> {
-    let cx = Context::bare().with_hostname(world::host()).with_interrupt(Interrupt::new(signals::raised(), None));
+    let cx = Context::empty().with_hostname(world::host()).with_interrupt(Interrupt::new(signals::raised(), None));
     match OPENED.get() {
         Some(opened) => cx.with_log(&opened.lines),
         None => cx,
@@ -123,6 +123,6 @@ pub(crate) fn context() -> Context<'static> {
 /// Reports a failure of the log.
 pub(crate) fn close() {
     if let Some(error) = LOG.get().and_then(|log| log.failure()) {
-        say::warning(format_args!("the log of channel 3 is not whole: {error}"));
+        output::warning(format_args!("the log of channel 3 is not whole: {error}"));
     }
 }

@@ -3,10 +3,10 @@
 //! Panic messages repeat values, such as an unexpected error or a text. The report contains the message of a panic
 //! in a provider, without the secrets of its resource.
 
-use crate::say;
+use crate::output;
 
 /// Hides the messages of panics, unless a backtrace is requested.
-pub(crate) fn hide() {
+pub(crate) fn install_panic_hook() {
     let is_asked = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
     if is_asked {
         return;
@@ -14,8 +14,10 @@ pub(crate) fn hide() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
         let place = place.unwrap_or_default();
-        say::error(format_args!("there is a defect in kilter{place}; its message may hold secrets and is not shown"));
-        say::hint("RUST_BACKTRACE=1 shows it");
+        output::error(format_args!(
+            "there is a defect in kilter{place}; its message may hold secrets and is not shown"
+        ));
+        output::hint("RUST_BACKTRACE=1 shows it");
     }));
 }
 
@@ -43,7 +45,7 @@ mod tests {
     #[test]
     #[ignore = "it is run by the test above, in a process of its own"]
     fn panics() {
-        super::hide();
+        super::install_panic_hook();
         let secret = String::from_utf8_lossy(b"hunter\xc3\xbc2").into_owned();
         assert!(secret[..7].is_empty(), "a text cannot be cut within a letter");
     }

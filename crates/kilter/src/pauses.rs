@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use crate::exit::Exit;
 use crate::render::diff::visible;
-use crate::{durable, say};
+use crate::{durable, output};
 
 /// Name of the file in the state directory.
 const NAME: &str = "pauses";
@@ -153,7 +153,7 @@ impl Pauses {
 /// Reports that the pauses of a state directory cannot be read.
 fn unreadable(state_dir: &Path, error: &io::Error) -> Exit {
     let path = state_dir.join(NAME);
-    say::fail_with(
+    output::fail_with(
         format_args!("cannot read the pauses of this state directory, {}: {error}", path.display()),
         ["if nothing has to stay paused, remove that file; pause again otherwise"],
     )
@@ -281,7 +281,7 @@ pub(crate) fn refusal(state_dir: &Path) -> io::Result<Option<Refusal>> {
 /// If they are paused, or if the pauses cannot be read; reported.
 pub(crate) fn refuse(state_dir: &Path) -> Result<(), Exit> {
     let refusal = refusal(state_dir).map_err(|error| unreadable(state_dir, &error))?;
-    refusal.map_or(Ok(()), |Refusal { why, hints }| Err(say::fail_with(why, hints)))
+    refusal.map_or(Ok(()), |Refusal { why, hints }| Err(output::fail_with(why, hints)))
 }
 
 fn now() -> u64 {

@@ -22,7 +22,7 @@ use kilter_runtime::{Plan, PlanProvenance, PrivateKey, Report, SealingKey, integ
 use serde_json::{Map, Value as Json, json};
 
 use crate::load::Loaded;
-use crate::say;
+use crate::output;
 
 pub(crate) use open::{is_plan, read};
 pub(crate) use provenance::{introduce, record_applied, written};
@@ -78,8 +78,8 @@ pub(crate) fn write(
     write::write(path, &integrity::protect(&Json::Object(plan), &key, signer))?;
     if is_secret && signer.is_some() {
         let why = "secrets may be written in its manifests, which are sealed with the key of this state directory";
-        say::warning(format_args!("the plan {} can be applied here only: {why}", path.display()));
-        say::hint("keep secrets in files, and name these: `{ sensitive: { file: PATH } }`");
+        output::warning(format_args!("the plan {} can be applied here only: {why}", path.display()));
+        output::hint("keep secrets in files, and name these: `{ sensitive: { file: PATH } }`");
     }
     Ok(provenance)
 }

@@ -10,13 +10,13 @@ use kilter_model::suggest::nearest;
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::mold::Mold;
-use kilter_script::{Found, Note, Script, Scripts, Surroundings};
+use kilter_script::{Found, Note, Script, ScriptEnvironment, Scripts};
 use serde_json::json;
 
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::facts::Gathered;
-use crate::{facts, mold, paths, recording, say, signals, trust, world};
+use crate::{facts, mold, output, paths, recording, signals, trust, world};
 
 /// Search path of scripts, and their settings.
 pub(crate) struct Search {
@@ -61,10 +61,11 @@ pub(crate) fn registry(global: &Global) -> Result<Registry, Exit> {
 /// # Errors
 /// If a signal has arrived.
 pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Result<Registry, Exit> {
-    let is_missing =
-        |directory: &&PathBuf| !recording::ask("exists", || json!(directory.to_string_lossy()), || directory.is_dir());
+    let is_missing = |directory: &&PathBuf| {
+        !recording::record_or_replay("exists", || json!(directory.to_string_lossy()), || directory.is_dir())
+    };
     for directory in global.include.iter().filter(is_missing) {
-        say::warning(format_args!("{}: there is no such directory of providers", directory.display()));
+        output::warning(format_args!("{}: there is no such directory of providers", directory.display()));
     }
     let mut directories = global.include.clone();
     directories.extend(usual_directories());
@@ -77,8 +78,8 @@ pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Result<Regi
     })?;
     for note in &providers.notes {
         match note.level {
-            Level::Warning | Level::Err => say::warning(note),
-            _ if global.verbose => say::line(note),
+            Level::Warning | Level::Err => output::warning(note),
+            _ if global.verbose => output::line(note),
             _ => {}
         }
     }
@@ -129,14 +130,16 @@ fn scripts(search: &Search) -> Result<Scripts, Exit> {
     }
     let surroundings = Arc::new(surroundings);
     let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
-    let look = || recording::ask("scripts", || serde_json::Value::Null, || look(&directories, search, &surroundings));
+    let look = || {
+        recording::record_or_replay("scripts", || serde_json::Value::Null, || look(&directories, search, &surroundings))
+    };
     // Without directories, no script runs.
     let found = if directories.is_empty() { look() } else { signals::heeded(look)? };
     Ok(Scripts::of(found, &surroundings))
 }
 
 /// Searches the directories.
-fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<Surroundings>) -> Found {
+fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<ScriptEnvironment>) -> Found {
     if directories.is_empty() {
         return Found::default();
     }
@@ -145,16 +148,17 @@ fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<Surrounding
 }
 
 /// Returns the environment and limits of scripts. They store data in the state directory, if given.
-pub(crate) fn surroundings(state_dir: Option<PathBuf>) -> Surroundings {
+pub(crate) fn surroundings(state_dir: Option<PathBuf>) -> ScriptEnvironment {
     surroundings_with(&[], state_dir)
 }
 
 /// Returns the environment and limits of scripts, which find commands in `libexec` before the usual directories.
-fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> Surroundings {
+fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> ScriptEnvironment {
     let environment = environment(libexec);
-    let path = Surroundings { environment: environment.clone(), ..Surroundings::new() };
-    let commands = move |name: &str| recording::ask("command", || name.into(), || path.finds_command(name));
-    Surroundings {
+    let path = ScriptEnvironment { environment: environment.clone(), ..ScriptEnvironment::new() };
+    let commands =
+        move |name: &str| recording::record_or_replay("command", || name.into(), || path.finds_command(name));
+    ScriptEnvironment {
         facts: Arc::new(lazy_facts()),
         environment,
         commands: Some(Arc::new(commands)),
@@ -165,7 +169,7 @@ fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> Surroun
         trust: trust::policy().clone(),
         historian: mold::historian(),
         cancelled: Some(signals::raised()),
-        ..Surroundings::new()
+        ..ScriptEnvironment::new()
     }
 }
 
@@ -202,7 +206,7 @@ pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dy
     if let Some((type_name, name)) = type_name.rsplit_once("::").filter(|(of, _)| registry.schema(of).is_some()) {
         return match registry.choose(type_name, Some(name)) {
             Ok(at) => Ok(registry.at(at).as_ref()),
-            Err(error) => Err(say::fail(error)),
+            Err(error) => Err(output::fail(error)),
         };
     }
     let known: Vec<&str> = registry.types().map(|provider| provider.type_name()).collect();
@@ -213,14 +217,14 @@ pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dy
         (None, Some(meant)) => format!("did you mean `{meant}`?"),
         (None, None) => format!("there are {}; `kilter types` describes them", known.join(", ")),
     };
-    Err(say::fail_with(format!("there is no type `{type_name}`"), [hint]))
+    Err(output::fail_with(format!("there is no type `{type_name}`"), [hint]))
 }
 
 fn ambiguous(type_name: &str, error: &ChoiceError) -> Exit {
-    let ChoiceError::Ambiguous { among, .. } = error else { return say::fail(error) };
+    let ChoiceError::Ambiguous { among, .. } = error else { return output::fail(error) };
     let first = among.first().copied().unwrap_or_default();
     let hint = format!("name one: {type_name}::{first} here, `provider: {first}` in a manifest");
-    say::fail_with(error, [hint])
+    output::fail_with(error, [hint])
 }
 
 /// Returns the name of the provider, if it was written with the type.

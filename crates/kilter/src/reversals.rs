@@ -7,10 +7,10 @@ use ecow::EcoString;
 use kilter_manifest::Source;
 use kilter_model::{Catalog, Resource};
 use kilter_provider::Registry;
-use kilter_runtime::{Prepared, Rejected, Reversals, StateDir, plan_of};
+use kilter_runtime::{Prepared, Rejected, RevertStore, StateDir, plan_of};
 
 use crate::cli::Global;
-use crate::{recording, say};
+use crate::{output, recording};
 
 static STATE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
@@ -47,7 +47,7 @@ pub(crate) fn origin(given: &[Source]) -> EcoString {
 /// Problems of the catalog itself. A resource that cannot be restored is left out, with a warning.
 pub(crate) fn prepare(catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>, Box<Rejected>> {
     let state = STATE.get().and_then(Option::as_ref).map(|state| StateDir::new(state.clone()));
-    let Some(reversals) = state.and_then(|state| Reversals::of(&state, &catalog.origin)).filter(Reversals::exists)
+    let Some(reversals) = state.and_then(|state| RevertStore::of(&state, &catalog.origin)).filter(RevertStore::exists)
     else {
         return plan_of(catalog, registry);
     };
@@ -62,7 +62,7 @@ pub(crate) fn prepare(catalog: Catalog, registry: &Registry) -> Result<Prepared<
     };
     let (mut pending, unreadable) = reversals.pending(&is_declared);
     for why in unreadable {
-        say::warning(format_args!("what a resource was before cannot be restored: {why}"));
+        output::warning(format_args!("what a resource was before cannot be restored: {why}"));
     }
     let count = declared.resources.len();
     while !pending.is_empty() {
@@ -79,7 +79,7 @@ pub(crate) fn prepare(catalog: Catalog, registry: &Registry) -> Result<Prepared<
             .filter_map(|(vertex, problem)| Some(((vertex.0 as usize).checked_sub(count)?, problem.to_string())));
         let (at, why) = at_fault.max().unwrap_or((pending.len() - 1, "it does not go with what is declared".into()));
         let resource = pending.remove(at);
-        say::warning(format_args!("what {} was before is not restored: {why}", resource.reference));
+        output::warning(format_args!("what {} was before is not restored: {why}", resource.reference));
     }
     Ok(prepared)
 }

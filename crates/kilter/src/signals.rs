@@ -8,13 +8,13 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use kilter_runtime::Stop;
+use kilter_runtime::ShutdownHandle;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
-use crate::say;
+use crate::output;
 
 static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// True if no code handles signals: they must then end the program.
@@ -32,7 +32,7 @@ struct Forward {
     /// Signals that have arrived, until there is a run. A thread starts only then.
     coming: Option<Signals>,
     /// Run to stop.
-    run: Option<Arc<Stop>>,
+    run: Option<Arc<ShutdownHandle>>,
 }
 
 /// Resets inherited settings that must not affect kilter: the umask, SIGXFSZ and an ignored SIGCHLD. Programs that
@@ -54,7 +54,7 @@ const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_bits_truncate(0o022);
 /// # Errors
 /// If the system refuses; reported.
 pub(crate) fn listen() -> Result<(), Exit> {
-    note().map_err(|error| say::fail(format_args!("cannot listen to signals: {error}")))?;
+    note().map_err(|error| output::fail(format_args!("cannot listen to signals: {error}")))?;
     UNHEEDED.store(false, Ordering::Release);
     Ok(())
 }
@@ -72,7 +72,7 @@ pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
     match exit() {
         Some(exit) => {
             if !IS_TOLD.swap(true, Ordering::AcqRel) {
-                say::line("interrupted");
+                output::line("interrupted");
             }
             Err(exit)
         }
@@ -126,7 +126,7 @@ fn is_ignored(number: i32) -> bool {
 }
 
 /// Forwards signals to a run. A signal that has already arrived stops it at once.
-pub(crate) fn stop(run: &Arc<Stop>) {
+pub(crate) fn stop(run: &Arc<ShutdownHandle>) {
     let mut forward = forward();
     forward.run = Some(Arc::clone(run));
     let mut coming = forward.coming.take();

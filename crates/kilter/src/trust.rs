@@ -7,7 +7,7 @@ use kilter_process::trust::{Distrust, TrustPolicy, TrustedFile};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{paths, say};
+use crate::{output, paths};
 
 static POLICY: OnceLock<TrustPolicy> = OnceLock::new();
 
@@ -20,7 +20,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     for path in &global.trust {
         policy = policy.with_path(path).map_err(|error| {
             let hint = "name a file or a directory whose owners may decide what kilter does";
-            say::fail_with(format_args!("cannot trust {}: {error}", path.display()), [hint])
+            output::fail_with(format_args!("cannot trust {}: {error}", path.display()), [hint])
         })?;
     }
     // The command is parsed once.

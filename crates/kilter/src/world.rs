@@ -13,12 +13,12 @@ use ecow::EcoString;
 use kilter_manifest::{Collect, RESERVED};
 use kilter_model::{from_canonical_json, is_machine, to_json};
 use kilter_provider::{Shared, World, WorldError};
-use kilter_world::{Access, Directory, Etcd, Login};
+use kilter_world::{Credentials, Directory, Endpoint, Etcd};
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{collected, paths, say, signals, trust};
+use crate::{collected, output, paths, signals, trust};
 
 static WORLD: OnceLock<Arc<dyn World>> = OnceLock::new();
 
@@ -46,7 +46,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let host = global.hostname.clone().unwrap_or_else(hostname);
     if !is_machine(&host) || host == EVERYBODY {
         let hint = "give letters, digits, dots and dashes with --hostname";
-        return Err(say::fail_with(format_args!("`{host}` is no name of a machine"), [hint]));
+        return Err(output::fail_with(format_args!("`{host}` is no name of a machine"), [hint]));
     }
     let given = global.world.as_deref().filter(|given| !given.is_empty());
     let world: Arc<dyn World> = match given {
@@ -63,14 +63,14 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
 fn etcd(address: &str, host: String) -> Result<Etcd, Exit> {
     let file = |path: &Path| {
         let bytes = trust::policy().read(path, MAX_FILE_BYTES);
-        bytes.map_err(|distrust| say::fail(trust::refusal("", path, &distrust)))
+        bytes.map_err(|distrust| output::fail(trust::refusal("", path, &distrust)))
     };
     let login = match given("KILTER_WORLD_LOGIN") {
         None => None,
         Some(path) => {
             let text = String::from_utf8_lossy(&file(&path)?).into_owned();
-            let odd = || say::fail(format_args!("{} does not hold NAME:PASSWORD", path.display()));
-            Some(Login::parse(&text).ok_or_else(odd)?)
+            let odd = || output::fail(format_args!("{} does not hold NAME:PASSWORD", path.display()));
+            Some(Credentials::parse(&text).ok_or_else(odd)?)
         }
     };
     let trusted = given("KILTER_WORLD_CA");
@@ -80,7 +80,7 @@ fn etcd(address: &str, host: String) -> Result<Etcd, Exit> {
         (None, false) => Vec::new(),
     };
     let place = trusted.unwrap_or_else(|| CERTIFICATES.into()).display().to_string();
-    let (access, prefix) = Access::parse(address, login, (&place, &roots)).map_err(say::fail)?;
+    let (access, prefix) = Endpoint::parse(address, login, (&place, &roots)).map_err(output::fail)?;
     Ok(Etcd::new(access, &prefix, host))
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn watched() -> [PathBuf; 2] {
 /// Collected resources for one read of the manifests: the world is read once, and each exported resource is used
 /// once.
 #[derive(Default)]
-pub(crate) struct Collection {
+pub(crate) struct Collector {
     offered: OnceCell<Result<Collected, String>>,
     /// Used resources: exporting machine, type and title.
     taken: RefCell<HashSet<[EcoString; 3]>>,
@@ -144,7 +144,7 @@ pub(crate) struct Collection {
 /// Resources that others exported for this machine at one time.
 pub(crate) struct Collected {
     /// The resources.
-    pub(crate) offered: Vec<Offered>,
+    pub(crate) offered: Vec<ExportedResource>,
     /// Time at which the world had them, as far as is known.
     pub(crate) at: SystemTime,
     /// Reason why the world could not be read, if these are stored resources.
@@ -153,16 +153,16 @@ pub(crate) struct Collected {
 
 /// Resource that another machine exports for this one.
 #[derive(Debug)]
-pub(crate) struct Offered {
+pub(crate) struct ExportedResource {
     /// Exporting machine, type and title. For unreadable entries, the known part of these.
     pub(crate) key: Vec<EcoString>,
     pub(crate) text: Result<String, String>,
 }
 
-impl Collection {
+impl Collector {
     /// Creates a collection that uses the resources stored in a state directory while the world is unreachable.
-    pub(crate) fn new(fallback: Option<&Path>) -> Collection {
-        Collection { fallback: fallback.map(Path::to_owned), ..Collection::default() }
+    pub(crate) fn new(fallback: Option<&Path>) -> Collector {
+        Collector { fallback: fallback.map(Path::to_owned), ..Collector::default() }
     }
 
     /// Returns the resources read, if the manifests collect any.
@@ -220,14 +220,14 @@ impl Collection {
 }
 
 /// Returns the exports for this machine, and then the exports for all machines.
-fn offered() -> Result<Vec<Offered>, String> {
+fn offered() -> Result<Vec<ExportedResource>, String> {
     let read = || {
         let world = world();
         let mut offered = Vec::new();
         for to in [world.host(), EVERYBODY] {
             for Shared { key, text } in world.seen_below(&[EXPORTED, to])? {
                 if key.first().is_some_and(|from| *from != *world.host()) {
-                    offered.push(Offered { key, text: text.map_err(|why| why.to_string()) });
+                    offered.push(ExportedResource { key, text: text.map_err(|why| why.to_string()) });
                 }
             }
         }

@@ -18,11 +18,11 @@ use kilter_model::{
     SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_native::{ExecProvider, FileProvider, GroupProvider, Runner, System, UserProvider};
-use kilter_process::{Cancel, Finished, Invocation, SpawnError};
+use kilter_process::{Cancel, Invocation, Output, SpawnError};
 use kilter_provider::{Context, Durability, Owner, Provider, ProviderError, Query, Registry, Strictness};
 use kilter_runtime::{
-    Deviation, Mode, Options, Plan, Report, ResourceReport, SealingKey, SecretDigests, Silent, StateDir, Status, Stop,
-    plan_of,
+    Deviation, Mode, NullObserver, Options, Plan, Report, ResourceReport, SealingKey, SecretDigests, ShutdownHandle,
+    StateDir, Status, plan_of,
 };
 
 /// Number of manifests in a normal test run.
@@ -166,7 +166,7 @@ impl Growing<'_> {
     /// Returns true if a path will be there as it is now, apart from its content.
     fn stays(&self, name: &str) -> bool {
         let goes = |gone: &&str| name == *gone || name.strip_prefix(*gone).is_some_and(|rest| rest.starts_with('/'));
-        !self.going.iter().any(|gone| goes(gone)) && self.place.root.join(name).exists()
+        !self.going.iter().any(goes) && self.place.root.join(name).exists()
     }
 
     /// A path that is read; sometimes one that goes through a link.
@@ -502,7 +502,8 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     let Ok(prepared) = plan_of(catalog, &registry) else { return Ok(false) };
     let prepared = prepared.kept();
     let before = place.snapshot();
-    let run = |mode| prepared.execute(&place.options(mode), &Stop::new().unwrap(), &mut Silent).unwrap();
+    let run =
+        |mode| prepared.execute(&place.options(mode), &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap();
     let plan = run(Mode::Noop);
     if place.snapshot() != before {
         return Err("the plan changed something".to_owned());
@@ -513,7 +514,8 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     let steps = Plan::steps(&plan, &key);
     let kept = Plan::read(&steps, SecretDigests::Keyed(Box::new(key))).unwrap();
     let prepared = if plan.has_failures() { prepared } else { prepared.following(kept) };
-    let done = prepared.execute(&place.options(Mode::Apply), &Stop::new().unwrap(), &mut Silent).unwrap();
+    let done =
+        prepared.execute(&place.options(Mode::Apply), &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap();
     let (planned, replanned, done) = (by_name(&plan), by_name(&again), by_name(&done));
     tally.manifests += 1;
     let status = |reports: &BTreeMap<String, &ResourceReport>, name: &str| {
@@ -656,7 +658,8 @@ fn planned_without_order(ensure: &str, is_there: bool, command_first: bool) -> (
     let registry = registry();
     let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry)
         .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
-    let plan = prepared.execute(&place.options(Mode::Noop), &Stop::new().unwrap(), &mut Silent).unwrap();
+    let plan =
+        prepared.execute(&place.options(Mode::Noop), &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap();
     let found = by_name(&plan);
     let status = |name: &str| found.get(name).map_or(Status::InSync, |one| one.status);
     (status(&format!("file[{path}]")), status("exec[make]"))
@@ -711,7 +714,7 @@ impl Provider for Packages {
         changes.iter().map(|_| Outcome::done()).collect()
     }
 
-    fn owner(&self) -> Option<&dyn Owner> {
+    fn owned_paths(&self) -> Option<&dyn Owner> {
         Some(self)
     }
 }
@@ -729,7 +732,7 @@ impl Owner for Packages {
 struct NoTools;
 
 impl Runner for NoTools {
-    fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Finished, SpawnError> {
+    fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Output, SpawnError> {
         panic!("a plan starts {:?}", invocation.program)
     }
 }
@@ -788,7 +791,9 @@ impl Scene {
         let prepared = plan_of(catalog, &self.registry).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
         let prepared = prepared.kept();
         let names: Vec<String> = prepared.resources().iter().map(|one| one.reference.to_string()).collect();
-        let plan = prepared.execute(&self.place.options(Mode::Noop), &Stop::new().unwrap(), &mut Silent).unwrap();
+        let plan = prepared
+            .execute(&self.place.options(Mode::Noop), &ShutdownHandle::new().unwrap(), &mut NullObserver)
+            .unwrap();
         let planned = by_name(&plan);
         let planned = names.iter().map(|name| planned.get(name).map_or(Status::InSync, |one| one.status)).collect();
         if !apply {
@@ -797,7 +802,9 @@ impl Scene {
         let key = SealingKey::made(&self.place.state).unwrap();
         let kept = Plan::read(&Plan::steps(&plan, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
         let prepared = prepared.following(kept);
-        let done = prepared.execute(&self.place.options(Mode::Apply), &Stop::new().unwrap(), &mut Silent).unwrap();
+        let done = prepared
+            .execute(&self.place.options(Mode::Apply), &ShutdownHandle::new().unwrap(), &mut NullObserver)
+            .unwrap();
         let done = by_name(&done);
         let of = |name| done.get(name).map_or((Status::InSync, None), |one| (one.status, one.deviation));
         (planned, names.iter().map(of).collect())

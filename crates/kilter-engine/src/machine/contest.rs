@@ -1,9 +1,9 @@
 //! Contested vertices: another program undoes their repairs, so they are repaired at growing intervals.
 
-use super::pace::{Budget, Repairs};
+use super::limits::{RepairBudget, RepairWindow};
 use super::{Command, Machine, Timestamp};
 use crate::graph::VertexId;
-use crate::vertex::{Phase, Settlement};
+use crate::vertex::{Disposition, Phase};
 
 /// State of a contested vertex.
 ///
@@ -23,13 +23,13 @@ pub struct Contest {
 }
 
 impl Contest {
-    fn begun(repairs: u32, now: Timestamp, Budget { first, longest, .. }: Budget) -> Contest {
+    fn begun(repairs: u32, now: Timestamp, RepairBudget { first, longest, .. }: RepairBudget) -> Contest {
         let interval = first.min(longest);
         Contest { repairs, since: now, next: later(now, interval), interval, wake: None }
     }
 
     /// Counts another repair and doubles the interval before the next one.
-    fn goes_on(&mut self, now: Timestamp, Budget { longest, .. }: Budget) {
+    fn goes_on(&mut self, now: Timestamp, RepairBudget { longest, .. }: RepairBudget) {
         self.repairs = self.repairs.saturating_add(1);
         self.interval = self.interval.saturating_mul(2).min(longest);
         self.next = later(now, self.interval);
@@ -41,13 +41,13 @@ impl Contest {
     }
 
     /// Returns the time at which a settled vertex must be handled again.
-    fn due(&self, settlement: Settlement) -> Option<Timestamp> {
+    fn due(&self, settlement: Disposition) -> Option<Timestamp> {
         match settlement {
-            Settlement::WouldChange => Some(self.next),
-            Settlement::InSync | Settlement::Changed | Settlement::Refreshed | Settlement::WouldRefresh => {
+            Disposition::WouldChange => Some(self.next),
+            Disposition::InSync | Disposition::Changed | Disposition::Refreshed | Disposition::WouldRefresh => {
                 Some(self.end())
             }
-            Settlement::Unknown | Settlement::Failed | Settlement::Blocked(_) | Settlement::Interrupted => None,
+            Disposition::Unknown | Disposition::Failed | Disposition::Blocked(_) | Disposition::Interrupted => None,
         }
     }
 }
@@ -81,7 +81,9 @@ impl Machine {
     /// Counts a repair. A vertex that is repaired too often is contested, or demoted if that is its policy.
     pub(super) fn repaired(&mut self, vertex: VertexId) {
         let now = self.now;
-        let Some(hold) = self.hold.as_mut().filter(|hold| !hold.settings.tireless.contains(&vertex)) else { return };
+        let Some(hold) = self.hold.as_mut().filter(|hold| !hold.settings.exempt_from_budget.contains(&vertex)) else {
+            return;
+        };
         let budget = hold.settings.budget;
         match hold.contests.get_mut(&vertex) {
             Some(contest) if now < contest.end() => {
@@ -95,7 +97,7 @@ impl Machine {
             None => {}
         }
         let times = hold.repairs.entry(vertex);
-        let times = times.and_modify(|times| times.add(now, budget.within)).or_insert(Repairs::Once(now));
+        let times = times.and_modify(|times| times.add(now, budget.within)).or_insert(RepairWindow::Once(now));
         let count = times.count();
         if count <= budget.repairs as usize {
             return;
@@ -113,7 +115,7 @@ impl Machine {
 
     /// Sets the timer of a contested vertex that has settled: for its next repair, or for the end of the
     /// contest.
-    pub(super) fn wake_contested(&mut self, vertex: VertexId, settlement: Settlement) {
+    pub(super) fn wake_contested(&mut self, vertex: VertexId, settlement: Disposition) {
         let now = self.now;
         let Some(hold) = self.hold.as_mut().filter(|_| !self.interrupted) else { return };
         let Some(contest) = hold.contests.get_mut(&vertex) else { return };
@@ -122,20 +124,20 @@ impl Machine {
         // The machine requests each timer once, even if the vertex is checked often until then. A timer in the
         // past has already fired.
         if contest.wake.replace(at) != Some(at) || at <= now {
-            self.commands.push(Command::Wake(vertex, at));
+            self.commands.push(Command::SetTimer(vertex, at));
         }
     }
 
     /// Handles the timer of a contested vertex: repairs the vertex, or ends the contest.
     pub(super) fn contest_due(&mut self, vertex: VertexId) {
         let now = self.now;
-        let Phase::Settled(settlement) = self.progress[vertex.at()].phase else { return };
+        let Phase::Settled(settlement) = self.progress[vertex.index()].phase else { return };
         let Some(hold) = self.hold.as_mut() else { return };
         let Some(contest) = hold.contests.get_mut(&vertex) else { return };
         contest.wake = None;
-        if settlement == Settlement::WouldChange {
-            self.take_up(vertex);
-        } else if settlement.lets_pass() && now >= contest.end() {
+        if settlement == Disposition::WouldChange {
+            self.requeue(vertex);
+        } else if settlement.unblocks_dependents() && now >= contest.end() {
             hold.contests.remove(&vertex);
             self.commands.push(Command::Uncontested(vertex));
         }
@@ -150,10 +152,10 @@ impl Machine {
         if is_contested {
             self.commands.push(Command::Uncontested(vertex));
         }
-        if let Phase::Settled(settlement) = self.progress[vertex.at()].phase
-            && (is_demoted || is_contested && settlement == Settlement::WouldChange)
+        if let Phase::Settled(settlement) = self.progress[vertex.index()].phase
+            && (is_demoted || is_contested && settlement == Disposition::WouldChange)
         {
-            self.happened(vertex, settlement);
+            self.on_event(vertex, settlement);
         }
     }
 }

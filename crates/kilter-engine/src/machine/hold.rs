@@ -3,35 +3,35 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contest::Contest;
-use super::pace::{Backoff, Budget, LeftAlone, Limit, Repairs};
+use super::limits::{Backoff, BackoffState, RateLimit, RepairBudget, RepairWindow};
 use super::{Command, Machine, Timestamp};
 use crate::graph::{Graph, VertexId};
-use crate::vertex::{Phase, Settlement, Vertex};
+use crate::vertex::{Disposition, Phase, Vertex};
 
 /// Settings for holding the state of the vertices.
 #[derive(Clone, Debug, Default)]
-pub struct Holding {
+pub struct HoldConfig {
     /// Repair budget of each vertex.
-    pub budget: Budget,
+    pub budget: RepairBudget,
     /// Back-off of failed vertices.
     pub backoff: Backoff,
-    /// Vertices that must not be checked before [`Input::Watching`](super::Input::Watching) reports that their
+    /// Vertices that must not be checked before [`Input::WatchEstablished`](super::Input::WatchEstablished) reports that their
     /// watch has started.
-    pub unwatched: BTreeSet<VertexId>,
+    pub awaiting_watch: BTreeSet<VertexId>,
     /// Rate limits for the events of a vertex.
-    pub limits: BTreeMap<VertexId, Limit>,
+    pub limits: BTreeMap<VertexId, RateLimit>,
     /// Vertices that get all their retries back when they are in sync (`retryreset`).
-    pub forgiving: BTreeSet<VertexId>,
+    pub retry_reset: BTreeSet<VertexId>,
     /// Vertices without a repair budget: each change is an action to repeat, not the repair of a state.
-    pub tireless: BTreeSet<VertexId>,
+    pub exempt_from_budget: BTreeSet<VertexId>,
     /// Vertices that are only watched after their budget is used up, instead of repaired at growing intervals.
     pub yielding: BTreeSet<VertexId>,
 }
 
 /// Mutable state of a machine that holds a state.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hold {
-    pub(super) settings: Holding,
+pub(super) struct HoldState {
+    pub(super) settings: HoldConfig,
     /// True while the run is paused: the machine starts no calls.
     pub(super) paused: bool,
     /// Vertices in flight whose watch must restart after the call.
@@ -40,18 +40,18 @@ pub(super) struct Hold {
     pending: BTreeSet<VertexId>,
     /// Vertices that received an event while being changed and are waiting for the rate limiter. They do not
     /// wait for a retry.
-    held_back: BTreeSet<VertexId>,
+    rate_limited: BTreeSet<VertexId>,
     /// Time of the next timer per vertex.
     pub(super) due: BTreeMap<VertexId, Timestamp>,
     /// Rate limit per vertex: the time at which the bucket is full again.
     buckets: BTreeMap<VertexId, Timestamp>,
     /// Back-off per failed vertex.
-    failed: BTreeMap<VertexId, LeftAlone>,
+    failed: BTreeMap<VertexId, BackoffState>,
     /// Last settlement of vertices that remain out of sync. If a vertex reaches the same settlement again, the
     /// run stays quiet.
-    left: BTreeMap<VertexId, Settlement>,
+    last_reported: BTreeMap<VertexId, Disposition>,
     /// Times of the repairs per vertex.
-    pub(super) repairs: BTreeMap<VertexId, Repairs>,
+    pub(super) repairs: BTreeMap<VertexId, RepairWindow>,
     /// Contests: vertices whose repairs another program undoes.
     pub(super) contests: BTreeMap<VertexId, Contest>,
     /// Vertices that are only watched because they used up their budget.
@@ -68,17 +68,17 @@ impl Machine {
     pub fn holding(
         graph: Graph,
         vertices: Vec<Vertex>,
-        owed: &[super::Token],
+        owed: &[super::RefreshToken],
         now: Timestamp,
-        holding: Holding,
+        holding: HoldConfig,
     ) -> Machine {
         let mut machine = Machine::unstarted(graph, vertices, owed);
         machine.remember_failures(owed);
-        for vertex in &holding.unwatched {
-            machine.progress[vertex.at()].waiting += 1;
+        for vertex in &holding.awaiting_watch {
+            machine.progress[vertex.index()].waiting += 1;
         }
         machine.now = now;
-        machine.hold = Some(Box::new(Hold { settings: holding, quiet_since: now, ..Hold::default() }));
+        machine.hold = Some(Box::new(HoldState { settings: holding, quiet_since: now, ..HoldState::default() }));
         machine.make_roots_ready();
         machine
     }
@@ -88,7 +88,7 @@ impl Machine {
     pub fn quiet_since(&self) -> Option<Timestamp> {
         let hold = self.hold.as_ref()?;
         let is_limited = hold.pending.iter().any(|vertex| hold.is_limited(*vertex));
-        let is_quiet = self.is_idle() && !is_limited && !hold.paused && hold.settings.unwatched.is_empty();
+        let is_quiet = self.is_idle() && !is_limited && !hold.paused && hold.settings.awaiting_watch.is_empty();
         is_quiet.then_some(hold.quiet_since)
     }
 
@@ -115,7 +115,7 @@ impl Machine {
     }
 
     /// Records activity: the run is not quiet.
-    pub(super) fn stir(&mut self) {
+    pub(super) fn mark_active(&mut self) {
         let now = self.now;
         if let Some(hold) = &mut self.hold {
             hold.quiet_since = now;
@@ -125,17 +125,17 @@ impl Machine {
     /// Handles the start of a watch. From now on, the driver reports the events of the vertex.
     pub(super) fn watching(&mut self, vertex: VertexId) {
         let Some(hold) = &mut self.hold else { return };
-        if !hold.settings.unwatched.remove(&vertex) {
+        if !hold.settings.awaiting_watch.remove(&vertex) {
             return;
         }
-        let progress = &mut self.progress[vertex.at()];
+        let progress = &mut self.progress[vertex.index()];
         progress.waiting -= 1;
         match progress.phase {
             Phase::Waiting if progress.waiting == 0 => self.make_ready(vertex),
             // The vertex is checked when its blocker is in sync.
-            Phase::Settled(Settlement::Blocked(_)) => {}
+            Phase::Settled(Disposition::Blocked(_)) => {}
             // Changes before the start of the watch were not reported.
-            Phase::Settled(_) if !self.interrupted => self.take_up(vertex),
+            Phase::Settled(_) if !self.interrupted => self.requeue(vertex),
             _ => {}
         }
     }
@@ -144,10 +144,10 @@ impl Machine {
     /// starts no call for it before that.
     pub(super) fn unwatched(&mut self, vertex: VertexId) {
         let Some(hold) = &mut self.hold else { return };
-        if self.interrupted || !hold.settings.unwatched.insert(vertex) {
+        if self.interrupted || !hold.settings.awaiting_watch.insert(vertex) {
             return;
         }
-        let progress = &mut self.progress[vertex.at()];
+        let progress = &mut self.progress[vertex.index()];
         progress.waiting += 1;
         match progress.phase {
             Phase::Checking | Phase::Applying | Phase::Refreshing => {
@@ -155,37 +155,37 @@ impl Machine {
                 hold.rewatch.insert(vertex);
                 return;
             }
-            Phase::Ready | Phase::Differs | Phase::Owed => self.take_turn(vertex),
+            Phase::Ready | Phase::Differs | Phase::Owed => self.requeue_or_wait(vertex),
             Phase::Waiting | Phase::Delayed | Phase::Settled(_) => {}
         }
         self.commands.push(Command::Watch(vertex));
     }
 
     /// Restarts the watch of a vertex that is no longer in flight, if required.
-    pub(super) fn landed(&mut self, vertex: VertexId) {
+    pub(super) fn on_call_finished(&mut self, vertex: VertexId) {
         if self.hold.as_mut().is_some_and(|hold| hold.rewatch.remove(&vertex)) {
             self.commands.push(Command::Watch(vertex));
         }
     }
 
     /// Handles an event on a settled vertex. The vertex restarts when its rate limit and its back-off allow it.
-    pub(super) fn happened(&mut self, vertex: VertexId, settlement: Settlement) {
+    pub(super) fn on_event(&mut self, vertex: VertexId, settlement: Disposition) {
         let now = self.now;
-        if self.interrupted || matches!(settlement, Settlement::Blocked(_)) {
+        if self.interrupted || matches!(settlement, Disposition::Blocked(_)) {
             // A blocked vertex is checked when its blocker is in sync.
             return;
         }
         let Some(hold) = &mut self.hold else { return };
         let mut left_alone = now;
         if let Some(failed) = hold.failed.get_mut(&vertex) {
-            let Some(until) = failed.is_roused() else { return };
+            let Some(until) = failed.note_event() else { return };
             left_alone = until;
         } else if hold.pending.contains(&vertex) {
             return;
         }
         let at = left_alone.max(hold.token(vertex, now));
         if at <= now {
-            self.take_up(vertex);
+            self.requeue(vertex);
         } else if hold.pending.insert(vertex) || hold.due.get(&vertex).is_some_and(|due| at < *due) {
             self.wake(vertex, at);
         }
@@ -200,14 +200,14 @@ impl Machine {
         if at <= now || self.interrupted {
             return true;
         }
-        hold.held_back.insert(vertex);
+        hold.rate_limited.insert(vertex);
         self.delay_until(vertex, at);
         false
     }
 
     /// Returns true if a vertex was delayed by its rate limit and not by a failure, and clears the mark.
     pub(super) fn was_held_back(&mut self, vertex: VertexId) -> bool {
-        self.hold.as_mut().is_some_and(|hold| hold.held_back.remove(&vertex))
+        self.hold.as_mut().is_some_and(|hold| hold.rate_limited.remove(&vertex))
     }
 
     /// Sets the timer of a vertex, and replaces an earlier timer.
@@ -215,7 +215,7 @@ impl Machine {
         if let Some(hold) = &mut self.hold {
             hold.due.insert(vertex, at);
         }
-        self.commands.push(Command::Wake(vertex, at));
+        self.commands.push(Command::SetTimer(vertex, at));
     }
 
     /// Returns true if the timer of a vertex has expired. Ignores timers that were replaced.
@@ -235,7 +235,7 @@ impl Machine {
             return;
         }
         match self.hold.as_mut().is_some_and(|hold| hold.pending.remove(&vertex)) {
-            true => self.take_up(vertex),
+            true => self.requeue(vertex),
             false => self.contest_due(vertex),
         }
     }
@@ -246,8 +246,9 @@ impl Machine {
         let Some(hold) = &mut self.hold else { return };
         hold.due.clear();
         for vertex in std::mem::take(&mut hold.pending) {
-            if matches!(self.progress[vertex.at()].phase, Phase::Settled(settlement) if settlement.lets_pass()) {
-                self.take_up(vertex);
+            if matches!(self.progress[vertex.index()].phase, Phase::Settled(settlement) if settlement.unblocks_dependents())
+            {
+                self.requeue(vertex);
             }
         }
     }
@@ -257,49 +258,50 @@ impl Machine {
         if let Some(hold) = &mut self.hold {
             hold.pending.remove(&vertex);
             hold.due.remove(&vertex);
-            let progress = &mut self.progress[vertex.at()];
+            let progress = &mut self.progress[vertex.index()];
             progress.changed = false;
             progress.refreshed = false;
         }
     }
 
     /// Handles the settlement of a vertex. The back-off grows with each failure.
-    pub(super) fn settled(&mut self, vertex: VertexId, settlement: Settlement) {
-        let (now, retry) = (self.now, self.vertices[vertex.at()].retry);
+    pub(super) fn settled(&mut self, vertex: VertexId, settlement: Disposition) {
+        let (now, retry) = (self.now, self.vertices[vertex.index()].retry);
         let Some(hold) = &mut self.hold else { return };
         let is_left = matches!(
             settlement,
-            Settlement::WouldChange
-                | Settlement::WouldRefresh
-                | Settlement::Unknown
-                | Settlement::Failed
-                | Settlement::Blocked(_)
+            Disposition::WouldChange
+                | Disposition::WouldRefresh
+                | Disposition::Unknown
+                | Disposition::Failed
+                | Disposition::Blocked(_)
         );
-        let before = if is_left { hold.left.insert(vertex, settlement) } else { hold.left.remove(&vertex) };
+        let before =
+            if is_left { hold.last_reported.insert(vertex, settlement) } else { hold.last_reported.remove(&vertex) };
         let is_news = before != Some(settlement) || !is_left;
         match settlement {
-            Settlement::Failed => {
+            Disposition::Failed => {
                 let left_alone = hold.failed.entry(vertex).or_default();
-                let at = left_alone.fails(now, hold.settings.backoff);
-                self.come_back(vertex, at);
+                let at = left_alone.next_delay(now, hold.settings.backoff);
+                self.schedule_backoff(vertex, at);
             }
-            Settlement::Blocked(_) | Settlement::Interrupted => {}
+            Disposition::Blocked(_) | Disposition::Interrupted => {}
             _ => {
                 hold.failed.remove(&vertex);
-                if hold.settings.forgiving.contains(&vertex) {
-                    self.progress[vertex.at()].retries = retry;
+                if hold.settings.retry_reset.contains(&vertex) {
+                    self.progress[vertex.index()].retries = retry;
                 }
             }
         }
-        if settlement != Settlement::InSync && is_news {
-            self.stir();
+        if settlement != Disposition::InSync && is_news {
+            self.mark_active();
         }
         self.wake_contested(vertex, settlement);
     }
 
     /// Sets the retry timer of a failed vertex, because no event may report that the cause of the failure is
     /// gone.
-    fn come_back(&mut self, vertex: VertexId, at: Timestamp) {
+    fn schedule_backoff(&mut self, vertex: VertexId, at: Timestamp) {
         if !self.interrupted && self.hold.as_mut().is_some_and(|hold| hold.pending.insert(vertex)) {
             self.wake(vertex, at);
         }
@@ -307,46 +309,48 @@ impl Machine {
 
     /// Handles a settled vertex after its last unsettled parent has settled. A refresh of the vertex may be
     /// pending, or the change of the parent may have removed the cause of its failure.
-    pub(super) fn parent_settled(&mut self, child: VertexId, found: Settlement, of_parent: Settlement) {
+    pub(super) fn parent_settled(&mut self, child: VertexId, found: Disposition, of_parent: Disposition) {
         if self.hold.is_none() || self.interrupted {
             return;
         }
         let is_served = self.is_served(child);
-        if found == Settlement::Failed && (of_parent == Settlement::Changed || of_parent.lets_pass() && is_served) {
-            self.happened(child, found);
-        } else if found.lets_pass() && is_served {
+        if found == Disposition::Failed
+            && (of_parent == Disposition::Changed || of_parent.unblocks_dependents() && is_served)
+        {
+            self.on_event(child, found);
+        } else if found.unblocks_dependents() && is_served {
             // The vertex settled before the latest change of its parent.
-            self.take_up(child);
+            self.requeue(child);
         }
     }
 
     /// Returns true if a refresh is pending for a vertex that acts on it.
     pub(super) fn is_served(&self, vertex: VertexId) -> bool {
-        self.vertices[vertex.at()].refreshable && !self.is_looked_at(vertex) && self.is_owed_to(vertex)
+        self.vertices[vertex.index()].refreshable && !self.is_noop(vertex) && self.is_owed_to(vertex)
     }
 
     /// Returns the failed vertex that blocks a vertex, according to the settlements of its parents.
     pub(super) fn blocker(&self, vertex: VertexId) -> Option<VertexId> {
         if self.hold.is_none() {
-            return self.progress[vertex.at()].blocker;
+            return self.progress[vertex.index()].blocker;
         }
-        self.graph.entering(vertex).iter().find_map(|edge| {
-            let parent = self.graph.edge(*edge).first;
-            match self.progress[parent.at()].phase {
-                Phase::Settled(Settlement::Failed) => Some(parent),
-                Phase::Settled(Settlement::Blocked(by)) => Some(by),
+        self.graph.incoming(vertex).iter().find_map(|edge| {
+            let parent = self.graph.edge(*edge).from;
+            match self.progress[parent.index()].phase {
+                Phase::Settled(Disposition::Failed) => Some(parent),
+                Phase::Settled(Disposition::Blocked(by)) => Some(by),
                 _ => None,
             }
         })
     }
 
     /// Returns true if a vertex is checked but never changed.
-    pub(super) fn is_looked_at(&self, vertex: VertexId) -> bool {
-        self.vertices[vertex.at()].noop || self.is_watched_only(vertex)
+    pub(super) fn is_noop(&self, vertex: VertexId) -> bool {
+        self.vertices[vertex.index()].noop || self.is_watched_only(vertex)
     }
 }
 
-impl Hold {
+impl HoldState {
     fn is_limited(&self, vertex: VertexId) -> bool {
         self.pending.contains(&vertex) && !self.failed.contains_key(&vertex)
     }
@@ -359,22 +363,22 @@ impl Hold {
 
     /// Converts the state to the vertex numbers of another graph. Discards the state of vertices that are not
     /// kept.
-    pub(super) fn renumbered(self, mut settings: Holding, new_of: &[Option<VertexId>], now: Timestamp) -> Hold {
-        let of = |vertex: &VertexId| new_of[vertex.at()];
+    pub(super) fn remap(self, mut settings: HoldConfig, new_of: &[Option<VertexId>], now: Timestamp) -> HoldState {
+        let of = |vertex: &VertexId| new_of[vertex.index()];
         let set = |old: BTreeSet<VertexId>| -> BTreeSet<VertexId> { old.iter().filter_map(of).collect() };
-        settings.unwatched.extend(set(self.settings.unwatched));
+        settings.awaiting_watch.extend(set(self.settings.awaiting_watch));
         // A vertex may have another blocker now.
-        let mut lasting = self.left;
-        lasting.retain(|_, left| !matches!(left, Settlement::Blocked(_)));
-        Hold {
+        let mut lasting = self.last_reported;
+        lasting.retain(|_, left| !matches!(left, Disposition::Blocked(_)));
+        HoldState {
             paused: self.paused,
             rewatch: set(self.rewatch),
             pending: set(self.pending),
-            held_back: set(self.held_back),
+            rate_limited: set(self.rate_limited),
             due: map(self.due, new_of),
             buckets: map(self.buckets, new_of),
             failed: map(self.failed, new_of),
-            left: map(lasting, new_of),
+            last_reported: map(lasting, new_of),
             repairs: map(self.repairs, new_of),
             contests: map(self.contests, new_of),
             watched_only: set(self.watched_only),
@@ -385,5 +389,5 @@ impl Hold {
 }
 
 fn map<T>(old: BTreeMap<VertexId, T>, new_of: &[Option<VertexId>]) -> BTreeMap<VertexId, T> {
-    old.into_iter().filter_map(|(vertex, value)| Some((new_of[vertex.at()]?, value))).collect()
+    old.into_iter().filter_map(|(vertex, value)| Some((new_of[vertex.index()]?, value))).collect()
 }

@@ -1,7 +1,7 @@
 //! Inputs and commands of the machine.
 
 use crate::graph::VertexId;
-use crate::vertex::Settlement;
+use crate::vertex::Disposition;
 
 /// Time in milliseconds on a monotonic clock of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -9,23 +9,23 @@ pub struct Timestamp(pub u64);
 
 /// A pending refresh along a notify edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token {
+pub struct RefreshToken {
     /// The vertex that changed.
     pub first: VertexId,
     /// The vertex to refresh.
     pub second: VertexId,
 }
 
-impl Token {
+impl RefreshToken {
     /// Returns a pending refresh whose notifier is no longer a parent of `second`.
-    pub fn inherited(second: VertexId) -> Token {
-        Token { first: second, second }
+    pub fn orphaned(second: VertexId) -> RefreshToken {
+        RefreshToken { first: second, second }
     }
 }
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckResult {
     /// The vertex is in sync.
     InSync,
     /// The vertex is in sync in a state in which a refresh has no effect. Example: a service that must be
@@ -40,12 +40,12 @@ pub enum Verdict {
     /// The vertex must not be changed. It has failed, and a retry would find the same.
     Refused,
     /// The check was cancelled because the run was interrupted. The machine has received [`Input::Interrupt`].
-    Ended,
+    Cancelled,
 }
 
 /// Result of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ran {
+pub enum ApplyResult {
     /// A check after the change found the vertex in sync.
     Done {
         /// True if the change also did the pending refresh, or made it unnecessary.
@@ -59,37 +59,37 @@ pub enum Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A check has finished.
-    Checked(VertexId, Verdict),
+    Checked(VertexId, CheckResult),
     /// An apply has finished.
-    Applied(VertexId, Ran),
+    Applied(VertexId, ApplyResult),
     /// A refresh has finished: true if it succeeded.
     Refreshed(VertexId, bool),
     /// The driver cancelled a call before it started, because the run is about to end.
-    Dropped(VertexId),
+    Cancelled(VertexId),
     /// The driver returned a call before it started, because the run was paused. The machine requests it again
     /// after another check.
-    Returned(VertexId),
+    Requeued(VertexId),
     /// The timer of a vertex has expired.
-    Due(VertexId),
+    TimerFired(VertexId),
     /// A vertex may have changed on the system.
     Stale(VertexId),
     /// The run is about to end. Calls in flight finish, and the machine starts no new ones.
     Interrupt,
     /// The watch of a vertex has started. From now on, the driver reports its events.
-    Watching(VertexId),
+    WatchEstablished(VertexId),
     /// The watch of a vertex has ended.
-    Unwatched(VertexId),
+    WatchLost(VertexId),
     /// The run is paused: the machine starts no calls until [`Input::Resume`].
     Pause,
     /// The run continues: the machine starts the calls that [`Input::Pause`] held back.
     Resume,
     /// A call for a vertex of an earlier graph has ended and releases this semaphore.
-    Freed(u16),
-    /// A refresh could not be journalled ([`Command::Owe`]), so it is not pending. The call for its first
+    SemaphoreReleased(u16),
+    /// A refresh could not be journalled ([`Command::JournalRefresh`]), so it is not pending. The call for its first
     /// vertex fails.
-    Unrecorded(Token),
+    Unrecorded(RefreshToken),
     /// A vertex gets a fresh repair budget; if it is contested or demoted, it is repaired again.
-    Reinstate(VertexId),
+    ResetBudget(VertexId),
 }
 
 /// Vertices of one group that the driver handles in one call, in manifest order.
@@ -101,25 +101,25 @@ pub struct Batch {
     pub vertices: Vec<VertexId>,
 }
 
-/// A step for the driver. The driver carries out commands in order. Commands after a [`Command::Owe`] must not
+/// A step for the driver. The driver carries out commands in order. Commands after a [`Command::JournalRefresh`] must not
 /// start before its tokens are on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Write these pending refreshes to the journal.
-    Owe(Vec<Token>),
+    JournalRefresh(Vec<RefreshToken>),
     /// Remove these refreshes from the journal.
-    Paid(Vec<Token>),
+    ClearRefresh(Vec<RefreshToken>),
     /// Check these vertices. Answer each with [`Input::Checked`].
     Check(Batch),
     /// Change these vertices and check them again. Answer each with [`Input::Applied`].
     Apply(Batch),
     /// Refresh these vertices. Answer each with [`Input::Refreshed`].
     Refresh(Batch),
-    /// Set a timer. Answer with [`Input::Due`] at this time.
-    Wake(VertexId, Timestamp),
+    /// Set a timer. Answer with [`Input::TimerFired`] at this time.
+    SetTimer(VertexId, Timestamp),
     /// The vertex has settled, for now.
-    Settled(VertexId, Settlement),
-    /// Restart the watch of a vertex that has no call in flight. Answer with [`Input::Watching`].
+    Settled(VertexId, Disposition),
+    /// Restart the watch of a vertex that has no call in flight. Answer with [`Input::WatchEstablished`].
     Watch(VertexId),
     /// Another program undoes the repairs of the vertex, and the vertex has been repaired again.
     /// [`Machine::contest`](super::Machine::contest) returns the time of the next repair.

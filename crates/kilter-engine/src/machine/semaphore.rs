@@ -24,18 +24,18 @@ impl Semaphores {
 
 /// Holders and waiting vertices.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct SemaphoreState {
     /// Number of holders per semaphore.
     held: Vec<u32>,
     /// Number of these holders that belong to an earlier graph and are still in flight.
-    outside: Vec<u32>,
+    detached: Vec<u32>,
     /// Vertices that hold their semaphores.
     holders: Vec<VertexId>,
     /// Ready vertices that wait for a semaphore.
     parked: Vec<VertexId>,
 }
 
-impl Taken {
+impl SemaphoreState {
     /// Acquires all semaphores of a vertex, or none.
     fn take(&mut self, semaphores: &Semaphores, vertex: VertexId) -> bool {
         let Some(wanted) = semaphores.of.get(&vertex) else { return true };
@@ -52,19 +52,19 @@ impl Taken {
     }
 
     /// Keeps the semaphores of vertices that are not kept. [`Input::Freed`](super::Input::Freed) releases them.
-    fn let_go(&mut self, semaphores: &Semaphores, vertices: &[VertexId]) {
+    fn detach_holders(&mut self, semaphores: &Semaphores, vertices: &[VertexId]) {
         for vertex in vertices.iter().filter(|vertex| self.holders.contains(vertex)) {
             for at in semaphores.of.get(vertex).into_iter().flatten() {
                 let at = usize::from(*at);
-                self.outside.resize(self.outside.len().max(at + 1), 0);
-                self.outside[at] += 1;
+                self.detached.resize(self.detached.len().max(at + 1), 0);
+                self.detached[at] += 1;
             }
         }
     }
 
     fn freed(&mut self, semaphore: u16) -> Vec<VertexId> {
         let at = usize::from(semaphore);
-        let Some(outside) = self.outside.get_mut(at).filter(|outside| **outside > 0) else { return Vec::new() };
+        let Some(outside) = self.detached.get_mut(at).filter(|outside| **outside > 0) else { return Vec::new() };
         *outside -= 1;
         self.held[at] -= 1;
         std::mem::take(&mut self.parked)
@@ -84,13 +84,13 @@ impl Taken {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
     rules: Semaphores,
-    taken: Taken,
+    taken: SemaphoreState,
 }
 
 impl Shared {
     /// Returns the initial state, or none if no vertex uses a semaphore.
     pub(super) fn of(rules: Semaphores) -> Option<Box<Shared>> {
-        (!rules.of.is_empty()).then(|| Box::new(Shared { rules, taken: Taken::default() }))
+        (!rules.of.is_empty()).then(|| Box::new(Shared { rules, taken: SemaphoreState::default() }))
     }
 
     /// Converts the state to other semaphores and vertex numbers. Vertices that are `under_way` and not kept
@@ -101,8 +101,8 @@ impl Shared {
         new_of: &[Option<VertexId>],
         under_way: &[VertexId],
     ) -> Shared {
-        let gone: Vec<VertexId> = under_way.iter().copied().filter(|vertex| new_of[vertex.at()].is_none()).collect();
-        self.taken.let_go(&self.rules, &gone);
+        let gone: Vec<VertexId> = under_way.iter().copied().filter(|vertex| new_of[vertex.index()].is_none()).collect();
+        self.taken.detach_holders(&self.rules, &gone);
         let taken = self.taken.renumbered(&rules, new_of);
         Shared { rules, taken }
     }
@@ -111,12 +111,12 @@ impl Shared {
 impl Machine {
     /// Adds semaphores to a machine that has not started.
     #[must_use]
-    pub fn sharing(self, semaphores: Semaphores) -> Machine {
+    pub fn with_semaphores(self, semaphores: Semaphores) -> Machine {
         Machine { shared: Shared::of(semaphores), ..self }
     }
 
     /// Acquires the semaphores of a vertex and returns true, or parks the vertex.
-    pub(super) fn takes_semaphores(&mut self, vertex: VertexId) -> bool {
+    pub(super) fn try_acquire(&mut self, vertex: VertexId) -> bool {
         let Some(shared) = &mut self.shared else { return true };
         if shared.taken.take(&shared.rules, vertex) {
             return true;
@@ -126,7 +126,7 @@ impl Machine {
     }
 
     /// Releases the semaphores of a vertex. The parked vertices try again, in manifest order.
-    pub(super) fn gives_semaphores_back(&mut self, vertex: VertexId) {
+    pub(super) fn release(&mut self, vertex: VertexId) {
         let Some(shared) = &mut self.shared else { return };
         for parked in shared.taken.give_back(&shared.rules, vertex) {
             self.ready.push(std::cmp::Reverse(parked));
@@ -158,17 +158,17 @@ impl Machine {
     }
 }
 
-impl Taken {
+impl SemaphoreState {
     /// Converts the holders to other semaphores and vertex numbers. If a semaphore now has more holders than
     /// allowed, no vertex acquires it until enough have released it.
-    pub(super) fn renumbered(self, new: &Semaphores, new_of: &[Option<VertexId>]) -> Taken {
-        let holders: Vec<VertexId> = self.holders.iter().filter_map(|holder| new_of[holder.at()]).collect();
-        let mut held = self.outside.clone();
+    pub(super) fn renumbered(self, new: &Semaphores, new_of: &[Option<VertexId>]) -> SemaphoreState {
+        let holders: Vec<VertexId> = self.holders.iter().filter_map(|holder| new_of[holder.index()]).collect();
+        let mut held = self.detached.clone();
         held.resize(new.counts.len().max(held.len()), 0);
         for at in holders.iter().filter_map(|holder| new.of.get(holder)).flatten() {
             held[usize::from(*at)] += 1;
         }
         // The parked vertices are ready and try again.
-        Taken { held, outside: self.outside, holders, parked: Vec::new() }
+        SemaphoreState { held, detached: self.detached, holders, parked: Vec::new() }
     }
 }

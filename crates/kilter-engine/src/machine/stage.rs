@@ -2,7 +2,7 @@
 
 use super::{Machine, Timestamp};
 use crate::graph::VertexId;
-use crate::vertex::{Phase, Settlement};
+use crate::vertex::{Disposition, Phase};
 
 /// Current stage of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,13 @@ pub enum Stage {
     /// The vertex waits for a timer: for a retry, or for the rate limiter.
     Delayed,
     /// The vertex has settled, for now.
-    Settled(Settlement),
+    Settled(Disposition),
 }
 
 impl Machine {
     /// Returns the current stage of a vertex.
     pub fn stage(&self, vertex: VertexId) -> Stage {
-        match self.progress[vertex.at()].phase {
+        match self.progress[vertex.index()].phase {
             Phase::Waiting => self.waits(vertex),
             Phase::Ready => self.parked(vertex).unwrap_or(Stage::Ready),
             Phase::Differs => Stage::Ready,
@@ -52,10 +52,10 @@ impl Machine {
     }
 
     fn waits(&self, vertex: VertexId) -> Stage {
-        let parents = self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first);
-        let is_under_way = |parent: &VertexId| !matches!(self.progress[parent.at()].phase, Phase::Settled(_));
+        let parents = self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge).from);
+        let is_under_way = |parent: &VertexId| !matches!(self.progress[parent.index()].phase, Phase::Settled(_));
         let mut under_way = parents.filter(is_under_way);
-        let is_unwatched = self.hold.as_ref().is_some_and(|hold| hold.settings.unwatched.contains(&vertex));
+        let is_unwatched = self.hold.as_ref().is_some_and(|hold| hold.settings.awaiting_watch.contains(&vertex));
         match under_way.next() {
             _ if is_unwatched => Stage::Unwatched,
             Some(parent) => Stage::Waiting(parent),

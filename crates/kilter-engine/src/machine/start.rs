@@ -4,55 +4,55 @@ use std::cmp::Reverse;
 
 use super::{Batch, Command, Machine};
 use crate::graph::VertexId;
-use crate::vertex::{Phase, Settlement, Vertex};
+use crate::vertex::{Disposition, Phase, Vertex};
 
 impl Machine {
     /// Returns the queued vertices that are still in `phase`, in manifest order, and empties the queue.
-    pub(super) fn still(&mut self, phase: Phase) -> Vec<VertexId> {
+    pub(super) fn take_in_phase(&mut self, phase: Phase) -> Vec<VertexId> {
         let list = if phase == Phase::Differs { &mut self.differs } else { &mut self.due_refresh };
         let mut vertices = std::mem::take(list);
-        vertices.retain(|vertex| self.progress[vertex.at()].phase == phase);
+        vertices.retain(|vertex| self.progress[vertex.index()].phase == phase);
         vertices.sort_unstable();
         vertices
     }
 
     pub(super) fn start_applies(&mut self) {
-        let vertices = self.still(Phase::Differs);
-        self.owe(&vertices);
-        vertices.iter().for_each(|vertex| self.serve(*vertex));
+        let vertices = self.take_in_phase(Phase::Differs);
+        self.journal_refreshes(&vertices);
+        vertices.iter().for_each(|vertex| self.mark_in_progress(*vertex));
         self.start(vertices, Phase::Applying, Command::Apply);
     }
 
     pub(super) fn start_refreshes(&mut self) {
-        let vertices = self.still(Phase::Owed);
-        self.owe(&vertices);
-        vertices.iter().for_each(|vertex| self.serve(*vertex));
+        let vertices = self.take_in_phase(Phase::Owed);
+        self.journal_refreshes(&vertices);
+        vertices.iter().for_each(|vertex| self.mark_in_progress(*vertex));
         self.start(vertices, Phase::Refreshing, Command::Refresh);
     }
 
     /// Settles ready vertices that must not start, and returns the ones to check. This runs before any other
     /// start: a settlement here may restart other vertices, and their dependents must not start then.
-    pub(super) fn sift_ready(&mut self) -> Vec<VertexId> {
+    pub(super) fn drain_ready(&mut self) -> Vec<VertexId> {
         let mut vertices = Vec::new();
         while let Some(Reverse(vertex)) = self.ready.pop() {
-            if self.progress[vertex.at()].phase != Phase::Ready {
+            if self.progress[vertex.index()].phase != Phase::Ready {
                 continue;
             }
             match self.blocker(vertex) {
-                Some(by) => self.settle(vertex, Settlement::Blocked(by)),
-                None if self.interrupted => self.settle(vertex, Settlement::Interrupted),
+                Some(by) => self.settle(vertex, Disposition::Blocked(by)),
+                None if self.interrupted => self.settle(vertex, Disposition::Interrupted),
                 None => vertices.push(vertex),
             }
         }
         // A vertex may be queued more than once, and a settlement above may have restarted a parent.
         vertices.sort_unstable();
         vertices.dedup();
-        vertices.retain(|vertex| self.progress[vertex.at()].phase == Phase::Ready);
+        vertices.retain(|vertex| self.progress[vertex.index()].phase == Phase::Ready);
         vertices
     }
 
     pub(super) fn start_checks(&mut self, mut vertices: Vec<VertexId>) {
-        vertices.retain(|vertex| self.takes_semaphores(*vertex));
+        vertices.retain(|vertex| self.try_acquire(*vertex));
         self.start(vertices, Phase::Checking, Command::Check);
     }
 
@@ -64,15 +64,15 @@ impl Machine {
         self.in_flight += vertices.len();
         if let [only] = *vertices {
             // Fast path for chains: each step has a single vertex.
-            self.progress[only.at()].phase = phase;
-            let group = self.vertices[only.at()].group;
+            self.progress[only.index()].phase = phase;
+            let group = self.vertices[only.index()].group;
             return self.commands.push(command(Batch { group, vertices }));
         }
         let mut singles: Vec<Batch> = Vec::new();
         let mut batches: Vec<Batch> = Vec::new();
         for vertex in vertices {
-            self.progress[vertex.at()].phase = phase;
-            let Vertex { group, single, .. } = self.vertices[vertex.at()];
+            self.progress[vertex.index()].phase = phase;
+            let Vertex { group, single, .. } = self.vertices[vertex.index()];
             if single {
                 singles.push(Batch { group, vertices: vec![vertex] });
                 continue;

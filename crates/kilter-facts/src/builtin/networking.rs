@@ -13,7 +13,7 @@ pub(super) fn networking(system: &System) -> Option<Value> {
     let primary = primary.or_else(|| interfaces::first_with_address(&interfaces));
     let main = primary.as_deref().and_then(|name| interfaces.get(name)?.as_hash());
     let of = |key: &str| main.and_then(|main| main.get(key).cloned());
-    let names = Names::of(system);
+    let names = HostNames::of(system);
     parts([
         ("domain", names.domain.as_deref().map(Value::from)),
         ("fqdn", names.fqdn().map(Value::from)),
@@ -37,20 +37,20 @@ fn as_value(entries: &Hash) -> Value {
 }
 
 /// Names of the machine from its own configuration. No name server is queried.
-struct Names {
+struct HostNames {
     hostname: Option<String>,
     domain: Option<String>,
 }
 
-impl Names {
-    fn of(system: &System) -> Names {
+impl HostNames {
+    fn of(system: &System) -> HostNames {
         let node = system.kernel().uname().nodename;
         if let Some((hostname, domain)) = node.split_once('.') {
             let domain = (!domain.is_empty()).then(|| domain.to_owned());
-            return Names { hostname: Some(hostname.to_owned()), domain };
+            return HostNames { hostname: Some(hostname.to_owned()), domain };
         }
         let domain = domain_in_hosts(system, &node).or_else(|| domain_of_resolver(system));
-        Names { hostname: (!node.is_empty()).then_some(node), domain }
+        HostNames { hostname: (!node.is_empty()).then_some(node), domain }
     }
 
     fn fqdn(&self) -> Option<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kilter_model::Hash;
 use kilter_process::trust::TrustPolicy;
-use kilter_process::{Cancel, Capture, Ending, Finished, Invocation, run};
+use kilter_process::{Cancel, Capture, Invocation, Output, Termination, run};
 
 use super::{LONGEST, from_json_text, from_lines};
 
@@ -22,11 +22,13 @@ pub(super) fn executable(
     let cancel = cancelled.map(Cancel::new);
     let finished = run(&invocation, cancel).map_err(|error| error.with_sources())?;
     match finished.ending {
-        Ending::Deadline => return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32())),
-        Ending::Flooded => return Err(format!("it prints more than {LONGEST} bytes")),
-        Ending::Cancelled => return Err("ended because the run was interrupted".to_owned()),
-        Ending::Exited if !finished.status.is_success() => return Err(failure(&finished)),
-        Ending::Exited => {}
+        Termination::Deadline => {
+            return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32()));
+        }
+        Termination::OutputLimit => return Err(format!("it prints more than {LONGEST} bytes")),
+        Termination::Cancelled => return Err("ended because the run was interrupted".to_owned()),
+        Termination::Exited if !finished.status.is_success() => return Err(failure(&finished)),
+        Termination::Exited => {}
     }
     let text = std::str::from_utf8(&finished.stdout.bytes).map_err(|_| "it prints what is not UTF-8".to_owned())?;
     let facts = if text.trim_start().starts_with('{') { from_json_text(text) } else { from_lines(text) };
@@ -34,7 +36,7 @@ pub(super) fn executable(
 }
 
 /// Returns the exit status and the last line of stderr.
-fn failure(finished: &Finished) -> String {
+fn failure(finished: &Output) -> String {
     let stderr = finished.stderr.text();
     match stderr.lines().map(str::trim).rfind(|line| !line.is_empty()) {
         Some(line) => format!("it failed with {}: {line}", finished.status),

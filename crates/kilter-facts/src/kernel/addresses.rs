@@ -57,7 +57,7 @@ pub(super) fn dump() -> io::Result<Vec<Address>> {
         if length == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if read_messages(&buffer[..length], &mut found)? == Dump::Done {
+        if read_messages(&buffer[..length], &mut found)? == NetlinkDump::Done {
             return Ok(found);
         }
     }
@@ -74,13 +74,13 @@ fn request() -> Vec<u8> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Dump {
+enum NetlinkDump {
     More,
     Done,
 }
 
 /// Reads the messages of one datagram into `found`.
-fn read_messages(mut datagram: &[u8], found: &mut Vec<Address>) -> io::Result<Dump> {
+fn read_messages(mut datagram: &[u8], found: &mut Vec<Address>) -> io::Result<NetlinkDump> {
     while datagram.len() >= HEADER {
         let length = u32_at(datagram, 0).map_or(0, |length| length as usize);
         let kind = u16_at(datagram, 4);
@@ -89,14 +89,14 @@ fn read_messages(mut datagram: &[u8], found: &mut Vec<Address>) -> io::Result<Du
         }
         let body = &datagram[HEADER..length];
         match kind {
-            Some(NLMSG_DONE) => return Ok(Dump::Done),
+            Some(NLMSG_DONE) => return Ok(NetlinkDump::Done),
             Some(NLMSG_ERROR) => return Err(error_of(body)),
             Some(RTM_NEWADDR) => found.extend(address(body)),
             _ => {}
         }
         datagram = &datagram[aligned(length).min(datagram.len())..];
     }
-    Ok(Dump::More)
+    Ok(NetlinkDump::More)
 }
 
 fn error_of(body: &[u8]) -> io::Error {
@@ -197,7 +197,7 @@ mod tests {
         let mut found = Vec::new();
         let mut datagram = message(RTM_NEWADDR, &body);
         datagram.extend(message(NLMSG_DONE, &[0; 4]));
-        assert_eq!(read_messages(&datagram, &mut found).unwrap(), Dump::Done);
+        assert_eq!(read_messages(&datagram, &mut found).unwrap(), NetlinkDump::Done);
         assert_eq!(
             found,
             [Address {

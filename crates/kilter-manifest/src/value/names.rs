@@ -7,8 +7,8 @@ use kilter_model::{DataType, ResourceRef};
 use super::Values;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Read;
-use crate::offsets::place;
-use crate::sent::Receiver;
+use crate::output_types::Receiver;
+use crate::scalar_span::place;
 use crate::tree::View;
 
 impl<'t> Values<'_, 't> {

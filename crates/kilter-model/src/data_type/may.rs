@@ -4,41 +4,41 @@ use super::DataType;
 
 /// Set of kinds of values, one bit per kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Kinds(u16);
+struct TypeSet(u16);
 
-impl Kinds {
-    const NONE: Kinds = Kinds(0);
-    const UNDEF: Kinds = Kinds(1);
-    const DEFAULT: Kinds = Kinds(1 << 1);
-    const BOOLEAN: Kinds = Kinds(1 << 2);
-    const INTEGER: Kinds = Kinds(1 << 3);
-    const FLOAT: Kinds = Kinds(1 << 4);
-    const TEXT: Kinds = Kinds(1 << 5);
-    const BINARY: Kinds = Kinds(1 << 6);
-    const TIMESTAMP: Kinds = Kinds(1 << 7);
-    const TIMESPAN: Kinds = Kinds(1 << 8);
-    const REGEXP: Kinds = Kinds(1 << 9);
-    const SEMVER: Kinds = Kinds(1 << 10);
-    const SEMVER_RANGE: Kinds = Kinds(1 << 11);
-    const TYPE: Kinds = Kinds(1 << 12);
-    const ARRAY: Kinds = Kinds(1 << 13);
-    const HASH: Kinds = Kinds(1 << 14);
-    const ALL: Kinds = Kinds((1 << 15) - 1);
-    const NUMBER: Kinds = Kinds::INTEGER.and(Kinds::FLOAT);
-    const PLAIN: Kinds = Kinds::NUMBER.and(Kinds::TEXT).and(Kinds::BOOLEAN);
-    const TIME: Kinds = Kinds::TIMESTAMP.and(Kinds::TIMESPAN);
-    const VERSION: Kinds = Kinds::SEMVER.and(Kinds::SEMVER_RANGE);
-    const COMPOSED: Kinds = Kinds::ARRAY.and(Kinds::HASH);
+impl TypeSet {
+    const NONE: TypeSet = TypeSet(0);
+    const UNDEF: TypeSet = TypeSet(1);
+    const DEFAULT: TypeSet = TypeSet(1 << 1);
+    const BOOLEAN: TypeSet = TypeSet(1 << 2);
+    const INTEGER: TypeSet = TypeSet(1 << 3);
+    const FLOAT: TypeSet = TypeSet(1 << 4);
+    const TEXT: TypeSet = TypeSet(1 << 5);
+    const BINARY: TypeSet = TypeSet(1 << 6);
+    const TIMESTAMP: TypeSet = TypeSet(1 << 7);
+    const TIMESPAN: TypeSet = TypeSet(1 << 8);
+    const REGEXP: TypeSet = TypeSet(1 << 9);
+    const SEMVER: TypeSet = TypeSet(1 << 10);
+    const SEMVER_RANGE: TypeSet = TypeSet(1 << 11);
+    const TYPE: TypeSet = TypeSet(1 << 12);
+    const ARRAY: TypeSet = TypeSet(1 << 13);
+    const HASH: TypeSet = TypeSet(1 << 14);
+    const ALL: TypeSet = TypeSet((1 << 15) - 1);
+    const NUMBER: TypeSet = TypeSet::INTEGER.and(TypeSet::FLOAT);
+    const PLAIN: TypeSet = TypeSet::NUMBER.and(TypeSet::TEXT).and(TypeSet::BOOLEAN);
+    const TIME: TypeSet = TypeSet::TIMESTAMP.and(TypeSet::TIMESPAN);
+    const VERSION: TypeSet = TypeSet::SEMVER.and(TypeSet::SEMVER_RANGE);
+    const COMPOSED: TypeSet = TypeSet::ARRAY.and(TypeSet::HASH);
 
-    const fn and(self, other: Kinds) -> Kinds {
-        Kinds(self.0 | other.0)
+    const fn and(self, other: TypeSet) -> TypeSet {
+        TypeSet(self.0 | other.0)
     }
 
-    const fn without(self, other: Kinds) -> Kinds {
-        Kinds(self.0 & !other.0)
+    const fn without(self, other: TypeSet) -> TypeSet {
+        TypeSet(self.0 & !other.0)
     }
 
-    fn meets(self, other: Kinds) -> bool {
+    fn meets(self, other: TypeSet) -> bool {
         self.0 & other.0 != 0
     }
 }
@@ -49,55 +49,55 @@ const NAMES: u32 = 1000;
 impl DataType {
     /// Returns true if a value of `other` may be a value of this type, ignoring sensitivity. Compares only the
     /// kinds of values. False is certain, but true is not.
-    pub fn may_accept(&self, other: &DataType) -> bool {
+    pub fn overlaps(&self, other: &DataType) -> bool {
         kinds(self, &mut NAMES.clone()).meets(kinds(other, &mut NAMES.clone()))
     }
 }
 
 /// Returns a superset of the kinds of values that a type accepts.
-fn kinds(data_type: &DataType, names: &mut u32) -> Kinds {
+fn kinds(data_type: &DataType, names: &mut u32) -> TypeSet {
     match data_type {
-        DataType::Undef => Kinds::UNDEF,
-        DataType::Default => Kinds::DEFAULT,
-        DataType::Boolean(_) => Kinds::BOOLEAN,
-        DataType::Integer(..) => Kinds::INTEGER,
-        DataType::Float(..) => Kinds::FLOAT,
-        DataType::Numeric => Kinds::NUMBER,
+        DataType::Undef => TypeSet::UNDEF,
+        DataType::Default => TypeSet::DEFAULT,
+        DataType::Boolean(_) => TypeSet::BOOLEAN,
+        DataType::Integer(..) => TypeSet::INTEGER,
+        DataType::Float(..) => TypeSet::FLOAT,
+        DataType::Numeric => TypeSet::NUMBER,
         DataType::String(..)
         | DataType::Literal(_)
         | DataType::Enum(_)
         | DataType::EnumAnyCase(_)
-        | DataType::Pattern(_) => Kinds::TEXT,
-        DataType::Regexp(_) => Kinds::REGEXP,
-        DataType::Binary => Kinds::BINARY,
-        DataType::Timestamp(..) => Kinds::TIMESTAMP,
-        DataType::Timespan(..) => Kinds::TIMESPAN,
-        DataType::SemVer(_) => Kinds::SEMVER,
-        DataType::SemVerRange => Kinds::SEMVER_RANGE,
-        DataType::Type(_) => Kinds::TYPE,
-        DataType::Array(..) | DataType::Tuple(..) => Kinds::ARRAY,
-        DataType::Hash(..) | DataType::Struct(_) => Kinds::HASH,
-        DataType::Collection(..) => Kinds::COMPOSED,
-        DataType::Iterable(_) => Kinds::COMPOSED.and(Kinds::TEXT).and(Kinds::INTEGER).and(Kinds::TYPE),
-        DataType::Scalar => Kinds::PLAIN.and(Kinds::REGEXP).and(Kinds::TIME).and(Kinds::VERSION),
-        DataType::ScalarData => Kinds::PLAIN,
-        DataType::Data => Kinds::PLAIN.and(Kinds::COMPOSED).and(Kinds::UNDEF),
-        DataType::Variant(types) => types.iter().fold(Kinds::NONE, |all, one| all.and(kinds(one, names))),
-        DataType::Optional(inner) => kinds(inner, names).and(Kinds::UNDEF),
-        DataType::NotUndef(inner) => kinds(inner, names).without(Kinds::UNDEF),
+        | DataType::Pattern(_) => TypeSet::TEXT,
+        DataType::Regexp(_) => TypeSet::REGEXP,
+        DataType::Binary => TypeSet::BINARY,
+        DataType::Timestamp(..) => TypeSet::TIMESTAMP,
+        DataType::Timespan(..) => TypeSet::TIMESPAN,
+        DataType::SemVer(_) => TypeSet::SEMVER,
+        DataType::SemVerRange => TypeSet::SEMVER_RANGE,
+        DataType::Type(_) => TypeSet::TYPE,
+        DataType::Array(..) | DataType::Tuple(..) => TypeSet::ARRAY,
+        DataType::Hash(..) | DataType::Struct(_) => TypeSet::HASH,
+        DataType::Collection(..) => TypeSet::COMPOSED,
+        DataType::Iterable(_) => TypeSet::COMPOSED.and(TypeSet::TEXT).and(TypeSet::INTEGER).and(TypeSet::TYPE),
+        DataType::Scalar => TypeSet::PLAIN.and(TypeSet::REGEXP).and(TypeSet::TIME).and(TypeSet::VERSION),
+        DataType::ScalarData => TypeSet::PLAIN,
+        DataType::Data => TypeSet::PLAIN.and(TypeSet::COMPOSED).and(TypeSet::UNDEF),
+        DataType::Variant(types) => types.iter().fold(TypeSet::NONE, |all, one| all.and(kinds(one, names))),
+        DataType::Optional(inner) => kinds(inner, names).and(TypeSet::UNDEF),
+        DataType::NotUndef(inner) => kinds(inner, names).without(TypeSet::UNDEF),
         DataType::Sensitive(inner) => kinds(inner, names),
         // A text or a number may be converted to a value.
-        DataType::Init(inner) => kinds(inner, names).and(Kinds::TEXT).and(Kinds::INTEGER),
+        DataType::Init(inner) => kinds(inner, names).and(TypeSet::TEXT).and(TypeSet::INTEGER),
         DataType::Alias(alias) => match names.checked_sub(1) {
             Some(left) => {
                 *names = left;
                 kinds(&alias.definition(), names)
             }
-            None => Kinds::ALL,
+            None => TypeSet::ALL,
         },
         // The values of unresolved and foreign types are unknown, so any kind is possible.
         DataType::Any | DataType::Unit | DataType::RichData | DataType::Foreign(_) | DataType::TypeReference(_) => {
-            Kinds::ALL
+            TypeSet::ALL
         }
     }
 }
@@ -126,7 +126,7 @@ mod tests {
             ("Timestamp", "String"),
         ] {
             let (one, other) = (parsed(one), parsed(other));
-            assert!(!one.may_accept(&other) && !other.may_accept(&one), "{one}, {other}");
+            assert!(!one.overlaps(&other) && !other.overlaps(&one), "{one}, {other}");
         }
     }
 
@@ -144,7 +144,7 @@ mod tests {
             ("Iterable[Integer]", "Integer"),
         ] {
             let (one, other) = (parsed(one), parsed(other));
-            assert!(one.may_accept(&other) && other.may_accept(&one), "{one}, {other}");
+            assert!(one.overlaps(&other) && other.overlaps(&one), "{one}, {other}");
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let alias = |number: u32, text: String| (format!("T{number}").into(), parsed(&text));
         let many = (0..40).map(|number| alias(number, format!("Variant[T{0}, Optional[T{0}]]", number + 1)));
         let aliases = Aliases::new(many.chain([alias(40, "Integer".into())])).unwrap();
-        assert!(!aliases.get("T40").unwrap().may_accept(&DataType::text()));
-        assert!(aliases.get("T0").unwrap().may_accept(&DataType::text()));
+        assert!(!aliases.get("T40").unwrap().overlaps(&DataType::text()));
+        assert!(aliases.get("T0").unwrap().overlaps(&DataType::text()));
     }
 }

@@ -8,29 +8,29 @@ use ecow::{EcoString, eco_format};
 
 use super::ast::{At, Kind, Node, Operator};
 use super::functions::Function;
-use super::operators::{Trouble, apply, kind, trouble};
+use super::operators::{OperatorError, apply, kind, trouble};
 use super::{EvalError, Lookup, Scope};
 use crate::names::ResourceRef;
 use crate::suggest;
 use crate::value::{Hash, Value};
 
 /// Reason why an expression has no value. `has` and `default` handle only missing values.
-pub(super) enum Stop {
+pub(super) enum EvalStop {
     Unknown(EcoString),
     Missing(Box<Failure>),
     Failed(Box<Failure>),
 }
 
 pub(super) struct Failure {
-    trouble: Trouble,
+    trouble: OperatorError,
     at: At,
 }
 
-impl From<Stop> for EvalError {
-    fn from(stop: Stop) -> EvalError {
+impl From<EvalStop> for EvalError {
+    fn from(stop: EvalStop) -> EvalError {
         match stop {
-            Stop::Unknown(reason) => EvalError::Unknown(reason),
-            Stop::Missing(failure) | Stop::Failed(failure) => EvalError::Failed {
+            EvalStop::Unknown(reason) => EvalError::Unknown(reason),
+            EvalStop::Missing(failure) | EvalStop::Failed(failure) => EvalError::Failed {
                 message: failure.trouble.message,
                 at: failure.at.into(),
                 hint: failure.trouble.hint,
@@ -39,12 +39,12 @@ impl From<Stop> for EvalError {
     }
 }
 
-pub(super) fn failed(trouble: Trouble, at: At) -> Stop {
-    Stop::Failed(Box::new(Failure { trouble, at }))
+pub(super) fn failed(trouble: OperatorError, at: At) -> EvalStop {
+    EvalStop::Failed(Box::new(Failure { trouble, at }))
 }
 
-fn missing(trouble: Trouble, at: At) -> Stop {
-    Stop::Missing(Box::new(Failure { trouble, at }))
+fn missing(trouble: OperatorError, at: At) -> EvalStop {
+    EvalStop::Missing(Box::new(Failure { trouble, at }))
 }
 
 fn seal_if(sealed: bool, value: Value) -> Value {
@@ -55,7 +55,7 @@ fn is_sealed(value: &Value) -> bool {
     matches!(value, Value::Sensitive(_))
 }
 
-pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     match &node.kind {
         Kind::Literal(value) => Ok(value.clone()),
         Kind::List(nodes) => {
@@ -117,13 +117,13 @@ pub(super) fn errors(node: &Node, scope: &dyn Scope, found: &mut Vec<EvalError>)
     }
 }
 
-fn map(entries: &[(Node, Node)], scope: &dyn Scope) -> Result<Value, Stop> {
+fn map(entries: &[(Node, Node)], scope: &dyn Scope) -> Result<Value, EvalStop> {
     let mut hash = Hash::default();
     let mut sealed = false;
     for (key_node, value) in entries {
         let key = eval(key_node, scope)?;
         sealed |= is_sealed(&key);
-        let Value::String(key) = key.clear() else {
+        let Value::String(key) = key.expose() else {
             return Err(failed(trouble("the keys of a map are texts"), key_node.at));
         };
         hash.insert(key, eval(value, scope)?);
@@ -131,15 +131,15 @@ fn map(entries: &[(Node, Node)], scope: &dyn Scope) -> Result<Value, Stop> {
     Ok(seal_if(sealed, Value::Hash(Arc::new(hash))))
 }
 
-fn found(lookup: Lookup, at: At, nothing: impl FnOnce() -> Trouble) -> Result<Value, Stop> {
+fn found(lookup: Lookup, at: At, nothing: impl FnOnce() -> OperatorError) -> Result<Value, EvalStop> {
     match lookup {
         Lookup::Found(value) => Ok(value),
-        Lookup::Unknown(reason) => Err(Stop::Unknown(reason)),
+        Lookup::Unknown(reason) => Err(EvalStop::Unknown(reason)),
         Lookup::Missing => Err(missing(nothing(), at)),
     }
 }
 
-fn no_such(what: &str, root: &str, name: &str, known: &[EcoString]) -> Trouble {
+fn no_such(what: &str, root: &str, name: &str, known: &[EcoString]) -> OperatorError {
     let message = trouble(eco_format!("there is no {what} `{name}`"));
     match suggest::nearest(name, known.iter().map(EcoString::as_str)) {
         Some(near) => message.with(eco_format!("did you mean `{root}{near}`?")),
@@ -147,17 +147,17 @@ fn no_such(what: &str, root: &str, name: &str, known: &[EcoString]) -> Trouble {
     }
 }
 
-fn no_output(reference: &ResourceRef, name: &str) -> Trouble {
+fn no_output(reference: &ResourceRef, name: &str) -> OperatorError {
     trouble(eco_format!("`{reference}` has no output `{name}`"))
 }
 
-impl Trouble {
-    fn with_default(self, hint: &str) -> Trouble {
-        Trouble { hint: self.hint.or_else(|| Some(hint.into())), ..self }
+impl OperatorError {
+    fn with_default(self, hint: &str) -> OperatorError {
+        OperatorError { hint: self.hint.or_else(|| Some(hint.into())), ..self }
     }
 }
 
-fn member(value: &Value, name: &str, node: &Node) -> Result<Value, Stop> {
+fn member(value: &Value, name: &str, node: &Node) -> Result<Value, EvalStop> {
     let Value::Hash(entries) = value.unwrap_sensitive() else {
         let message = trouble(eco_format!("{} has no `{name}`", kind(value)));
         return Err(match value.unwrap_sensitive() {
@@ -178,7 +178,7 @@ fn member(value: &Value, name: &str, node: &Node) -> Result<Value, Stop> {
     })
 }
 
-fn index(base: &Node, index: &Node, node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+fn index(base: &Node, index: &Node, node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     let (value, key) = (eval(base, scope)?, eval(index, scope)?);
     let sealed = is_sealed(&value) || is_sealed(&key);
     let element = match (value.unwrap_sensitive(), key.unwrap_sensitive()) {
@@ -201,7 +201,7 @@ fn index(base: &Node, index: &Node, node: &Node, scope: &dyn Scope) -> Result<Va
     Ok(seal_if(sealed, element))
 }
 
-fn truth(value: &Value, node: &Node) -> Result<bool, Stop> {
+fn truth(value: &Value, node: &Node) -> Result<bool, EvalStop> {
     value.as_bool().ok_or_else(|| {
         failed(
             trouble(eco_format!("{} is not a boolean", kind(value))).with("compare it: x == \"…\", x != null"),
@@ -210,7 +210,7 @@ fn truth(value: &Value, node: &Node) -> Result<bool, Stop> {
     })
 }
 
-fn negate(value: &Value, node: &Node) -> Result<Value, Stop> {
+fn negate(value: &Value, node: &Node) -> Result<Value, EvalStop> {
     let negative = match value.unwrap_sensitive() {
         Value::Integer(number) => number.checked_neg().map(Value::Integer),
         Value::Float(number) => Some(Value::Float(-number)),
@@ -223,7 +223,7 @@ fn negate(value: &Value, node: &Node) -> Result<Value, Stop> {
 
 /// Evaluates `||` and `&&`. A `decisive` operand on either side determines the result, even if the other
 /// operand is unknown.
-fn logic(decisive: bool, left: &Node, right: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+fn logic(decisive: bool, left: &Node, right: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     let unknown = match eval(left, scope) {
         Ok(value) => {
             if truth(&value, left)? == decisive {
@@ -233,14 +233,14 @@ fn logic(decisive: bool, left: &Node, right: &Node, scope: &dyn Scope) -> Result
             truth(&second, right)?;
             return Ok(seal_if(is_sealed(&value), second));
         }
-        Err(Stop::Unknown(reason)) => reason,
+        Err(EvalStop::Unknown(reason)) => reason,
         Err(stop) => return Err(stop),
     };
     let second = eval(right, scope)?;
-    if truth(&second, right)? == decisive { Ok(second) } else { Err(Stop::Unknown(unknown)) }
+    if truth(&second, right)? == decisive { Ok(second) } else { Err(EvalStop::Unknown(unknown)) }
 }
 
-fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     let (left, right) = (eval(left, scope)?, eval(right, scope)?);
     if !left.holds_sensitive() && !right.holds_sensitive() {
         return apply(operator, &left, &right).map_err(|trouble| failed(trouble, node.at));
@@ -255,15 +255,15 @@ fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dy
         let result = apply(operator, left.unwrap_sensitive(), right.unwrap_sensitive());
         return Ok(seal_if(sealed, result.map_err(|trouble| failed(trouble, node.at))?));
     }
-    let result = apply(operator, &left.clear(), &right.clear()).map_err(|trouble| failed(trouble, node.at))?;
+    let result = apply(operator, &left.expose(), &right.expose()).map_err(|trouble| failed(trouble, node.at))?;
     Ok(Value::sensitive(result))
 }
 
-fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     match function {
         Function::Has => has(&arguments[0], scope),
         Function::Default => match eval(&arguments[0], scope) {
-            Ok(Value::Undef) | Err(Stop::Missing(_)) => eval(&arguments[1], scope),
+            Ok(Value::Undef) | Err(EvalStop::Missing(_)) => eval(&arguments[1], scope),
             other => other,
         },
         function => {
@@ -273,14 +273,14 @@ fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) 
                 Function::Size => values.iter().any(is_sealed),
                 _ => values.iter().any(Value::holds_sensitive),
             };
-            let clear: Vec<Value> = values.iter().map(Value::clear).collect();
+            let clear: Vec<Value> = values.iter().map(Value::expose).collect();
             let value = function.call(&clear).map_err(|trouble| failed(trouble, node.at))?;
             Ok(seal_if(sealed, value))
         }
     }
 }
 
-fn has(argument: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+fn has(argument: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     let named = matches!(
         argument.kind,
         Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Output(_) | Kind::Member(..) | Kind::Index(_)
@@ -290,7 +290,7 @@ fn has(argument: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
     }
     match eval(argument, scope) {
         Ok(value) => Ok(Value::Boolean(!value.unwrap_sensitive().is_undef())),
-        Err(Stop::Missing(_)) => Ok(Value::Boolean(false)),
+        Err(EvalStop::Missing(_)) => Ok(Value::Boolean(false)),
         Err(stop) => Err(stop),
     }
 }

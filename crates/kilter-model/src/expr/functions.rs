@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 
-use super::operators::{Trouble, kind, trouble};
+use super::operators::{OperatorError, kind, trouble};
 use super::{MAX_ELEMENTS, MAX_TEXT, version};
 use crate::pattern;
 use crate::value::Value;
@@ -92,7 +92,7 @@ impl Function {
 
     /// Calls the function with known arguments in clear. `has` and `default` are evaluated elsewhere, because
     /// they accept arguments without a value.
-    pub(super) fn call(self, arguments: &[Value]) -> Result<Value, Trouble> {
+    pub(super) fn call(self, arguments: &[Value]) -> Result<Value, OperatorError> {
         let text = |index: usize| self.text(arguments, index);
         Ok(match self {
             Has | Default => return Err(trouble("has() and default() take a name")),
@@ -118,7 +118,7 @@ impl Function {
         })
     }
 
-    fn text(self, arguments: &[Value], index: usize) -> Result<&str, Trouble> {
+    fn text(self, arguments: &[Value], index: usize) -> Result<&str, OperatorError> {
         match &arguments[index] {
             Value::String(text) => Ok(text),
             other => Err(trouble(eco_format!("{} takes texts, not {}", self.usage(), kind(other)))),
@@ -126,7 +126,7 @@ impl Function {
     }
 }
 
-fn size(value: &Value) -> Result<Value, Trouble> {
+fn size(value: &Value) -> Result<Value, OperatorError> {
     let size = match value {
         Value::String(text) => text.chars().count(),
         Value::Binary(bytes) => bytes.len(),
@@ -138,10 +138,10 @@ fn size(value: &Value) -> Result<Value, Trouble> {
 }
 
 /// Returns the text of a value for interpolation.
-pub(super) fn text_of(value: &Value) -> Result<EcoString, Trouble> {
+pub(super) fn text_of(value: &Value) -> Result<EcoString, OperatorError> {
     match value.unwrap_sensitive() {
         Value::String(text) => Ok(text.clone()),
-        Value::Boolean(_) | Value::Integer(_) | Value::Float(_) => Ok(eco_format!("{value}", value = value.clear())),
+        Value::Boolean(_) | Value::Integer(_) | Value::Float(_) => Ok(eco_format!("{value}", value = value.expose())),
         Value::Undef => Err(trouble("null has no text").with("default(x, \"…\") gives one")),
         Value::Binary(_) => Err(trouble("these bytes are not text").with("let the whole value be one `${…}`")),
         other => {
@@ -151,7 +151,7 @@ pub(super) fn text_of(value: &Value) -> Result<EcoString, Trouble> {
     }
 }
 
-fn int(value: &Value) -> Result<Value, Trouble> {
+fn int(value: &Value) -> Result<Value, OperatorError> {
     match value {
         Value::Integer(number) => Ok(Value::Integer(*number)),
         Value::Float(number) if number.is_finite() && number.abs() < 9.2e18 => Ok(Value::Integer(*number as i64)),
@@ -163,7 +163,7 @@ fn int(value: &Value) -> Result<Value, Trouble> {
     }
 }
 
-fn double(value: &Value) -> Result<Value, Trouble> {
+fn double(value: &Value) -> Result<Value, OperatorError> {
     match value {
         Value::Integer(number) => Ok(Value::Float(*number as f64)),
         Value::Float(number) => Ok(Value::Float(*number)),
@@ -178,12 +178,12 @@ fn double(value: &Value) -> Result<Value, Trouble> {
     }
 }
 
-fn matches(text: &str, regex: &str) -> Result<bool, Trouble> {
+fn matches(text: &str, regex: &str) -> Result<bool, OperatorError> {
     pattern::is_match(regex, text)
         .map_err(|error| trouble(eco_format!("the regular expression does not work: {}", error.reason())))
 }
 
-fn split(text: &str, separator: &str) -> Result<Value, Trouble> {
+fn split(text: &str, separator: &str) -> Result<Value, OperatorError> {
     if separator.is_empty() {
         return Err(trouble("split takes a separator that is not empty"));
     }
@@ -194,7 +194,7 @@ fn split(text: &str, separator: &str) -> Result<Value, Trouble> {
     Ok(Value::Array(Arc::from(parts)))
 }
 
-fn join(list: &Value, separator: &str) -> Result<Value, Trouble> {
+fn join(list: &Value, separator: &str) -> Result<Value, OperatorError> {
     let Value::Array(values) = list else {
         return Err(trouble(eco_format!("join takes a list, not {}", kind(list))));
     };
@@ -211,7 +211,7 @@ fn join(list: &Value, separator: &str) -> Result<Value, Trouble> {
     Ok(Value::String(text))
 }
 
-fn replace(text: &str, old: &str, new: &str) -> Result<Value, Trouble> {
+fn replace(text: &str, old: &str, new: &str) -> Result<Value, OperatorError> {
     let grown = text.len().saturating_add(text.matches(old).count().saturating_mul(new.len()));
     if grown > MAX_TEXT {
         return Err(too_long());
@@ -219,6 +219,6 @@ fn replace(text: &str, old: &str, new: &str) -> Result<Value, Trouble> {
     Ok(Value::String(text.replace(old, new).into()))
 }
 
-pub(super) fn too_long() -> Trouble {
+pub(super) fn too_long() -> OperatorError {
     trouble("the text becomes longer than 16 MiB")
 }

@@ -54,7 +54,7 @@ fn of_operator(operator: Operator) -> DataType {
 fn of_sum(one: &DataType, other: &DataType) -> DataType {
     let list = DataType::Array(Box::new(DataType::Any), None, None);
     let summable = [DataType::Numeric, DataType::text(), list];
-    let sums: Vec<DataType> = summable.into_iter().filter(|sum| sum.may_accept(one) && sum.may_accept(other)).collect();
+    let sums: Vec<DataType> = summable.into_iter().filter(|sum| sum.overlaps(one) && sum.overlaps(other)).collect();
     // An invalid sum is reported elsewhere.
     if sums.is_empty() { DataType::Any } else { DataType::either(sums) }
 }

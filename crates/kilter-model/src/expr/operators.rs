@@ -10,17 +10,17 @@ use super::{MAX_ELEMENTS, MAX_TEXT};
 use crate::value::Value;
 
 /// An error before its location is known. Never contains a value, which could be a secret.
-pub(super) struct Trouble {
+pub(super) struct OperatorError {
     pub(super) message: EcoString,
     pub(super) hint: Option<EcoString>,
 }
 
-pub(super) fn trouble(message: impl Into<EcoString>) -> Trouble {
-    Trouble { message: message.into(), hint: None }
+pub(super) fn trouble(message: impl Into<EcoString>) -> OperatorError {
+    OperatorError { message: message.into(), hint: None }
 }
 
-impl Trouble {
-    pub(super) fn with(mut self, hint: impl Into<EcoString>) -> Trouble {
+impl OperatorError {
+    pub(super) fn with(mut self, hint: impl Into<EcoString>) -> OperatorError {
         self.hint = Some(hint.into());
         self
     }
@@ -48,7 +48,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 }
 
 /// Evaluates an operator other than `&&` and `||`.
-pub(super) fn apply(operator: Operator, left: &Value, right: &Value) -> Result<Value, Trouble> {
+pub(super) fn apply(operator: Operator, left: &Value, right: &Value) -> Result<Value, OperatorError> {
     use Operator::*;
     Ok(Value::Boolean(match operator {
         Equal => equal(left, right)?,
@@ -65,7 +65,7 @@ pub(super) fn apply(operator: Operator, left: &Value, right: &Value) -> Result<V
 }
 
 /// Tests values of the same kind for equality. Comparing a text with a number is an error, not false.
-fn equal(left: &Value, right: &Value) -> Result<bool, Trouble> {
+fn equal(left: &Value, right: &Value) -> Result<bool, OperatorError> {
     let comparable = left.is_undef() || right.is_undef() || kind(left) == kind(right);
     if comparable {
         return Ok(same(left, right));
@@ -108,7 +108,7 @@ fn float(value: &Value) -> Option<f64> {
     }
 }
 
-fn compare(left: &Value, right: &Value) -> Result<Ordering, Trouble> {
+fn compare(left: &Value, right: &Value) -> Result<Ordering, OperatorError> {
     match (left, right) {
         (Value::String(a), Value::String(b)) => Ok(a.as_str().cmp(b.as_str())),
         (Value::Boolean(a), Value::Boolean(b)) => Ok(a.cmp(b)),
@@ -119,7 +119,7 @@ fn compare(left: &Value, right: &Value) -> Result<Ordering, Trouble> {
     }
 }
 
-fn within(needle: &Value, haystack: &Value) -> Result<bool, Trouble> {
+fn within(needle: &Value, haystack: &Value) -> Result<bool, OperatorError> {
     match (needle, haystack) {
         (_, Value::Array(values)) => Ok(values.iter().any(|value| same(needle, value))),
         (Value::String(key), Value::Hash(entries)) => Ok(entries.contains_key(key)),
@@ -130,7 +130,7 @@ fn within(needle: &Value, haystack: &Value) -> Result<bool, Trouble> {
     }
 }
 
-fn add(left: &Value, right: &Value) -> Result<Value, Trouble> {
+fn add(left: &Value, right: &Value) -> Result<Value, OperatorError> {
     match (left, right) {
         (Value::String(a), Value::String(b)) => {
             if a.len() + b.len() > MAX_TEXT {
@@ -156,7 +156,7 @@ fn add(left: &Value, right: &Value) -> Result<Value, Trouble> {
     }
 }
 
-fn calculate(operator: Operator, left: &Value, right: &Value) -> Result<Value, Trouble> {
+fn calculate(operator: Operator, left: &Value, right: &Value) -> Result<Value, OperatorError> {
     if let (Value::Integer(a), Value::Integer(b)) = (left, right) {
         let result = match operator {
             Operator::Add => a.checked_add(*b),

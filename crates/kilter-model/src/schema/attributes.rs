@@ -30,7 +30,7 @@ impl Attributes {
     }
 
     /// Returns the value of an attribute if it is a boolean.
-    pub fn truth(&self, name: &str) -> Option<bool> {
+    pub fn get_bool(&self, name: &str) -> Option<bool> {
         self.get(name).and_then(Value::as_bool)
     }
 

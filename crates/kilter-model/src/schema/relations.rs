@@ -71,7 +71,7 @@ impl AutoTitle {
 /// Error in an automatic relation of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot tell what auto{kind} of `{type_name}` `{title}` stands for: {reason}", kind = .kind.word())]
-pub struct WishError {
+pub struct AutoRelationError {
     /// Kind of the relation.
     pub kind: RelationKind,
     /// Type of the related resource.
@@ -94,13 +94,13 @@ impl TypeSchema {
         attributes: &Attributes,
         name: &str,
         see: &mut dyn FnMut(RelationKind, &TypeName, &str),
-    ) -> Vec<WishError> {
+    ) -> Vec<AutoRelationError> {
         let mut errors = Vec::new();
         for relation in &self.relations {
             for title in &relation.titles {
                 match self.titles(title, attributes, name) {
                     Ok(titles) => titles.iter().for_each(|title| see(relation.kind, &relation.type_name, title)),
-                    Err(reason) => errors.push(WishError {
+                    Err(reason) => errors.push(AutoRelationError {
                         kind: relation.kind,
                         type_name: relation.type_name.clone(),
                         title: title.source(),

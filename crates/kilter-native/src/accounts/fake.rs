@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kilter_process::{Cancel, Captured, Finished, Invocation, SpawnError, Status};
+use kilter_process::{Cancel, Captured, Invocation, Output, SpawnError, Status};
 
 use super::{Runner, System};
 
@@ -59,13 +59,13 @@ impl Recorder {
 }
 
 impl Runner for Recorder {
-    fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Finished, SpawnError> {
+    fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Output, SpawnError> {
         let words = std::iter::once(&invocation.program).chain(&invocation.args);
         let argv: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
         let stdin = String::from_utf8(invocation.stdin.clone().unwrap_or_default()).expect("tools are told texts");
         self.calls().push((argv.join(" "), stdin));
         let (code, said) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let output = |text: &str| Captured { bytes: text.as_bytes().to_vec(), dropped: 0 };
-        Ok(Finished { stdout: output(&said), stderr: output(&said), ..Finished::of(Status::Code(code)) })
+        Ok(Output { stdout: output(&said), stderr: output(&said), ..Output::of(Status::Code(code)) })
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
-use kilter_provider::{Context, Declared, Problem};
+use kilter_provider::{Context, Declared, ValidationError};
 
 use crate::words::texts;
 
@@ -79,7 +79,7 @@ fn lists(should: &Attributes, attribute: &str, name: &str) -> bool {
 }
 
 /// Returns the groups of a user that are declared without the user, or as absent.
-pub(crate) fn of_user(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+pub(crate) fn of_user(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
     if !is_present(should) {
         return Vec::new();
     }
@@ -87,21 +87,21 @@ pub(crate) fn of_user(name: &str, should: &Attributes, declared: Declared<'_>) -
     let is_absent = |group: &&EcoString| declared("group", group).is_some_and(|other| !is_present(other));
     let gone = groups.iter().filter(is_absent).map(|group| {
         let message = eco_format!("user[{name}] is declared to be in `{group}`, and group[{group}] to be absent");
-        Problem::with("groups", message)
+        ValidationError::with("groups", message)
             .hint(eco_format!("take `{group}` out of the groups of user[{name}], or keep group[{group}]"))
     });
     let without = |group: &&ecow::EcoString| declared("group", group).is_some_and(|other| excludes_user(other, name));
     let problem = |group| {
         let message =
             eco_format!("user[{name}] is declared to be in `{group}`, and group[{group}] to be without `{name}`");
-        Problem::with("groups", message)
+        ValidationError::with("groups", message)
             .hint(eco_format!("add `{name}` to the members of group[{group}], or give that `auth_membership: false`"))
     };
     groups.iter().filter(without).map(problem).chain(gone).collect()
 }
 
 /// Returns the members of a group that are declared to be in other groups only, or as absent.
-pub(crate) fn of_group(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+pub(crate) fn of_group(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
     if !is_present(should) {
         return Vec::new();
     }
@@ -109,14 +109,14 @@ pub(crate) fn of_group(name: &str, should: &Attributes, declared: Declared<'_>) 
     let is_absent = |user: &&EcoString| declared("user", user).is_some_and(|other| !is_present(other));
     let gone = members.iter().filter(is_absent).map(|user| {
         let message = eco_format!("group[{name}] is declared with `{user}`, and user[{user}] to be absent");
-        Problem::with("members", message)
+        ValidationError::with("members", message)
             .hint(eco_format!("take `{user}` out of the members of group[{name}], or keep user[{user}]"))
     });
     let without = |user: &&ecow::EcoString| declared("user", user).is_some_and(|other| excludes_group(other, name));
     let problem = |user| {
         let message =
             eco_format!("group[{name}] is declared with `{user}`, and user[{user}] to be in other groups only");
-        Problem::with("members", message)
+        ValidationError::with("members", message)
             .hint(eco_format!("add `{name}` to the groups of user[{user}], or give that `membership: minimum`"))
     };
     members.iter().filter(without).map(problem).chain(gone).collect()
@@ -129,7 +129,7 @@ fn is_present(should: &Attributes) -> bool {
 fn excludes_user(group: &Attributes, user: &str) -> bool {
     let lists = |members| texts(Some(members)).iter().any(|member| member == user);
     is_present(group)
-        && group.truth("auth_membership") != Some(false)
+        && group.get_bool("auth_membership") != Some(false)
         && group.get("members").is_some_and(|members| !members.is_undef() && !lists(members))
 }
 
@@ -143,7 +143,7 @@ fn excludes_group(user: &Attributes, group: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use kilter_model::Change;
-    use kilter_provider::{Mode, Outlook, Provider, Wanted, check};
+    use kilter_provider::{Mode, PreviewContext, Provider, Wanted, check};
 
     use crate::accounts::fake::Fake;
     use crate::{GroupProvider, UserProvider};
@@ -167,8 +167,8 @@ mod tests {
             ("group", "wheel") => Some(&group),
             _ => None,
         };
-        let mut problems = UserProvider::new(system.clone()).contradictions("adam", &user, &declared);
-        problems.extend(GroupProvider::new(system).contradictions("wheel", &group, &declared));
+        let mut problems = UserProvider::new(system.clone()).conflicts("adam", &user, &declared);
+        problems.extend(GroupProvider::new(system).conflicts("wheel", &group, &declared));
         problems.into_iter().map(|problem| problem.message.into()).collect()
     }
 
@@ -199,8 +199,8 @@ mod tests {
         group: Attributes,
     }
 
-    impl Outlook for Catalog {
-        fn is_open_before(&self, _: &str) -> bool {
+    impl PreviewContext for Catalog {
+        fn may_change_before(&self, _: &str) -> bool {
             false
         }
 
@@ -222,7 +222,7 @@ mod tests {
         after: (&str, &str),
     ) -> (Vec<String>, usize) {
         let should = if name == "adam" { &catalog.user } else { &catalog.group };
-        let (cx, name) = (Context::bare().with_outlook(catalog), EcoString::from(name));
+        let (cx, name) = (Context::empty().with_outlook(catalog), EcoString::from(name));
         let wanted = || Wanted::new(&name, Some(should));
         let found = check(provider, &cx, &[wanted()]).remove(0).unwrap();
         let change = Change::new(&name, &found.state, Some(should), &found.differences);

@@ -1,7 +1,7 @@
 //! Valid names and numbers of accounts.
 
 use kilter_model::Value;
-use kilter_provider::Problem;
+use kilter_provider::ValidationError;
 
 /// Largest number of an account. System calls take the next number for "unchanged", so a process that requests it
 /// stays root.
@@ -19,12 +19,12 @@ pub(crate) fn number_of(text: &str) -> Option<u32> {
 }
 
 /// Returns the problem of an account number that is out of range. Does not check names.
-pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<Problem> {
+pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<ValidationError> {
     let is_numeric = account.as_str().map_or(account.as_integer().is_some(), is_numeric);
     if !is_numeric || number(account).is_some() {
         return None;
     }
-    let problem = Problem::with(attribute, format!("`{account}` is no number of an account"));
+    let problem = ValidationError::with(attribute, format!("`{account}` is no number of an account"));
     Some(problem.hint(format!("the largest is {MAX_ID}")))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn is_numeric(text: &str) -> bool {
 
 /// Returns the problem of a name that the rules of Debian's shadow tools forbid (useradd(8), "CAVEATS"). They allow
 /// more than upstream's, so that every existing account can be named.
-pub(crate) fn name_problem(attribute: &str, name: &str) -> Option<Problem> {
+pub(crate) fn name_problem(attribute: &str, name: &str) -> Option<ValidationError> {
     let why = if name.is_empty() {
         "is empty"
     } else if name.len() > 32 {
@@ -53,7 +53,7 @@ pub(crate) fn name_problem(attribute: &str, name: &str) -> Option<Problem> {
     } else {
         return None;
     };
-    let problem = Problem::with(attribute, format!("`{name}` cannot name an account: it {why}"));
+    let problem = ValidationError::with(attribute, format!("`{name}` cannot name an account: it {why}"));
     Some(problem.hint("names start with a letter or `_` and hold letters, digits, `_`, `-` and `.`"))
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kilter_process::{Cancel, Finished, Invocation, SpawnError};
+use kilter_process::{Cancel, Invocation, Output, SpawnError};
 
 /// Starts the programs that change accounts.
 pub trait Runner: Send + Sync {
@@ -11,14 +11,14 @@ pub trait Runner: Send + Sync {
     ///
     /// # Errors
     /// If it cannot be started.
-    fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Finished, SpawnError>;
+    fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Output, SpawnError>;
 }
 
 /// Runs real programs.
 pub struct RealRunner;
 
 impl Runner for RealRunner {
-    fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Finished, SpawnError> {
+    fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Output, SpawnError> {
         kilter_process::run(invocation, Some(cancel))
     }
 }

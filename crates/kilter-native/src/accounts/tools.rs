@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_process::{Ending, Finished, Invocation, SpawnError};
+use kilter_process::{Invocation, Output, SpawnError, Termination};
 use kilter_provider::{Context, ProviderError};
 
 use super::Accounts;
@@ -33,22 +33,22 @@ impl Accounts {
         Ok(())
     }
 
-    pub(super) fn query(&self, cx: &Context<'_>, tool: &Invocation) -> Result<Finished, ProviderError> {
+    pub(super) fn query(&self, cx: &Context<'_>, tool: &Invocation) -> Result<Output, ProviderError> {
         self.start(cx, tool.clone().captured(KEPT).deadline(QUERY))
             .map_err(|error| ProviderError::new(error.with_sources()))
     }
 
-    fn start(&self, cx: &Context<'_>, tool: Invocation) -> Result<Finished, SpawnError> {
+    fn start(&self, cx: &Context<'_>, tool: Invocation) -> Result<Output, SpawnError> {
         self.system.runner().run(&tool, cancel(cx))
     }
 }
 
-fn failure(name: &str, finished: &Finished) -> EcoString {
+fn failure(name: &str, finished: &Output) -> EcoString {
     let how = match finished.ending {
-        Ending::Exited => format!("{name} failed with {}", finished.status),
-        Ending::Deadline => format!("{name} did not finish within {} s", TOOL.as_secs()),
-        Ending::Flooded => format!("{name} wrote too much"),
-        Ending::Cancelled => format!("{name} was interrupted"),
+        Termination::Exited => format!("{name} failed with {}", finished.status),
+        Termination::Deadline => format!("{name} did not finish within {} s", TOOL.as_secs()),
+        Termination::OutputLimit => format!("{name} wrote too much"),
+        Termination::Cancelled => format!("{name} was interrupted"),
     };
     match ending_of(&finished.stderr.text()) {
         Some(said) => format!("{how}: {said}").into(),

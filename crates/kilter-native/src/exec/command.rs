@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, REDACTED, Value};
-use kilter_provider::Problem;
+use kilter_provider::ValidationError;
 
 use super::split::split;
 
@@ -63,11 +63,11 @@ impl<'a> Declared<'a> {
 
     /// Returns true if the output is hidden.
     pub(super) fn is_hidden(&self) -> bool {
-        self.is_sealed || self.should.truth("logoutput") == Some(false)
+        self.is_sealed || self.should.get_bool("logoutput") == Some(false)
     }
 
-    pub(super) fn command(&self) -> Result<Command, Problem> {
-        let problem = |why: String| Problem::with(self.attribute, why);
+    pub(super) fn command(&self) -> Result<Command, ValidationError> {
+        let problem = |why: String| ValidationError::with(self.attribute, why);
         let argv = match (self.value.unwrap_sensitive(), self.shell()) {
             (Value::Array(words), _) => words.iter().map(word).collect(),
             (Value::String(text), Some(shell)) => vec![shell.to_owned(), "-c".to_owned(), text.to_string()],
@@ -123,13 +123,13 @@ pub(super) fn shell_of(should: &Attributes) -> Option<&str> {
 }
 
 /// Returns the command of a resource. The title is the default.
-pub(super) fn command_of(name: &str, should: &Attributes) -> Result<Command, Problem> {
+pub(super) fn command_of(name: &str, should: &Attributes) -> Result<Command, ValidationError> {
     let title = Value::from(name);
     Declared::new("command", should.get("command").unwrap_or(&title), should).command()
 }
 
 /// Returns the command for a refresh.
-pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, Problem> {
+pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, ValidationError> {
     match should.get("refresh") {
         Some(refresh) => Declared::new("refresh", refresh, should).command(),
         None => command_of(name, should),
@@ -137,13 +137,13 @@ pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, Pro
 }
 
 /// Returns the command that follows a successful command, if there is one.
-pub(super) fn done_of(should: &Attributes) -> Option<Result<Command, Problem>> {
+pub(super) fn done_of(should: &Attributes) -> Option<Result<Command, ValidationError>> {
     Some(Declared::new("done", should.get("done")?, should).command())
 }
 
 /// Returns the command that reports changes, one line each.
-pub(super) fn watch_of(should: &Attributes) -> Result<Command, Problem> {
-    let watch = should.get("watch").ok_or_else(|| Problem::with("watch", "it has none"))?;
+pub(super) fn watch_of(should: &Attributes) -> Result<Command, ValidationError> {
+    let watch = should.get("watch").ok_or_else(|| ValidationError::with("watch", "it has none"))?;
     Declared::new("watch", watch, should).command()
 }
 
@@ -163,10 +163,10 @@ pub(super) fn others_of(should: &Attributes) -> impl Iterator<Item = Declared<'_
 }
 
 /// Returns the problem of a guard list that looks like the words of a single command.
-pub(super) fn option_problem(attribute: &str, should: &Attributes) -> Option<Problem> {
+pub(super) fn option_problem(attribute: &str, should: &Attributes) -> Option<ValidationError> {
     let declared = should.get(attribute)?.as_list();
     let option = declared.iter().skip(1).filter_map(Value::as_str).find(|text| text.starts_with('-'))?;
-    let problem = Problem::with(attribute, format!("`{option}` is no command: each text of the list is one"));
+    let problem = ValidationError::with(attribute, format!("`{option}` is no command: each text of the list is one"));
     Some(problem.hint("for the words of one command write a list within the list: [[test, -e, /x]]"))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Attempts, Confined, Finished};
+use kilter_process::{Attempts, Confined, Output};
 use kilter_provider::{Context, Level};
 
 use super::command::Command;
@@ -38,7 +38,7 @@ impl Naming<'_> {
         self,
         cx: &Context<'_>,
         (guard, attribute): (&Command, &str),
-        finished: &Finished,
+        finished: &Output,
         secrets: &Secrets,
     ) -> Option<EcoString> {
         let who = eco_format!("the guard `{}` ({attribute})", guard.shown);

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Value;
-use kilter_process::{Capture, Captured, Finished, Invocation};
+use kilter_process::{Capture, Captured, Invocation, Output};
 
 use super::command::Declared;
 use super::secrets::Secrets;
@@ -78,7 +78,7 @@ impl<'a> Expected<'a> {
     }
 
     /// Returns true if a successful guard printed the expected output, with a description.
-    pub(super) fn met(&self, finished: &Finished, secrets: &Secrets) -> (bool, EcoString) {
+    pub(super) fn met(&self, finished: &Output, secrets: &Secrets) -> (bool, EcoString) {
         let mut first = None;
         for (printed, wanted, text) in &self.texts {
             let found = if *printed == Printed::Stdout { &finished.stdout } else { &finished.together };

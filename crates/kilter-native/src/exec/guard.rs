@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Because, Unknown, UnknownCause};
-use kilter_process::{Capture, Confinement, Ending, Invocation, Status};
+use kilter_process::{Capture, Confinement, Invocation, Status, Termination};
 use kilter_provider::{Forecast, Node, ProviderError};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::command::{Command, guards_of};
 use super::confined::Naming;
 use super::expected::Expected;
-use super::launch::Launch;
+use super::launch::CommandRunner;
 use super::secrets::Secrets;
 use crate::words::texts;
 
@@ -45,7 +45,7 @@ pub(super) fn spawns(should: &Attributes) -> bool {
 ///
 /// # Errors
 /// If a guard cannot be evaluated.
-pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Verdict, ProviderError> {
+pub(super) fn ask(launch: &CommandRunner<'_>, naming: Option<Naming<'_>>) -> Result<Verdict, ProviderError> {
     let mut reasons = Vec::new();
     let mut unknown = None;
     for path in texts(launch.should.get("creates")) {
@@ -61,7 +61,7 @@ pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Ver
     for (attribute, success_means_due) in [("unless", false), ("onlyif", true)] {
         for declared in guards_of(attribute, launch.should) {
             let guard = declared.command().map_err(|problem| ProviderError::new(problem.to_string()))?;
-            if launch.cx.only_looks()
+            if launch.cx.is_noop()
                 && let Some(because) = changed_by(launch, &guard)
             {
                 return Ok(Verdict::Unknown(Unknown { attribute: attribute.into(), because: because.into() }));
@@ -117,13 +117,13 @@ fn missing_directory(cwd: Option<&str>) -> Option<&str> {
 }
 
 /// Returns the resource of a plan that may change the answer of a guard.
-fn changed_by(launch: &Launch<'_>, guard: &Command) -> Option<Because> {
+fn changed_by(launch: &CommandRunner<'_>, guard: &Command) -> Option<Because> {
     let cwd = guard.cwd.as_deref().or(launch.should.text("cwd"));
     launch.cx.outlook().command(launch.name, &guard.argv.join(" "), cwd)
 }
 
 /// Returns true if a path exists when the command runs, or the resource that makes this unknown.
-fn exists(launch: &Launch<'_>, path: &str) -> Result<Result<bool, Because>, ProviderError> {
+fn exists(launch: &CommandRunner<'_>, path: &str) -> Result<Result<bool, Because>, ProviderError> {
     match launch.cx.outlook().node(launch.name, path) {
         Forecast::Unchanged | Forecast::Changed(Node::Kept, _) => exists_now(path).map(Ok),
         Forecast::Changed(Node::Absent, _) => Ok(Ok(false)),
@@ -141,7 +141,7 @@ fn exists_now(path: &str) -> Result<bool, ProviderError> {
 }
 
 fn answer(
-    launch: &Launch<'_>,
+    launch: &CommandRunner<'_>,
     (guard, attribute): (&Command, &str),
     expected: &Expected<'_>,
     naming: Option<Naming<'_>>,
@@ -157,26 +157,26 @@ fn answer(
     };
     let finished = match launch.run(guard, keep) {
         Ok(finished) => finished,
-        Err(why) if launch.cx.only_looks() => return Ok(Answer::NotYet(why)),
+        Err(why) if launch.cx.is_noop() => return Ok(Answer::NotYet(why)),
         Err(why) => return Err(unanswered(why)),
     };
     let secrets = Secrets::of(launch.should);
     let refused = naming.and_then(|naming| naming.report(launch.cx, (guard, attribute), &finished, &secrets));
-    if let Some(why) = refused.filter(|_| finished.ending != Ending::Cancelled) {
+    if let Some(why) = refused.filter(|_| finished.ending != Termination::Cancelled) {
         return Ok(Answer::Refused(why));
     }
     match (finished.ending, finished.status) {
-        (Ending::Exited, Status::Code(0)) => Ok(match expected.met(&finished, &secrets) {
+        (Termination::Exited, Status::Code(0)) => Ok(match expected.met(&finished, &secrets) {
             (true, how) => Answer::Yes(how),
             (false, how) => Answer::No(how),
         }),
-        (Ending::Exited, Status::Code(_)) => Ok(Answer::No("fails".into())),
-        (Ending::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
-        (Ending::Deadline, _) => {
+        (Termination::Exited, Status::Code(_)) => Ok(Answer::No("fails".into())),
+        (Termination::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
+        (Termination::Deadline, _) => {
             let timeout = launch.timeout().unwrap_or_default().as_secs_f64();
             Err(unanswered(format!("it took longer than {timeout} s").into()))
         }
-        (Ending::Flooded, _) => Err(unanswered("it wrote too much".into())),
-        (Ending::Cancelled, _) => Err(unanswered("it was interrupted".into())),
+        (Termination::OutputLimit, _) => Err(unanswered("it wrote too much".into())),
+        (Termination::Cancelled, _) => Err(unanswered("it was interrupted".into())),
     }
 }

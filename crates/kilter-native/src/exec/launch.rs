@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Value};
-use kilter_process::{Confinement, DEFAULT_PATH, Finished, Identity, Invocation, Leftovers, Signal, SpawnError};
-use kilter_provider::{Context, Problem};
+use kilter_process::{Confinement, DEFAULT_PATH, Identity, Invocation, KillMode, Output, Signal, SpawnError};
+use kilter_provider::{Context, ValidationError};
 
 use super::command::Command;
 use crate::accounts::{Accounts, number, number_problem};
 use crate::words::{cancel, word};
 
 /// Starts the commands of a resource.
-pub(super) struct Launch<'a> {
+pub(super) struct CommandRunner<'a> {
     pub(super) cx: &'a Context<'a>,
     /// Name of the resource.
     pub(super) name: &'a str,
@@ -24,18 +24,18 @@ pub(super) struct Launch<'a> {
 /// Returns the confinement of guards and watches. A noop run changes nothing, so its guards must not either. The
 /// attribute `confine` disables the confinement.
 pub(super) fn confinement_of(should: &Attributes, noop: bool) -> Confinement {
-    match noop && should.truth("confine") != Some(false) {
+    match noop && should.get_bool("confine") != Some(false) {
         true => Confinement::ReadOnly,
         false => Confinement::None,
     }
 }
 
-impl Launch<'_> {
+impl CommandRunner<'_> {
     /// Runs a command. `keep` sets the captures of its outputs.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(super) fn run(&self, command: &Command, keep: impl FnOnce(&mut Invocation)) -> Result<Finished, EcoString> {
+    pub(super) fn run(&self, command: &Command, keep: impl FnOnce(&mut Invocation)) -> Result<Output, EcoString> {
         let mut invocation = self.invocation(command)?;
         keep(&mut invocation);
         kilter_process::run(&invocation, Some(cancel(self.cx))).map_err(|error| {
@@ -67,7 +67,7 @@ impl Launch<'_> {
         if self.confinement != Confinement::None {
             invocation.confinement = self.confinement;
             // The kernel asks kilter about the writes of a confined process only while kilter waits for it.
-            invocation.leftovers = Leftovers::Ended;
+            invocation.leftovers = KillMode::Ended;
         }
         Ok(invocation)
     }
@@ -126,7 +126,7 @@ impl Launch<'_> {
 }
 
 /// Returns the problems of `user` and `group`.
-pub(super) fn account_problems(should: &Attributes) -> impl Iterator<Item = Problem> {
+pub(super) fn account_problems(should: &Attributes) -> impl Iterator<Item = ValidationError> {
     ["user", "group"].into_iter().filter_map(|attribute| number_problem(attribute, should.get(attribute)?))
 }
 

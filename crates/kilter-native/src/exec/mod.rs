@@ -1,5 +1,6 @@
 //! The type `exec`.
 
+mod auto_edges;
 mod command;
 mod confined;
 mod expected;
@@ -11,7 +12,6 @@ mod secrets;
 pub(crate) mod split;
 mod stamp;
 mod watch;
-mod wishes;
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -19,8 +19,8 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_process::Confinement;
 use kilter_provider::{
-    Batch, Context, Effect, Footprint, Found, Insync, Mode, Node, POLL, Placement, Problem, Provider, ProviderError,
-    Query, Scope, Seal, Tell, Wanted, Watch, Wish, get_each,
+    AutoEdge, Batch, Context, Effect, Footprint, Found, Insync, Mode, Node, POLL, Placement, Provider, ProviderError,
+    Query, Redactor, Scope, ValidationError, Wanted, Watch, WatchSink, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -29,9 +29,9 @@ use crate::words::{known_before, texts};
 use command::{command_of, done_of, option_problem, others_of, refresh_of};
 use confined::{ConfinedGuards, Naming};
 use guard::Verdict;
-use launch::{Launch, account_problems, confinement_of, environment};
+use launch::{CommandRunner, account_problems, confinement_of, environment};
 use secrets::Secrets;
-use stamp::Seen;
+use stamp::MtimeSnapshot;
 
 /// Reason to run a command without a guard.
 const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onlyif`";
@@ -66,15 +66,15 @@ impl ExecProvider {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn launch<'a>(&'a self, cx: &'a Context<'a>, name: &'a str, should: &'a Attributes) -> Launch<'a> {
-        Launch { cx, name, should, accounts: &self.accounts, confinement: Confinement::None }
+    fn launch<'a>(&'a self, cx: &'a Context<'a>, name: &'a str, should: &'a Attributes) -> CommandRunner<'a> {
+        CommandRunner { cx, name, should, accounts: &self.accounts, confinement: Confinement::None }
     }
 
     fn verdict(&self, cx: &Context<'_>, wanted: Wanted<'_>, should: &Attributes) -> Result<Verdict, ProviderError> {
         let name = wanted.name;
         let has_run = self.ran().remove(name);
-        let is_trusted = !guard::has_guards(should) || should.truth("verify") == Some(false);
-        if should.truth("refreshonly") == Some(true) || (has_run && is_trusted) {
+        let is_trusted = !guard::has_guards(should) || should.get_bool("verify") == Some(false);
+        if should.get_bool("refreshonly") == Some(true) || (has_run && is_trusted) {
             return Ok(Verdict::Settled);
         }
         if !guard::has_guards(should) {
@@ -87,7 +87,8 @@ impl ExecProvider {
             Verdict::Settled => {}
             newer => return Ok(newer),
         }
-        let launch = Launch { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, name, should) };
+        let launch =
+            CommandRunner { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, name, should) };
         Ok(match guard::ask(&launch, Some(Naming { confined: &self.confined, name }))? {
             Verdict::Due(why) if has_run => {
                 Verdict::Due(format!("the command succeeded, but its guard still asks for it: {why}").into())
@@ -103,8 +104,8 @@ impl ExecProvider {
             Err(problem) => return Outcome::failed(problem.to_string()),
         };
         let launch = self.launch(cx, change.name, should);
-        let seen = Seen::now(should);
-        let mut outcome = perform::perform(&launch, &command);
+        let seen = MtimeSnapshot::now(should);
+        let mut outcome = perform::run_with_retries(&launch, &command);
         if outcome.is_done() {
             outcome = Self::also_done(&launch, outcome);
         }
@@ -121,17 +122,17 @@ impl ExecProvider {
     }
 
     /// Runs the command in `done` after a success. It may still fail.
-    fn also_done(launch: &Launch<'_>, outcome: Outcome) -> Outcome {
+    fn also_done(launch: &CommandRunner<'_>, outcome: Outcome) -> Outcome {
         let done = match done_of(launch.should) {
             None => return outcome,
-            Some(Ok(done)) => perform::perform(launch, &done),
+            Some(Ok(done)) => perform::run_with_retries(launch, &done),
             Some(Err(problem)) => Outcome::failed(problem.to_string()),
         };
         Outcome { failure: done.failure, notes: [outcome.notes, done.notes].concat(), ..outcome }
     }
 
     /// Stores the file times of `mtimes` after a success.
-    fn also_kept(launch: &Launch<'_>, name: &str, seen: Seen, mut outcome: Outcome) -> Outcome {
+    fn also_kept(launch: &CommandRunner<'_>, name: &str, seen: MtimeSnapshot, mut outcome: Outcome) -> Outcome {
         match seen.keep(launch.cx, name, launch.should) {
             Ok(note) => outcome.notes.extend(note.map(|note| Secrets::of(launch.should).redact(&note))),
             Err(why) => outcome.failure = Some(why),
@@ -140,19 +141,21 @@ impl ExecProvider {
     }
 
     /// Serves a pending refresh after a run of the command. A separate command for refreshes still has to run.
-    fn also_refreshed(&self, launch: &Launch<'_>, name: &str, outcome: Outcome) -> Outcome {
+    fn also_refreshed(&self, launch: &CommandRunner<'_>, name: &str, outcome: Outcome) -> Outcome {
         if launch.should.get("refresh").is_none() {
             return Outcome { refreshed: true, ..outcome };
         }
-        let refreshed = refresh_of(name, launch.should)
-            .map_or_else(|problem| Outcome::failed(problem.to_string()), |refresh| perform::perform(launch, &refresh));
+        let refreshed = refresh_of(name, launch.should).map_or_else(
+            |problem| Outcome::failed(problem.to_string()),
+            |refresh| perform::run_with_retries(launch, &refresh),
+        );
         let notes = [outcome.notes, refreshed.notes].concat();
         let is_done = refreshed.failure.is_none();
         Outcome { failure: refreshed.failure, refreshed: is_done, notes, ..outcome }
     }
 
     /// Validates the values, because values from other resources have not been validated before.
-    fn sound(&self, name: &str, should: &Attributes) -> Result<(), Problem> {
+    fn sound(&self, name: &str, should: &Attributes) -> Result<(), ValidationError> {
         self.validate(name, should, &[]).into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -164,8 +167,8 @@ impl ExecProvider {
         }
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
         let is_command = should.get("refresh").is_none();
-        let seen = is_command.then(|| Seen::now(should));
-        let mut outcome = perform::perform(&launch, &command);
+        let seen = is_command.then(|| MtimeSnapshot::now(should));
+        let mut outcome = perform::run_with_retries(&launch, &command);
         if is_command && outcome.is_done() {
             outcome = Self::also_done(&launch, outcome);
         }
@@ -221,7 +224,7 @@ impl Provider for ExecProvider {
         Ok(state)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -246,7 +249,7 @@ impl Provider for ExecProvider {
         is.drift.is_empty() || should.get("refresh").is_some()
     }
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let mut problems = Vec::new();
         if !deferred.contains(&"shell") {
             let command = (!deferred.contains(&"command")).then(|| command_of(name, should));
@@ -255,7 +258,7 @@ impl Provider for ExecProvider {
                 Some(Ok(command))
                     if is_relative(&program(&command)) && should.text("cwd").is_none_or(|cwd| cwd == "/") =>
                 {
-                    let problem = Problem::with("command", "a relative path needs a directory to start from");
+                    let problem = ValidationError::with("command", "a relative path needs a directory to start from");
                     problems.push(problem.hint("give `cwd`, or an absolute path"));
                 }
                 Some(Ok(_)) | None => {}
@@ -275,10 +278,10 @@ impl Provider for ExecProvider {
         problems.extend(account_problems(should));
         for (name, value) in environment(should) {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                problems.push(Problem::with("environment", "an entry has the form NAME=value"));
+                problems.push(ValidationError::with("environment", "an entry has the form NAME=value"));
             }
         }
-        let seal = Seal::of(should);
+        let seal = Redactor::of(should);
         problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
@@ -330,47 +333,47 @@ impl Provider for ExecProvider {
         let made = made.into_iter().map(|path| Watch::Path { path: path.as_str().into(), scope: Scope::This });
         let is_told = should.get("watch").is_some();
         // A command whose guards do not run again has no state to hold.
-        let is_state = should.truth("verify") != Some(false);
-        let asked = (guard::spawns(should) && !is_told && is_state).then_some(Watch::Every(POLL));
+        let is_state = should.get_bool("verify") != Some(false);
+        let asked = (guard::spawns(should) && !is_told && is_state).then_some(Watch::Poll(POLL));
         let paths = ["watchfiles", "mtimes"].into_iter().flat_map(|attribute| texts(should.get(attribute)));
         let paths = paths.map(|path| Watch::Path { path: trimmed(&path).into(), scope: Scope::Entries });
-        made.chain(paths).chain(is_told.then_some(Watch::ToldAlone)).chain(asked).collect()
+        made.chain(paths).chain(is_told.then_some(Watch::ProviderPerResource)).chain(asked).collect()
     }
 
-    fn apart_from_outputs(&self) -> &'static [&'static str] {
+    fn output_independent_attributes(&self) -> &'static [&'static str] {
         &["confine", "fallback", "stop_signal"]
     }
 
-    fn fallback(&self, should: &Attributes) -> Attributes {
+    fn default_outputs(&self, should: &Attributes) -> Attributes {
         let secrets = Secrets::of(should);
         let given = should.get("fallback").and_then(Value::as_hash).into_iter().flat_map(|given| given.iter());
         given.map(|(output, value)| (output.clone(), secrets.sealing(value.clone()))).collect()
     }
 
     /// Returns true for a command without a guard, which has no state.
-    fn acts_anew(&self, should: &Attributes) -> bool {
-        !guard::has_guards(should) || should.truth("verify") == Some(false)
+    fn is_action(&self, should: &Attributes) -> bool {
+        !guard::has_guards(should) || should.get_bool("verify") == Some(false)
     }
 
     /// Returns true if the command handles events. A command with `mtimes` does so for each modified file. A command
     /// with a watch and a guard holds a state that others may change back.
-    fn does_jobs(&self, should: &Attributes) -> bool {
-        self.acts_anew(should) || should.get("mtimes").is_some()
+    fn is_event_handler(&self, should: &Attributes) -> bool {
+        self.is_action(should) || should.get("mtimes").is_some()
     }
 
-    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         if let Some(wanted) = alone {
             watch::listen(self, cx, wanted, tell);
         }
         Ok(())
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         Batch::One
     }
 
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
-        wishes::wishes(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+        auto_edges::wishes(name, should, wish);
     }
 }
 
@@ -387,7 +390,7 @@ fn trimmed(path: &str) -> &str {
     }
 }
 
-fn needed_to_watch(attribute: &str) -> Problem {
+fn needed_to_watch(attribute: &str) -> ValidationError {
     known_before(attribute, "its `watch` runs from the beginning")
 }
 
@@ -395,7 +398,7 @@ fn is_relative(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-fn relative_paths(should: &Attributes) -> Vec<Problem> {
+fn relative_paths(should: &Attributes) -> Vec<ValidationError> {
     let mut paths: Vec<(&str, EcoString)> = Vec::new();
     paths.extend(should.text("cwd").map(|cwd| ("cwd", cwd.into())));
     paths.extend(others_of(should).filter_map(|declared| Some((declared.attribute, declared.cwd()?.into()))));
@@ -405,8 +408,9 @@ fn relative_paths(should: &Attributes) -> Vec<Problem> {
     let directories = texts(should.get("path"));
     paths.extend(directories.iter().flat_map(|part| part.split(':')).map(|directory| ("path", directory.into())));
     paths.retain(|(_, path)| !path.starts_with('/'));
-    let problem =
-        |(attribute, path): (&str, EcoString)| Problem::with(attribute, format!("`{path}` is not an absolute path"));
+    let problem = |(attribute, path): (&str, EcoString)| {
+        ValidationError::with(attribute, format!("`{path}` is not an absolute path"))
+    };
     paths.into_iter().map(problem).collect()
 }
 

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Outcome, Value};
-use kilter_process::{Capture, Ending, Finished, Status};
+use kilter_process::{Capture, Output, Status, Termination};
 use kilter_provider::Context;
 
 use super::command::Command;
 use super::expected::without_line_breaks;
-use super::launch::{Launch, seconds};
+use super::launch::{CommandRunner, seconds};
 use super::secrets::Secrets;
 use crate::words::ending_of;
 
@@ -18,7 +18,7 @@ const STDERR: usize = 64 * 1024;
 const TOGETHER: usize = STDOUT + STDERR;
 
 /// Runs a command up to the configured number of tries.
-pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
+pub(super) fn run_with_retries(launch: &CommandRunner<'_>, command: &Command) -> Outcome {
     let secrets = Secrets::of(launch.should);
     let tries = launch.should.get("tries").and_then(Value::as_integer).unwrap_or(1).max(1);
     for at in 1..=tries {
@@ -34,7 +34,7 @@ pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
         if is_success(&finished, launch.should) {
             return succeeded(launch.should, command, &finished, &secrets);
         }
-        let is_last = at == tries || finished.ending != Ending::Exited;
+        let is_last = at == tries || finished.ending != Termination::Exited;
         if is_last || !pause(launch.cx, launch.should) {
             return failed(launch, command, &finished, at, &secrets);
         }
@@ -46,7 +46,7 @@ pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
 fn pause(cx: &Context<'_>, should: &Attributes) -> bool {
     // A time beyond the range of the clock means forever.
     let until = Instant::now().checked_add(seconds(should.get("try_sleep")).unwrap_or_default());
-    while !cx.is_ending() && !cx.interrupt().is_raised() {
+    while !cx.is_stopping() && !cx.interrupt().is_raised() {
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return true;
@@ -56,15 +56,15 @@ fn pause(cx: &Context<'_>, should: &Attributes) -> bool {
     false
 }
 
-fn is_success(finished: &Finished, should: &Attributes) -> bool {
+fn is_success(finished: &Output, should: &Attributes) -> bool {
     let returns = should.get("returns").map(Value::as_list).unwrap_or(&[Value::Integer(0)]);
-    let code = finished.status.code().filter(|_| finished.ending == Ending::Exited);
+    let code = finished.status.code().filter(|_| finished.ending == Termination::Exited);
     code.is_some_and(|code| returns.contains(&Value::Integer(code.into())))
 }
 
-fn succeeded(should: &Attributes, command: &Command, finished: &Finished, secrets: &Secrets) -> Outcome {
+fn succeeded(should: &Attributes, command: &Command, finished: &Output, secrets: &Secrets) -> Outcome {
     let mut notes = Vec::new();
-    if should.truth("logoutput") == Some(true) && !command.is_sealed {
+    if should.get_bool("logoutput") == Some(true) && !command.is_sealed {
         // A secret mixed with the other output cannot be recognised for redaction.
         let all = match finished.together.is_truncated() || !secrets.is_empty() {
             true => vec![&finished.stdout, &finished.stderr],
@@ -80,7 +80,7 @@ fn succeeded(should: &Attributes, command: &Command, finished: &Finished, secret
     Outcome { outputs: outputs(finished, secrets), notes, ..Outcome::done() }
 }
 
-fn outputs(finished: &Finished, secrets: &Secrets) -> Attributes {
+fn outputs(finished: &Output, secrets: &Secrets) -> Attributes {
     let text = |bytes: &[u8]| secrets.sealing(Value::from_bytes(without_line_breaks(bytes)));
     let mut outputs = Attributes::with_capacity(4);
     outputs.push("stdout", text(&finished.stdout.bytes));
@@ -90,23 +90,23 @@ fn outputs(finished: &Finished, secrets: &Secrets) -> Attributes {
     outputs
 }
 
-fn failed(launch: &Launch<'_>, command: &Command, finished: &Finished, tries: i64, secrets: &Secrets) -> Outcome {
+fn failed(launch: &CommandRunner<'_>, command: &Command, finished: &Output, tries: i64, secrets: &Secrets) -> Outcome {
     let should = launch.should;
     let how = match (finished.ending, finished.status) {
-        (Ending::Exited, Status::Code(code)) => format!("returned {code} instead of {}", expected(should)),
-        (Ending::Exited, Status::Signal(signal)) => format!("was ended by signal {signal}"),
-        (Ending::Deadline, _) => {
+        (Termination::Exited, Status::Code(code)) => format!("returned {code} instead of {}", expected(should)),
+        (Termination::Exited, Status::Signal(signal)) => format!("was ended by signal {signal}"),
+        (Termination::Deadline, _) => {
             format!("took longer than {} s and was ended", launch.timeout().unwrap_or_default().as_secs_f64())
         }
-        (Ending::Flooded, _) => "wrote too much".to_owned(),
-        (Ending::Cancelled, _) => "was interrupted".to_owned(),
+        (Termination::OutputLimit, _) => "wrote too much".to_owned(),
+        (Termination::Cancelled, _) => "was interrupted".to_owned(),
     };
     let times = if tries > 1 { format!(" (tried {tries} times)") } else { String::new() };
     let mut failure = format!("`{}` {how}{times}", command.shown);
     let outputs = [&finished.stderr, &finished.stdout];
     if command.is_sealed {
         failure.push_str(" (its output is not shown, for it is sensitive)");
-    } else if should.truth("logoutput") != Some(false)
+    } else if should.get_bool("logoutput") != Some(false)
         && let Some(said) = outputs.iter().find_map(|output| ending_of(&output.text()))
     {
         failure.push_str(":\n");

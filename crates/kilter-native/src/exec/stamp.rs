@@ -10,7 +10,7 @@ use kilter_model::{Attributes, Because, Unknown};
 use kilter_provider::{Content, Context, Forecast, Node};
 
 use super::guard::Verdict;
-use crate::kept::Shelf;
+use crate::state_files::StateFiles;
 use crate::words::texts;
 
 const KIND: &str = "exec";
@@ -23,15 +23,15 @@ const LATELY: Duration = Duration::from_millis(20);
 const WAITS: u32 = 10;
 
 /// State of the files in `mtimes` before a command: a line each, to be stored after a success.
-pub(super) struct Seen(Vec<String>);
+pub(super) struct MtimeSnapshot(Vec<String>);
 
-impl Seen {
+impl MtimeSnapshot {
     /// Reads the state of the files so that every later modification is visible.
     ///
     /// Waits a moment if a file was modified just now. A file that keeps changing is left out, which causes another
     /// run.
-    pub(super) fn now(should: &Attributes) -> Seen {
-        Seen(texts(should.get("mtimes")).iter().filter_map(|path| lasting(path)).collect())
+    pub(super) fn now(should: &Attributes) -> MtimeSnapshot {
+        MtimeSnapshot(texts(should.get("mtimes")).iter().filter_map(|path| lasting(path)).collect())
     }
 
     /// Stores the state after a success. Reports a file that was modified during the command, possibly by the
@@ -49,7 +49,7 @@ impl Seen {
         if paths.is_empty() {
             return Ok(None);
         }
-        Shelf::of(cx, KIND).write(name, self.0.concat().as_bytes())?;
+        StateFiles::of(cx, KIND).write(name, self.0.concat().as_bytes())?;
         let modified = paths.iter().find(|path| !look(path).is_ok_and(|found| self.0.contains(&line(path, &found))));
         Ok(modified.map(|path| eco_format!("{path} (mtimes) was modified while it ran, and asks for it again")))
     }
@@ -65,13 +65,13 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
     if paths.is_empty() {
         return Ok(Verdict::Settled);
     }
-    let kept = Shelf::of(cx, KIND).read(name)?;
+    let kept = StateFiles::of(cx, KIND).read(name)?;
     let kept = kept.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let mut newer = None;
     for path in &paths {
         let found = match look(path) {
             // In a noop run, an earlier resource may create the file.
-            Err(error) if error.kind() == ErrorKind::NotFound && cx.only_looks() => {
+            Err(error) if error.kind() == ErrorKind::NotFound && cx.is_noop() => {
                 return Ok(Verdict::Due(eco_format!("{path} (mtimes) does not exist yet")));
             }
             found => found.map_err(|error| eco_format!("cannot tell when {path} (mtimes) was modified: {error}"))?,
@@ -88,7 +88,7 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
         return Ok(Verdict::Due(newer));
     }
     let predicted = || paths.iter().find_map(|path| predicted(cx, name, path));
-    Ok(cx.only_looks().then(predicted).flatten().unwrap_or(Verdict::Settled))
+    Ok(cx.is_noop().then(predicted).flatten().unwrap_or(Verdict::Settled))
 }
 
 /// Returns the verdict for a file that an earlier resource of a plan changes; none if no resource does.

@@ -40,7 +40,7 @@ impl Bench {
     fn checked(&self, should: &Attributes) -> Result<Vec<Difference>, ProviderError> {
         let name = "work".into();
         let wanted = [Wanted::new(&name, Some(should))];
-        check(&self.provider, &Context::bare(), &wanted).remove(0).map(|found| found.differences)
+        check(&self.provider, &Context::empty(), &wanted).remove(0).map(|found| found.differences)
     }
 
     fn check(&self, should: &Attributes) -> Vec<Difference> {
@@ -55,11 +55,11 @@ impl Bench {
         let is = State::present("work", Attributes::new());
         let change =
             Change { name: &"work".into(), is: &is, should: Some(should), differences: &[], refresh, received: &[] };
-        self.provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
+        self.provider.set(&Context::empty(), &[change], Mode::Apply).remove(0)
     }
 
     fn refresh(&self, should: &Attributes) -> Outcome {
-        self.provider.refresh(&Context::bare(), Wanted::new(&"work".into(), Some(should)))
+        self.provider.refresh(&Context::empty(), Wanted::new(&"work".into(), Some(should)))
     }
 }
 
@@ -272,7 +272,7 @@ fn a_secret_is_nowhere_to_be_seen() {
         let outcome = bench.set(&wanted);
         assert!(!outcome.is_done());
         let mut all = format!("{outcome:?}");
-        bench.provider.wishes("work", &wanted, &mut |wish| all.push_str(&format!("{wish:?}")));
+        bench.provider.auto_edges("work", &wanted, &mut |wish| all.push_str(&format!("{wish:?}")));
         all.push_str(&format!("{:?}", bench.check(&wanted)));
         assert!(!all.contains("hunter2"), "{all}");
         assert!(outcome.outputs.get("stderr").unwrap().holds_sensitive());
@@ -395,7 +395,7 @@ fn it_is_tried_until_it_succeeds() {
 fn an_interrupt_ends_the_command() {
     let bench = Bench::new();
     let flag = AtomicBool::new(false);
-    let cx = Context::bare().with_interrupt(Interrupt::new(&flag, None));
+    let cx = Context::empty().with_interrupt(Interrupt::new(&flag, None));
     let (is, wanted) = (State::default(), sh(format!("echo x >> {}; sleep 600", bench.path("log"))));
     let name = "work".into();
     let change = Change::new(&name, &is, Some(&wanted), &[]);
@@ -412,7 +412,7 @@ fn an_interrupt_ends_the_command() {
 fn an_interrupt_ends_a_pause_of_any_length() {
     let bench = Bench::new();
     let flag = AtomicBool::new(false);
-    let cx = Context::bare().with_interrupt(Interrupt::new(&flag, None));
+    let cx = Context::empty().with_interrupt(Interrupt::new(&flag, None));
     let mut wanted = sh(format!("echo x >> {}; exit 1", bench.path("log")));
     wanted.set("tries", Value::Integer(2));
     wanted.set("try_sleep", Value::Integer(i64::MAX));
@@ -448,7 +448,7 @@ fn a_preview_runs_nothing_but_guards() {
     let is = State::default();
     let name = "work".into();
     let change = Change::new(&name, &is, Some(&wanted), &[]);
-    assert!(bench.provider.set(&Context::bare(), &[change], Mode::Preview)[0].is_done());
+    assert!(bench.provider.set(&Context::empty(), &[change], Mode::Preview)[0].is_done());
     assert_eq!(bench.lines("log"), 0);
     assert_eq!(bench.check(&wanted).len(), 1);
 }
@@ -503,7 +503,7 @@ fn it_wants_its_files_and_accounts_first() {
         ("user", "app".into()),
         ("group", Value::Integer(33)),
     ]);
-    Bench::new().provider.wishes("work", &wanted, &mut |wish| {
+    Bench::new().provider.auto_edges("work", &wanted, &mut |wish| {
         wishes.push(format!("{} {} {:?} {:?}", wish.type_name, wish.name, wish.by, wish.direction));
     });
     let expected = [
@@ -523,7 +523,7 @@ fn it_wants_its_files_and_accounts_first() {
 
 #[test]
 fn independent_commands_run_side_by_side() {
-    assert_eq!(Bench::new().provider.batch(), Batch::One);
+    assert_eq!(Bench::new().provider.batch_size(), Batch::One);
 }
 
 #[test]
@@ -581,7 +581,7 @@ impl Heeding {
     }
 
     fn look(&self) -> Result<Option<EcoString>, EcoString> {
-        let cx = Context::bare().with_var_dir(Some(&self.state));
+        let cx = Context::empty().with_var_dir(Some(&self.state));
         let state = self.bench.provider.get_one(&cx, Wanted::new(&"work".into(), Some(&self.wanted)));
         let state = state.map_err(|error| error.message)?;
         Ok(state.drift.first().and_then(|difference| difference.message.clone()))
@@ -595,7 +595,7 @@ impl Heeding {
     /// Runs the command and checks it afterwards, as the engine does. Returns the reason for another run, and the
     /// notes.
     fn run(&self) -> (Option<EcoString>, Vec<EcoString>) {
-        let cx = Context::bare().with_var_dir(Some(&self.state));
+        let cx = Context::empty().with_var_dir(Some(&self.state));
         let (name, is) = ("work".into(), State::present("work", Attributes::new()));
         let change = Change::new(&name, &is, Some(&self.wanted), &[]);
         let outcome = self.bench.provider.set(&cx, &[change], Mode::Apply).remove(0);
@@ -627,7 +627,7 @@ fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
     heeding.at(SystemTime::now() + Duration::from_secs(3600));
     assert!(is_modified());
     assert_eq!(heeding.run(), (None, Vec::new()), "a time to come is one like any other");
-    let looks = Context::bare().with_only_looks(true);
+    let looks = Context::empty().with_only_looks(true);
     std::fs::remove_file(heeding.input()).unwrap();
     let state = heeding.bench.provider.get_one(&looks, Wanted::new(&"work".into(), Some(&heeding.wanted))).unwrap();
     assert!(state.drift[0].message.as_deref().unwrap().contains("does not exist yet"));
@@ -723,7 +723,7 @@ fn what_has_no_state_or_runs_for_whatever_is_modified_does_jobs() {
         (with(made, "mtimes", "/in"), true),
         (with(guarded, "watch", "sleep 1"), false),
     ] {
-        assert_eq!(provider.does_jobs(&wanted), does_jobs, "{wanted:?}");
+        assert_eq!(provider.is_event_handler(&wanted), does_jobs, "{wanted:?}");
     }
 }
 
@@ -731,9 +731,9 @@ fn what_has_no_state_or_runs_for_whatever_is_modified_does_jobs() {
 fn what_is_not_asked_again_is_not_looked_at_from_time_to_time() {
     let provider = ExecProvider::new(System::real());
     let asked = with(sh("true"), "onlyif", "true");
-    assert_eq!(provider.watches("work", &asked), [Watch::Every(POLL)]);
+    assert_eq!(provider.watches("work", &asked), [Watch::Poll(POLL)]);
     assert_eq!(provider.watches("work", &with(asked.clone(), "verify", false)), []);
-    assert_eq!(provider.watches("work", &with(asked, "watch", "sleep 1")), [Watch::ToldAlone]);
+    assert_eq!(provider.watches("work", &with(asked, "watch", "sleep 1")), [Watch::ProviderPerResource]);
     let root = Watch::Path { path: "/".into(), scope: Scope::Entries };
     assert_eq!(provider.watches("work", &with(sh("true"), "watchfiles", "/")), [root]);
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_process::{Capture, Event, Stream};
-use kilter_provider::{Context, Level, Tell, Wanted};
+use kilter_provider::{Context, Level, Wanted, WatchSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::command::watch_of;
-use super::launch::{Launch, confinement_of};
+use super::launch::{CommandRunner, confinement_of};
 use super::secrets::Secrets;
 use super::{ExecProvider, guard};
 use crate::words::{cancel, ending_of};
@@ -24,12 +24,13 @@ const LONG: Duration = Duration::from_secs(60);
 const STDERR: usize = 4096;
 
 /// Runs the watch command of a resource repeatedly, until the watch ends.
-pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'_>, tell: &dyn Tell) {
+pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'_>, tell: &dyn WatchSink) {
     let (Some(should), name) = (wanted.should, wanted.name) else { return };
     // Changes before the start of the command cause no event, so the watch counts as started only now.
     tell.watching();
     let mut pause = FIRST;
-    let launch = Launch { confinement: confinement_of(should, wanted.noop), ..provider.launch(cx, name, should) };
+    let launch =
+        CommandRunner { confinement: confinement_of(should, wanted.noop), ..provider.launch(cx, name, should) };
     let secrets = Secrets::of(should);
     loop {
         let begun = Instant::now();
@@ -57,7 +58,7 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
 }
 
 /// Runs the command to its end. Returns the reason of its end.
-fn once(launch: &Launch<'_>, name: &EcoString, tell: &dyn Tell) -> EcoString {
+fn once(launch: &CommandRunner<'_>, name: &EcoString, tell: &dyn WatchSink) -> EcoString {
     let command = match watch_of(launch.should) {
         Ok(command) => command,
         Err(problem) => return problem.to_string().into(),

@@ -17,9 +17,9 @@ use super::acl::{
     permissions_of,
 };
 use super::error::FileError;
-use super::keep::{self, CAPABILITIES};
 use super::kind::Kind;
-use super::look::Looked;
+use super::look::OpenedPath;
+use super::preserve::{self, CAPABILITIES};
 use super::spec::Spec;
 use crate::accounts::Ids;
 use crate::words::texts;
@@ -179,7 +179,7 @@ impl AclPolicy {
         &self,
         accounts: &Ids,
         path: &str,
-        looked: &Looked,
+        looked: &OpenedPath,
         after: FinalOwnership,
     ) -> Result<AclComparison, FileError> {
         let failed = |errno| FileError::io("read the access list of", path, errno);
@@ -368,7 +368,7 @@ pub(super) struct Xattrs<'a> {
 
 impl<'a> Xattrs<'a> {
     /// Returns the attributes of an examined file.
-    pub(super) fn of(looked: &'a Looked) -> Xattrs<'a> {
+    pub(super) fn of(looked: &'a OpenedPath) -> Xattrs<'a> {
         let path = (!looked.readable).then(|| format!("/proc/self/fd/{}", looked.fd.as_raw_fd()));
         Xattrs { fd: &looked.fd, path }
     }
@@ -379,14 +379,14 @@ impl<'a> Xattrs<'a> {
     }
 
     fn names(&self) -> Result<Vec<u8>, Errno> {
-        keep::read(|buffer| match &self.path {
+        preserve::read(|buffer| match &self.path {
             Some(path) => listxattr(&**path, buffer),
             None => flistxattr(self.fd, buffer),
         })
     }
 
     fn value(&self, name: &str) -> Result<Vec<u8>, Errno> {
-        keep::read(|buffer| match &self.path {
+        preserve::read(|buffer| match &self.path {
             Some(path) => getxattr(&**path, name, buffer),
             None => fgetxattr(self.fd, name, buffer),
         })

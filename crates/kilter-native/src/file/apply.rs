@@ -10,16 +10,16 @@ use kilter_provider::{Context, Durability};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backup::Keeper;
-use super::durable::{Barrier, Touched};
+use super::durable::{PendingFsync, Touched};
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::Looked;
-use super::own;
-use super::place::{self, Parent};
+use super::look::OpenedPath;
+use super::open::{self, Parent};
+use super::ownership;
 use super::spec::{Ensure, Spec};
 use super::stage::{Staged, Temporary};
 use super::temporary_record::{Recorded, record};
-use super::{leftover, remove};
+use super::{remove, temp_names};
 use crate::accounts::Ids;
 
 /// Maximum number of directories that are open at once. The limit of descriptors is often 1024.
@@ -29,7 +29,7 @@ const HELD: usize = 128;
 const MAX_RECORDED: usize = 1024;
 
 /// Resources of the provider that a batch uses.
-pub(super) struct Surroundings<'a> {
+pub(super) struct BatchContext<'a> {
     pub(super) cx: &'a Context<'a>,
     pub(super) accounts: &'a Ids,
     pub(super) touched: &'a Touched,
@@ -39,12 +39,12 @@ pub(super) struct Surroundings<'a> {
 
 /// Changes that are made together.
 pub(super) struct Batch<'a> {
-    pub(super) around: Surroundings<'a>,
+    pub(super) around: BatchContext<'a>,
     parents: FxHashMap<String, Rc<Parent>>,
     pending: Vec<Pending>,
     /// Number of descriptors in `pending`.
     held: usize,
-    barrier: Barrier,
+    barrier: PendingFsync,
     /// Directories, by device and inode, that may contain temporary files.
     recorded: FxHashMap<(u64, u64), Option<Recorded>>,
     outcomes: Vec<Outcome>,
@@ -61,18 +61,18 @@ struct Pending {
     /// True if a directory must be removed first.
     tree: bool,
     /// The replaced file, if its setuid bits must be removed.
-    armed: Option<Looked>,
+    armed: Option<OpenedPath>,
 }
 
 impl<'a> Batch<'a> {
     /// Creates a batch of `count` changes.
-    pub(super) fn new(around: Surroundings<'a>, count: usize) -> Batch<'a> {
+    pub(super) fn new(around: BatchContext<'a>, count: usize) -> Batch<'a> {
         Batch {
             around,
             parents: FxHashMap::default(),
             pending: Vec::new(),
             held: 0,
-            barrier: Barrier::default(),
+            barrier: PendingFsync::default(),
             recorded: FxHashMap::default(),
             outcomes: vec![Outcome::done(); count],
             further: vec![0; count],
@@ -95,8 +95,8 @@ impl<'a> Batch<'a> {
     }
 
     fn bring(&mut self, index: usize, change: &Change<'_>) -> Result<(), FileError> {
-        let path = place::trim(change.name);
-        if !place::is_normal(path) {
+        let path = open::trim(change.name);
+        if !open::is_normal(path) {
             return Err(FileError::NotNormal(path.to_owned()));
         }
         let nothing = kilter_model::Attributes::new();
@@ -104,7 +104,7 @@ impl<'a> Batch<'a> {
         if change.should.is_none() {
             spec.ensure = Ensure::Absent;
         }
-        super::root::bring(self, index, change, path, &spec)
+        super::root::apply(self, index, change, path, &spec)
     }
 
     /// Finishes the batch: renames all pending replacements.
@@ -133,11 +133,11 @@ impl<'a> Batch<'a> {
 
     /// Returns the open directory that contains a path.
     pub(super) fn parent(&mut self, path: &str) -> Result<Rc<Parent>, FileError> {
-        let directory = place::split(path).0;
+        let directory = open::split(path).0;
         if let Some(parent) = self.parents.get(directory) {
             return Ok(Rc::clone(parent));
         }
-        let parent = Rc::new(place::open_parent(path)?);
+        let parent = Rc::new(open::open_parent(path)?);
         self.parents.insert(directory.to_owned(), Rc::clone(&parent));
         Ok(parent)
     }
@@ -178,7 +178,7 @@ impl<'a> Batch<'a> {
         let mut cleaned = self.around.cleaned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if cleaned.insert(key) && parent.readable {
             drop(cleaned);
-            leftover::clean(&parent.fd);
+            temp_names::clean(&parent.fd);
         }
     }
 
@@ -189,7 +189,7 @@ impl<'a> Batch<'a> {
         parent: &Rc<Parent>,
         leaf: &[u8],
         staged: Staged,
-        old: Looked,
+        old: OpenedPath,
     ) -> Result<(), FileError> {
         let Staged { temporary, fd, not_kept } = staged;
         let path = || parent.join(leaf);
@@ -203,7 +203,7 @@ impl<'a> Batch<'a> {
             self.barrier.add(parent.stat.st_dev, fd, parent.join(leaf))?;
         }
         let tree = old.kind == Kind::Directory;
-        let armed = Some(old).filter(own::is_armed);
+        let armed = Some(old).filter(ownership::has_setid);
         if armed.is_some() || self.pending.last().is_none_or(|last| !Rc::ptr_eq(&last.parent, parent)) {
             self.held += 1;
         }
@@ -247,13 +247,13 @@ impl Pending {
         if tree {
             remove::tree(&parent.fd, &leaf, &parent.join(&leaf))?;
         }
-        temporary.take_over(&leaf)?;
+        temporary.replace(&leaf)?;
         armed.map_or(Ok(()), |old| disarm(&parent, &leaf, &old))
     }
 }
 
 /// Removes setuid and setgid from a replaced or removed file, in case it still exists under another name.
-pub(super) fn disarm(parent: &Parent, leaf: &[u8], old: &Looked) -> Result<(), FileError> {
-    own::disarm(old)
+pub(super) fn disarm(parent: &Parent, leaf: &[u8], old: &OpenedPath) -> Result<(), FileError> {
+    ownership::clear_setid(old)
         .map_err(|errno| FileError::io("take the setuid bits of what was replaced at", parent.join(leaf), errno))
 }

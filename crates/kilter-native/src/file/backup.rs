@@ -16,16 +16,16 @@ use rustix::io::Errno;
 use super::acl_policy::AclPolicy;
 use super::content::{self, Hasher};
 use super::copy::Source;
-use super::durable::Barrier;
+use super::durable::PendingFsync;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{Entry, Looked, list, look_at, look_within, open_seen};
+use super::look::{Entry, OpenedPath, list, look_at, look_within, open_seen};
 use super::mode::{ALL, SET_ID};
-use super::own::Ownership;
-use super::place::{LIST, Parent, READ};
+use super::open::{LIST, Parent, READ};
+use super::ownership::Ownership;
 use super::spec::Checksum;
 use super::stage::{Data, Temporary, rename_new, stage};
-use super::{leftover, mode};
+use super::{mode, temp_names};
 
 /// Maximum number of backups of a path with a suffix.
 const MOST: usize = 10_000;
@@ -38,7 +38,7 @@ pub(super) struct Keeper<'a> {
     /// State directory, if there is one.
     pub(super) var_dir: Option<&'a Path>,
     /// Files that must be on disk before the originals may be removed.
-    pub(super) barrier: &'a mut Barrier,
+    pub(super) barrier: &'a mut PendingFsync,
     /// True if backups must survive a crash.
     pub(super) durable: bool,
     /// Interrupts a long backup.
@@ -51,7 +51,7 @@ impl Keeper<'_> {
         &mut self,
         parent: &Rc<Parent>,
         leaf: &[u8],
-        old: &Looked,
+        old: &OpenedPath,
         backup: &Value,
     ) -> Result<(), FileError> {
         match (backup.as_str(), old.kind) {
@@ -64,7 +64,7 @@ impl Keeper<'_> {
     }
 
     /// Gives the old file a second name, which it keeps after its first name is reused.
-    fn beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<(), FileError> {
+    fn beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &OpenedPath, name: &[u8]) -> Result<(), FileError> {
         let path = parent.join(name);
         let failed = |errno| FileError::io("keep the backup", &path, errno);
         let temporary = Temporary::new(parent);
@@ -87,7 +87,13 @@ impl Keeper<'_> {
         self.beside_as(temporary, parent, leaf, old, name)
     }
 
-    fn copy_beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<(), FileError> {
+    fn copy_beside(
+        &mut self,
+        parent: &Rc<Parent>,
+        leaf: &[u8],
+        old: &OpenedPath,
+        name: &[u8],
+    ) -> Result<(), FileError> {
         let path = parent.join(leaf);
         bounded(&path, old)?;
         let source = Source::of(open_seen(&parent.fd, leaf, &path, &old.stat, READ)?, path)?;
@@ -111,11 +117,11 @@ impl Keeper<'_> {
         mut temporary: Temporary,
         parent: &Parent,
         leaf: &[u8],
-        old: &Looked,
+        old: &OpenedPath,
         name: &[u8],
     ) -> Result<(), FileError> {
         for name in names(name) {
-            match temporary.settle_as(&name) {
+            match temporary.persist_as(&name) {
                 Ok(()) => return self.note_directory(parent),
                 Err(Errno::EXIST) if is_kept(parent, leaf, old, &name, self.interrupt)? => return Ok(()),
                 Err(Errno::EXIST) => {}
@@ -137,7 +143,7 @@ impl Keeper<'_> {
         &mut self,
         directory: &OwnedFd,
         leaf: &[u8],
-        old: &Looked,
+        old: &OpenedPath,
         path: &str,
         depth: usize,
     ) -> Result<(), FileError> {
@@ -166,7 +172,7 @@ impl Keeper<'_> {
     ///
     /// A copy gets its name when it is on disk. The name is the checksum of the copied bytes. An existing file with
     /// that name is reused only if its content is equal.
-    fn store(&mut self, directory: &OwnedFd, leaf: &[u8], old: &Looked, path: &str) -> Result<(), FileError> {
+    fn store(&mut self, directory: &OwnedFd, leaf: &[u8], old: &OpenedPath, path: &str) -> Result<(), FileError> {
         let var_dir = self.var_dir.ok_or_else(|| FileError::NoBackupDir(path.to_owned()))?;
         bounded(path, old)?;
         let fd = open_seen(directory, leaf, path, &old.stat, READ)?;
@@ -186,7 +192,7 @@ impl Keeper<'_> {
 
     /// Copies a content to a temporary file, and flushes it. Returns the file and its checksum.
     fn copy(&self, from: &OwnedFd, path: &str, store: &Path) -> Result<(PathBuf, EcoString), FileError> {
-        let temporary = store.join(leftover::temporary_name());
+        let temporary = store.join(temp_names::temporary_name());
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
             let checksum = copy_at_most(MAX_BACKUP_BYTES, from, &mut file, self.interrupt)?;
@@ -290,7 +296,7 @@ fn copy_at_most(
 }
 
 /// Refuses a file that is too large for a backup.
-fn bounded(path: &str, old: &Looked) -> Result<(), FileError> {
+fn bounded(path: &str, old: &OpenedPath) -> Result<(), FileError> {
     match old.size() {
         size if size > MAX_BACKUP_BYTES => {
             Err(FileError::BackupTooLarge { path: path.to_owned(), size, limit: MAX_BACKUP_BYTES })
@@ -303,13 +309,13 @@ fn bounded(path: &str, old: &Looked) -> Result<(), FileError> {
 fn is_kept(
     parent: &Parent,
     leaf: &[u8],
-    old: &Looked,
+    old: &OpenedPath,
     name: &[u8],
     interrupt: Interrupt<'_>,
 ) -> Result<bool, FileError> {
     let path = parent.join(name);
     let Some(kept) = look_at(&parent.fd, name, &path)? else { return Ok(false) };
-    let of = |looked: &Looked| (looked.kind, looked.stat.st_uid, looked.stat.st_gid, looked.stat.st_size);
+    let of = |looked: &OpenedPath| (looked.kind, looked.stat.st_uid, looked.stat.st_gid, looked.stat.st_size);
     if of(&kept) != of(old) {
         return Ok(false);
     }
@@ -347,7 +353,7 @@ fn names(name: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
 }
 
 /// Formats `time sha256 mode uid:gid size path`. The path comes last, with line breaks escaped.
-fn line(digits: &str, old: &Looked, path: &str) -> String {
+fn line(digits: &str, old: &OpenedPath, path: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
     let path = path.replace('\\', "\\\\").replace('\n', "\\n");

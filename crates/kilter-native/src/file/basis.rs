@@ -12,8 +12,8 @@ use super::content::{SHOWN, checksum_of, go_on, load};
 use super::copy::Source;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{Looked, list_all, look, look_at, open_seen};
-use super::place::{self, LIST, READ};
+use super::look::{OpenedPath, list_all, look, look_at, open_seen};
+use super::open::{self, LIST, READ};
 use super::spec::{Checksum, Ensure, Spec};
 use super::{entry, fragments, predict, secret};
 
@@ -22,7 +22,7 @@ use super::{entry, fragments, predict, secret};
 ///
 /// Returns none if there is no such data. Unreadable data is part of the digest as unreadable.
 pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &Found) -> Option<Value> {
-    let path = place::trim(name);
+    let path = open::trim(name);
     // Data that is unknown in a plan is not part of the digest, because the step is unknown.
     let effective = match fragments::put_together(cx, name, should) {
         Ok(Ok(effective)) => effective,
@@ -168,7 +168,7 @@ impl Walk<'_> {
 }
 
 /// Describes an examined file, without the entries below it.
-fn shallow(found: &Looked, path: &str) -> Result<String, FileError> {
+fn shallow(found: &OpenedPath, path: &str) -> Result<String, FileError> {
     let failed = |attempt| move |errno| FileError::io(attempt, path, errno);
     match found.kind {
         Kind::File => content(found.fd.as_fd(), &found.stat, found.readable).map_err(failed("read")),

@@ -216,38 +216,38 @@ pub(super) fn brief(checksum: &str) -> &str {
 
 /// The reason why content is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unshown {
+pub(super) enum DiffOmitted {
     /// The content is not text.
     Binary,
     /// The content has more bytes than this.
     Large(u64),
 }
 
-impl fmt::Display for Unshown {
+impl fmt::Display for DiffOmitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unshown::Binary => f.write_str("binary"),
-            Unshown::Large(limit) if limit % (1 << 20) == 0 => write!(f, "larger than {} MiB", limit >> 20),
-            Unshown::Large(limit) => write!(f, "larger than {} KiB", limit >> 10),
+            DiffOmitted::Binary => f.write_str("binary"),
+            DiffOmitted::Large(limit) if limit % (1 << 20) == 0 => write!(f, "larger than {} MiB", limit >> 20),
+            DiffOmitted::Large(limit) => write!(f, "larger than {} KiB", limit >> 10),
         }
     }
 }
 
 /// Returns the reason why content is not shown as a diff; none if it is shown.
-pub(super) fn unshown(bytes: &[u8]) -> Option<Unshown> {
+pub(super) fn unshown(bytes: &[u8]) -> Option<DiffOmitted> {
     unshown_above(SHOWN, bytes)
 }
 
 /// Returns the reason why new content is not shown; none if it is shown or empty.
-pub(super) fn unintroduced(bytes: &[u8]) -> Option<Unshown> {
+pub(super) fn unintroduced(bytes: &[u8]) -> Option<DiffOmitted> {
     unshown_above(INTRODUCED as u64, bytes)
 }
 
-fn unshown_above(limit: u64, bytes: &[u8]) -> Option<Unshown> {
+fn unshown_above(limit: u64, bytes: &[u8]) -> Option<DiffOmitted> {
     if bytes.len() as u64 > limit {
-        return Some(Unshown::Large(limit));
+        return Some(DiffOmitted::Large(limit));
     }
-    (bytes.contains(&0) || std::str::from_utf8(bytes).is_err()).then_some(Unshown::Binary)
+    (bytes.contains(&0) || std::str::from_utf8(bytes).is_err()).then_some(DiffOmitted::Binary)
 }
 
 /// Returns the change of a text as a unified diff; none if either content is not shown.

@@ -6,11 +6,11 @@ use kilter_provider::Context;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 
-use super::content::{self, SHOWN, Unshown};
+use super::content::{self, DiffOmitted, SHOWN};
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::Looked;
-use super::place::{self, LIST, READ};
+use super::look::OpenedPath;
+use super::open::{self, LIST, READ};
 use super::spec::{Checksum, Spec};
 use super::{secret, time};
 
@@ -54,7 +54,7 @@ impl Source {
 
     /// Opens a file to copy.
     pub(super) fn open_file(path: &str) -> Result<Source, FileError> {
-        let source = Source::of(place::open_source(path, READ)?, path.to_owned())?;
+        let source = Source::of(open::open_source(path, READ)?, path.to_owned())?;
         match Kind::of(&source.stat) {
             Kind::File => Ok(source),
             is => {
@@ -69,7 +69,7 @@ impl Source {
 
     /// Opens a directory to copy to `copy`. Reports an error if links lead from the source to the copy.
     pub(super) fn open_tree(path: &str, copy: &str) -> Result<Source, FileError> {
-        match place::open_source(path, LIST) {
+        match open::open_source(path, LIST) {
             Ok(_) if holds(path, copy) => {
                 Err(FileError::Entangled { path: copy.to_owned(), source_path: path.to_owned() })
             }
@@ -100,7 +100,7 @@ impl Source {
         cx: &Context<'_>,
         spec: &Spec<'_>,
         path: &str,
-        copy: &Looked,
+        copy: &OpenedPath,
     ) -> Result<Option<Difference>, FileError> {
         let failed = |errno| FileError::io("compare", path, errno);
         let secret = || {
@@ -146,7 +146,7 @@ impl Source {
             return Ok(difference(&"`show_diff` is false"));
         }
         if is > SHOWN || should > SHOWN {
-            return Ok(difference(&Unshown::Large(SHOWN)));
+            return Ok(difference(&DiffOmitted::Large(SHOWN)));
         }
         let is = content::load(copy.fd.as_fd(), SHOWN).map_err(failed)?;
         let should = content::load(self.fd.as_fd(), SHOWN).map_err(failed)?;
@@ -166,7 +166,7 @@ impl Source {
 /// Returns true if a directory contains a path, or is that path, after links are resolved. Returns false if a path
 /// cannot be resolved, because opening it reports the error.
 fn holds(directory: &str, path: &str) -> bool {
-    let (parent, leaf) = place::split(path);
+    let (parent, leaf) = open::split(path);
     let real = |path: &str| std::fs::canonicalize(path).ok();
     let (Some(directory), Some(parent)) = (real(directory), real(parent)) else { return false };
     parent.join(leaf).starts_with(directory)

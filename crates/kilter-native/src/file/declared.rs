@@ -2,39 +2,41 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Value};
-use kilter_provider::{Declared, Match, Problem, Wish};
+use kilter_provider::{AutoEdge, Declared, Match, ValidationError};
 
 use super::acl_policy::{self, DeclaredEntry};
-use super::{accept, mode, place};
+use super::{mode, open, validate_cmd};
 use crate::accounts::{number, number_of, number_problem};
 use crate::words::{sealed_like, texts};
 
 /// Returns the problems that the schema cannot detect.
-pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
     let mut problems = Vec::new();
     let given = |attribute: &str| should.get(attribute).is_some() || deferred.contains(&attribute);
     let path = should.text("path").unwrap_or(name);
-    if !place::is_normal(path) {
+    if !open::is_normal(path) {
         problems.push(not_normal("path", path));
     }
-    if let Some(source) = should.text("source").filter(|source| !place::is_normal(source)) {
+    if let Some(source) = should.text("source").filter(|source| !open::is_normal(source)) {
         problems.push(not_normal("source", source));
     }
     let fragments = texts(should.get("fragments"));
     problems.extend(
-        fragments.iter().filter(|path| !place::is_normal(place::trim(path))).map(|path| not_normal("fragments", path)),
+        fragments.iter().filter(|path| !open::is_normal(open::trim(path))).map(|path| not_normal("fragments", path)),
     );
-    let own = place::trim(path);
+    let own = open::trim(path);
     let within = |fragment: &&EcoString| {
-        let fragment = place::trim(fragment);
-        fragment == own || place::is_within(own, fragment)
+        let fragment = open::trim(fragment);
+        fragment == own || open::is_within(own, fragment)
     };
     problems.extend(fragments.iter().find(within).map(|path| {
-        let problem =
-            Problem::with("fragments", eco_format!("the file is itself within `{path}`: it would grow without end"));
+        let problem = ValidationError::with(
+            "fragments",
+            eco_format!("the file is itself within `{path}`: it would grow without end"),
+        );
         problem.hint(OUTSIDE)
     }));
-    problems.extend(entangled(place::trim(path), should));
+    problems.extend(entangled(open::trim(path), should));
     exclusions(&given, &mut problems);
     match should.text("ensure") {
         Some("absent") => unused(
@@ -57,8 +59,9 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
     problems
 }
 
-fn not_normal(attribute: &str, path: &str) -> Problem {
-    let problem = Problem::with(attribute, eco_format!("`{path}` is not an absolute path without `.`, `..` and `//`"));
+fn not_normal(attribute: &str, path: &str) -> ValidationError {
+    let problem =
+        ValidationError::with(attribute, eco_format!("`{path}` is not an absolute path without `.`, `..` and `//`"));
     match path.starts_with('/') {
         true => problem.hint("write the path as it is on the system, without `.`, `..` and double slashes"),
         false => problem.hint("begin with `/`; relative paths have no meaning for a whole machine"),
@@ -66,38 +69,39 @@ fn not_normal(attribute: &str, path: &str) -> Problem {
 }
 
 /// Returns the problem of a source within its copy, or of a copy within its source.
-fn entangled(path: &str, should: &Attributes) -> Option<Problem> {
-    let source = place::trim(should.text("source")?);
-    let recurse = should.truth("recurse") == Some(true);
-    let purge = should.truth("purge") == Some(true);
+fn entangled(path: &str, should: &Attributes) -> Option<ValidationError> {
+    let source = open::trim(should.text("source")?);
+    let recurse = should.get_bool("recurse") == Some(true);
+    let purge = should.get_bool("purge") == Some(true);
     let (message, hint) = if source == path {
         (eco_format!("the source is the file itself"), "give the path of what is to be copied")
-    } else if recurse && place::is_within(path, source) {
+    } else if recurse && open::is_within(path, source) {
         (eco_format!("`{path}` lies within its source `{source}`: the copy would hold itself"), OUTSIDE)
-    } else if purge && place::is_within(source, path) {
+    } else if purge && open::is_within(source, path) {
         (eco_format!("the source `{source}` lies within `{path}`, where it would be removed (purge)"), OUTSIDE)
     } else {
         return None;
     };
-    Some(Problem::with("source", message).hint(hint))
+    Some(ValidationError::with("source", message).hint(hint))
 }
 
 const OUTSIDE: &str = "copy from a directory that lies elsewhere";
 
-fn exclusions(given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+fn exclusions(given: &dyn Fn(&str) -> bool, problems: &mut Vec<ValidationError>) {
     let kinds = ["content", "source", "fragments", "target"].into_iter().filter(|attribute| given(attribute));
     let kinds: Vec<_> = kinds.collect();
     if let [first, second, ..] = kinds[..] {
         problems.push(
-            Problem::with(second, eco_format!("`{first}` and `{second}` exclude each other"))
+            ValidationError::with(second, eco_format!("`{first}` and `{second}` exclude each other"))
                 .hint("keep the one that the content is to come from"),
         );
     }
 }
 
-fn unused(given: &dyn Fn(&str) -> bool, ensure: &str, attributes: &[&str], problems: &mut Vec<Problem>) {
+fn unused(given: &dyn Fn(&str) -> bool, ensure: &str, attributes: &[&str], problems: &mut Vec<ValidationError>) {
     for attribute in attributes.iter().filter(|attribute| given(attribute)) {
-        let problem = Problem::with(attribute, eco_format!("`{attribute}` has no meaning with `ensure: {ensure}`"));
+        let problem =
+            ValidationError::with(attribute, eco_format!("`{attribute}` has no meaning with `ensure: {ensure}`"));
         problems.push(match (ensure, *attribute) {
             ("absent", _) => problem.hint(eco_format!("remove `{attribute}`, or `ensure: absent`")),
             (_, "target") => problem.hint("a link needs `ensure: link`"),
@@ -108,24 +112,25 @@ fn unused(given: &dyn Fn(&str) -> bool, ensure: &str, attributes: &[&str], probl
     }
 }
 
-fn tree(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+fn tree(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<ValidationError>) {
     let ensure = should.text("ensure");
-    let recurse = should.truth("recurse") == Some(true);
+    let recurse = should.get_bool("recurse") == Some(true);
     for attribute in ["recurse", "purge"] {
-        if should.truth(attribute) == Some(true) && !may_be_directory(should, given) {
-            let problem = Problem::with(attribute, eco_format!("`{attribute}` has no meaning without a directory"));
+        if should.get_bool(attribute) == Some(true) && !may_be_directory(should, given) {
+            let problem =
+                ValidationError::with(attribute, eco_format!("`{attribute}` has no meaning without a directory"));
             problems.push(problem.hint("add `ensure: directory`"));
         }
     }
     if ensure == Some("directory") && given("source") && !recurse && !given("recurse") {
-        let problem = Problem::with("source", "a directory is copied only with `recurse`");
+        let problem = ValidationError::with("source", "a directory is copied only with `recurse`");
         problems.push(problem.hint("add `recurse: true`"));
     }
     if given("target") && ensure.is_none_or(|ensure| ensure == "present") && recurse {
-        problems.push(Problem::with("target", "`target` is for links").hint("a link needs `ensure: link`"));
+        problems.push(ValidationError::with("target", "`target` is for links").hint("a link needs `ensure: link`"));
     }
     if ensure == Some("link") && !given("target") {
-        problems.push(Problem::new("a link needs a `target`").hint("add `target: /where/it/points`"));
+        problems.push(ValidationError::new("a link needs a `target`").hint("add `target: /where/it/points`"));
     }
 }
 
@@ -137,65 +142,67 @@ fn may_be_directory(should: &Attributes, given: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<ValidationError>) {
     if let Some(text) = should.text("mode")
         && mode::Mode::parse(text).is_none()
     {
-        let problem = Problem::with("mode", eco_format!("`{text}` is not a mode"));
+        let problem = ValidationError::with("mode", eco_format!("`{text}` is not a mode"));
         problems.push(problem.hint("octal digits such as \"0644\", or symbols such as \"u=rwX,g=rX,o=\""));
     }
     if let Some(suffix) = should.text("backup")
         && (suffix.is_empty() || suffix.contains(['/', '\0']))
     {
-        let problem = Problem::with("backup", eco_format!("`{suffix}` is not a suffix"));
+        let problem = ValidationError::with("backup", eco_format!("`{suffix}` is not a suffix"));
         problems.push(problem.hint("a text such as \".orig\" that is added to the file's name, true or false"));
     }
-    if should.truth("backup") == Some(true) && should.get("content").is_some_and(Value::holds_sensitive) {
+    if should.get_bool("backup") == Some(true) && should.get("content").is_some_and(Value::holds_sensitive) {
         let message = "a sensitive content is not kept in the state directory, where it would stand in clear";
-        problems.push(Problem::with("backup", message).hint("a suffix such as \".orig\", or false"));
+        problems.push(ValidationError::with("backup", message).hint("a suffix such as \".orig\", or false"));
     }
     if let Some(checksum) = should.text("checksum")
         && matches!(checksum, "mtime" | "size" | "none")
         && !given("source")
     {
-        let problem = Problem::with("checksum", eco_format!("`checksum: {checksum}` needs a `source`"));
+        let problem = ValidationError::with("checksum", eco_format!("`checksum: {checksum}` needs a `source`"));
         problems.push(problem.hint("declared content is always compared byte by byte"));
     }
     if let Some(target) = should.get("target").and_then(Value::as_bytes)
         && (target.is_empty() || target.contains(&0))
     {
-        problems.push(Problem::with("target", "a link cannot point to nothing").hint("give the path it points to"));
+        problems
+            .push(ValidationError::with("target", "a link cannot point to nothing").hint("give the path it points to"));
     }
     acl(should, problems);
     accounts(should, problems);
     validate_cmd(should, given, problems);
 }
 
-fn acl(should: &Attributes, problems: &mut Vec<Problem>) {
+fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
     let Some(acl) = should.get("acl") else { return };
     if acl.as_str() == Some("keep") && should.get("content").is_some_and(Value::holds_sensitive) {
         let message = "with a sensitive content, a list that somebody else has set cannot be kept";
-        problems.push(Problem::with("acl", message).hint("name those who may read it: `acl: { managed: [...] }`"));
+        problems
+            .push(ValidationError::with("acl", message).hint("name those who may read it: `acl: { managed: [...] }`"));
     }
     let group = should.text("mode").and_then(mode::octal).map(|bits| bits >> 3 & 7);
     let is_directory = should.text("ensure") == Some("directory")
-        || ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true));
+        || ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true));
     let mut seen: Vec<EcoString> = Vec::new();
     for text in acl_policy::managed(acl) {
         let Some(entry) = DeclaredEntry::parse(&text) else {
-            let problem = Problem::with("acl", eco_format!("`{text}` is not an entry of an access list"));
+            let problem = ValidationError::with("acl", eco_format!("`{text}` is not an entry of an access list"));
             problems.push(problem.hint(
                 "an entry is `user:NAME:rwx` or `group:NAME:r-x`, with `default:` before it for new files; the mode has the rest",
             ));
             continue;
         };
         if entry.is_default && !is_directory {
-            let problem = Problem::with("acl", eco_format!("`{text}` is for new files in a directory"));
+            let problem = ValidationError::with("acl", eco_format!("`{text}` is for new files in a directory"));
             problems.push(problem.hint("add `ensure: directory`, or take `default:` out"));
         }
         if let Some(group) = group.filter(|group| !entry.is_default && entry.permissions & !group != 0) {
             let mode = should.text("mode").unwrap_or_default();
-            let problem = Problem::with(
+            let problem = ValidationError::with(
                 "acl",
                 eco_format!("`{text}` gives more than the mask, which is the group digit {group} of the mode {mode}"),
             );
@@ -204,19 +211,20 @@ fn acl(should: &Attributes, problems: &mut Vec<Problem>) {
         let canonical = entry.text();
         let whom: EcoString = canonical.rsplit_once(':').map_or("", |(whom, _)| whom).into();
         if seen.contains(&whom) {
-            problems
-                .push(Problem::with("acl", eco_format!("`{whom}` is given twice")).hint("keep one of both entries"));
+            problems.push(
+                ValidationError::with("acl", eco_format!("`{whom}` is given twice")).hint("keep one of both entries"),
+            );
         }
         seen.push(whom);
     }
 }
 
-fn accounts(should: &Attributes, problems: &mut Vec<Problem>) {
+fn accounts(should: &Attributes, problems: &mut Vec<ValidationError>) {
     for attribute in ["owner", "group"] {
         let Some(account) = should.get(attribute) else { continue };
         let is_name = |text: &str| !text.is_empty() && !text.contains([':', '\0', '\n']);
         if account.as_str().is_some_and(|text| !is_name(text)) {
-            let problem = Problem::with(attribute, eco_format!("`{attribute}` is neither a name nor a number"));
+            let problem = ValidationError::with(attribute, eco_format!("`{attribute}` is neither a name nor a number"));
             problems.push(problem.hint("a name such as `root`, or a number from 0 to 4294967294"));
         } else {
             problems.extend(number_problem(attribute, account));
@@ -224,31 +232,31 @@ fn accounts(should: &Attributes, problems: &mut Vec<Problem>) {
     }
 }
 
-fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<ValidationError>) {
     let Some(command) = should.get("validate_cmd") else { return };
     if !given("content") && !given("source") && !given("fragments") {
-        let problem = Problem::with("validate_cmd", "there is no content to validate");
+        let problem = ValidationError::with("validate_cmd", "there is no content to validate");
         problems.push(problem.hint("add `content`, `source` or `fragments`"));
     }
-    if let Err(error) = accept::words(command) {
-        let problem = Problem::with("validate_cmd", eco_format!("{error}"));
+    if let Err(error) = validate_cmd::words(command) {
+        let problem = ValidationError::with("validate_cmd", eco_format!("{error}"));
         problems.push(problem.hint("write the command as an array of its words; no shell is involved"));
     }
     let words = command.as_list();
     if !words.iter().any(|word| word.as_str().is_some_and(|word| word.contains('%'))) {
-        let problem = Problem::with("validate_cmd", "the command does not say where the file's path goes");
+        let problem = ValidationError::with("validate_cmd", "the command does not say where the file's path goes");
         problems.push(problem.hint("write `%` in its place: \"visudo -cf %\""));
     }
 }
 
 /// Converts declared values to the form that `get` returns, and adds implied attributes.
-pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), Problem> {
+pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), ValidationError> {
     for attribute in ["path", "source"] {
         if let Some(given) = should.get(attribute)
             && let Some(text) = given.as_str()
-            && place::trim(text) != text
+            && open::trim(text) != text
         {
-            let trimmed = sealed_like(given, EcoString::from(place::trim(text)));
+            let trimmed = sealed_like(given, EcoString::from(open::trim(text)));
             should.set(attribute, trimmed);
         }
     }
@@ -288,7 +296,7 @@ fn ensure(should: &mut Attributes) {
     if should.text("ensure").is_some_and(|ensure| ensure != "present") {
         return;
     }
-    let recurse = should.truth("recurse") == Some(true) || should.truth("purge") == Some(true);
+    let recurse = should.get_bool("recurse") == Some(true) || should.get_bool("purge") == Some(true);
     let follows = if recurse {
         "directory"
     } else if ["content", "source", "fragments"].iter().any(|attribute| should.get(attribute).is_some()) {
@@ -304,13 +312,13 @@ fn ensure(should: &mut Attributes) {
 }
 
 /// Returns contradictions between a file and the declarations of the directories above it.
-pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
     let is_there = should.text("ensure").is_some_and(|ensure| ensure != "absent")
         || ["content", "source", "target"].iter().any(|attribute| should.get(attribute).is_some());
     if !is_there || should.text("ensure") == Some("absent") {
         return Vec::new();
     }
-    let mut path = place::trim(name);
+    let mut path = open::trim(name);
     while let Some(slash) = path.rfind('/').filter(|slash| *slash > 0) {
         path = &path[..slash];
         let Some(above) = declared("file", path) else { continue };
@@ -322,23 +330,25 @@ pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared
             _ if is_file() => "a file",
             _ => continue,
         };
-        let problem = Problem::new(eco_format!("file[{path}] above it is to be {other}"));
+        let problem = ValidationError::new(eco_format!("file[{path}] above it is to be {other}"));
         return vec![problem.hint("take one of both out: nothing can be below what is no directory")];
     }
     Vec::new()
 }
 
 /// Requests edges to the resources that come before a file.
-pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
-    let path = place::trim(name);
-    wish(Wish { by: Match::Ancestor, ..Wish::require("file", path) });
+pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+    let path = open::trim(name);
+    wish(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
         if let Some(account) = should.get(attribute) {
             // An account with this number matches too, however it is written here. A file can get a number without
             // an account.
             match number(account) {
-                Some(number) => wish(Wish { by: Match::Number, ..Wish::require(type_name, &number.to_string()) }),
-                None => wish(Wish::require(type_name, account.as_str().unwrap_or_default())),
+                Some(number) => {
+                    wish(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) })
+                }
+                None => wish(AutoEdge::require(type_name, account.as_str().unwrap_or_default())),
             }
         }
     }
@@ -346,14 +356,14 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
         let Some(entry) = DeclaredEntry::parse(&text).filter(|entry| !entry.name.is_empty()) else { continue };
         let type_name = if entry.is_user() { "user" } else { "group" };
         match number_of(&entry.name) {
-            Some(number) => wish(Wish { by: Match::Number, ..Wish::require(type_name, &number.to_string()) }),
-            None => wish(Wish::require(type_name, &entry.name)),
+            Some(number) => wish(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) }),
+            None => wish(AutoEdge::require(type_name, &entry.name)),
         }
     }
     if let Some(source) = should.text("source") {
-        wish(Wish::require("file", place::trim(source)));
+        wish(AutoEdge::require("file", open::trim(source)));
     }
     for fragment in texts(should.get("fragments")) {
-        wish(Wish::require("file", place::trim(&fragment)));
+        wish(AutoEdge::require("file", open::trim(&fragment)));
     }
 }

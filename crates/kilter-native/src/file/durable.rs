@@ -12,7 +12,7 @@ use rustix::fs::{fsync, syncfs};
 use rustix::io::Errno;
 
 use super::error::FileError;
-use super::place::Parent;
+use super::open::Parent;
 
 /// Maximum number of files to flush individually, in parallel.
 const FEW: usize = 8;
@@ -82,13 +82,13 @@ fn joined(flush: JoinHandle<Result<(), Errno>>) -> Result<(), Errno> {
 
 /// Files that must be on disk before they may replace others.
 #[derive(Debug, Default)]
-pub(super) struct Barrier {
+pub(super) struct PendingFsync {
     files: Vec<(OwnedFd, String)>,
     count: usize,
     filesystems: Vec<(u64, OwnedFd)>,
 }
 
-impl Barrier {
+impl PendingFsync {
     /// Adds a written file.
     pub(super) fn add(&mut self, device: u64, fd: OwnedFd, path: String) -> Result<(), FileError> {
         if !self.filesystems.iter().any(|(known, _)| *known == device) {

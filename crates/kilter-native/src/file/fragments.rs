@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::content::{self, load};
 use super::error::FileError;
 use super::observe::is_later;
-use super::place::{self, Parent, READ};
+use super::open::{self, Parent, READ};
 use super::predict::{self, Known};
 use super::{content_insync, look, mode, secret};
 use crate::words::texts;
@@ -37,7 +37,7 @@ pub(super) fn put_together<'a>(
     }
     let mut whole = Whole { bytes: Vec::new(), bits: NEW, is_secret: false };
     for path in texts(should.get("fragments")) {
-        if let Err(because) = add(cx, name, place::trim(&path), &mut whole)? {
+        if let Err(because) = add(cx, name, open::trim(&path), &mut whole)? {
             return Ok(Err(because));
         }
     }
@@ -62,7 +62,7 @@ struct Whole {
 /// Adds a file, or the files of a directory sorted by name, in the state in which the resource `name` will find
 /// them.
 fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Known<()>, FileError> {
-    if !cx.only_looks() {
+    if !cx.is_noop() {
         return add_now(cx, path, whole).map(Ok);
     }
     match cx.outlook().node(name, path) {
@@ -88,7 +88,7 @@ fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Kn
 }
 
 fn add_now(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileError> {
-    let fd = place::open_source(path, READ)?;
+    let fd = open::open_source(path, READ)?;
     let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         whole.bits &= stat.st_mode;
@@ -132,7 +132,7 @@ fn append(
 
 /// Returns true if an earlier resource may create missing fragments.
 pub(super) fn may_come(cx: &Context<'_>, name: &str, should: &Attributes) -> bool {
-    texts(should.get("fragments")).iter().any(|path| is_later(cx, name, place::trim(path)))
+    texts(should.get("fragments")).iter().any(|path| is_later(cx, name, open::trim(path)))
 }
 
 /// Adds the difference between the present content and the assembled content. The generic comparison does not know
@@ -142,7 +142,7 @@ pub(super) fn compare(state: &mut State, effective: &Attributes) {
         && state.exists
     {
         let difference = Difference::new("content", Value::Undef, Value::Undef).saying(message.unwrap_or_default());
-        let shown = (effective.truth("show_diff") != Some(false)).then(|| diff(state, effective)).flatten();
+        let shown = (effective.get_bool("show_diff") != Some(false)).then(|| diff(state, effective)).flatten();
         state.drift.push(match shown {
             Some(diff) => difference.showing(diff),
             None => difference,
@@ -153,5 +153,5 @@ pub(super) fn compare(state: &mut State, effective: &Attributes) {
 
 fn diff(state: &State, effective: &Attributes) -> Option<EcoString> {
     let (is, should) = (state.attributes.get("content")?, effective.get("content")?);
-    content::diff(place::trim(&state.name), is.as_bytes()?, should.as_bytes()?)
+    content::diff(open::trim(&state.name), is.as_bytes()?, should.as_bytes()?)
 }

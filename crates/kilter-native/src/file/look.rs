@@ -6,10 +6,10 @@ use rustix::io::Errno;
 
 use super::error::FileError;
 use super::kind::Kind;
-use super::place::{self, LIST, LOOK, READ};
+use super::open::{self, LIST, LOOK, READ};
 
 /// An examined file.
-pub(super) struct Looked {
+pub(super) struct OpenedPath {
     /// Descriptor of the file itself, never of a link's target.
     pub(super) fd: OwnedFd,
     pub(super) stat: Stat,
@@ -18,11 +18,11 @@ pub(super) struct Looked {
     pub(super) readable: bool,
 }
 
-impl Looked {
-    fn of(fd: OwnedFd, path: &str, readable: bool) -> Result<Looked, FileError> {
+impl OpenedPath {
+    fn of(fd: OwnedFd, path: &str, readable: bool) -> Result<OpenedPath, FileError> {
         let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
         let kind = Kind::of(&stat);
-        Ok(Looked { fd, stat, kind, readable })
+        Ok(OpenedPath { fd, stat, kind, readable })
     }
 
     /// Returns the size of a file in bytes.
@@ -32,15 +32,15 @@ impl Looked {
 }
 
 /// Examines a path; returns none if it does not exist.
-pub(super) fn look(path: &str, to_read: bool) -> Result<Option<Looked>, FileError> {
-    let opened = if to_read { place::open(path, READ) } else { place::open(path, LOOK) };
+pub(super) fn look(path: &str, to_read: bool) -> Result<Option<OpenedPath>, FileError> {
+    let opened = if to_read { open::open(path, READ) } else { open::open(path, LOOK) };
     match opened {
-        Ok(fd) => Looked::of(fd, path, to_read).map(Some),
+        Ok(fd) => OpenedPath::of(fd, path, to_read).map(Some),
         Err(error) if error.is_missing() => Ok(None),
         // Not readable: a file of another user, a link, a socket.
         Err(FileError::Io { errno: Errno::ACCESS | Errno::LOOP | Errno::NXIO | Errno::NODEV, .. }) if to_read => {
-            match place::open(path, LOOK) {
-                Ok(fd) => Looked::of(fd, path, false).map(Some),
+            match open::open(path, LOOK) {
+                Ok(fd) => OpenedPath::of(fd, path, false).map(Some),
                 Err(error) if error.is_missing() => Ok(None),
                 Err(error) => Err(error),
             }
@@ -50,9 +50,9 @@ pub(super) fn look(path: &str, to_read: bool) -> Result<Option<Looked>, FileErro
 }
 
 /// Examines an entry of a directory; returns none if it does not exist.
-pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Option<Looked>, FileError> {
+pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Option<OpenedPath>, FileError> {
     match openat(directory, leaf, LOOK, Mode::empty()) {
-        Ok(fd) => Looked::of(fd, path, false).map(Some),
+        Ok(fd) => OpenedPath::of(fd, path, false).map(Some),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(FileError::io("open", path, errno)),
     }
@@ -62,7 +62,7 @@ pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Op
 pub(super) enum Entry {
     /// The entry does not exist.
     Missing,
-    Here(Looked),
+    Here(OpenedPath),
     /// A mount point, even of the same file system.
     Mounted,
 }
@@ -73,7 +73,7 @@ pub(super) enum Entry {
 /// have different ones.
 pub(super) fn look_within(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
     match openat2(directory, leaf, LOOK, Mode::empty(), ResolveFlags::NO_XDEV) {
-        Ok(fd) => Ok(Entry::Here(Looked::of(fd, path, false)?)),
+        Ok(fd) => Ok(Entry::Here(OpenedPath::of(fd, path, false)?)),
         Err(Errno::NOENT) => Ok(Entry::Missing),
         Err(Errno::XDEV) => Ok(Entry::Mounted),
         // Linux before 5.6, or a container that forbids the call.
@@ -121,7 +121,7 @@ pub(super) fn open_seen(
 /// Returns the names in a directory, sorted, without temporary files of kilter.
 pub(super) fn list(directory: &OwnedFd, path: &str) -> Result<Vec<Vec<u8>>, FileError> {
     let mut names = list_all(directory, path)?;
-    names.retain(|name| !super::leftover::is_temporary(name));
+    names.retain(|name| !super::temp_names::is_temporary(name));
     Ok(names)
 }
 

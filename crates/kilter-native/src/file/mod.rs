@@ -2,36 +2,33 @@
 //!
 //! A check ([`observe`]) uses a single descriptor. It costs four system calls for a file in sync: `openat2`,
 //! `fstat`, `read`, `close`. It costs another one if an access control list can grant more than its mode
-//! ([`acl_policy`]). A change ([`apply`], [`root`], [`branches`]) processes a complete batch. It writes contents
+//! ([`acl_policy`]). A change ([`apply`], [`root`], [`tree_apply`]) processes a complete batch. It writes contents
 //! under temporary names ([`stage`]), flushes them together ([`durable`]) and renames them. All paths are opened by
-//! [`place`], which follows no symbolic link of another user. [`tree`] compares the content of a directory.
+//! [`open`], which follows no symbolic link of another user. [`tree_diff`] compares the content of a directory.
 
-mod accept;
 mod acl;
 mod acl_policy;
 mod apply;
 mod backup;
 mod basis;
-mod branches;
 mod content;
 mod copy;
 mod declared;
 mod durable;
 mod entry;
 mod error;
-mod foresee;
 mod fragments;
-mod keep;
 mod kind;
-mod leftover;
 mod look;
 mod mode;
 mod observe;
-mod own;
+mod open;
+mod ownership;
 mod parents;
 mod parts;
-mod place;
 mod predict;
+mod preflight;
+mod preserve;
 mod private;
 mod remove;
 mod restore;
@@ -40,9 +37,12 @@ mod schema;
 mod secret;
 mod spec;
 mod stage;
+mod temp_names;
 pub(crate) mod temporary_record;
 mod time;
-mod tree;
+mod tree_apply;
+mod tree_diff;
+mod validate_cmd;
 pub(crate) mod whole;
 
 use std::path::PathBuf;
@@ -51,8 +51,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Effect, Footprint, Found, Insync, Mode, Placement, Problem, Provider, ProviderError,
-    Query, Reach, Restores, Scope, Seal, Wanted, Watch, Wish, get_each,
+    AutoEdge, Batch, Context, Declared, Effect, Footprint, Found, Insync, Mode, Placement, Provider, ProviderError,
+    Query, Redactor, Revert, Scope, SideEffects, ValidationError, Wanted, Watch, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -120,8 +120,12 @@ impl FileProvider {
         }
         let is_wanted = should.text("ensure") != Some("absent");
         // In a plan, an earlier resource may create the file.
-        let is_certain = !cx.only_looks() || !cx.outlook().is_open_before(name);
-        if !state.exists && state.unknown.is_empty() && is_certain && is_wanted && should.truth("create") == Some(false)
+        let is_certain = !cx.is_noop() || !cx.outlook().may_change_before(name);
+        if !state.exists
+            && state.unknown.is_empty()
+            && is_certain
+            && is_wanted
+            && should.get_bool("create") == Some(false)
         {
             return Err(FileError::NotCreated(path.to_owned()));
         }
@@ -131,7 +135,7 @@ impl FileProvider {
     /// Returns the content of a new file as a diff.
     fn introduction(&self, is: &State, should: &Attributes) -> Option<EcoString> {
         let content = should.get("content").filter(|content| !is.exists && !content.holds_sensitive())?;
-        content::introduction(place::trim(&is.name), content.as_bytes()?)
+        content::introduction(open::trim(&is.name), content.as_bytes()?)
     }
 }
 
@@ -156,14 +160,14 @@ impl Provider for FileProvider {
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let path = place::trim(wanted.name);
+        let path = open::trim(wanted.name);
         let state = match wanted.should {
-            _ if !place::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
+            _ if !open::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
             Some(should) => self.look(cx, wanted.name, path, should),
             None => observe::whole(cx, &self.accounts, wanted.name, path),
         };
         state.map_err(|error| match wanted.should {
-            Some(should) => ProviderError::new(Seal::of(should).hide(eco_format!("{error}"))),
+            Some(should) => ProviderError::new(Redactor::of(should).redact(eco_format!("{error}"))),
             None => ProviderError::new(eco_format!("{error}")),
         })
     }
@@ -172,13 +176,13 @@ impl Provider for FileProvider {
         basis::basis(cx, wanted.name, wanted.should?, found)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
-            let preview = |change| match foresee::failure(cx, &self.accounts, change) {
+            let preview = |change| match preflight::failure(cx, &self.accounts, change) {
                 Some(error) => Outcome::failed(eco_format!("{error}")),
                 None => Outcome::done(),
             };
@@ -186,7 +190,7 @@ impl Provider for FileProvider {
         }
         self.accounts.expire();
         let around =
-            apply::Surroundings { cx, accounts: &self.accounts, touched: &self.touched, cleaned: &self.cleaned };
+            apply::BatchContext { cx, accounts: &self.accounts, touched: &self.touched, cleaned: &self.cleaned };
         let mut batch = apply::Batch::new(around, changes.len());
         for (index, change) in changes.iter().enumerate() {
             let effective = |should| fragments::put_together(cx, change.name, should);
@@ -194,10 +198,10 @@ impl Provider for FileProvider {
                 Ok(should) => {
                     // Effects are used only in plans, which change nothing.
                     let should = should.and_then(Result::ok);
-                    if should.as_deref().is_some_and(|should| should.truth("parents") == Some(true))
+                    if should.as_deref().is_some_and(|should| should.get_bool("parents") == Some(true))
                         && !change.is.exists
                     {
-                        parents::make(&mut batch, index, place::trim(change.name));
+                        parents::make(&mut batch, index, open::trim(change.name));
                     }
                     batch.change(index, &Change { should: should.as_deref(), ..*change });
                 }
@@ -211,14 +215,14 @@ impl Provider for FileProvider {
         outcomes.into_iter().zip(changes).map(|(outcome, change)| sealed(change, outcome)).collect()
     }
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
-        let seal = Seal::of(should);
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
+        let seal = Redactor::of(should);
         let (should, deferred, problem) = parts::as_content(should, deferred);
         let problems = declared::validate(name, &should, &deferred).into_iter().chain(problem);
         problems.map(|problem| seal.problem(problem)).collect()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         parts::put_together(should);
         declared::canonicalize(should)
     }
@@ -234,13 +238,13 @@ impl Provider for FileProvider {
             "mode" => mode_insync(is, should),
             "content" => content_insync(is, should),
             "acl" if should.text("acl") == Some("keep") => Insync::Same,
-            "target" if should.truth("replace") == Some(false) => Insync::Same,
+            "target" if should.get_bool("replace") == Some(false) => Insync::Same,
             _ => Insync::Default,
         }
     }
 
     fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
-        if should.truth("show_diff") == Some(false) {
+        if should.get_bool("show_diff") == Some(false) {
             return None;
         }
         if attribute != "content" {
@@ -253,11 +257,11 @@ impl Provider for FileProvider {
         if is_content.holds_sensitive() || content.holds_sensitive() {
             return None;
         }
-        content::diff(place::trim(&is.name), is_content.as_bytes()?, content.as_bytes()?)
+        content::diff(open::trim(&is.name), is_content.as_bytes()?, content.as_bytes()?)
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
@@ -287,52 +291,52 @@ impl Provider for FileProvider {
         if keeps { Placement::Worker } else { self.placement(should) }
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         Batch::Whole
     }
 
     fn identities(&self, name: &str, _: &Attributes, say: &mut dyn FnMut(&str)) {
-        let trimmed = place::trim(name);
+        let trimmed = open::trim(name);
         if trimmed != name {
             say(trimmed);
         }
     }
 
-    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         declared::contradictions(name, should, declared)
     }
 
-    fn names_paths(&self) -> bool {
+    fn names_are_paths(&self) -> bool {
         true
     }
 
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
         declared::wishes(name, should, wish);
     }
 
     /// Returns the watches for the path, its tree if that is declared, its source and its fragments.
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
-        let below = ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true));
+        let below = ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true));
         let scope = if below { Scope::Tree } else { Scope::This };
         let source = should.text("source").map(|source| (source, scope));
         let paths = std::iter::once((name, scope)).chain(source);
         let paths = paths.map(|(path, scope)| Watch::Path { path: PathBuf::from(path), scope });
         let fragments = texts(should.get("fragments")).into_iter();
-        let fragment = |path: EcoString| Watch::Path { path: place::trim(&path).into(), scope: Scope::Entries };
+        let fragment = |path: EcoString| Watch::Path { path: open::trim(&path).into(), scope: Scope::Entries };
         paths.chain(fragments.map(fragment)).collect()
     }
 
-    fn restores(&self) -> Restores {
-        Restores::WhatWasThere
+    fn revert_support(&self) -> Revert {
+        Revert::WhatWasThere
     }
 
-    fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
         restore::before(should, is)
     }
 
     /// Returns true if other declarations affect this resource: those of its source, and of files below it.
-    fn heeds_others(&self, should: &Attributes) -> bool {
-        should.text("source").is_some() || ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true))
+    fn depends_on_catalog(&self, should: &Attributes) -> bool {
+        should.text("source").is_some() || ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true))
     }
 
     fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
@@ -345,7 +349,7 @@ impl Provider for FileProvider {
 /// Redacts the secrets in an outcome. Most outcomes have no messages.
 fn sealed(change: &Change<'_>, outcome: Outcome) -> Outcome {
     match change.should {
-        Some(should) if outcome.failure.is_some() || !outcome.notes.is_empty() => Seal::of(should).outcome(outcome),
+        Some(should) if outcome.failure.is_some() || !outcome.notes.is_empty() => Redactor::of(should).outcome(outcome),
         _ => outcome,
     }
 }
@@ -366,7 +370,7 @@ fn ensure_insync(is: &State, should: &Attributes) -> Insync {
 /// Compares modes. A symbolic mode is in sync if it changes no bits.
 fn mode_insync(is: &State, should: &Attributes) -> Insync {
     let (found, declared) = (is.attributes.text("mode"), should.text("mode"));
-    let recurse = should.truth("recurse") == Some(true);
+    let recurse = should.get_bool("recurse") == Some(true);
     if found == declared && !recurse {
         return Insync::Same;
     }
@@ -394,7 +398,7 @@ fn mode_insync(is: &State, should: &Attributes) -> Insync {
 
 /// Compares contents by checksum, because they are too long for a line and may be confidential.
 fn content_insync(is: &State, should: &Attributes) -> Insync {
-    if should.truth("replace") == Some(false) {
+    if should.get_bool("replace") == Some(false) {
         return Insync::Same;
     }
     let Some(wanted) = should.get("content") else { return Insync::Default };
@@ -428,13 +432,13 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
 
 /// Returns the reason why there is no diff in addition to the checksums.
 fn unshown(is: &State, should: &Attributes, found: Option<&[u8]>, wanted: &[u8]) -> Option<EcoString> {
-    if should.truth("show_diff") == Some(false) {
+    if should.get_bool("show_diff") == Some(false) {
         return Some("`show_diff` is false".into());
     }
     let why = match (is.exists, found) {
         (false, _) => content::unintroduced(wanted),
         // The present content was too large to load.
-        (true, None) => Some(content::Unshown::Large(content::SHOWN)),
+        (true, None) => Some(content::DiffOmitted::Large(content::SHOWN)),
         (true, Some(found)) => content::unshown(found).or(content::unshown(wanted)),
     };
     why.map(|why| eco_format!("{why}"))

@@ -10,11 +10,11 @@ use rustix::io::Errno;
 use super::acl_policy::{self, AclPolicy, Xattrs};
 use super::content::{self, MAX_HASHED_BYTES, SHOWN};
 use super::error::FileError;
-use super::foresee::may_come;
 use super::kind::Kind;
-use super::look::{Looked, look};
+use super::look::{OpenedPath, look};
+use super::preflight::may_come;
 use super::spec::{Checksum, Ensure, Spec};
-use super::{mode, predict, time, tree};
+use super::{mode, predict, time, tree_diff};
 use crate::accounts::{Ids, number_of as number};
 
 /// Maximum size in bytes of content that a `get` without a declaration returns.
@@ -29,7 +29,7 @@ pub(super) fn declared(
     should: &Attributes,
 ) -> Result<State, FileError> {
     let spec = Spec::of(should);
-    if cx.only_looks() {
+    if cx.is_noop() {
         match cx.outlook().own(name, path) {
             Forecast::Unchanged => {}
             Forecast::Changed(Node::Absent, _) => return absent(cx, accounts, name, path, &spec),
@@ -73,7 +73,7 @@ pub(super) fn declared(
         state.drift.extend(foreign);
     }
     if is_removed_tree
-        && cx.only_looks()
+        && cx.is_noop()
         && let Some(because) = predict::own_tree_changed_by(cx, name, path)
     {
         state.unknown.push(Unknown { attribute: "ensure".into(), because: because.into() });
@@ -85,7 +85,7 @@ pub(super) fn declared(
 /// Returns the state of a missing path. In a plan, the future content may be unknown.
 fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: &Spec<'_>) -> Result<State, FileError> {
     let mut state = State::absent(name.clone());
-    if !cx.only_looks() {
+    if !cx.is_noop() {
         return Ok(state);
     }
     let unknown = match (spec.ensure, spec.source) {
@@ -113,7 +113,7 @@ fn ownership(
     accounts: &Ids,
     name: &str,
     spec: &Spec<'_>,
-    looked: &Looked,
+    looked: &OpenedPath,
     attributes: &mut Attributes,
 ) -> Vec<Unknown> {
     let mut unknown = Vec::new();
@@ -141,7 +141,7 @@ fn access(
     accounts: &Ids,
     path: &str,
     spec: &Spec<'_>,
-    looked: &Looked,
+    looked: &OpenedPath,
     attributes: &mut Attributes,
 ) -> Result<Vec<Difference>, FileError> {
     let policy = match AclPolicy::of(spec, accounts) {
@@ -155,7 +155,7 @@ fn access(
         }
         Err(error) => return Err(error),
     };
-    let after = tree::final_ownership(accounts, spec, looked, None);
+    let after = tree_diff::final_ownership(accounts, spec, looked, None);
     let mut compared = policy.compare(accounts, path, looked, after)?;
     if let Some(declared) = spec.acl {
         let found = compared.acl.as_ref().map(|found| acl_policy::value_of(&acl_policy::declarable(found.clone())));
@@ -187,7 +187,7 @@ pub(super) fn group_value(accounts: &Ids, declared: &Value, gid: u32) -> Value {
     if number(&text).is_some() { eco_format!("{gid}").into() } else { accounts.group(gid).into() }
 }
 
-fn target_of(path: &str, looked: &Looked, wanted: Option<&Value>) -> Result<Value, FileError> {
+fn target_of(path: &str, looked: &OpenedPath, wanted: Option<&Value>) -> Result<Value, FileError> {
     let failed = |errno| FileError::io("read the link", path, errno);
     let mut buffer = [0; 512];
     let length = readlinkat_raw(&looked.fd, c"", &mut buffer[..]).map_err(failed)?;
@@ -218,7 +218,7 @@ fn compare_content(
     cx: &Context<'_>,
     path: &str,
     spec: &Spec<'_>,
-    looked: &Looked,
+    looked: &OpenedPath,
     wanted: &Value,
     attributes: &mut Attributes,
 ) -> Result<(), FileError> {
@@ -258,12 +258,12 @@ fn drift(
     name: &str,
     path: &str,
     spec: &Spec<'_>,
-    looked: Looked,
+    looked: OpenedPath,
 ) -> Result<Result<Vec<Difference>, Unknown>, FileError> {
     match (spec.ensure, spec.source) {
         (Ensure::Is(Kind::Directory), _) if spec.has_tree() => match unknown_tree(cx, accounts, name, path, spec) {
             Some(unknown) => Ok(Err(unknown)),
-            None => tree::differences(cx, accounts, name, path, spec, Some(looked)).map(Ok),
+            None => tree_diff::differences(cx, accounts, name, path, spec, Some(looked)).map(Ok),
         },
         (Ensure::Is(Kind::File), Some(source)) => copied(cx, name, path, spec, source, &looked),
         _ => Ok(Ok(Vec::new())),
@@ -272,7 +272,7 @@ fn drift(
 
 /// Returns the reason why a plan cannot compare a tree.
 fn unknown_tree(cx: &Context<'_>, accounts: &Ids, name: &str, path: &str, spec: &Spec<'_>) -> Option<Unknown> {
-    if !cx.only_looks() {
+    if !cx.is_noop() {
         return None;
     }
     let source = spec.source.filter(|_| spec.recurse);
@@ -294,7 +294,7 @@ fn copied(
     path: &str,
     spec: &Spec<'_>,
     source: &str,
-    looked: &Looked,
+    looked: &OpenedPath,
 ) -> Result<Result<Vec<Difference>, Unknown>, FileError> {
     let source = match predict::open_source(cx, name, source) {
         Ok(Ok(source)) => source,
@@ -316,13 +316,13 @@ fn copied(
         }
         differences.extend(source.compare(cx, spec, path, looked)?);
     }
-    differences.extend(tree::mode_difference(spec, &looked.stat, looked.stat.st_mode, Some(&source.stat)));
+    differences.extend(tree_diff::mode_difference(spec, &looked.stat, looked.stat.st_mode, Some(&source.stat)));
     Ok(Ok(differences))
 }
 
 /// Returns true if an earlier resource may create a missing source before the resource `name` runs.
 pub(super) fn is_later(cx: &Context<'_>, name: &str, source: &str) -> bool {
-    cx.manages(source) || cx.only_looks() && (may_come(cx, source) || cx.outlook().is_open_before(name))
+    cx.manages(source) || cx.is_noop() && (may_come(cx, source) || cx.outlook().may_change_before(name))
 }
 
 /// Returns the complete state of an undeclared path.
@@ -353,11 +353,16 @@ pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &s
     Ok(State::present(name.clone(), attributes))
 }
 
-fn whole_content(cx: &Context<'_>, path: &str, looked: &Looked, attributes: &mut Attributes) -> Result<(), FileError> {
+fn whole_content(
+    cx: &Context<'_>,
+    path: &str,
+    looked: &OpenedPath,
+    attributes: &mut Attributes,
+) -> Result<(), FileError> {
     let failed = |errno| FileError::io("read", path, errno);
     // The descriptor identifies the examined file. Devices are never opened.
     let again = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&looked.fd));
-    let flags = super::place::READ.difference(rustix::fs::OFlags::NOFOLLOW);
+    let flags = super::open::READ.difference(rustix::fs::OFlags::NOFOLLOW);
     let fd = match rustix::fs::openat(CWD, again, flags, rustix::fs::Mode::empty()) {
         Ok(fd) => fd,
         // A user without read permission gets the other attributes.

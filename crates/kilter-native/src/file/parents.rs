@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Change, Difference, State, Value};
 use super::apply::Batch;
 use super::error::FileError;
 use super::look::look;
-use super::place;
+use super::open;
 
 /// Creates the missing directories above `path`, the topmost first.
 pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
@@ -24,7 +24,7 @@ pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
 
 fn missing(path: &str) -> Vec<String> {
     let mut missing = Vec::new();
-    let mut above = place::split(path).0;
+    let mut above = open::split(path).0;
     while !above.is_empty() && above != "/" {
         let is_missing = match look(above, false) {
             Ok(found) => found.is_none(),
@@ -34,7 +34,7 @@ fn missing(path: &str) -> Vec<String> {
             break;
         }
         missing.push(above.to_owned());
-        above = place::split(above).0;
+        above = open::split(above).0;
     }
     missing.reverse();
     missing

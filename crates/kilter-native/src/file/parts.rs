@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use kilter_model::{AttributeName, Attributes, Value};
-use kilter_provider::Problem;
+use kilter_provider::ValidationError;
 
 /// Default order of a part.
 const ORDER: i64 = 10;
@@ -19,10 +19,10 @@ pub(super) fn put_together(should: &mut Attributes) {
 pub(super) fn as_content<'a, 'd>(
     should: &'a Attributes,
     deferred: &'a [&'d str],
-) -> (Cow<'a, Attributes>, Cow<'a, [&'d str]>, Option<Problem>) {
+) -> (Cow<'a, Attributes>, Cow<'a, [&'d str]>, Option<ValidationError>) {
     let is_given = |name: &str| should.get(name).is_some() || deferred.contains(&name);
     let problem = (is_given("parts") && is_given("content")).then(|| {
-        Problem::with("parts", "`content` and `parts` exclude each other")
+        ValidationError::with("parts", "`content` and `parts` exclude each other")
             .hint("make the content a part, or take the parts out: those that are file_part[…] too")
     });
     if !is_given("parts") || problem.is_some() {

@@ -17,9 +17,9 @@ use super::error::FileError;
 use super::fragments;
 use super::kind::Kind;
 use super::look::look;
-use super::place;
+use super::open;
 use super::spec::{Ensure, Spec};
-use super::{entry, mode, tree};
+use super::{entry, mode, tree_diff};
 use crate::accounts::{Ids, number_of as number};
 use crate::words::texts;
 
@@ -130,7 +130,7 @@ pub(super) fn account(
     let (type_name, declared) = of;
     let text = declared.to_text().unwrap_or_default();
     // A number does not depend on its account.
-    if !cx.only_looks() || number(&text).is_some() {
+    if !cx.is_noop() || number(&text).is_some() {
         return Ok(now());
     }
     match cx.outlook().account(name, type_name, &text) {
@@ -165,7 +165,7 @@ pub(super) fn account_changed_by(cx: &Context<'_>, accounts: &Ids, name: &str, s
 /// Returns the effects of a change on the paths of a resource.
 pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> Vec<Effect> {
     let Some(should) = change.should else { return Vec::new() };
-    let path = place::trim(change.name);
+    let path = open::trim(change.name);
     let mut effects = Vec::new();
     let unknown = |path: &str| Effect::Path { path: path.into(), node: Node::Unknown };
     let whole = match fragments::put_together(cx, change.name, should) {
@@ -176,7 +176,7 @@ pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
     if let Some(suffix) = spec.backup.and_then(Value::as_str).filter(|_| change.is.exists) {
         effects.push(unknown(&format!("{path}{suffix}")));
     }
-    if should.truth("parents") == Some(true) && !change.is.exists {
+    if should.get_bool("parents") == Some(true) && !change.is.exists {
         let is_made = |above: &&str| {
             let is_missing = fs::symlink_metadata(above).is_err();
             is_missing && cx.outlook().own(change.name, above) == Forecast::Unchanged
@@ -196,7 +196,7 @@ pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
         }
         let fresh;
         let differences = match is_new {
-            true => match tree::differences(cx, accounts, change.name, path, &spec, None) {
+            true => match tree_diff::differences(cx, accounts, change.name, path, &spec, None) {
                 Ok(found) => {
                     fresh = found;
                     &fresh[..]
@@ -268,7 +268,7 @@ fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>)
     let current = is.map_or(if is_secret { NEW_SECRET_FILE } else { NEW_FILE }, |is| is & mode::ALL);
     let moves = is.is_some() && ["owner", "group"].iter().any(|attribute| differs(change, attribute));
     let current = if moves { mode::disarmed(current, Kind::File) } else { current };
-    let bits = tree::wanted_bits(spec, Kind::File, current, source.as_ref().map(|source| &source.stat));
+    let bits = tree_diff::wanted_bits(spec, Kind::File, current, source.as_ref().map(|source| &source.stat));
     Some(Node::File { content, mode: Some(bits.unwrap_or(current)) })
 }
 
@@ -319,22 +319,22 @@ pub(super) fn footprint(name: &str, should: &Attributes, say: &mut dyn FnMut(Foo
     let given = |attribute: &str| should.get(attribute).is_some_and(|value| !value.is_undef());
     let is_whole = ["content", "source", "fragments", "target"].into_iter().any(given) && !given("recurse")
         || should.text("ensure") == Some("absent");
-    let is_whole = is_whole && should.truth("replace") != Some(false);
-    say(Footprint::Writes { path: place::trim(name), is_whole });
+    let is_whole = is_whole && should.get_bool("replace") != Some(false);
+    say(Footprint::Writes { path: open::trim(name), is_whole });
     if let Some(target) = should.text("target") {
-        say(Footprint::Links { path: place::trim(name), target });
+        say(Footprint::Links { path: open::trim(name), target });
     }
     if let Some(suffix) = should.text("backup") {
-        say(Footprint::Creates { path: &format!("{}{suffix}", place::trim(name)) });
+        say(Footprint::Creates { path: &format!("{}{suffix}", open::trim(name)) });
     }
-    if should.truth("parents") == Some(true) {
-        above(place::trim(name)).for_each(|path| say(Footprint::Makes { path }));
+    if should.get_bool("parents") == Some(true) {
+        above(open::trim(name)).for_each(|path| say(Footprint::Makes { path }));
     }
-    let below = should.truth("recurse") == Some(true);
+    let below = should.get_bool("recurse") == Some(true);
     if let Some(source) = should.text("source") {
-        say(Footprint::Reads { path: place::trim(source), below });
+        say(Footprint::Reads { path: open::trim(source), below });
     }
     for fragment in texts(should.get("fragments")) {
-        say(Footprint::Reads { path: place::trim(&fragment), below: true });
+        say(Footprint::Reads { path: open::trim(&fragment), below: true });
     }
 }

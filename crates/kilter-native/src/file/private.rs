@@ -9,14 +9,14 @@ use rustix::io::Errno;
 use super::acl_policy::AclPolicy;
 use super::error::FileError;
 use super::kind::Kind;
-use super::leftover::temporary_name;
-use super::look::Looked;
-use super::own::{Ownership, settle};
-use super::place::{LIST, Parent};
+use super::look::OpenedPath;
+use super::open::{LIST, Parent};
+use super::ownership::{Ownership, settle};
 use super::stage::rename_new;
+use super::temp_names::temporary_name;
 
 /// A private directory next to the location of a new one, accessible only to kilter's user. Removed when dropped.
-pub(super) struct Private<'a> {
+pub(super) struct StagingDir<'a> {
     parent: &'a Rc<Parent>,
     leaf: &'a [u8],
     name: String,
@@ -24,20 +24,20 @@ pub(super) struct Private<'a> {
     inside: Parent,
 }
 
-impl<'a> Private<'a> {
+impl<'a> StagingDir<'a> {
     /// Creates a private directory for an entry.
-    pub(super) fn new(parent: &'a Rc<Parent>, leaf: &'a [u8]) -> Result<Private<'a>, FileError> {
+    pub(super) fn new(parent: &'a Rc<Parent>, leaf: &'a [u8]) -> Result<StagingDir<'a>, FileError> {
         let name = temporary_name();
         mkdirat(&parent.fd, name.as_str(), Mode::RWXU)
             .map_err(|errno| FileError::io("create a directory beside", parent.join(leaf), errno))?;
         let inside = open(parent, leaf, &name).inspect_err(|_| {
             let _ = unlinkat(&parent.fd, name.as_str(), AtFlags::REMOVEDIR);
         })?;
-        Ok(Private { parent, leaf, name, inside })
+        Ok(StagingDir { parent, leaf, name, inside })
     }
 
     /// Creates the future entry in the private directory.
-    pub(super) fn make(&self) -> Result<Looked, FileError> {
+    pub(super) fn make(&self) -> Result<OpenedPath, FileError> {
         let path = || self.parent.join(self.leaf);
         match mkdirat(&self.inside.fd, self.leaf, Mode::RWXU) {
             Ok(()) => {}
@@ -48,11 +48,11 @@ impl<'a> Private<'a> {
         let failed = |errno| FileError::io("open the new directory", path(), errno);
         let fd = openat(&self.inside.fd, self.leaf, LIST, Mode::empty()).map_err(failed)?;
         let stat = rustix::fs::fstat(&fd).map_err(failed)?;
-        Ok(Looked { fd, stat, kind: Kind::Directory, readable: true })
+        Ok(OpenedPath { fd, stat, kind: Kind::Directory, readable: true })
     }
 
     /// Sets owner and mode of the directory, and moves it to its final name, which must be free.
-    pub(super) fn place(self, made: &Looked, wanted: Ownership, policy: &AclPolicy) -> Result<(), FileError> {
+    pub(super) fn place(self, made: &OpenedPath, wanted: Ownership, policy: &AclPolicy) -> Result<(), FileError> {
         let path = || self.parent.join(self.leaf);
         settle(&self.inside, self.leaf, made, wanted, policy)?;
         let rename = || rename_new(&self.inside.fd, self.leaf, &self.parent.fd, self.leaf);
@@ -72,7 +72,7 @@ impl<'a> Private<'a> {
     }
 }
 
-impl Drop for Private<'_> {
+impl Drop for StagingDir<'_> {
     fn drop(&mut self) {
         let _ = unlinkat(&self.inside.fd, self.leaf, AtFlags::REMOVEDIR);
         let _ = unlinkat(&self.parent.fd, self.name.as_str(), AtFlags::REMOVEDIR);
@@ -98,7 +98,7 @@ fn open(parent: &Parent, leaf: &[u8], name: &str) -> Result<Parent, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::place::open_directory;
+    use crate::file::open::open_directory;
 
     #[test]
     fn what_others_can_enter_is_no_private_directory() {

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{Entry, Looked, each_name, look_within, open_seen};
-use super::place::LIST;
+use super::look::{Entry, OpenedPath, each_name, look_within, open_seen};
+use super::open::LIST;
 
 /// Removes a directory with everything below it. Never removes mounted file systems.
 pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
@@ -18,7 +18,7 @@ pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), F
     }
 }
 
-fn below(directory: &OwnedFd, leaf: &[u8], path: &str, looked: &Looked, depth: usize) -> Result<(), FileError> {
+fn below(directory: &OwnedFd, leaf: &[u8], path: &str, looked: &OpenedPath, depth: usize) -> Result<(), FileError> {
     if looked.kind != Kind::Directory {
         return unlink(directory, leaf, path);
     }

@@ -51,12 +51,12 @@ pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoS
     }
     // Content that is not readable by everybody is not shown.
     let is_private = is.attributes.text("mode").and_then(mode::octal).is_none_or(|mode| mode & 0o004 == 0);
-    if kind == "file" && (is_private || should.truth("show_diff") == Some(false)) {
+    if kind == "file" && (is_private || should.get_bool("show_diff") == Some(false)) {
         before.set("show_diff", false);
     }
     Ok(before)
 }
 
 fn is_tree(should: &Attributes) -> bool {
-    ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true))
+    ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true))
 }

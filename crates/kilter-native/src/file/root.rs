@@ -6,23 +6,23 @@ use kilter_model::Change;
 use rustix::fs::{Stat, symlinkat};
 use rustix::io::Errno;
 
-use super::accept::{self, Told};
 use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs, without_list};
 use super::apply::{Batch, disarm};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{Looked, look_at};
+use super::look::{OpenedPath, look_at};
 use super::mode;
-use super::own::{self, Ownership, settle};
-use super::place::{self, Parent};
-use super::private::Private;
+use super::open::{self, Parent};
+use super::ownership::{self, Ownership, settle};
+use super::private::StagingDir;
 use super::spec::{Checksum, Ensure, Spec};
 use super::stage::{Data, Temporary, create, stage};
-use super::{branches, remove, secret, tree};
+use super::validate_cmd::{self, Told};
+use super::{remove, secret, tree_apply, tree_diff};
 
 /// Location of a change.
-pub(super) struct Site<'a> {
+pub(super) struct Target<'a> {
     /// Index of the change.
     pub(super) index: usize,
     pub(super) parent: &'a Rc<Parent>,
@@ -30,11 +30,11 @@ pub(super) struct Site<'a> {
     /// Desired state.
     pub(super) spec: &'a Spec<'a>,
     /// Present file; none if there is none.
-    pub(super) old: Option<Looked>,
+    pub(super) old: Option<OpenedPath>,
 }
 
 /// Desired result at a path.
-pub(super) enum Goal<'a> {
+pub(super) enum Desired<'a> {
     /// A file with this content, or with any content.
     File(Option<Data<'a>>),
     Directory,
@@ -42,18 +42,18 @@ pub(super) enum Goal<'a> {
     Link(&'a [u8]),
 }
 
-impl Goal<'_> {
+impl Desired<'_> {
     fn kind(&self) -> Kind {
         match self {
-            Goal::File(_) => Kind::File,
-            Goal::Directory => Kind::Directory,
-            Goal::Link(_) => Kind::Link,
+            Desired::File(_) => Kind::File,
+            Desired::Directory => Kind::Directory,
+            Desired::Link(_) => Kind::Link,
         }
     }
 }
 
 /// Brings a declared path in sync.
-pub(super) fn bring(
+pub(super) fn apply(
     batch: &mut Batch<'_>,
     index: usize,
     change: &Change<'_>,
@@ -64,24 +64,24 @@ pub(super) fn bring(
         Err(error) if error.is_missing() && spec.ensure == Ensure::Absent => return Ok(()),
         other => other?,
     };
-    let leaf = place::split(path).1.as_bytes();
+    let leaf = open::split(path).1.as_bytes();
     batch.clean(&parent);
     let old = if change.is.exists { look_at(&parent.fd, leaf, path)? } else { None };
-    let site = Site { index, parent: &parent, leaf, spec, old };
+    let site = Target { index, parent: &parent, leaf, spec, old };
     match spec.ensure {
         Ensure::Absent => return absent(batch, site),
         Ensure::Present => match site.old.as_ref().map(|old| old.kind) {
-            None => reach(batch, site, &Goal::File(None), None)?,
+            None => reach(batch, site, &Desired::File(None), None)?,
             Some(_) => adjust(batch, &site, None)?,
         },
         Ensure::Is(Kind::Link) => {
             let target = spec.target.and_then(|target| target.as_bytes()).unwrap_or_default();
-            reach(batch, site, &Goal::Link(target), None)?;
+            reach(batch, site, &Desired::Link(target), None)?;
         }
         Ensure::Is(Kind::Directory) => {
             let source =
                 spec.source.filter(|_| spec.recurse).map(|source| Source::open_tree(source, path)).transpose()?;
-            reach(batch, site, &Goal::Directory, source.as_ref())?;
+            reach(batch, site, &Desired::Directory, source.as_ref())?;
         }
         Ensure::Is(_) => file(batch, site, change)?,
     }
@@ -89,12 +89,12 @@ pub(super) fn bring(
         let fresh;
         let differences = if differs(change, "ensure") || !change.is.exists {
             let there = look_at(&parent.fd, leaf, path)?;
-            fresh = tree::differences(batch.around.cx, batch.around.accounts, change.name, path, spec, there)?;
+            fresh = tree_diff::differences(batch.around.cx, batch.around.accounts, change.name, path, spec, there)?;
             &fresh[..]
         } else {
             change.differences
         };
-        branches::bring(batch, index, path, spec, differences)?;
+        tree_apply::bring(batch, index, path, spec, differences)?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn differs(change: &Change<'_>, attribute: &str) -> bool {
     change.differences.iter().any(|difference| difference.entry.is_none() && difference.attribute == attribute)
 }
 
-fn file(batch: &mut Batch<'_>, site: Site<'_>, change: &Change<'_>) -> Result<(), FileError> {
+fn file(batch: &mut Batch<'_>, site: Target<'_>, change: &Change<'_>) -> Result<(), FileError> {
     let spec = site.spec;
     let is_file = site.old.as_ref().is_some_and(|old| old.kind == Kind::File);
     let source = spec.source.map(Source::open_file).transpose()?;
@@ -114,32 +114,32 @@ fn file(batch: &mut Batch<'_>, site: Site<'_>, change: &Change<'_>) -> Result<()
         (None, Some(content)) => Some(Data::Bytes(content.as_bytes().unwrap_or_default())),
         (None, None) => None,
     };
-    reach(batch, site, &Goal::File(data.filter(|_| renew)), source.as_ref())
+    reach(batch, site, &Desired::File(data.filter(|_| renew)), source.as_ref())
 }
 
 /// Changes the present file to the goal.
 pub(super) fn reach(
     batch: &mut Batch<'_>,
-    site: Site<'_>,
-    goal: &Goal<'_>,
+    site: Target<'_>,
+    goal: &Desired<'_>,
     source: Option<&Source>,
 ) -> Result<(), FileError> {
     allow(&site, goal)?;
     match goal {
-        Goal::File(data) => match (&site.old, data) {
+        Desired::File(data) => match (&site.old, data) {
             (Some(old), None) if old.kind == Kind::File => adjust(batch, &site, source),
             (_, data) => write(batch, site, data.as_ref().unwrap_or(&Data::Bytes(b"")), source),
         },
-        Goal::Directory => match &site.old {
+        Desired::Directory => match &site.old {
             Some(old) if old.kind == Kind::Directory => adjust(batch, &site, source),
             _ => make_directory(batch, &site, source),
         },
-        Goal::Link(target) => link(batch, &site, target),
+        Desired::Link(target) => link(batch, &site, target),
     }
 }
 
 /// Refuses to replace certain kinds of files without `force`.
-fn allow(site: &Site<'_>, goal: &Goal<'_>) -> Result<(), FileError> {
+fn allow(site: &Target<'_>, goal: &Desired<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if old.kind != goal.kind() && needs_force(old.kind) && !site.spec.force {
         return Err(FileError::NeedsForce { path: site.parent.join(site.leaf), is: old.kind, what: "replace" });
@@ -172,12 +172,12 @@ pub(super) fn ownership(
     let mut wanted = Ownership { uid, gid, ..Ownership::default() };
     let moves = old.is_some_and(|old| wanted.moves(old));
     let current = if moves { mode::disarmed(current, kind) } else { current };
-    wanted.bits = tree::wanted_bits(spec, kind, current, source.map(|source| &source.stat));
+    wanted.bits = tree_diff::wanted_bits(spec, kind, current, source.map(|source| &source.stat));
     Ok(wanted)
 }
 
 /// Changes owner, group and mode of the present file.
-pub(super) fn adjust(batch: &Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
+pub(super) fn adjust(batch: &Batch<'_>, site: &Target<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let mut wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
     let policy = AclPolicy::of(site.spec, batch.around.accounts)?;
@@ -193,8 +193,8 @@ pub(super) fn adjust(batch: &Batch<'_>, site: &Site<'_>, source: Option<&Source>
     Ok(())
 }
 
-fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<&Source>) -> Result<(), FileError> {
-    let Site { index, parent, leaf, spec, old } = site;
+fn write(batch: &mut Batch<'_>, site: Target<'_>, data: &Data<'_>, source: Option<&Source>) -> Result<(), FileError> {
+    let Target { index, parent, leaf, spec, old } = site;
     batch.clean(parent);
     let kept = old.as_ref().filter(|old| old.kind == Kind::File);
     let is_secret = spec.content.is_some_and(kilter_model::Value::holds_sensitive);
@@ -226,7 +226,7 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
             || is_secret
             || source.is_some_and(|source| secret::is_declared(batch.around.cx, source.path()));
         let told = if secret { Told::Ending } else { Told::Output };
-        accept::accept(batch.around.cx, command, &staged.temporary.path(), &parent.join(leaf), told)?;
+        validate_cmd::accept(batch.around.cx, command, &staged.temporary.path(), &parent.join(leaf), told)?;
     }
     match old {
         None => {
@@ -244,7 +244,7 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
 }
 
 /// Returns the present mode without permissions that come only from an access list that will be dropped.
-fn bits_of(old: &Looked, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
+fn bits_of(old: &OpenedPath, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
     let bits = old.stat.st_mode & mode::ALL;
     // A numeric mode does not depend on the present mode.
     if matches!(spec.mode(), Some(mode::Mode::Exact(_))) {
@@ -257,13 +257,13 @@ fn bits_of(old: &Looked, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Res
     Ok(without_list(&changes, bits))
 }
 
-fn make_directory(batch: &mut Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
+fn make_directory(batch: &mut Batch<'_>, site: &Target<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let (parent, leaf) = (site.parent, site.leaf);
     // Fails before the removal if the owner does not exist.
     ownership(batch, site.spec, Kind::Directory, 0, None, source)?;
     clear(batch, site)?;
     batch.record(parent);
-    let private = Private::new(parent, leaf)?;
+    let private = StagingDir::new(parent, leaf)?;
     let made = private.make()?;
     // A directory inherits the setgid bit of its parent.
     let current = 0o755 | made.stat.st_mode & 0o2000;
@@ -274,7 +274,7 @@ fn make_directory(batch: &mut Batch<'_>, site: &Site<'_>, source: Option<&Source
     private.place(&made, wanted, &policy)
 }
 
-fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), FileError> {
+fn link(batch: &mut Batch<'_>, site: &Target<'_>, target: &[u8]) -> Result<(), FileError> {
     let (parent, leaf) = (site.parent, site.leaf);
     let path = parent.join(leaf);
     let old = site.old.as_ref();
@@ -307,7 +307,7 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
     if old.kind == Kind::Directory {
         remove::tree(&parent.fd, leaf, &path)?;
     }
-    temporary.take_over(leaf)?;
+    temporary.replace(leaf)?;
     disarm(parent, leaf, old)
 }
 
@@ -319,11 +319,11 @@ fn give(parent: &Parent, name: &str, uid: Option<u32>, gid: Option<u32>, path: &
         made.kind == Kind::Link && made.stat.st_uid == own && made.stat.st_nlink == 1
     });
     let made = made.ok_or_else(|| FileError::Swapped(path.to_owned()))?;
-    own::chown(&made.fd, uid, gid).map_err(|errno| FileError::io("set the owner of", path, errno))
+    ownership::chown(&made.fd, uid, gid).map_err(|errno| FileError::io("set the owner of", path, errno))
 }
 
 /// Backs up and removes the present file, to make room for a directory.
-fn clear(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
+fn clear(batch: &mut Batch<'_>, site: &Target<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if let Some(backup) = site.spec.backup {
         batch.keeper(site.parent).keep(site.parent, site.leaf, old, backup)?;
@@ -335,7 +335,7 @@ fn clear(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
 }
 
 /// Removes the present file.
-pub(super) fn absent(batch: &mut Batch<'_>, site: Site<'_>) -> Result<(), FileError> {
+pub(super) fn absent(batch: &mut Batch<'_>, site: Target<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let (parent, leaf) = (site.parent, site.leaf);
     let path = parent.join(leaf);
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn what_took_the_name_of_a_new_link_gets_no_other_owner() {
         let home = tempfile::tempdir().unwrap();
-        let parent = place::open_directory(home.path().to_str().unwrap()).unwrap();
+        let parent = open::open_directory(home.path().to_str().unwrap()).unwrap();
         std::fs::write(home.path().join("file"), "").unwrap();
         std::os::unix::fs::symlink("file", home.path().join("twice")).unwrap();
         std::fs::hard_link(home.path().join("twice"), home.path().join("again")).unwrap();

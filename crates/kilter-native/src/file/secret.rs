@@ -7,13 +7,13 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Value};
 use kilter_provider::Context;
 
-use super::place;
+use super::open;
 use crate::words::texts;
 
 /// Returns true if the catalog declares sensitive content for the file at a path, directly or through its sources
 /// and fragments.
 pub(super) fn is_declared(cx: &Context<'_>, path: &str) -> bool {
-    has_secret(cx, vec![place::trim(path).into()])
+    has_secret(cx, vec![open::trim(path).into()])
 }
 
 /// Returns true if a declaration contains sensitive content, or uses a file with sensitive content.
@@ -44,5 +44,5 @@ fn is_sensitive(should: &Attributes) -> bool {
 /// Returns the files that a content is made of.
 fn origins(should: &Attributes) -> impl Iterator<Item = EcoString> {
     let source = should.text("source").map(EcoString::from);
-    source.into_iter().chain(texts(should.get("fragments"))).map(|path| place::trim(&path).into())
+    source.into_iter().chain(texts(should.get("fragments"))).map(|path| open::trim(&path).into())
 }

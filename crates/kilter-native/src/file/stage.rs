@@ -14,12 +14,12 @@ use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs};
 use super::content;
 use super::copy::Source;
 use super::error::FileError;
-use super::keep::{self, NotKept};
 use super::kind::Kind;
-use super::leftover::temporary_name;
-use super::look::{Looked, open_seen};
-use super::own::Ownership;
-use super::place::{Parent, READ};
+use super::look::{OpenedPath, open_seen};
+use super::open::{Parent, READ};
+use super::ownership::Ownership;
+use super::preserve::{self, NotKept};
+use super::temp_names::temporary_name;
 
 /// Size in bytes up to which a source is copied without a check of the free space.
 const UNCHECKED_SIZE: u64 = 1 << 20;
@@ -56,7 +56,7 @@ impl Temporary {
 
     /// Renames it to its final name, which must be free.
     pub(super) fn become_new(mut self, leaf: &[u8]) -> Result<(), FileError> {
-        match self.settle_as(leaf) {
+        match self.persist_as(leaf) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(FileError::Appeared(self.parent.join(leaf))),
             Err(errno) => Err(FileError::io("create", self.parent.join(leaf), errno)),
@@ -64,14 +64,14 @@ impl Temporary {
     }
 
     /// Renames it to a free name. After a failure another name can be tried.
-    pub(super) fn settle_as(&mut self, name: &[u8]) -> Result<(), Errno> {
+    pub(super) fn persist_as(&mut self, name: &[u8]) -> Result<(), Errno> {
         rename_new(&self.parent.fd, self.name().as_bytes(), &self.parent.fd, name)?;
         self.name = None;
         Ok(())
     }
 
     /// Replaces the file that has its final name.
-    pub(super) fn take_over(mut self, leaf: &[u8]) -> Result<(), FileError> {
+    pub(super) fn replace(mut self, leaf: &[u8]) -> Result<(), FileError> {
         let fd = &self.parent.fd;
         renameat(fd, self.name(), fd, leaf).map_err(|errno| FileError::io("replace", self.parent.join(leaf), errno))?;
         self.name = None;
@@ -158,7 +158,7 @@ pub(super) fn stage(
     leaf: &[u8],
     data: &Data<'_>,
     wanted: Ownership,
-    old: Option<&Looked>,
+    old: Option<&OpenedPath>,
     policy: &AclPolicy,
 ) -> Result<Staged, FileError> {
     let path = parent.join(leaf);
@@ -257,13 +257,13 @@ fn take_over(
     parent: &Parent,
     leaf: &[u8],
     path: &str,
-    old: &Looked,
+    old: &OpenedPath,
     fd: &OwnedFd,
     bits: u32,
     policy: &AclPolicy,
 ) -> Result<NotKept, FileError> {
     match open_seen(&parent.fd, leaf, path, &old.stat, READ) {
-        Ok(old) => keep::keep(&old, fd, bits, policy).map_err(|(name, errno)| {
+        Ok(old) => preserve::keep(&old, fd, bits, policy).map_err(|(name, errno)| {
             FileError::io("keep the access list and extended attributes of", format!("{path} ({name})"), errno)
         }),
         // The attributes of an unreadable file are unknown.

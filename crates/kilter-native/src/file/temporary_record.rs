@@ -2,7 +2,7 @@
 //! a killed one.
 //!
 //! `temporary/PID-START-SPACE` in the state directory contains the paths, each followed by a NUL. Its name is that
-//! of the process's temporary files ([`leftover`]). It exists only while there can be temporary files, and a
+//! of the process's temporary files ([`temp_names`]). It exists only while there can be temporary files, and a
 //! completed run removes it.
 
 use std::ffi::OsStr;
@@ -18,8 +18,8 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
-use super::leftover::{self, Maker};
-use super::place::{self, LIST};
+use super::open::{self, LIST};
+use super::temp_names::{self, Maker};
 
 const DIRECTORY: &str = "temporary";
 /// Maximum size of a record that is read, in bytes.
@@ -156,7 +156,7 @@ pub fn clean_temporary_files(state_dir: Option<&Path>, directories: &[PathBuf], 
         }
     }
     for directory in directories {
-        clean(directory, &|maker, stat| leftover::is_dead(maker, stat), noop, &mut cleaned);
+        clean(directory, &|maker, stat| temp_names::is_dead(maker, stat), noop, &mut cleaned);
     }
     cleaned.removed.sort();
     cleaned.removed.dedup();
@@ -203,7 +203,7 @@ fn clean(directory: &Path, is_dead: &dyn Fn(Maker, &rustix::fs::Stat) -> bool, n
             return;
         }
     };
-    for (name, removed) in leftover::remove(&fd, is_dead, noop) {
+    for (name, removed) in temp_names::remove(&fd, is_dead, noop) {
         let path = directory.join(OsStr::from_bytes(&name));
         match removed {
             Ok(()) => cleaned.removed.push(path),
@@ -216,7 +216,7 @@ fn clean(directory: &Path, is_dead: &dyn Fn(Maker, &rustix::fs::Stat) -> bool, n
 fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, LIST, Mode::empty(), resolve) {
-        Err(Errno::NOSYS | Errno::PERM) => match path.to_str().map(|path| place::open(path, LIST)) {
+        Err(Errno::NOSYS | Errno::PERM) => match path.to_str().map(|path| open::open(path, LIST)) {
             Some(Ok(fd)) => Ok(fd),
             Some(Err(error)) if error.is_missing() => Err(Errno::NOENT),
             _ => Err(Errno::ACCESS),
@@ -299,7 +299,7 @@ mod tests {
         let (path, fd) = directory(home.path(), "d");
         let state = home.path().join("state");
         let recorded = record(Some(&state), &fd);
-        std::fs::write(path.join(leftover::temporary_name()), "").unwrap();
+        std::fs::write(path.join(temp_names::temporary_name()), "").unwrap();
         let cleaned = clean_temporary_files(Some(&state), std::slice::from_ref(&path), false);
         assert_eq!(cleaned, CleanedFiles::default());
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);

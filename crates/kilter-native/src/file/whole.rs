@@ -1,7 +1,7 @@
 //! Small files that other types rewrite as a whole, with some lines changed.
 //!
 //! A user with write access to their directory must not be able to read or change another file through them. So a
-//! [`Whole`] holds the directory open, reads the file without following links, and replaces exactly the file it has
+//! [`AtomicRewrite`] holds the directory open, reads the file without following links, and replaces exactly the file it has
 //! read. It keeps its owner, mode and access list.
 
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use rustix::io::Errno;
 use super::acl_policy::AclPolicy;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{Looked, look_at, open_seen};
-use super::own::Ownership;
-use super::place::{self, Parent, READ};
+use super::look::{OpenedPath, look_at, open_seen};
+use super::open::{self, Parent, READ};
+use super::ownership::Ownership;
 use super::stage::{Data, stage};
 use super::temporary_record::record;
-use super::{content, leftover, mode};
+use super::{content, mode, temp_names};
 
 /// Maximum size in bytes of a file, which is held in memory.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -47,7 +47,7 @@ impl From<FileError> for WholeError {
 
 /// Returns true if a path is valid for such a file: absolute, without `.`, `..` and `//`.
 pub(crate) fn is_normal(path: &str) -> bool {
-    place::is_normal(path)
+    open::is_normal(path)
 }
 
 /// Reads a file without the intention to change it. Follows a trusted link. Returns none if the file does not exist.
@@ -56,7 +56,7 @@ pub(crate) fn is_normal(path: &str) -> bool {
 /// If it is not a regular file, or the system refuses.
 pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
     let path = normal(path)?;
-    let fd = match place::open_source(path, READ) {
+    let fd = match open::open_source(path, READ) {
         Ok(fd) => fd,
         Err(error) if error.is_missing() => return Ok(None),
         Err(FileError::Io { path, errno, .. }) => return Err(FileError::io("read", path, errno).into()),
@@ -67,23 +67,23 @@ pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
 }
 
 /// A file that was read, for its replacement.
-pub(crate) struct Whole {
+pub(crate) struct AtomicRewrite {
     parent: Rc<Parent>,
     path: String,
-    old: Option<Looked>,
+    old: Option<OpenedPath>,
     bytes: Vec<u8>,
 }
 
-impl Whole {
+impl AtomicRewrite {
     /// Reads a file, which may be missing.
     ///
     /// # Errors
     /// If it is not a regular file (links are not followed), or the system refuses.
-    pub(crate) fn open(path: &str) -> Result<Whole, WholeError> {
+    pub(crate) fn open(path: &str) -> Result<AtomicRewrite, WholeError> {
         let path = normal(path)?;
-        let parent = Rc::new(place::open_parent(path)?);
-        let leaf = place::split(path).1.as_bytes();
-        let mut whole = Whole { path: path.to_owned(), old: None, bytes: Vec::new(), parent };
+        let parent = Rc::new(open::open_parent(path)?);
+        let leaf = open::split(path).1.as_bytes();
+        let mut whole = AtomicRewrite { path: path.to_owned(), old: None, bytes: Vec::new(), parent };
         let Some(looked) = look_at(&whole.parent.fd, leaf, path)? else { return Ok(whole) };
         // Checked before the open, because opening a device can have effects.
         regular(&looked.stat, path)?;
@@ -106,15 +106,15 @@ impl Whole {
     /// # Errors
     /// If the file has changed since the read, or the system refuses.
     pub(crate) fn replace(self, bytes: &[u8], new_mode: u32, cx: &Context<'_>) -> Result<Vec<String>, WholeError> {
-        let (parent, leaf) = (&self.parent, place::split(&self.path).1.as_bytes());
+        let (parent, leaf) = (&self.parent, open::split(&self.path).1.as_bytes());
         if parent.readable {
-            leftover::clean(&parent.fd);
+            temp_names::clean(&parent.fd);
         }
         if let Some(old) = &self.old {
             self.still_holds(old, leaf)?;
         }
         let wanted = match &self.old {
-            Some(Looked { stat, .. }) => {
+            Some(OpenedPath { stat, .. }) => {
                 let (uid, gid, bits) = (Some(stat.st_uid), Some(stat.st_gid), Some(stat.st_mode & mode::ALL));
                 Ownership { uid, gid, bits, ..Ownership::default() }
             }
@@ -133,7 +133,7 @@ impl Whole {
         };
         // Writing and flushing take some time.
         self.still_holds(old, leaf)?;
-        match staged.temporary.take_over(leaf) {
+        match staged.temporary.replace(leaf) {
             Ok(()) => self.settle(is_flushed)?,
             Err(FileError::Io { errno: Errno::BUSY, .. }) => {
                 self.write_in_place(old, bytes, is_flushed)?;
@@ -145,15 +145,15 @@ impl Whole {
     }
 
     /// Checks that the file is unchanged since the read.
-    fn still_holds(&self, old: &Looked, leaf: &[u8]) -> Result<(), FileError> {
+    fn still_holds(&self, old: &OpenedPath, leaf: &[u8]) -> Result<(), FileError> {
         let now = statat(&self.parent.fd, leaf, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| FileError::io("inspect", &self.path, errno))?;
         let version = |stat: &Stat| (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         if version(&now) == version(&old.stat) { Ok(()) } else { Err(FileError::Swapped(self.path.clone())) }
     }
 
-    fn write_in_place(&self, old: &Looked, bytes: &[u8], is_flushed: bool) -> Result<(), FileError> {
-        let leaf = place::split(&self.path).1.as_bytes();
+    fn write_in_place(&self, old: &OpenedPath, bytes: &[u8], is_flushed: bool) -> Result<(), FileError> {
+        let leaf = open::split(&self.path).1.as_bytes();
         let flags = READ | OFlags::WRONLY;
         let fd = open_seen(&self.parent.fd, leaf, &self.path, &old.stat, flags)?;
         // Truncated last, so that a crash in between does not leave an empty file.
@@ -176,8 +176,8 @@ impl Whole {
 }
 
 fn normal(path: &str) -> Result<&str, FileError> {
-    let path = place::trim(path);
-    if place::is_normal(path) { Ok(path) } else { Err(FileError::NotNormal(path.to_owned())) }
+    let path = open::trim(path);
+    if open::is_normal(path) { Ok(path) } else { Err(FileError::NotNormal(path.to_owned())) }
 }
 
 fn regular(stat: &Stat, path: &str) -> Result<(), Reason> {
@@ -222,8 +222,8 @@ mod tests {
             names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
         }
 
-        fn replace(&self, whole: Whole) -> Result<Vec<String>, WholeError> {
-            whole.replace(b"new", 0o644, &Context::bare())
+        fn replace(&self, whole: AtomicRewrite) -> Result<Vec<String>, WholeError> {
+            whole.replace(b"new", 0o644, &Context::empty())
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
         let bench = Bench::new();
         let secret = bench.scratch.path().join("shadow");
         std::fs::write(&secret, "secret").unwrap();
-        let whole = Whole::open(&bench.path).unwrap();
+        let whole = AtomicRewrite::open(&bench.path).unwrap();
         assert_eq!(whole.bytes(), b"old");
         std::fs::remove_file(&bench.path).unwrap();
         symlink(&secret, &bench.path).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn what_was_written_to_after_it_was_read_is_not_replaced() {
         let bench = Bench::new();
-        let whole = Whole::open(&bench.path).unwrap();
+        let whole = AtomicRewrite::open(&bench.path).unwrap();
         std::fs::write(&bench.path, "older").unwrap();
         assert!(bench.replace(whole).is_err());
         assert_eq!(std::fs::read(&bench.path).unwrap(), b"older");
@@ -255,7 +255,7 @@ mod tests {
     fn what_appeared_meanwhile_is_not_replaced() {
         let bench = Bench::new();
         std::fs::remove_file(&bench.path).unwrap();
-        let whole = Whole::open(&bench.path).unwrap();
+        let whole = AtomicRewrite::open(&bench.path).unwrap();
         std::fs::write(&bench.path, "theirs").unwrap();
         let why = bench.replace(whole).unwrap_err().to_string();
         assert!(why.contains("appeared"), "{why}");
@@ -267,7 +267,7 @@ mod tests {
         let bench = Bench::new();
         std::fs::remove_file(&bench.path).unwrap();
         mknodat(CWD, &bench.path, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        for refused in [read(&bench.path).err(), Whole::open(&bench.path).err()] {
+        for refused in [read(&bench.path).err(), AtomicRewrite::open(&bench.path).err()] {
             let why = refused.unwrap().to_string();
             assert!(why.contains("is not a regular file but a fifo"), "{why}");
         }
@@ -278,7 +278,7 @@ mod tests {
         let bench = Bench::new();
         let link = format!("{}.link", bench.path);
         symlink(&bench.path, &link).unwrap();
-        assert!(Whole::open(&link).err().unwrap().to_string().contains("is not a regular file but a link"));
+        assert!(AtomicRewrite::open(&link).err().unwrap().to_string().contains("is not a regular file but a link"));
         assert_eq!(read(&link).unwrap().unwrap(), b"old");
         std::fs::set_permissions(bench.scratch.path(), PermissionsExt::from_mode(0o777)).unwrap();
         let why = read(&link).unwrap_err().to_string();
@@ -294,7 +294,7 @@ mod tests {
         let litter = bench.scratch.path().join(".kilter.1-0-1-0000000000000001");
         std::fs::write(&litter, "").unwrap();
         std::fs::File::open(&litter).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(bench.replace(Whole::open(&bench.path).unwrap()).unwrap(), Vec::<String>::new());
+        assert_eq!(bench.replace(AtomicRewrite::open(&bench.path).unwrap()).unwrap(), Vec::<String>::new());
         assert_eq!(std::fs::read(&bench.path).unwrap(), b"new");
         assert_eq!(std::fs::metadata(&bench.path).unwrap().mode() & 0o7777, 0o640);
         let mut value = [0; 8];
@@ -306,7 +306,7 @@ mod tests {
     fn what_cannot_be_renamed_over_is_written_in_place() {
         let bench = Bench::new();
         let inode = std::fs::metadata(&bench.path).unwrap().ino();
-        let whole = Whole::open(&bench.path).unwrap();
+        let whole = AtomicRewrite::open(&bench.path).unwrap();
         whole.write_in_place(whole.old.as_ref().unwrap(), b"n", true).unwrap();
         assert_eq!(std::fs::read(&bench.path).unwrap(), b"n");
         assert_eq!(std::fs::metadata(&bench.path).unwrap().ino(), inode);

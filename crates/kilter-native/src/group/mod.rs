@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Effect, Footprint, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach,
-    Seal, Wanted, Watch,
+    Context, Declared, Effect, Footprint, Insync, Mode, Placement, Provider, ProviderError, Query, Redactor,
+    SideEffects, ValidationError, Wanted, Watch,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
@@ -168,7 +168,7 @@ impl Provider for GroupProvider {
         Ok(state)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -178,26 +178,26 @@ impl Provider for GroupProvider {
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
         let sealed = |each: &Change<'_>| match each.should {
-            Some(should) => Seal::of(should).outcome(change(each)),
+            Some(should) => Redactor::of(should).outcome(change(each)),
             None => change(each),
         };
         changes.iter().map(sealed).collect()
     }
 
-    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let members = texts(should.get("members"));
         let of_members = members.iter().filter_map(|member| name_problem("members", member));
         let of_gid = should.get("gid").and_then(|gid| number_problem("gid", gid));
-        let seal = Seal::of(should);
+        let seal = Redactor::of(should);
         let problems = name_problem("name", name).into_iter().chain(of_gid).chain(of_members);
         problems.map(|problem| seal.problem(problem)).collect()
     }
 
-    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         membership::of_group(name, should, declared)
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         if let Some(members) = should.get("members") {
             let mut names = texts(Some(members));
             names.sort();
@@ -230,8 +230,8 @@ impl Provider for GroupProvider {
         predict::footprint(self.accounts.root(), predict::GROUP_FILES, say);
     }
 
-    fn reach(&self, _: &Attributes) -> Reach {
-        Reach::Own
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {

@@ -18,18 +18,18 @@ fn apply(provider: &GroupProvider, name: &str, attributes: &[(&str, Value)]) -> 
     should.push("ensure", "present");
     provider.canonicalize(&name.into(), &mut should).unwrap();
     let name = name.into();
-    let found = check(provider, &Context::bare(), &[Wanted::new(&name, Some(&should))]).remove(0).unwrap();
+    let found = check(provider, &Context::empty(), &[Wanted::new(&name, Some(&should))]).remove(0).unwrap();
     if found.differences.is_empty() {
         return Outcome::done();
     }
     let change = Change::new(&name, &found.state, Some(&should), &found.differences);
-    provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
+    provider.set(&Context::empty(), &[change], Mode::Apply).remove(0)
 }
 
 #[test]
 fn an_export_applied_changes_nothing() {
     let (fake, provider) = bench();
-    let states = get_checked(&provider, &Context::bare(), Query::All).unwrap();
+    let states = get_checked(&provider, &Context::empty(), Query::All).unwrap();
     assert_eq!(states.len(), 3);
     assert_eq!(states[1].attributes.get("members"), Some(&Value::strings(["alice", "bob"])));
     for state in states {
@@ -54,9 +54,9 @@ fn groups_are_created_changed_and_removed() {
     let is = State::present("ops", Attributes::new());
     let name = "ops".into();
     let change = Change::new(&name, &is, None, &[]);
-    provider.set(&Context::bare(), &[change], Mode::Preview);
+    provider.set(&Context::empty(), &[change], Mode::Preview);
     assert_eq!(fake.argvs(), Vec::<String>::new());
-    provider.set(&Context::bare(), &[change], Mode::Apply);
+    provider.set(&Context::empty(), &[change], Mode::Apply);
     assert_eq!(fake.argvs(), ["groupdel -- ops"]);
 }
 

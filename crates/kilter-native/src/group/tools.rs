@@ -8,7 +8,7 @@ use crate::words::{texts, word};
 /// Returns the tools that create a group.
 pub(super) fn create(name: &str, should: &Attributes) -> Vec<Invocation> {
     let mut tool = Invocation::new("groupadd");
-    if should.truth("system") == Some(true) {
+    if should.get_bool("system") == Some(true) {
         tool = tool.arg("-r");
     }
     let mut tools = vec![with_gid(tool, should).args(["--", name])];
@@ -44,7 +44,7 @@ pub(super) fn remove(name: &str) -> Vec<Invocation> {
 fn with_gid(tool: Invocation, should: &Attributes) -> Invocation {
     let Some(gid) = should.get("gid") else { return tool };
     let tool = tool.args(["-g".to_owned(), word(gid)]);
-    if should.truth("allowdupe") == Some(true) { tool.arg("-o") } else { tool }
+    if should.get_bool("allowdupe") == Some(true) { tool.arg("-o") } else { tool }
 }
 
 fn exactly(name: &str, should: &Attributes) -> Invocation {
@@ -53,5 +53,5 @@ fn exactly(name: &str, should: &Attributes) -> Invocation {
 
 /// Returns true if undeclared members are removed.
 pub(super) fn is_inclusive(should: &Attributes) -> bool {
-    should.truth("auth_membership") != Some(false)
+    should.get_bool("auth_membership") != Some(false)
 }

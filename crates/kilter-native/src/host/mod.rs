@@ -9,12 +9,12 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Problem, Provider, ProviderError,
-    Query, Reach, Scope, Seal, Wanted, Watch, Wish,
+    AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Provider, ProviderError,
+    Query, Redactor, Scope, SideEffects, ValidationError, Wanted, Watch,
 };
 use rustc_hash::FxHashMap;
 
-use crate::file::whole::{self, Whole};
+use crate::file::whole::{self, AtomicRewrite};
 use table::{Entry, Table};
 
 const TARGET: &str = "/etc/hosts";
@@ -70,7 +70,7 @@ impl HostProvider {
     fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<EcoString>, EcoString> {
         let path = self.path(target);
         let failed = |error: whole::WholeError| EcoString::from(error.to_string());
-        let file = Whole::open(&path).map_err(failed)?;
+        let file = AtomicRewrite::open(&path).map_err(failed)?;
         let mut table = Table::parse(file.bytes());
         for change in changes {
             match change.should {
@@ -127,7 +127,7 @@ fn target_of(should: Option<&Attributes>) -> &str {
 
 fn hidden(wanted: &Wanted<'_>, error: ProviderError) -> ProviderError {
     match wanted.should {
-        Some(should) => Seal::of(should).error(error),
+        Some(should) => Redactor::of(should).error(error),
         None => error,
     }
 }
@@ -164,24 +164,24 @@ fn merged(table: &Table, name: &EcoString, should: &Attributes) -> Result<Entry,
     }
 }
 
-fn problems(name: &str, entry: &Entry) -> Vec<Problem> {
+fn problems(name: &str, entry: &Entry) -> Vec<ValidationError> {
     let mut problems = Vec::new();
     for (attribute, host) in
         std::iter::once(("name", name)).chain(entry.aliases.iter().map(|a| ("host_aliases", a.as_str())))
     {
         if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
-            problems.push(Problem::with(
+            problems.push(ValidationError::with(
                 attribute,
                 format!("`{host}` is no name of a host: it is empty or holds white space or `#`"),
             ));
         }
     }
     if address(&entry.ip).is_none() {
-        let problem = Problem::with("ip", format!("`{}` is no address", entry.ip));
+        let problem = ValidationError::with("ip", format!("`{}` is no address", entry.ip));
         problems.push(problem.hint("write IPv4 as 10.0.0.7 and IPv6 as 2001:db8::7"));
     }
     if entry.comment.contains(char::is_control) {
-        problems.push(Problem::with("comment", "a comment has one line"));
+        problems.push(ValidationError::with("comment", "a comment has one line"));
     }
     problems
 }
@@ -255,13 +255,13 @@ impl Provider for HostProvider {
             }
         }
         let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
-            Some(should) => Seal::of(should).outcome(outcome),
+            Some(should) => Redactor::of(should).outcome(outcome),
             None => outcome,
         };
         outcomes.into_iter().zip(changes).map(hidden).collect()
     }
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let mut found = Vec::new();
         let entry = Entry {
             ip: should.text("ip").unwrap_or("::").into(),
@@ -272,12 +272,12 @@ impl Provider for HostProvider {
         found.extend(problems(name, &entry));
         let is_present = should.text("ensure") != Some("absent");
         if is_present && should.get("ip").is_none() && !deferred.contains(&"ip") {
-            found.push(Problem::with("ip", "an entry needs an address").hint("add `ip`, or `ensure: absent`"));
+            found.push(ValidationError::with("ip", "an entry needs an address").hint("add `ip`, or `ensure: absent`"));
         }
         if !whole::is_normal(target_of(Some(should))) {
-            found.push(Problem::with("target", "the file needs an absolute path without `.`, `..` and `//`"));
+            found.push(ValidationError::with("target", "the file needs an absolute path without `.`, `..` and `//`"));
         }
-        let seal = Seal::of(should);
+        let seal = Redactor::of(should);
         found.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
@@ -316,13 +316,13 @@ impl Provider for HostProvider {
         vec![Watch::Path { path: should.text("target").unwrap_or(TARGET).into(), scope: Scope::This }]
     }
 
-    fn reach(&self, should: &Attributes) -> Reach {
-        if target_of(Some(should)) == TARGET { Reach::Own } else { Reach::Anything }
+    fn side_effects(&self, should: &Attributes) -> SideEffects {
+        if target_of(Some(should)) == TARGET { SideEffects::Own } else { SideEffects::Anything }
     }
 
-    fn wishes(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    fn auto_edges(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
         let name = target_of(Some(should));
-        wish(Wish { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
+        wish(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
     }
 }
 

@@ -19,7 +19,7 @@ fn should(attributes: &[(&str, Value)]) -> Attributes {
 
 fn differences(provider: &HostProvider, name: &str, should: &Attributes) -> Vec<Difference> {
     let name = name.into();
-    check(provider, &Context::bare(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
+    check(provider, &Context::empty(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
 }
 
 /// Checks and changes a resource, and checks it again. Returns the remaining differences.
@@ -27,7 +27,7 @@ fn converge(provider: &HostProvider, name: &str, should: &Attributes) -> Vec<Dif
     let (is, differences) = (State::absent(name), differences(provider, name, should));
     let name = name.into();
     let change = Change::new(&name, &is, Some(should), &differences);
-    let outcomes = provider.set(&Context::bare(), &[change], Mode::Apply);
+    let outcomes = provider.set(&Context::empty(), &[change], Mode::Apply);
     assert_eq!(outcomes, [Outcome::done()]);
     self::differences(provider, &name, should)
 }
@@ -63,7 +63,7 @@ fn two_ways_to_write_one_thing_are_the_same() {
 #[test]
 fn an_export_applied_changes_nothing_and_has_each_name_once() {
     let (_root, provider) = provider("127.0.0.1 localhost\n::1 localhost ip6-localhost\n10.0.0.1 a b # c\n\n");
-    let states = get_checked(&provider, &Context::bare(), Query::All).unwrap();
+    let states = get_checked(&provider, &Context::empty(), Query::All).unwrap();
     assert_eq!(states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["localhost", "a"]);
     for state in states {
         assert_eq!(provider.validate(&state.name, &state.attributes, &[]), []);
@@ -91,7 +91,7 @@ fn a_symbolic_link_is_not_followed() {
     let name = "a".into();
     let is = State::absent("a");
     let change = Change::new(&name, &is, Some(&wanted), &[]);
-    let outcome = provider.set(&Context::bare(), &[change], Mode::Apply).remove(0);
+    let outcome = provider.set(&Context::empty(), &[change], Mode::Apply).remove(0);
     assert!(outcome.failure.unwrap().contains("not a regular file"));
     assert_eq!(std::fs::read(root.path().join("etc/real")).unwrap(), b"");
 }
@@ -114,7 +114,7 @@ fn a_target_does_not_lead_out_of_where_it_says() {
     let name = "a".into();
     let is = State::absent("a");
     let change = Change::new(&name, &is, Some(&wanted), &[]);
-    assert!(!provider.set(&Context::bare(), &[change], Mode::Apply)[0].is_done());
+    assert!(!provider.set(&Context::empty(), &[change], Mode::Apply)[0].is_done());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn one_wrong_change_leaves_the_others_alone() {
     let (good, bad) = (should(&[("ip", "10.0.0.1".into())]), should(&[("ip", "10.0.0.300".into())]));
     let (a, b, absent) = ("a".into(), "b".into(), State::default());
     let change = |name, should| Change::new(name, &absent, Some(should), &[]);
-    let outcomes = provider.set(&Context::bare(), &[change(&a, &bad), change(&b, &good)], Mode::Apply);
+    let outcomes = provider.set(&Context::empty(), &[change(&a, &bad), change(&b, &good)], Mode::Apply);
     assert!(!outcomes[0].is_done() && outcomes[1].is_done());
     assert_eq!(provider.read(TARGET).unwrap().entries().len(), 1);
 }
@@ -135,7 +135,7 @@ fn a_preview_writes_nothing() {
     let name = "a".into();
     let is = State::absent("a");
     let change = Change::new(&name, &is, Some(&wanted), &[]);
-    provider.set(&Context::bare(), &[change], Mode::Preview);
+    provider.set(&Context::empty(), &[change], Mode::Preview);
     assert!(provider.read(TARGET).unwrap().entries().is_empty());
 }
 

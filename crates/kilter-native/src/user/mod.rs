@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Account, Context, Declared, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Problem, Provider,
-    ProviderError, Query, Reach, Seal, Wanted, Watch, Wish,
+    Account, AutoEdge, Context, Declared, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Provider,
+    ProviderError, Query, Redactor, SideEffects, ValidationError, Wanted, Watch,
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict};
@@ -153,7 +153,7 @@ impl Provider for UserProvider {
         Ok(state)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -163,14 +163,14 @@ impl Provider for UserProvider {
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
         let sealed = |each: &Change<'_>| match each.should {
-            Some(should) => Seal::of(should).outcome(change(each)),
+            Some(should) => Redactor::of(should).outcome(change(each)),
             None => change(each),
         };
         changes.iter().map(sealed).collect()
     }
 
-    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = name_problem("name", name).into_iter().collect();
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
+        let mut problems: Vec<ValidationError> = name_problem("name", name).into_iter().collect();
         problems.extend(texts(should.get("groups")).iter().filter_map(|group| name_problem("groups", group)));
         problems.extend(["uid", "gid"].iter().filter_map(|id| number_problem(id, should.get(id)?)));
         if let Some(gid) = should.text("gid")
@@ -180,31 +180,35 @@ impl Provider for UserProvider {
         }
         for attribute in ["home", "shell", "comment", "password"] {
             if should.text(attribute).is_some_and(|text| text.contains(|c: char| c == ':' || c.is_control())) {
-                problems.push(Problem::with(attribute, "it holds `:` or a control character, which its file cannot"));
+                problems.push(ValidationError::with(
+                    attribute,
+                    "it holds `:` or a control character, which its file cannot",
+                ));
             }
         }
         for attribute in ["home", "shell"] {
             if should.text(attribute).is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
-                problems.push(Problem::with(attribute, "it needs an absolute path"));
+                problems.push(ValidationError::with(attribute, "it needs an absolute path"));
             }
         }
         if should.text("password").is_some_and(|password| !is_hash(password)) {
             let problem =
-                Problem::with("password", "it is not a hash: a password in clear text would lock the user out");
+                ValidationError::with("password", "it is not a hash: a password in clear text would lock the user out");
             problems.push(problem.hint("make one with `mkpasswd`, or write \"*\" for no password"));
         }
         if should.text("expiry").is_some_and(|day| day != "absent" && date::days(day).is_none()) {
-            problems.push(Problem::with("expiry", "there is no such day").hint("write 2030-12-31, or `absent`"));
+            problems
+                .push(ValidationError::with("expiry", "there is no such day").hint("write 2030-12-31, or `absent`"));
         }
-        let seal = Seal::of(should);
+        let seal = Redactor::of(should);
         problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
-    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         membership::of_user(name, should, declared)
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         for (name, value) in should.iter_mut() {
             match name.as_str() {
                 "gid" => {
@@ -264,7 +268,7 @@ impl Provider for UserProvider {
             effects.push(Effect::Account { type_name: "group", name, account: Account::New });
         }
         effects.extend(predict::written(self.accounts.root(), predict::USER_FILES));
-        if change.should.is_some_and(|should| should.truth("managehome") == Some(true)) {
+        if change.should.is_some_and(|should| should.get_bool("managehome") == Some(true)) {
             effects.extend(self.home(change));
         }
         effects
@@ -272,20 +276,20 @@ impl Provider for UserProvider {
 
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         predict::footprint(self.accounts.root(), predict::USER_FILES, say);
-        if should.truth("managehome") == Some(true) {
+        if should.get_bool("managehome") == Some(true) {
             let home = predict::below(self.accounts.root(), &home_of(name, should));
             say(Footprint::Writes { path: home.trim_end_matches('/'), is_whole: false });
         }
     }
 
-    fn reach(&self, should: &Attributes) -> Reach {
-        if should.truth("managehome") == Some(true) { Reach::Anything } else { Reach::Own }
+    fn side_effects(&self, should: &Attributes) -> SideEffects {
+        if should.get_bool("managehome") == Some(true) { SideEffects::Anything } else { SideEffects::Own }
     }
 
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
         let is_present = should.text("ensure") != Some("absent");
         let direction = if is_present { Direction::Before } else { Direction::After };
-        let mut group = |name: &str| wish(Wish { type_name: "group", name, by: Match::Name, direction });
+        let mut group = |name: &str| wish(AutoEdge { type_name: "group", name, by: Match::Name, direction });
         if let Some(gid) = should.get("gid") {
             group(&word(gid));
         } else {

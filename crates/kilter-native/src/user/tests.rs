@@ -27,22 +27,22 @@ fn should(provider: &UserProvider, attributes: &[(&str, Value)]) -> Attributes {
 
 fn differences(provider: &UserProvider, name: &str, should: &Attributes) -> Vec<Difference> {
     let name = name.into();
-    check(provider, &Context::bare(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
+    check(provider, &Context::empty(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
 }
 
 /// Checks a user and changes the differences.
 fn apply(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> Outcome {
     let (name, should) = (name.into(), should(provider, attributes));
     let wanted = Wanted::new(&name, Some(&should));
-    let found = check(provider, &Context::bare(), &[wanted]).remove(0).unwrap();
+    let found = check(provider, &Context::empty(), &[wanted]).remove(0).unwrap();
     let change = Change::new(&name, &found.state, Some(&should), &found.differences);
-    provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
+    provider.set(&Context::empty(), &[change], Mode::Apply).remove(0)
 }
 
 #[test]
 fn all_users_are_read_with_what_is_settable() {
     let (_fake, provider) = bench();
-    let states = get_checked(&provider, &Context::bare(), Query::All).unwrap();
+    let states = get_checked(&provider, &Context::empty(), Query::All).unwrap();
     let alice = &states[1].attributes;
     let shown: Vec<String> = alice.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let expected = [
@@ -68,7 +68,7 @@ fn all_users_are_read_with_what_is_settable() {
 #[test]
 fn an_export_applied_changes_nothing() {
     let (fake, provider) = bench();
-    for mut state in get_checked(&provider, &Context::bare(), Query::All).unwrap() {
+    for mut state in get_checked(&provider, &Context::empty(), Query::All).unwrap() {
         assert_eq!(provider.validate(&state.name, &state.attributes, &[]), []);
         provider.canonicalize(&state.name, &mut state.attributes).unwrap();
         assert_eq!(differences(&provider, &state.name, &state.attributes), []);
@@ -226,7 +226,7 @@ fn a_name_service_is_asked_only_where_there_is_one() {
     let (fake, provider) = bench();
     let get = |name: &str| {
         let name = name.into();
-        provider.get_one(&Context::bare(), Wanted::new(&name, None)).unwrap()
+        provider.get_one(&Context::empty(), Wanted::new(&name, None)).unwrap()
     };
     assert!(!get("ldap").exists);
     assert_eq!(fake.argvs(), Vec::<String>::new());
@@ -266,7 +266,7 @@ fn a_user_comes_after_its_groups_and_goes_before_them() {
     let wishes = |attributes: &[(&str, Value)]| {
         let mut wishes = Vec::new();
         let should = should(&provider, attributes);
-        provider.wishes("alice", &should, &mut |wish| wishes.push(format!("{} {:?}", wish.name, wish.direction)));
+        provider.auto_edges("alice", &should, &mut |wish| wishes.push(format!("{} {:?}", wish.name, wish.direction)));
         wishes
     };
     assert_eq!(

@@ -9,8 +9,8 @@ use crate::words::{texts, word};
 /// Returns the tools that create a user.
 pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<Invocation> {
     let mut tool = Invocation::new("useradd");
-    tool = tool.arg(if should.truth("managehome") == Some(true) { "-m" } else { "-M" });
-    if should.truth("system") == Some(true) {
+    tool = tool.arg(if should.get_bool("managehome") == Some(true) { "-m" } else { "-M" });
+    if should.get_bool("system") == Some(true) {
         tool = tool.arg("-r");
     }
     match should.get("gid") {
@@ -24,7 +24,7 @@ pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<In
         tool = tool.args(["-G", &wanted.join(",")]);
     }
     // useradd silently ignores the expiry of a system account.
-    let is_late = |attribute: &str| attribute == "expiry" && should.truth("system") == Some(true);
+    let is_late = |attribute: &str| attribute == "expiry" && should.get_bool("system") == Some(true);
     tool = plain(tool, should, |attribute| !is_late(attribute));
     let mut tools = vec![tool.args(["--", name])];
     let late = plain(Invocation::new("usermod"), should, is_late);
@@ -48,7 +48,7 @@ pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation
         tool = if should.text("membership") == Some("inclusive") { tool } else { tool.arg("-a") };
         tool = tool.args(["-G", &wanted]);
     }
-    if change.differs("home") && should.truth("managehome") == Some(true) {
+    if change.differs("home") && should.get_bool("managehome") == Some(true) {
         tool = tool.arg("-m");
     }
     tool = plain(tool, should, |attribute| change.differs(attribute));
@@ -63,7 +63,7 @@ pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation
 /// Returns the tools that remove a user. `home_exists` is true if there is a home directory to remove.
 pub(super) fn remove(name: &str, should: Option<&Attributes>, home_exists: bool) -> Vec<Invocation> {
     let mut tool = Invocation::new("userdel");
-    if home_exists && should.and_then(|should| should.truth("managehome")) == Some(true) {
+    if home_exists && should.and_then(|should| should.get_bool("managehome")) == Some(true) {
         tool = tool.arg("-r");
     }
     vec![tool.args(["--", name])]
@@ -75,7 +75,7 @@ fn plain(mut tool: Invocation, should: &Attributes, wanted: impl Fn(&str) -> boo
         && let Some(uid) = should.get("uid")
     {
         tool = tool.args(["-u".to_owned(), word(uid)]);
-        if should.truth("allowdupe") == Some(true) {
+        if should.get_bool("allowdupe") == Some(true) {
             tool = tool.arg("-o");
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use kilter_model::Value;
 use kilter_native::{GroupProvider, Runner, System, UserProvider};
-use kilter_process::{Cancel, Finished, Invocation, SpawnError};
-use kilter_provider::conformance::{Specimen, Subject, Suite};
+use kilter_process::{Cancel, Invocation, Output, SpawnError};
+use kilter_provider::conformance::{Sample, Subject, Suite};
 
 use crate::{assert_edges, assert_held_but};
 
@@ -49,7 +49,7 @@ const SCRIPT: &str = "set -e; root=$1; shift; \
 struct InNamespace(PathBuf);
 
 impl Runner for InNamespace {
-    fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Finished, SpawnError> {
+    fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Output, SpawnError> {
         let mut inside = invocation.clone();
         inside.program = "unshare".into();
         inside.args = ["--mount", "--propagation", "private", "--", "sh", "-c", SCRIPT, "sh"].map(Into::into).into();
@@ -93,7 +93,7 @@ fn users() -> Subject {
     let directory = made_up();
     let root = directory.path().to_owned();
     let (seen, begun) = (root.clone(), root.join("begun"));
-    let deploy = Specimen::new("deploy")
+    let deploy = Sample::new("deploy")
         .present([
             ("uid", Value::Integer(1500)),
             ("gid", "users".into()),
@@ -112,7 +112,7 @@ fn users() -> Subject {
         .changed([("groups", Value::array([])), ("membership", "inclusive".into()), ("gid", "staff".into())])
         .changed([("password", Value::sensitive("*".into())), ("expiry", "absent".into())])
         .changed([("home", Value::from("/home/moved")), ("managehome", true.into())]);
-    let plain = Specimen::new("plain").changed([("comment", "Plain")]);
+    let plain = Sample::new("plain").changed([("comment", "Plain")]);
     Subject::new(
         move || UserProvider::new(System::new(&root, Arc::new(InNamespace(root.clone())))),
         move || fingerprint(&seen),
@@ -120,8 +120,8 @@ fn users() -> Subject {
     .specimen(deploy)
     .specimen(plain)
     .unknown(["nobody-here"])
-    .failing(Specimen::new("second").present([("uid", Value::Integer(0))]))
-    .slow(Specimen::new("slow"), move || begun.exists())
+    .failing(Sample::new("second").present([("uid", Value::Integer(0))]))
+    .slow(Sample::new("slow"), move || begun.exists())
     .keeping(directory)
 }
 
@@ -129,11 +129,11 @@ fn groups() -> Subject {
     let directory = made_up();
     let root = directory.path().to_owned();
     let (seen, begun) = (root.clone(), root.join("begun"));
-    let deploy = Specimen::new("deploy")
+    let deploy = Sample::new("deploy")
         .present([("gid", Value::Integer(1500)), ("members", Value::strings(["root", "alice"]))])
         .changed([("gid", Value::Integer(1501)), ("members", Value::array([]))])
         .changed([("members", Value::strings(["root"])), ("auth_membership", false.into())]);
-    let plain = Specimen::new("plain").present([("system", true)]).changed([("gid", Value::Integer(1600))]);
+    let plain = Sample::new("plain").present([("system", true)]).changed([("gid", Value::Integer(1600))]);
     Subject::new(
         move || GroupProvider::new(System::new(&root, Arc::new(InNamespace(root.clone())))),
         move || fingerprint(&seen),
@@ -141,8 +141,8 @@ fn groups() -> Subject {
     .specimen(deploy)
     .specimen(plain)
     .unknown(["nobody-here"])
-    .failing(Specimen::new("second").present([("gid", Value::Integer(0))]))
-    .slow(Specimen::new("slow"), move || begun.exists())
+    .failing(Sample::new("second").present([("gid", Value::Integer(0))]))
+    .slow(Sample::new("slow"), move || begun.exists())
     .keeping(directory)
 }
 

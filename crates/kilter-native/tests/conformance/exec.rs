@@ -2,7 +2,7 @@ use std::path::Path;
 
 use kilter_model::Value;
 use kilter_native::{ExecProvider, System};
-use kilter_provider::conformance::{Lack, Specimen, Subject, Suite};
+use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but, tree};
 
@@ -12,15 +12,15 @@ const OTHER_FILE: &str = "the command does not make another file, and without on
 
 /// A command that makes a directory, which tells that it has run. To set it again is to run it again:
 /// one that may be repeated is needed.
-fn making(directory: &Path, name: &str) -> Specimen {
+fn making(directory: &Path, name: &str) -> Sample {
     let path = directory.join(name).to_string_lossy().into_owned();
-    Specimen::new(name).present([("command", format!("/bin/mkdir -p -m 0755 {path}")), ("creates", path)])
+    Sample::new(name).present([("command", format!("/bin/mkdir -p -m 0755 {path}")), ("creates", path)])
 }
 
 /// The same, in a shell and asked for by a command.
-fn making_in_a_shell(directory: &Path, name: &str) -> Specimen {
+fn making_in_a_shell(directory: &Path, name: &str) -> Sample {
     let path = directory.join(name).to_string_lossy().into_owned();
-    Specimen::new(name).present([
+    Sample::new(name).present([
         ("command", Value::from(format!("mkdir -p -m 0755 '{path}' && echo made | cat"))),
         ("shell", true.into()),
         ("unless", Value::array([Value::strings(["test", "-d", &path])])),
@@ -32,17 +32,17 @@ fn making_in_a_shell(directory: &Path, name: &str) -> Specimen {
     ])
 }
 
-fn subject(first: fn(&Path, &str) -> Specimen) -> Subject {
+fn subject(first: fn(&Path, &str) -> Sample) -> Subject {
     let directory = tempfile::tempdir().expect("a directory can be made");
     let root = directory.path().to_owned();
     let begun = root.join("begun");
     let shown = begun.display().to_string();
-    let slow = Specimen::new("slow").present([
+    let slow = Sample::new("slow").present([
         ("command", format!("touch {shown}; exec sleep 100")),
         ("creates", format!("{shown}.never")),
         ("shell", "/bin/sh".to_owned()),
     ]);
-    let failing = Specimen::new("failing")
+    let failing = Sample::new("failing")
         .present([("command", "/bin/false".to_owned()), ("creates", root.join("never").display().to_string())]);
     Subject::new(|| ExecProvider::new(System::real()), {
         let root = root.clone();
@@ -53,8 +53,8 @@ fn subject(first: fn(&Path, &str) -> Specimen) -> Subject {
     .unknown(["nothing"])
     .failing(failing)
     .slow(slow, move || begun.exists())
-    .without(Lack::Listing, "commands are not on the system")
-    .without(Lack::Removal, "what a command has done cannot be taken back")
+    .without(Unsupported::Listing, "commands are not on the system")
+    .without(Unsupported::Removal, "what a command has done cannot be taken back")
     .keeping(directory)
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kilter_model::Value;
 use kilter_native::FileProvider;
-use kilter_provider::conformance::{Lack, Specimen, Subject, Suite};
+use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but, tree};
 
@@ -17,8 +17,8 @@ const NOT_APPLICABLE: [(&str, &str); 4] = [
     ("a-refresh-is-served", "the provider has not the feature `refresh`"),
 ];
 
-fn specimen(directory: &Path, name: &str) -> Specimen {
-    Specimen::new(directory.join(name).to_string_lossy())
+fn specimen(directory: &Path, name: &str) -> Sample {
+    Sample::new(directory.join(name).to_string_lossy())
 }
 
 fn text(path: &Path) -> Value {
@@ -26,7 +26,7 @@ fn text(path: &Path) -> Value {
 }
 
 /// A directory, with a source to copy from, and the specimens that `specimens` makes there.
-fn subject(specimens: fn(&Path) -> [Specimen; 2]) -> Subject {
+fn subject(specimens: fn(&Path) -> [Sample; 2]) -> Subject {
     let directory = tempfile::tempdir().expect("a directory can be made");
     let root = directory.path().to_owned();
     std::fs::create_dir_all(root.join("source/below")).expect("the directory is new");
@@ -46,7 +46,7 @@ fn subject(specimens: fn(&Path) -> [Specimen; 2]) -> Subject {
         .unknown([root.join("nothing").to_string_lossy(), root.join("no/where").to_string_lossy()])
         .failing(specimen(&root, "missing/file").present([("content", "x")]))
         .slow(slow, move || begun.exists())
-        .without(Lack::Listing, NOT_LISTED)
+        .without(Unsupported::Listing, NOT_LISTED)
         .names_like(move |text| format!("{}/names/{text}", naming.display()))
         .keeping(directory)
 }
@@ -56,7 +56,7 @@ fn me() -> Value {
     Value::Integer(rustix::process::geteuid().as_raw().into())
 }
 
-fn files(root: &Path) -> [Specimen; 2] {
+fn files(root: &Path) -> [Sample; 2] {
     [
         specimen(root, "motd")
             .present([("content", "Welcome.\n"), ("mode", "0640")])
@@ -66,7 +66,7 @@ fn files(root: &Path) -> [Specimen; 2] {
     ]
 }
 
-fn directories(root: &Path) -> [Specimen; 2] {
+fn directories(root: &Path) -> [Sample; 2] {
     [
         specimen(root, "srv")
             .present([("ensure", "directory".into()), ("mode", "0750".into()), ("owner", me())])
@@ -75,7 +75,7 @@ fn directories(root: &Path) -> [Specimen; 2] {
     ]
 }
 
-fn links(root: &Path) -> [Specimen; 2] {
+fn links(root: &Path) -> [Sample; 2] {
     [
         specimen(root, "localtime")
             .present([("target", "/usr/share/zoneinfo/UTC".into()), ("owner", me())])
@@ -84,7 +84,7 @@ fn links(root: &Path) -> [Specimen; 2] {
     ]
 }
 
-fn copies(root: &Path) -> [Specimen; 2] {
+fn copies(root: &Path) -> [Sample; 2] {
     let source = |name: &str| text(&root.join("source").join(name));
     [
         specimen(root, "text")
@@ -98,7 +98,7 @@ fn copies(root: &Path) -> [Specimen; 2] {
     ]
 }
 
-fn trees(root: &Path) -> [Specimen; 2] {
+fn trees(root: &Path) -> [Sample; 2] {
     let tree = |name: &str| {
         specimen(root, name)
             .present([
@@ -144,7 +144,7 @@ fn copies_keep_every_law_that_applies() {
 #[test]
 fn trees_keep_every_law_that_applies() {
     let needs_force = "a directory that holds something is only removed with `force`";
-    let report = Suite::new(move || subject(trees).without(Lack::Removal, needs_force)).run();
+    let report = Suite::new(move || subject(trees).without(Unsupported::Removal, needs_force)).run();
     let mut not_applicable = NOT_APPLICABLE.to_vec();
     not_applicable.push(("ensure-absent-removes", needs_force));
     assert_held_but(&report, &not_applicable);

@@ -1,6 +1,6 @@
 use kilter_model::Value;
 use kilter_native::HostProvider;
-use kilter_provider::conformance::{Lack, Specimen, Subject, Suite};
+use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but, tree};
 
@@ -12,7 +12,7 @@ fn subject() -> Subject {
     std::fs::create_dir(root.join("etc")).expect("the directory is new");
     std::fs::write(root.join("etc/hosts"), HOSTS).expect("the directory is new");
     let below = root.clone();
-    let db = Specimen::new("db.example.org")
+    let db = Sample::new("db.example.org")
         .present([
             ("ip", Value::from("10.0.0.7")),
             ("host_aliases", Value::strings(["db", "database"])),
@@ -23,13 +23,13 @@ fn subject() -> Subject {
             ("host_aliases", Value::array([])),
             ("comment", "the new one".into()),
         ]);
-    let www = Specimen::new("www").present([("ip", "10.0.0.8")]).changed([("ip", "10.0.0.9")]);
+    let www = Sample::new("www").present([("ip", "10.0.0.8")]).changed([("ip", "10.0.0.9")]);
     Subject::new(move || HostProvider::new(&root), move || tree::fingerprint(&below))
         .specimen(db)
         .specimen(www)
         .unknown(["nothing.example.org"])
-        .failing(Specimen::new("bad").present([("ip", "10.0.0.300")]))
-        .without(Lack::Slow, "one small file is written, which cannot be kept waiting")
+        .failing(Sample::new("bad").present([("ip", "10.0.0.300")]))
+        .without(Unsupported::Slow, "one small file is written, which cannot be kept waiting")
         .keeping(directory)
 }
 

@@ -1,17 +1,17 @@
 use kilter_native::NotifyProvider;
-use kilter_provider::conformance::{Lack, Specimen, Subject, Suite};
+use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but};
 
 fn subject() -> Subject {
     Subject::new(NotifyProvider::new, || "a message leaves nothing on the system".to_owned())
-        .specimen(Specimen::new("greeting").present([("message", "hello")]).changed([("message", "goodbye")]))
-        .specimen(Specimen::new("just this"))
-        .without(Lack::Unknown, "whatever is asked for can be said")
-        .without(Lack::Failing, "nothing can fail")
-        .without(Lack::Slow, "it takes no time")
-        .without(Lack::Listing, "messages are not on the system")
-        .without(Lack::Removal, "what was said cannot be taken back")
+        .specimen(Sample::new("greeting").present([("message", "hello")]).changed([("message", "goodbye")]))
+        .specimen(Sample::new("just this"))
+        .without(Unsupported::Unknown, "whatever is asked for can be said")
+        .without(Unsupported::Failing, "nothing can fail")
+        .without(Unsupported::Slow, "it takes no time")
+        .without(Unsupported::Listing, "messages are not on the system")
+        .without(Unsupported::Removal, "what was said cannot be taken back")
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn list_that_is_read_can_be_declared() {
     set_access_list(&path, &list_for_eve(5, 5, 7));
     rustix::fs::setxattr(&path, "system.posix_acl_default", &default_list_for_eve(), XattrFlags::empty()).unwrap();
     let (provider, name) = (FileProvider::new(), path.to_str().unwrap().into());
-    let read = provider.get_one(&Context::bare(), Wanted::new(&name, None)).unwrap();
+    let read = provider.get_one(&Context::empty(), Wanted::new(&name, None)).unwrap();
     let acl = read.attributes.get("acl").unwrap().clone();
     let mut canonical: Attributes = [("acl", acl.clone())].into_iter().collect();
     provider.canonicalize(&name, &mut canonical).unwrap();

@@ -66,7 +66,7 @@ fn of_a_secret_nothing_is_shown() {
     let path = home.path().join("x");
     fs::write(&path, "old secret").unwrap();
     let declared = file(&path, [("content", Value::sensitive(text("new secret")))]);
-    let found = found(&Context::bare(), &declared).unwrap();
+    let found = found(&Context::empty(), &declared).unwrap();
     let shown = format!("{found:?}");
     assert!(!shown.contains("secret") && !shown.contains("sha256"), "{shown}");
     bring(&declared);
@@ -112,7 +112,7 @@ fn a_reader_never_sees_part_of_a_content() {
                 reads += 1;
             }
         });
-        let cx = Context::bare().with_durability(Durability::Unflushed);
+        let cx = Context::empty().with_durability(Durability::Unflushed);
         for round in 1..100 {
             apply_in(&cx, &file(&path, [("content", text(&contents[round % 2])), ("show_diff", Value::from(false))]))
                 .unwrap();
@@ -208,7 +208,7 @@ fn a_new_mode_limits_the_access_list_that_is_kept() {
 fn copy_that_a_power_cut_left_empty_does_not_count_as_a_backup() {
     let (home, state) = (directory(), directory());
     let path = home.path().join("x");
-    let cx = Context::bare().with_var_dir(Some(state.path()));
+    let cx = Context::empty().with_var_dir(Some(state.path()));
     fs::write(&path, "old").unwrap();
     // SHA-256 of `old`.
     let sum = "cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4";
@@ -233,7 +233,7 @@ fn copy_that_a_power_cut_left_empty_does_not_count_as_a_backup() {
 fn a_backup_in_the_state_directory_is_private_and_indexed() {
     let (home, state) = (directory(), directory());
     let path = home.path().join("x");
-    let cx = Context::bare().with_var_dir(Some(state.path()));
+    let cx = Context::empty().with_var_dir(Some(state.path()));
     for content in ["one", "two", "one"] {
         apply_in(&cx, &file(&path, [("content", text(content)), ("backup", yes())])).unwrap();
     }
@@ -254,7 +254,7 @@ fn an_index_of_backups_that_is_no_file_is_an_error() {
     fs::write(&path, "old").unwrap();
     let index = state.path().join("backup/index");
     fs::create_dir(state.path().join("backup")).unwrap();
-    let cx = Context::bare().with_var_dir(Some(state.path()));
+    let cx = Context::empty().with_var_dir(Some(state.path()));
     let declared = file(&path, [("content", text("new")), ("backup", yes())]);
     let mkfifo = |path: &std::path::Path| {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -393,7 +393,7 @@ fn a_source_is_copied_with_its_permissions_and_compared() {
     assert!(differences[0].diff.as_deref().unwrap().contains("-#!/bin/no\n+#!/bin/sh\n"));
     set_mode(&to, 0o600);
     assert_eq!(told(&bring(&declared)), ["mode"]);
-    let error = found(&Context::bare(), &file(&to, [("source", path_text(home.path()))])).unwrap_err();
+    let error = found(&Context::empty(), &file(&to, [("source", path_text(home.path()))])).unwrap_err();
     assert!(error.message.contains("`recurse: true` copies it"), "{error}");
 }
 
@@ -421,9 +421,9 @@ fn a_source_that_another_resource_will_create_is_a_plan() {
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     fs::write(&to, "x").unwrap();
     let declared = file(&to, [("source", path_text(&from))]);
-    assert!(found(&Context::bare(), &declared).is_err());
+    assert!(found(&Context::empty(), &declared).is_err());
     let managed = |name: &str| Path::new(name) == from;
-    let cx = Context::bare().with_managed(&managed);
+    let cx = Context::empty().with_managed(&managed);
     assert_eq!(told(&found(&cx, &declared).unwrap().differences), ["content"]);
 }
 
@@ -437,7 +437,7 @@ fn a_batch_of_many_is_made_together_and_each_failure_stays_alone() {
     let declared: Vec<_> =
         (0..60).map(|number| file(home.path().join(format!("f{number:02}")), [("content", text("new"))])).collect();
     let provider = FileProvider::new();
-    let cx = Context::bare();
+    let cx = Context::empty();
     let wanted: Vec<_> = declared.iter().map(|d| Wanted::new(&d.name, Some(&d.should))).collect();
     let found: Vec<_> = check(&provider, &cx, &wanted).into_iter().map(Result::unwrap).collect();
     let changes: Vec<_> = declared
@@ -460,10 +460,10 @@ fn a_file_that_appears_meanwhile_is_not_overwritten() {
     let home = directory();
     let path = home.path().join("x");
     let declared = file(&path, [("content", text("declared"))]);
-    let before = found(&Context::bare(), &declared).unwrap();
+    let before = found(&Context::empty(), &declared).unwrap();
     fs::write(&path, "somebody's").unwrap();
     let change = Change::new(&declared.name, &before.state, Some(&declared.should), &before.differences);
-    let outcome = FileProvider::new().set(&Context::bare(), &[change], Mode::Apply).remove(0);
+    let outcome = FileProvider::new().set(&Context::empty(), &[change], Mode::Apply).remove(0);
     assert!(outcome.failure.unwrap().contains("appeared while"));
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
     assert_eq!(names(home.path()), ["x"]);

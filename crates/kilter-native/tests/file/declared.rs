@@ -85,7 +85,7 @@ fn declarations_come_to_one_form() {
 fn a_file_comes_after_its_directory_owner_group_and_source() {
     let declared = file("/a/b", [("owner", text("app")), ("group", text("7")), ("source", text("/src/"))]);
     let mut wishes = Vec::new();
-    FileProvider::new().wishes(&declared.name, &declared.should, &mut |wish| {
+    FileProvider::new().auto_edges(&declared.name, &declared.should, &mut |wish| {
         wishes.push(format!("{}[{}] {:?}", wish.type_name, wish.name, wish.by));
     });
     assert_eq!(wishes, ["file[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"]);
@@ -121,7 +121,7 @@ fn a_sensitive_account_is_a_name_or_a_number_like_any_other() {
     let wished = |owner: Value| {
         let should: Attributes = [("owner", owner)].into_iter().collect();
         let mut names = Vec::new();
-        FileProvider::new().wishes("/a", &should, &mut |wish| names.push(wish.name.to_owned()));
+        FileProvider::new().auto_edges("/a", &should, &mut |wish| names.push(wish.name.to_owned()));
         names
     };
     assert_eq!(wished(Value::sensitive(text("daemon"))), ["/a", "daemon"]);

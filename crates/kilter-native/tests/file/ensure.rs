@@ -67,7 +67,7 @@ fn a_preview_tells_that_force_is_missing_and_changes_nothing() {
     let declared = file(home.path(), [("content", text("a"))]);
     let is = State::absent(declared.name.clone());
     let change = Change::new(&declared.name, &is, Some(&declared.should), &[]);
-    let outcome = FileProvider::new().set(&Context::bare(), &[change], Mode::Preview).remove(0);
+    let outcome = FileProvider::new().set(&Context::empty(), &[change], Mode::Preview).remove(0);
     assert!(outcome.failure.is_some_and(|failure| failure.contains("force")));
     assert!(home.path().is_dir());
 }
@@ -135,7 +135,7 @@ fn a_get_without_a_declaration_tells_everything() {
     set_mode(&path, 0o4711);
     let provider = FileProvider::new();
     let name = path.to_str().unwrap().into();
-    let state = provider.get_one(&Context::bare(), Wanted::new(&name, None)).unwrap();
+    let state = provider.get_one(&Context::empty(), Wanted::new(&name, None)).unwrap();
     assert_eq!(state.attributes.text("ensure"), Some("file"));
     assert_eq!(state.attributes.text("mode"), Some("4711"));
     assert_eq!(state.attributes.text("content"), Some("hello\n"));
@@ -143,12 +143,12 @@ fn a_get_without_a_declaration_tells_everything() {
     assert_eq!(state.attributes.get("size").and_then(kilter_model::Value::as_integer), Some(6));
     assert!(state.attributes.text("mtime").is_some_and(|time| time.ends_with('Z')));
     let queried = [Wanted::new(&name, None)];
-    kilter_provider::get_checked(&provider, &Context::bare(), Query::Named(&queried)).expect("valid by the schema");
+    kilter_provider::get_checked(&provider, &Context::empty(), Query::Named(&queried)).expect("valid by the schema");
 }
 
 #[test]
 fn all_files_are_not_listed() {
-    let error = FileProvider::new().get(&Context::bare(), Query::All).unwrap_err();
+    let error = FileProvider::new().get(&Context::empty(), Query::All).unwrap_err();
     assert!(error.message.contains("kilter get file /etc/motd"), "{error}");
 }
 

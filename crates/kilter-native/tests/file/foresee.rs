@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use kilter_model::{Attributes, Change, State};
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Mode, Outlook, Provider};
+use kilter_provider::{Context, Mode, PreviewContext, Provider};
 
 use crate::harness::*;
 
@@ -16,8 +16,8 @@ struct Others {
     is_open: bool,
 }
 
-impl Outlook for Others {
-    fn is_open_before(&self, _: &str) -> bool {
+impl PreviewContext for Others {
+    fn may_change_before(&self, _: &str) -> bool {
         self.is_open
     }
 
@@ -35,7 +35,7 @@ impl Others {
 }
 
 fn previewed(others: &Others, declared: &Declared) -> Option<String> {
-    let cx = Context::bare().with_only_looks(true).with_outlook(others);
+    let cx = Context::empty().with_only_looks(true).with_outlook(others);
     let found = found(&cx, declared).expect("it can be read");
     let (is, should, differences) = (&found.state, Some(&declared.should), &found.differences[..]);
     let change = Change::new(&declared.name, is, should, differences);
@@ -143,5 +143,5 @@ fn what_is_in_its_state_has_nothing_to_foresee() {
     let absent = file(home.path().join("no/x"), [("ensure", text("absent"))]);
     let is = State::absent(absent.name.clone());
     let change = Change::new(&absent.name, &is, None, &[]);
-    assert!(FileProvider::new().set(&Context::bare(), &[change], Mode::Preview)[0].is_done());
+    assert!(FileProvider::new().set(&Context::empty(), &[change], Mode::Preview)[0].is_done());
 }

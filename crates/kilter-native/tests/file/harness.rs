@@ -40,7 +40,7 @@ pub(crate) fn found(cx: &Context<'_>, declared: &Declared) -> Result<Found, Prov
 
 /// What differs.
 pub(crate) fn plan(declared: &Declared) -> Vec<Difference> {
-    found(&Context::bare(), declared).expect("it can be read").differences
+    found(&Context::empty(), declared).expect("it can be read").differences
 }
 
 /// `attribute` or `attribute of entry` for each difference.
@@ -71,7 +71,7 @@ pub(crate) fn apply_in(cx: &Context<'_>, declared: &Declared) -> Result<Vec<Diff
 }
 
 pub(crate) fn apply(declared: &Declared) -> Result<Vec<Difference>, String> {
-    apply_in(&Context::bare(), declared)
+    apply_in(&Context::empty(), declared)
 }
 
 /// Applies and expects no failure.

@@ -154,7 +154,7 @@ fn capabilities_go_with_the_content_and_with_the_owner() {
 
 /// Applies without looking whether it came to be so.
 fn set(declared: &Declared) {
-    let (provider, cx) = (FileProvider::new(), Context::bare());
+    let (provider, cx) = (FileProvider::new(), Context::empty());
     let is = State::absent(declared.name.clone());
     let change = Change::new(&declared.name, &is, Some(&declared.should), &[]);
     provider.set(&cx, &[change], kilter_provider::Mode::Apply);
@@ -384,10 +384,10 @@ fn as_nobody_in_a_directory_of_others() {
     let failure = apply(&file(&own, [("owner", text("root"))])).unwrap_err();
     assert!(failure.contains("cannot change the owner of") && failure.contains("not permitted"), "{failure}");
     let secret = home.join("secret");
-    let error = found(&Context::bare(), &file(&secret, [("content", text("hidden"))])).unwrap_err();
+    let error = found(&Context::empty(), &file(&secret, [("content", text("hidden"))])).unwrap_err();
     assert!(error.message.contains("cannot read") && error.message.contains("Permission denied"), "{error}");
     assert_eq!(plan(&file(&secret, [("mode", text("0600")), ("owner", text("root"))])), []);
-    let error = found(&Context::bare(), &file("/root/x", [("content", text("y"))]));
+    let error = found(&Context::empty(), &file("/root/x", [("content", text("y"))]));
     assert!(error.is_err_and(|error| error.message.contains("Permission denied")));
     symlink("own", home.join("link")).unwrap();
     bring(&file(home.join("link"), [("content", text("a file now"))]));

@@ -37,12 +37,12 @@ fn a_parent_link_of_somebody_else_is_refused() {
     symlink(&victim, open.join("trap")).unwrap();
     lchown(open.join("trap"), Some(65534), Some(65534)).unwrap();
     let declared = file(open.join("trap/x"), [("content", text("y"))]);
-    let error = found(&Context::bare(), &declared).unwrap_err();
+    let error = found(&Context::empty(), &declared).unwrap_err();
     let link = open.join("trap");
     assert!(error.message.contains(&format!("will not follow the symbolic link {}", link.display())), "{error}");
     assert!(error.message.contains("belongs neither to root"), "{error}");
     lchown(open.join("trap"), Some(0), Some(0)).unwrap();
-    let error = found(&Context::bare(), &declared).unwrap_err();
+    let error = found(&Context::empty(), &declared).unwrap_err();
     assert!(error.message.contains("others can write in the directory"), "{error}");
     set_mode(&open, 0o755);
     bring(&declared);
@@ -60,7 +60,7 @@ fn a_source_is_not_read_through_a_link_of_somebody_else() {
     bring(&declared);
     assert_eq!(fs::read(&to).unwrap(), fs::read("/etc/passwd").unwrap());
     lchown(&from, Some(65534), Some(65534)).unwrap();
-    assert!(found(&Context::bare(), &declared).unwrap_err().message.contains("will not follow"));
+    assert!(found(&Context::empty(), &declared).unwrap_err().message.contains("will not follow"));
 }
 
 #[test]
@@ -68,6 +68,6 @@ fn links_in_a_circle_are_an_error() {
     let home = directory();
     symlink("b", home.path().join("a")).unwrap();
     symlink("a", home.path().join("b")).unwrap();
-    let error = found(&Context::bare(), &file(home.path().join("a/x"), [("content", text(""))])).unwrap_err();
+    let error = found(&Context::empty(), &file(home.path().join("a/x"), [("content", text(""))])).unwrap_err();
     assert!(error.message.contains("symbolic links"), "{error}");
 }

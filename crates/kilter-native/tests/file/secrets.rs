@@ -6,15 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use kilter_model::{Attributes, Value};
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Interrupt, Outlook, Provider, Wanted};
+use kilter_provider::{Context, Interrupt, PreviewContext, Provider, Wanted};
 
 use crate::harness::*;
 
 /// The other files of a catalog.
 struct Others(Vec<Declared>);
 
-impl Outlook for Others {
-    fn is_open_before(&self, _: &str) -> bool {
+impl PreviewContext for Others {
+    fn may_change_before(&self, _: &str) -> bool {
         false
     }
 
@@ -31,7 +31,7 @@ fn basis(cx: &Context<'_>, declared: &Declared) -> Value {
 }
 
 fn basis_alone(declared: &Declared) -> Value {
-    basis(&Context::bare(), declared)
+    basis(&Context::empty(), declared)
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn copy_of_a_file_with_a_sensitive_content_is_treated_like_one() {
         file(at("whole"), [("fragments", fragments("s"))]),
     ] {
         for only_looks in [true, false] {
-            let cx = Context::bare().with_outlook(&others).with_only_looks(only_looks);
+            let cx = Context::empty().with_outlook(&others).with_only_looks(only_looks);
             let planned = found(&cx, &declared).unwrap().differences;
             let content = planned.iter().find(|one| one.attribute == "content").unwrap();
             assert_eq!(content.diff, None, "{:?}", declared.should);
@@ -68,7 +68,7 @@ fn copy_of_a_file_with_a_sensitive_content_is_treated_like_one() {
         }
     }
     let open = file(at("file"), [("source", path_text(&at("s/other")))]);
-    assert!(!basis(&Context::bare().with_outlook(&others), &open).holds_sensitive());
+    assert!(!basis(&Context::empty().with_outlook(&others), &open).holds_sensitive());
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn source_tree_is_described_with_its_declared_entries() {
     grow(home.path(), &[("s/x", "one"), ("copy/x", "old")]);
     let source = path_text(&home.path().join("s"));
     let declared = file(home.path().join("copy"), [("source", source), ("recurse", yes())]);
-    let cx = || Context::bare().with_managed(&|name| name == "/");
+    let cx = || Context::empty().with_managed(&|name| name == "/");
     let planned = basis(&cx(), &declared);
     fs::write(home.path().join("s/x"), "two").unwrap();
     assert_ne!(basis(&cx(), &declared), planned);
@@ -109,13 +109,13 @@ fn description_of_what_is_removed_ends_at_an_interrupt() {
     let path = home.path().join("d");
     grow(home.path(), &[("d/x", "old"), ("d/y", "old")]);
     let raised = AtomicBool::new(true);
-    let cx = Context::bare().with_interrupt(Interrupt::new(&raised, None));
+    let cx = Context::empty().with_interrupt(Interrupt::new(&raised, None));
     let purged = [("ensure", text("directory")), ("recurse", yes()), ("purge", yes())];
     for attributes in [purged, [("ensure", text("absent")), ("force", yes()), ("recurse", yes())]] {
         let declared = file(&path, attributes);
-        let found = found(&Context::bare(), &declared).unwrap();
+        let found = found(&Context::empty(), &declared).unwrap();
         let wanted = || Wanted::new(&declared.name, Some(&declared.should));
-        let whole = FileProvider::new().basis(&Context::bare(), wanted(), &found);
+        let whole = FileProvider::new().basis(&Context::empty(), wanted(), &found);
         let cut = FileProvider::new().basis(&cx, wanted(), &found);
         assert!(cut.is_some() && cut != whole, "it is not the basis of a plan: {cut:?}");
     }

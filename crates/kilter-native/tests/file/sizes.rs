@@ -51,7 +51,7 @@ fn source_that_has_no_room_is_refused_without_being_copied() {
     let home = directory();
     let (source, copy) = (home.path().join("s"), home.path().join("c"));
     grown(&source, HUGE);
-    let failure = apply_in(&Context::bare(), &file(&copy, [("source", path_text(&source))])).unwrap_err();
+    let failure = apply_in(&Context::empty(), &file(&copy, [("source", path_text(&source))])).unwrap_err();
     assert!(failure.contains("No space left on device"), "{failure}");
     assert_eq!(names(home.path()), ["s"]);
 }
@@ -63,7 +63,7 @@ fn comparison_of_large_files_ends_at_an_interrupt() {
     grown(&source, HUGE);
     grown(&copy, HUGE);
     let raised = AtomicBool::new(true);
-    let cx = Context::bare().with_interrupt(Interrupt::new(&raised, None));
+    let cx = Context::empty().with_interrupt(Interrupt::new(&raised, None));
     let error = found(&cx, &file(&copy, [("source", path_text(&source))])).unwrap_err();
     assert!(error.message.ends_with(": interrupted"), "{error}");
     let tree = file(home.path(), [("recurse", yes()), ("mode", text("0600"))]);
@@ -76,7 +76,7 @@ fn fragment_that_is_too_large_is_refused_without_being_read() {
     let home = directory();
     let (fragment, path) = (home.path().join("fragment"), home.path().join("x"));
     grown(&fragment, HUGE);
-    let error = found(&Context::bare(), &file(&path, [("fragments", Value::strings([fragment.to_str().unwrap()]))]))
+    let error = found(&Context::empty(), &file(&path, [("fragments", Value::strings([fragment.to_str().unwrap()]))]))
         .unwrap_err();
     assert!(error.message.contains("fragment: File too large"), "{error}");
 }
@@ -86,7 +86,7 @@ fn file_that_is_too_large_for_a_backup_stays() {
     let (home, state) = (directory(), directory());
     let path = home.path().join("x");
     grown(&path, HUGE);
-    let cx = Context::bare().with_var_dir(Some(state.path()));
+    let cx = Context::empty().with_var_dir(Some(state.path()));
     for attributes in [("content", text("ours")), ("ensure", text("absent"))] {
         let failure = apply_in(&cx, &file(&path, [attributes, ("backup", yes())])).unwrap_err();
         assert!(failure.contains("has 8796093022208 bytes") && failure.contains("at most 1073741824"), "{failure}");
@@ -108,7 +108,7 @@ fn large_file_is_listed_without_its_checksum() {
     grown(&path, HUGE);
     let name = path.to_str().unwrap().into();
     let wanted = kilter_provider::Wanted::new(&name, None);
-    let state = FileProvider::new().get_one(&Context::bare(), wanted).unwrap();
+    let state = FileProvider::new().get_one(&Context::empty(), wanted).unwrap();
     assert_eq!(state.attributes.get("size"), Some(&Value::Integer(HUGE.cast_signed())));
     assert_eq!(state.attributes.get("checksum_value"), None);
 }

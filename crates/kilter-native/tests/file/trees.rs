@@ -89,7 +89,7 @@ fn recurse_without_a_source_sets_owner_and_mode_below() {
     );
     let mine = root.join("mine");
     let managed = |name: &str| std::path::Path::new(name) == mine;
-    let cx = Context::bare().with_managed(&managed);
+    let cx = Context::empty().with_managed(&managed);
     apply_in(&cx, &declared).unwrap();
     let modes = [root.clone(), root.join("a"), root.join("a/b"), root.join("c")].map(mode);
     assert_eq!(modes, [0o750, 0o750, 0o640, 0o640]);
@@ -107,7 +107,7 @@ fn purge_previews_and_removes_what_nobody_declared() {
     fs::create_dir(root.join("empty")).unwrap();
     let kept = root.join("kept");
     let managed = |name: &str| std::path::Path::new(name) == kept;
-    let cx = Context::bare().with_managed(&managed);
+    let cx = Context::empty().with_managed(&managed);
     let declared = file(&root, [("ensure", text("directory")), ("purge", yes())]);
     let planned = told(&found(&cx, &declared).unwrap().differences);
     assert_eq!(planned, ["ensure of etc: link -> absent", "ensure of stray: file -> absent"]);
@@ -136,7 +136,7 @@ fn purge_keeps_directories_above_what_is_declared() {
     grow(&root, &[("a/b/kept", "1"), ("a/b/stray", "2"), ("a/c/stray", "3")]);
     let kept = root.join("a/b/kept");
     let managed = |name: &str| std::path::Path::new(name) == kept;
-    let cx = Context::bare().with_managed(&managed);
+    let cx = Context::empty().with_managed(&managed);
     apply_in(&cx, &file(&root, [("recurse", yes()), ("purge", yes())])).unwrap();
     assert_eq!(
         (names(&root), names(root.join("a")), names(root.join("a/b"))),
@@ -155,7 +155,7 @@ fn purge_keeps_links_and_empty_directories_above_what_is_declared() {
     }
     let above = [root.join("link"), root.join("empty")];
     let below = |path: &str| above.iter().any(|above| std::path::Path::new(path) == above);
-    let cx = Context::bare().with_managed_below(&below);
+    let cx = Context::empty().with_managed_below(&below);
     let declared = file(&root, [("recurse", yes()), ("purge", yes())]);
     let planned = told(&found(&cx, &declared).unwrap().differences);
     assert_eq!(planned, ["ensure of other: link -> absent", "ensure of stray: file -> absent"]);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Feature, State, TypeSchema, Value};
-use kilter_provider::{ChangeLog, Context, Failure, Here, Name, Problem, ProviderError, Query, SimpleProvider};
+use kilter_provider::{
+    ChangeLog, Context, Failure, InScope, Name, ProviderError, Query, SimpleProvider, ValidationError,
+};
 
 const DESC: &str = "\
 Variables of an environment directory, as `envdir` of daemontools and `chpst -e` of runit read it:
@@ -117,7 +119,7 @@ impl SimpleProvider for Variables {
         }
         let found = self.read(&name)?.and_then(|state| state.attributes.get("value").cloned());
         self.write(&name, should)?;
-        log.attribute_changed(Here, "value", found.unwrap_or_default(), value.clone(), None);
+        log.attribute_changed(InScope, "value", found.unwrap_or_default(), value.clone(), None);
         Ok(())
     }
 
@@ -126,20 +128,20 @@ impl SimpleProvider for Variables {
         Ok(fs::remove_file(&path).map_err(|error| cannot("remove", &path, &error))?)
     }
 
-    fn validate(&self, _: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, _: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let is_present = should.text("ensure") != Some("absent");
         match should.get("value") {
             None if is_present && !deferred.contains(&"value") => {
-                vec![Problem::with("value", "a variable needs one").hint("add `value`, or `ensure: absent`")]
+                vec![ValidationError::with("value", "a variable needs one").hint("add `value`, or `ensure: absent`")]
             }
             Some(value) if value.as_str().is_some_and(|text| text.contains('\0')) => {
-                vec![Problem::with("value", "no variable holds a zero byte")]
+                vec![ValidationError::with("value", "no variable holds a zero byte")]
             }
             _ => Vec::new(),
         }
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         if let Some(given) = should.get("value")
             && let Some(text) = given.as_str()
         {
@@ -154,7 +156,7 @@ impl SimpleProvider for Variables {
 #[cfg(test)]
 mod tests {
     use kilter_provider::Simple;
-    use kilter_provider::conformance::{Lack, Specimen, Subject, Suite};
+    use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
     use super::*;
 
@@ -171,14 +173,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (made, seen) = (directory.path().to_owned(), directory.path().to_owned());
         fs::create_dir(made.join("TAKEN")).unwrap();
-        let home = Specimen::new("HOME").present([("value", "/srv/app ")]).changed([("value", "/srv/app2")]);
-        let lang = Specimen::new("LANG").present([("value", "C")]).changed([("value", "")]);
+        let home = Sample::new("HOME").present([("value", "/srv/app ")]).changed([("value", "/srv/app2")]);
+        let lang = Sample::new("LANG").present([("value", "C")]).changed([("value", "")]);
         Subject::new(move || Simple::new(Variables::new(&made)).unwrap(), move || fingerprint(&seen))
             .specimen(home)
             .specimen(lang)
             .unknown(["NOTHING"])
-            .failing(Specimen::new("TAKEN").present([("value", "by a directory")]))
-            .without(Lack::Slow, "one small file is written")
+            .failing(Sample::new("TAKEN").present([("value", "by a directory")]))
+            .without(Unsupported::Slow, "one small file is written")
             .keeping(directory)
     }
 

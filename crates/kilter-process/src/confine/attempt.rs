@@ -19,14 +19,14 @@ pub struct Attempts {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     /// Kind of change.
-    pub deed: Deed,
+    pub deed: Operation,
     /// The file; none if the change is not about a file, or the file is unknown.
     pub path: Option<PathBuf>,
 }
 
 /// Kind of change that a call would have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Deed {
+pub enum Operation {
     /// Write to a file, create it for writing, or truncate it.
     Write,
     /// Make a directory, link, device, pipe or socket, or give a file a new name.
@@ -86,22 +86,22 @@ impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.as_deref();
         match self.deed {
-            Deed::Write => of(f, "write", path),
-            Deed::Make => of(f, "make", path),
-            Deed::Remove => of(f, "remove", path),
-            Deed::Rename => of(f, "rename", path),
-            Deed::Mode => of(f, "change the mode of", path),
-            Deed::Owner => of(f, "change the owner of", path),
-            Deed::Times => of(f, "change the times of", path),
-            Deed::Attributes => of(f, "change the attributes of", path),
-            Deed::Mount => match path {
+            Operation::Write => of(f, "write", path),
+            Operation::Make => of(f, "make", path),
+            Operation::Remove => of(f, "remove", path),
+            Operation::Rename => of(f, "rename", path),
+            Operation::Mode => of(f, "change the mode of", path),
+            Operation::Owner => of(f, "change the owner of", path),
+            Operation::Times => of(f, "change the times of", path),
+            Operation::Attributes => of(f, "change the attributes of", path),
+            Operation::Mount => match path {
                 Some(path) => of(f, "change what is mounted on", Some(path)),
                 None => f.write_str("change what is mounted"),
             },
-            Deed::HostName => f.write_str("change the host name"),
-            Deed::Clock => f.write_str("set the clock"),
-            Deed::Kernel => f.write_str("change the kernel"),
-            Deed::Power => f.write_str("restart or halt the machine"),
+            Operation::HostName => f.write_str("change the host name"),
+            Operation::Clock => f.write_str("set the clock"),
+            Operation::Kernel => f.write_str("change the kernel"),
+            Operation::Power => f.write_str("restart or halt the machine"),
         }
     }
 }
@@ -123,17 +123,17 @@ fn of(f: &mut fmt::Formatter<'_>, deed: &str, path: Option<&Path>) -> fmt::Resul
 mod tests {
     use super::*;
 
-    fn attempt(deed: Deed, path: &str) -> Attempt {
+    fn attempt(deed: Operation, path: &str) -> Attempt {
         Attempt { deed, path: Some(path.into()) }
     }
 
     #[test]
     fn attempts_read_as_the_end_of_a_sentence() {
         let first = vec![
-            attempt(Deed::Write, "/etc/a\u{1b}[2J\u{202e}b"),
-            attempt(Deed::Mode, "/b"),
-            Attempt { deed: Deed::Clock, path: None },
-            Attempt { deed: Deed::Owner, path: None },
+            attempt(Operation::Write, "/etc/a\u{1b}[2J\u{202e}b"),
+            attempt(Operation::Mode, "/b"),
+            Attempt { deed: Operation::Clock, path: None },
+            Attempt { deed: Operation::Owner, path: None },
         ];
         let told = Attempts { first, more: 2 }.to_string();
         let expected = "write /etc/a\\u{1b}[2J\\u{202e}b, change the mode of /b, set the clock, change the owner of a file and 2 more";
@@ -144,8 +144,8 @@ mod tests {
     fn the_first_are_kept_once_and_the_others_are_counted() {
         let mut attempts = Attempts::default();
         for number in 0..25 {
-            attempts.add(attempt(Deed::Write, &format!("/{number}")));
-            attempts.add(attempt(Deed::Write, "/0"));
+            attempts.add(attempt(Operation::Write, &format!("/{number}")));
+            attempts.add(attempt(Operation::Write, "/0"));
         }
         assert_eq!((attempts.first.len(), attempts.more), (10, 15));
     }

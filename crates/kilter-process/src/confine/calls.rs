@@ -125,7 +125,7 @@ pub(super) enum Heard {
 /// Mechanism that prevents truncation of a file that is not open for writing: `truncate`, and an open with `O_RDONLY
 /// | O_TRUNC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cutting {
+pub(crate) enum TruncateGuard {
     /// Landlock (Linux 6.2), except in the child's own directory.
     Ruled,
     /// The seccomp filters. They refuse it for all files, because they see no paths.
@@ -136,7 +136,7 @@ pub(crate) enum Cutting {
 static PROGRAMS: [OnceLock<Option<BpfProgram>>; 8] = [const { OnceLock::new() }; 8];
 
 /// Makes the kernel refuse the listed calls with EPERM, for this thread and all processes that it starts.
-pub(super) fn refuse(confinement: Confinement, cutting: Cutting) -> Result<(), NotRefused> {
+pub(super) fn refuse(confinement: Confinement, cutting: TruncateGuard) -> Result<(), NotRefused> {
     match compiled(confinement, Heard::ByNobody, cutting) {
         _ if confinement == Confinement::None => Ok(()),
         Some(program) => seccompiler::apply_filter(program).map_err(|_| NotRefused),
@@ -148,25 +148,25 @@ pub(super) fn refuse(confinement: Confinement, cutting: Cutting) -> Result<(), N
 /// the listener must answer.
 ///
 /// The kernel may not support listeners. It allows only one, and a process that started this one may have it.
-pub(super) fn refuse_and_listen(confinement: Confinement, cutting: Cutting) -> Result<Listener, NotRefused> {
+pub(super) fn refuse_and_listen(confinement: Confinement, cutting: TruncateGuard) -> Result<Listener, NotRefused> {
     let program = compiled(confinement, Heard::Asked, cutting).ok_or(NotRefused)?;
     Listener::install(program, cutting).map_err(|_| NotRefused)
 }
 
-fn compiled(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<&'static BpfProgram> {
+fn compiled(confinement: Confinement, heard: Heard, cutting: TruncateGuard) -> Option<&'static BpfProgram> {
     let is_alone = match confinement {
         Confinement::None => return None,
         Confinement::ReadOnly => 0,
         Confinement::ReadOnlyAlone => 1,
     };
-    let at = is_alone + 2 * usize::from(heard == Heard::Asked) + 4 * usize::from(cutting == Cutting::Refused);
+    let at = is_alone + 2 * usize::from(heard == Heard::Asked) + 4 * usize::from(cutting == TruncateGuard::Refused);
     PROGRAMS[at].get_or_init(|| program(confinement, heard, cutting)).as_ref()
 }
 
 /// The kernel has no seccomp filters, or the system calls of this architecture are not known.
 pub(super) struct NotRefused;
 
-fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<BpfProgram> {
+fn program(confinement: Confinement, heard: Heard, cutting: TruncateGuard) -> Option<BpfProgram> {
     let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
     let always = always.map(|&call| Refused { call, when: When::Always });
     let mut refused: Vec<Refused> = always.chain(sometimes(heard)).collect();
@@ -175,7 +175,7 @@ fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<B
         let rules = vec![when([arg(0, Dword, Ne, libc::AF_NETLINK as u64)])];
         refused.push(Refused { call: libc::SYS_socket, when: When::Rules(rules) });
     }
-    if cutting == Cutting::Refused {
+    if cutting == TruncateGuard::Refused {
         refused.extend(cuts(heard));
     }
     if heard == Heard::Asked {
@@ -323,7 +323,7 @@ mod tests {
     fn the_program_is_small() {
         // The kernel translates the program at each start of a confined child.
         for (heard, most) in [(Heard::ByNobody, 230), (Heard::Asked, 260)] {
-            for cutting in [Cutting::Ruled, Cutting::Refused] {
+            for cutting in [TruncateGuard::Ruled, TruncateGuard::Refused] {
                 for confinement in [Confinement::ReadOnly, Confinement::ReadOnlyAlone] {
                     let length = program(confinement, heard, cutting).map_or(0, |program| program.len());
                     assert!((100..most).contains(&length), "{length}");

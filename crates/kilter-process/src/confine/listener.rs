@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl, opcode};
 use seccompiler::BpfProgram;
 
-use super::calls::Cutting;
+use super::calls::TruncateGuard;
 
 /// Requests to a listener (`linux/seccomp.h`).
 const RECEIVE: Opcode = opcode::read_write::<seccomp_notif>(b'!', 0);
@@ -35,7 +35,7 @@ const PAGE: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct Listener {
     fd: OwnedFd,
-    pub(super) cutting: Cutting,
+    pub(super) cutting: TruncateGuard,
 }
 
 /// A call that waits for its answer.
@@ -59,7 +59,7 @@ pub(super) enum Answer {
 impl Listener {
     /// Installs a filter in this thread, which must have `no_new_privs`, and returns its listener. The descriptor is
     /// closed on exec.
-    pub(super) fn install(program: &BpfProgram, cutting: Cutting) -> io::Result<Listener> {
+    pub(super) fn install(program: &BpfProgram, cutting: TruncateGuard) -> io::Result<Listener> {
         let listens = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
         // Signals do not interrupt a caller whose call has been received (Linux 5.19).
         let killable = listens | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;

@@ -4,7 +4,7 @@
 //! On Linux a confinement applies to the calling thread and to all processes that it starts. So a separate thread
 //! starts a confined child. It confines itself first, and ends when the child runs. kilter's other threads are not
 //! affected. Four mechanisms work together:
-//! 1. *Landlock* ([`files`]): prevents writing, making, moving, removing or truncating files outside of the child's
+//! 1. *Landlock* ([`landlock`]): prevents writing, making, moving, removing or truncating files outside of the child's
 //!    temporary directory. It also prevents control of devices, and signals to and traces of processes outside.
 //! 2. *A filter of system calls* ([`calls`]): covers the changes that Landlock does not control, such as modes,
 //!    owners, times and extended attributes of files, mounts, host name, clock, kernel modules and reboot. Before
@@ -21,8 +21,8 @@
 mod attempt;
 mod calls;
 mod capabilities;
-mod files;
 mod filter;
+mod landlock;
 mod listener;
 mod place;
 mod scratch;
@@ -32,13 +32,13 @@ mod witness;
 use std::fmt;
 use std::path::Path;
 
-use calls::Cutting;
-use landlock::ABI;
+use ::landlock::ABI;
+use calls::TruncateGuard;
 
-pub use attempt::{Attempt, Attempts, Deed};
+pub use attempt::{Attempt, Attempts, Operation};
 pub(crate) use listener::Listener;
-pub(crate) use scratch::Scratch;
-pub(crate) use witness::Witness;
+pub(crate) use scratch::TempDir;
+pub(crate) use witness::SeccompSupervisor;
 
 /// Changes that a child and all its descendants are prevented from making.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ pub enum Confined {
     /// This kernel supports only part of the confinement.
     Partly {
         /// Changes that the child can still make.
-        gaps: Vec<Gap>,
+        gaps: Vec<MissingFeature>,
     },
     /// The child was not confined, although the caller asked for it.
     No {
@@ -75,7 +75,7 @@ pub enum Confined {
 
 /// A change that a partly confined child can still make if its user may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Gap {
+pub enum MissingFeature {
     /// Truncate files (Linux before 6.2 without a filter of system calls).
     Truncation,
     /// Control devices (Linux before 6.10).
@@ -103,7 +103,7 @@ impl fmt::Display for Confined {
             Confined::NotAsked => f.write_str("not confined"),
             Confined::Fully => f.write_str("confined"),
             Confined::Partly { gaps } => {
-                let gaps: Vec<String> = gaps.iter().map(Gap::to_string).collect();
+                let gaps: Vec<String> = gaps.iter().map(MissingFeature::to_string).collect();
                 write!(f, "confined in part: it may still {}", gaps.join(", "))
             }
             Confined::No { why } => write!(f, "not confined: {why}"),
@@ -112,14 +112,14 @@ impl fmt::Display for Confined {
 }
 
 /// Prints the changes that a child can still make, as the end of a sentence.
-impl fmt::Display for Gap {
+impl fmt::Display for MissingFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Gap::Truncation => "truncate files",
-            Gap::Devices => "control devices",
-            Gap::Signals => "signal processes",
-            Gap::Capabilities => "use the capabilities of root",
-            Gap::Calls => "change modes, owners and times of files",
+            MissingFeature::Truncation => "truncate files",
+            MissingFeature::Devices => "control devices",
+            MissingFeature::Signals => "signal processes",
+            MissingFeature::Capabilities => "use the capabilities of root",
+            MissingFeature::Calls => "change modes, owners and times of files",
         })
     }
 }
@@ -140,7 +140,7 @@ pub fn can_confine(confinement: Confinement) -> Confined {
 /// Returns a listener if `scratch` is given and the kernel supports it. The holder must then answer before each
 /// change. If the listener is closed, the calls fail.
 pub(crate) fn confine_this_thread(confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
-    confine_by(files::KNOWN, confinement, scratch)
+    confine_by(landlock::KNOWN, confinement, scratch)
 }
 
 /// Confines as a kernel with this version of Landlock would, if the actual version is newer.
@@ -148,18 +148,19 @@ fn confine_by(known: ABI, confinement: Confinement, scratch: Option<&Path>) -> (
     if confinement == Confinement::None {
         return (Confined::NotAsked, None);
     }
-    let mut gaps = match files::restrict(scratch, known) {
+    let mut gaps = match landlock::restrict(scratch, known) {
         Ok(gaps) => gaps,
         Err(why) => return (Confined::No { why }, None),
     };
     if capabilities::drop_those_that_change().is_err() {
-        gaps.push(Gap::Capabilities);
+        gaps.push(MissingFeature::Capabilities);
     }
-    let cutting = if gaps.contains(&Gap::Truncation) { Cutting::Refused } else { Cutting::Ruled };
+    let cutting =
+        if gaps.contains(&MissingFeature::Truncation) { TruncateGuard::Refused } else { TruncateGuard::Ruled };
     let listener = scratch.and_then(|_| calls::refuse_and_listen(confinement, cutting).ok());
     match listener.is_some() || calls::refuse(confinement, cutting).is_ok() {
-        true => gaps.retain(|gap| *gap != Gap::Truncation),
-        false => gaps.push(Gap::Calls),
+        true => gaps.retain(|gap| *gap != MissingFeature::Truncation),
+        false => gaps.push(MissingFeature::Calls),
     }
     (if gaps.is_empty() { Confined::Fully } else { Confined::Partly { gaps } }, listener)
 }
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn how_a_child_was_confined_reads_as_a_sentence() {
-        let gaps = vec![Gap::Truncation, Gap::Signals];
+        let gaps = vec![MissingFeature::Truncation, MissingFeature::Signals];
         let told = Confined::Partly { gaps }.to_string();
         assert_eq!(told, "confined in part: it may still truncate files, signal processes");
         assert_eq!(Confined::No { why: "no Landlock".into() }.to_string(), "not confined: no Landlock");
@@ -218,7 +219,7 @@ mod tests {
                 ];
                 (confined, tried)
             });
-            let mut witness = Witness::new(listener.recv().unwrap(), &scratch);
+            let mut witness = SeccompSupervisor::new(listener.recv().unwrap(), &scratch);
             while !child.is_finished() {
                 let Some(fd) = witness.fd() else { break };
                 let mut ready = [PollFd::new(&fd, PollFlags::IN)];
@@ -246,19 +247,20 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("f");
         std::fs::write(&file, "whole").unwrap();
-        for known in [ABI::V1, ABI::V2, ABI::V3, files::KNOWN] {
+        for known in [ABI::V1, ABI::V2, ABI::V3, landlock::KNOWN] {
             for is_heard in [true, false] {
                 let (confined, tried, attempts) = cut(known, is_heard, &file);
                 assert_eq!(std::fs::read(&file).unwrap(), b"whole", "{known:?}, {is_heard}");
                 assert!(tried[0].is_ok() && tried[1..].iter().all(Result::is_err), "{known:?}: {tried:?}");
-                let is_cut = Attempt { deed: Deed::Write, path: Some(file.clone()) };
+                let is_cut = Attempt { deed: Operation::Write, path: Some(file.clone()) };
                 assert_eq!(attempts, if is_heard { vec![is_cut] } else { vec![] });
                 let gaps = match (known >= ABI::V6, confined) {
                     (true, Confined::Fully) => vec![],
                     (false, Confined::Partly { gaps }) => gaps,
                     (_, confined) => panic!("{confined:?}"),
                 };
-                let expected = if known < ABI::V6 { vec![Gap::Devices, Gap::Signals] } else { vec![] };
+                let expected =
+                    if known < ABI::V6 { vec![MissingFeature::Devices, MissingFeature::Signals] } else { vec![] };
                 assert_eq!(gaps, expected);
             }
         }

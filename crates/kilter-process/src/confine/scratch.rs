@@ -19,20 +19,20 @@ const ROOM: u64 = 256 << 20;
 
 /// A private directory with mode 0700. Dropping this value removes the directory with its content.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct TempDir {
     path: PathBuf,
 }
 
-impl Scratch {
+impl TempDir {
     /// Creates a directory in kilter's `TMPDIR`, in memory, or in a standard directory of the system.
-    pub(crate) fn new(identity: Option<&Identity>) -> io::Result<Scratch> {
+    pub(crate) fn new(identity: Option<&Identity>) -> io::Result<TempDir> {
         // Another user may have no access to the `TMPDIR` of kilter's user.
         let own = if identity.is_none() { std::env::var_os("TMPDIR").map(PathBuf::from) } else { None };
         let memory = is_roomy(MEMORY).then(|| PathBuf::from(MEMORY));
         let places = own.into_iter().chain(memory).chain(["/tmp", "/var/tmp", "/run"].map(PathBuf::from));
         let mut refusal = io::Error::from(io::ErrorKind::NotFound);
         for place in places {
-            match Scratch::beneath(&place, identity) {
+            match TempDir::beneath(&place, identity) {
                 Ok(scratch) => return Ok(scratch),
                 Err(error) => refusal = error,
             }
@@ -40,13 +40,13 @@ impl Scratch {
         Err(refusal)
     }
 
-    fn beneath(place: &Path, identity: Option<&Identity>) -> io::Result<Scratch> {
+    fn beneath(place: &Path, identity: Option<&Identity>) -> io::Result<TempDir> {
         // A name that is already in use is skipped, so the directory is always kilter's own.
         for _ in 0..100 {
             let path = place.join(name());
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
-                    let scratch = Scratch { path };
+                    let scratch = TempDir { path };
                     if let Some(identity) = identity {
                         let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
                         rustix::fs::chown(&scratch.path, Some(uid), Some(gid))?;
@@ -65,7 +65,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         // The directory contains no important data. If a descendant still writes there, the removal fails and the
         // system's cleanup of temporary files removes the rest.

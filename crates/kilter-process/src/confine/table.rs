@@ -1,6 +1,6 @@
 //! System calls that the kernel asks kilter about, with their effects.
 
-use super::attempt::Deed;
+use super::attempt::Operation;
 use super::calls::{
     FCHMODAT2, FILE_SETATTR, FSOPEN, KEXEC_FILE_LOAD, MOUNT_SETATTR, MOVE_MOUNT, REMOVEXATTRAT, SETXATTRAT,
 };
@@ -11,7 +11,7 @@ use super::place::Last;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) call: i64,
-    pub(super) deed: Deed,
+    pub(super) deed: Operation,
     pub(super) at: At,
     pub(super) needs: Needs,
     /// `GoOn` if Landlock controls the call.
@@ -58,87 +58,87 @@ const ITSELF: Needs = Needs::There(Last::Itself);
 pub(super) const OPENAT2: i64 = 437;
 
 /// Creates the entry of a call that Landlock controls.
-const fn ruled(call: i64, deed: Deed, at: At, needs: Needs) -> Asked {
+const fn ruled(call: i64, deed: Operation, at: At, needs: Needs) -> Asked {
     Asked { call, deed, at, needs, answer: Answer::GoOn }
 }
 
 /// Creates the entry of a call that the filter refuses.
-const fn refused(call: i64, deed: Deed, at: At, needs: Needs) -> Asked {
+const fn refused(call: i64, deed: Operation, at: At, needs: Needs) -> Asked {
     Asked { call, deed, at, needs, answer: Answer::Refused }
 }
 
-const fn of_machine(call: i64, deed: Deed) -> Asked {
+const fn of_machine(call: i64, deed: Operation) -> Asked {
     refused(call, deed, At::Nowhere, Needs::Nothing)
 }
 
 const EVERYWHERE: &[Asked] = &[
-    ruled(libc::SYS_openat, Deed::Write, At::From(0, 1), Needs::Flags(2)),
-    ruled(OPENAT2, Deed::Write, At::From(0, 1), Needs::FlagsBehind(2)),
-    ruled(libc::SYS_truncate, Deed::Write, At::Path(0), FOLLOWED),
-    ruled(libc::SYS_unlinkat, Deed::Remove, At::From(0, 1), ITSELF),
-    ruled(libc::SYS_mkdirat, Deed::Make, At::From(0, 1), Needs::Free),
-    ruled(libc::SYS_mknodat, Deed::Make, At::From(0, 1), Needs::Free),
-    ruled(libc::SYS_symlinkat, Deed::Make, At::From(1, 2), Needs::Free),
-    ruled(libc::SYS_linkat, Deed::Make, At::From(2, 3), Needs::Free),
-    ruled(RENAMEAT, Deed::Rename, At::From(0, 1), ITSELF),
-    ruled(RENAMEAT, Deed::Make, At::From(2, 3), Needs::Given(At::From(0, 1))),
-    ruled(libc::SYS_renameat2, Deed::Rename, At::From(0, 1), ITSELF),
-    ruled(libc::SYS_renameat2, Deed::Make, At::From(2, 3), Needs::Given(At::From(0, 1))),
-    ruled(libc::SYS_bind, Deed::Make, At::Socket(1, 2), Needs::Free),
-    refused(libc::SYS_fchmod, Deed::Mode, At::Descriptor(0), FOLLOWED),
-    refused(libc::SYS_fchmodat, Deed::Mode, At::From(0, 1), FOLLOWED),
-    refused(FCHMODAT2, Deed::Mode, At::From(0, 1), ITSELF),
-    refused(libc::SYS_fchown, Deed::Owner, At::Descriptor(0), FOLLOWED),
-    refused(libc::SYS_fchownat, Deed::Owner, At::From(0, 1), ITSELF),
-    refused(libc::SYS_utimensat, Deed::Times, At::From(0, 1), ITSELF),
-    refused(libc::SYS_setxattr, Deed::Attributes, At::Path(0), FOLLOWED),
-    refused(libc::SYS_lsetxattr, Deed::Attributes, At::Path(0), ITSELF),
-    refused(libc::SYS_fsetxattr, Deed::Attributes, At::Descriptor(0), FOLLOWED),
-    refused(SETXATTRAT, Deed::Attributes, At::From(0, 1), ITSELF),
-    refused(libc::SYS_removexattr, Deed::Attributes, At::Path(0), FOLLOWED),
-    refused(libc::SYS_lremovexattr, Deed::Attributes, At::Path(0), ITSELF),
-    refused(libc::SYS_fremovexattr, Deed::Attributes, At::Descriptor(0), FOLLOWED),
-    refused(REMOVEXATTRAT, Deed::Attributes, At::From(0, 1), ITSELF),
-    refused(FILE_SETATTR, Deed::Attributes, At::From(0, 1), ITSELF),
-    refused(libc::SYS_ioctl, Deed::Attributes, At::Descriptor(0), FOLLOWED),
-    refused(libc::SYS_mount, Deed::Mount, At::Path(1), FOLLOWED),
-    refused(libc::SYS_umount2, Deed::Mount, At::Path(0), FOLLOWED),
-    refused(MOVE_MOUNT, Deed::Mount, At::From(2, 3), FOLLOWED),
-    refused(MOUNT_SETATTR, Deed::Mount, At::From(0, 1), FOLLOWED),
-    of_machine(FSOPEN, Deed::Mount),
-    of_machine(libc::SYS_pivot_root, Deed::Mount),
-    of_machine(libc::SYS_sethostname, Deed::HostName),
-    of_machine(libc::SYS_setdomainname, Deed::HostName),
-    of_machine(libc::SYS_clock_settime, Deed::Clock),
-    of_machine(libc::SYS_settimeofday, Deed::Clock),
-    of_machine(libc::SYS_init_module, Deed::Kernel),
-    of_machine(libc::SYS_finit_module, Deed::Kernel),
-    of_machine(libc::SYS_delete_module, Deed::Kernel),
-    of_machine(libc::SYS_kexec_load, Deed::Kernel),
-    of_machine(KEXEC_FILE_LOAD, Deed::Kernel),
-    of_machine(libc::SYS_reboot, Deed::Power),
+    ruled(libc::SYS_openat, Operation::Write, At::From(0, 1), Needs::Flags(2)),
+    ruled(OPENAT2, Operation::Write, At::From(0, 1), Needs::FlagsBehind(2)),
+    ruled(libc::SYS_truncate, Operation::Write, At::Path(0), FOLLOWED),
+    ruled(libc::SYS_unlinkat, Operation::Remove, At::From(0, 1), ITSELF),
+    ruled(libc::SYS_mkdirat, Operation::Make, At::From(0, 1), Needs::Free),
+    ruled(libc::SYS_mknodat, Operation::Make, At::From(0, 1), Needs::Free),
+    ruled(libc::SYS_symlinkat, Operation::Make, At::From(1, 2), Needs::Free),
+    ruled(libc::SYS_linkat, Operation::Make, At::From(2, 3), Needs::Free),
+    ruled(RENAMEAT, Operation::Rename, At::From(0, 1), ITSELF),
+    ruled(RENAMEAT, Operation::Make, At::From(2, 3), Needs::Given(At::From(0, 1))),
+    ruled(libc::SYS_renameat2, Operation::Rename, At::From(0, 1), ITSELF),
+    ruled(libc::SYS_renameat2, Operation::Make, At::From(2, 3), Needs::Given(At::From(0, 1))),
+    ruled(libc::SYS_bind, Operation::Make, At::Socket(1, 2), Needs::Free),
+    refused(libc::SYS_fchmod, Operation::Mode, At::Descriptor(0), FOLLOWED),
+    refused(libc::SYS_fchmodat, Operation::Mode, At::From(0, 1), FOLLOWED),
+    refused(FCHMODAT2, Operation::Mode, At::From(0, 1), ITSELF),
+    refused(libc::SYS_fchown, Operation::Owner, At::Descriptor(0), FOLLOWED),
+    refused(libc::SYS_fchownat, Operation::Owner, At::From(0, 1), ITSELF),
+    refused(libc::SYS_utimensat, Operation::Times, At::From(0, 1), ITSELF),
+    refused(libc::SYS_setxattr, Operation::Attributes, At::Path(0), FOLLOWED),
+    refused(libc::SYS_lsetxattr, Operation::Attributes, At::Path(0), ITSELF),
+    refused(libc::SYS_fsetxattr, Operation::Attributes, At::Descriptor(0), FOLLOWED),
+    refused(SETXATTRAT, Operation::Attributes, At::From(0, 1), ITSELF),
+    refused(libc::SYS_removexattr, Operation::Attributes, At::Path(0), FOLLOWED),
+    refused(libc::SYS_lremovexattr, Operation::Attributes, At::Path(0), ITSELF),
+    refused(libc::SYS_fremovexattr, Operation::Attributes, At::Descriptor(0), FOLLOWED),
+    refused(REMOVEXATTRAT, Operation::Attributes, At::From(0, 1), ITSELF),
+    refused(FILE_SETATTR, Operation::Attributes, At::From(0, 1), ITSELF),
+    refused(libc::SYS_ioctl, Operation::Attributes, At::Descriptor(0), FOLLOWED),
+    refused(libc::SYS_mount, Operation::Mount, At::Path(1), FOLLOWED),
+    refused(libc::SYS_umount2, Operation::Mount, At::Path(0), FOLLOWED),
+    refused(MOVE_MOUNT, Operation::Mount, At::From(2, 3), FOLLOWED),
+    refused(MOUNT_SETATTR, Operation::Mount, At::From(0, 1), FOLLOWED),
+    of_machine(FSOPEN, Operation::Mount),
+    of_machine(libc::SYS_pivot_root, Operation::Mount),
+    of_machine(libc::SYS_sethostname, Operation::HostName),
+    of_machine(libc::SYS_setdomainname, Operation::HostName),
+    of_machine(libc::SYS_clock_settime, Operation::Clock),
+    of_machine(libc::SYS_settimeofday, Operation::Clock),
+    of_machine(libc::SYS_init_module, Operation::Kernel),
+    of_machine(libc::SYS_finit_module, Operation::Kernel),
+    of_machine(libc::SYS_delete_module, Operation::Kernel),
+    of_machine(libc::SYS_kexec_load, Operation::Kernel),
+    of_machine(KEXEC_FILE_LOAD, Operation::Kernel),
+    of_machine(libc::SYS_reboot, Operation::Power),
 ];
 
 const RENAMEAT: i64 = if cfg!(target_arch = "x86_64") { 264 } else { 38 };
 
 #[cfg(target_arch = "x86_64")]
 const OLD: &[Asked] = &[
-    ruled(libc::SYS_open, Deed::Write, At::Path(0), Needs::Flags(1)),
-    ruled(libc::SYS_creat, Deed::Write, At::Path(0), Needs::Creates),
-    ruled(libc::SYS_unlink, Deed::Remove, At::Path(0), ITSELF),
-    ruled(libc::SYS_rmdir, Deed::Remove, At::Path(0), ITSELF),
-    ruled(libc::SYS_mkdir, Deed::Make, At::Path(0), Needs::Free),
-    ruled(libc::SYS_mknod, Deed::Make, At::Path(0), Needs::Free),
-    ruled(libc::SYS_symlink, Deed::Make, At::Path(1), Needs::Free),
-    ruled(libc::SYS_link, Deed::Make, At::Path(1), Needs::Free),
-    ruled(libc::SYS_rename, Deed::Rename, At::Path(0), ITSELF),
-    ruled(libc::SYS_rename, Deed::Make, At::Path(1), Needs::Given(At::Path(0))),
-    refused(libc::SYS_chmod, Deed::Mode, At::Path(0), FOLLOWED),
-    refused(libc::SYS_chown, Deed::Owner, At::Path(0), FOLLOWED),
-    refused(libc::SYS_lchown, Deed::Owner, At::Path(0), ITSELF),
-    refused(libc::SYS_utime, Deed::Times, At::Path(0), FOLLOWED),
-    refused(libc::SYS_utimes, Deed::Times, At::Path(0), FOLLOWED),
-    refused(libc::SYS_futimesat, Deed::Times, At::From(0, 1), FOLLOWED),
+    ruled(libc::SYS_open, Operation::Write, At::Path(0), Needs::Flags(1)),
+    ruled(libc::SYS_creat, Operation::Write, At::Path(0), Needs::Creates),
+    ruled(libc::SYS_unlink, Operation::Remove, At::Path(0), ITSELF),
+    ruled(libc::SYS_rmdir, Operation::Remove, At::Path(0), ITSELF),
+    ruled(libc::SYS_mkdir, Operation::Make, At::Path(0), Needs::Free),
+    ruled(libc::SYS_mknod, Operation::Make, At::Path(0), Needs::Free),
+    ruled(libc::SYS_symlink, Operation::Make, At::Path(1), Needs::Free),
+    ruled(libc::SYS_link, Operation::Make, At::Path(1), Needs::Free),
+    ruled(libc::SYS_rename, Operation::Rename, At::Path(0), ITSELF),
+    ruled(libc::SYS_rename, Operation::Make, At::Path(1), Needs::Given(At::Path(0))),
+    refused(libc::SYS_chmod, Operation::Mode, At::Path(0), FOLLOWED),
+    refused(libc::SYS_chown, Operation::Owner, At::Path(0), FOLLOWED),
+    refused(libc::SYS_lchown, Operation::Owner, At::Path(0), ITSELF),
+    refused(libc::SYS_utime, Operation::Times, At::Path(0), FOLLOWED),
+    refused(libc::SYS_utimes, Operation::Times, At::Path(0), FOLLOWED),
+    refused(libc::SYS_futimesat, Operation::Times, At::From(0, 1), FOLLOWED),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[Asked] = &[];

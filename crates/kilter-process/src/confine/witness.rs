@@ -15,9 +15,9 @@ use libc::{O_ACCMODE, O_CREAT, O_EXCL, O_PATH, O_RDONLY, O_TMPFILE, O_TRUNC, O_W
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::attempt::{Attempt, Attempts, Deed};
-use super::calls::{Cutting, is_cut};
-use super::files::DEVICES;
+use super::attempt::{Attempt, Attempts, Operation};
+use super::calls::{TruncateGuard, is_cut};
+use super::landlock::DEVICES;
 use super::listener::{Answer, Call, Listener};
 use super::place::{Base, Last, Place, View};
 use super::table::{self, Asked, At, Needs};
@@ -29,7 +29,7 @@ const LOOKED_AT: u32 = 1000;
 const OF_TERMINALS: [u64; 2] = [0x5412, 0x541c];
 
 /// Answers the calls of a child and its descendants.
-pub(crate) struct Witness {
+pub(crate) struct SeccompSupervisor {
     listener: Option<Listener>,
     /// Directory in which the child may write.
     scratch: PathBuf,
@@ -38,14 +38,24 @@ pub(crate) struct Witness {
     attempts: Attempts,
 }
 
-impl Witness {
+impl SeccompSupervisor {
     /// Creates the witness of a child without a listener.
-    pub(crate) fn absent() -> Witness {
-        Witness { listener: None, scratch: PathBuf::new(), resolved: OnceCell::new(), attempts: Attempts::default() }
+    pub(crate) fn absent() -> SeccompSupervisor {
+        SeccompSupervisor {
+            listener: None,
+            scratch: PathBuf::new(),
+            resolved: OnceCell::new(),
+            attempts: Attempts::default(),
+        }
     }
 
-    pub(crate) fn new(listener: Option<Listener>, scratch: &Path) -> Witness {
-        Witness { listener, scratch: scratch.to_owned(), resolved: OnceCell::new(), attempts: Attempts::default() }
+    pub(crate) fn new(listener: Option<Listener>, scratch: &Path) -> SeccompSupervisor {
+        SeccompSupervisor {
+            listener,
+            scratch: scratch.to_owned(),
+            resolved: OnceCell::new(),
+            attempts: Attempts::default(),
+        }
     }
 
     /// Returns a descriptor that is readable when a call waits; none when no process can ask any more.
@@ -53,7 +63,7 @@ impl Witness {
         self.listener.as_ref().map(Listener::fd)
     }
 
-    /// Answers the next call if `ready`, the state of [`Witness::fd`], shows that there is one.
+    /// Answers the next call if `ready`, the state of [`SeccompSupervisor::fd`], shows that there is one.
     pub(crate) fn serve(&mut self, ready: PollFlags) {
         if ready.is_empty() {
             return;
@@ -113,7 +123,7 @@ impl Witness {
             return (asked.answer == Answer::Refused).then_some(Attempt { deed, path: None });
         };
         // Shortcut for the most frequent case: every bash opens a terminal.
-        if deed == Deed::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
+        if deed == Operation::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
             return None;
         }
         let needs = Needed::of(call, asked.needs)?;
@@ -126,17 +136,17 @@ impl Witness {
     }
 
     /// Returns true if the call changes only files that belong to the child.
-    fn is_free(&self, call: &Call, deed: Deed, path: &Path) -> bool {
+    fn is_free(&self, call: &Call, deed: Operation, path: &Path) -> bool {
         let resolve = || std::fs::canonicalize(&self.scratch).unwrap_or_else(|_| self.scratch.clone());
         path.starts_with(self.resolved.get_or_init(resolve))
             || path.starts_with(format!("/proc/{}", call.caller))
-            || deed == Deed::Write && DEVICES.iter().any(|device| path.starts_with(device))
+            || deed == Operation::Write && DEVICES.iter().any(|device| path.starts_with(device))
     }
 }
 
 /// Returns the answer to a call, for any caller.
-fn answer(call: &Call, cutting: Cutting) -> Answer {
-    if cutting == Cutting::Refused && is_cut(call.number, &call.arguments) {
+fn answer(call: &Call, cutting: TruncateGuard) -> Answer {
+    if cutting == TruncateGuard::Refused && is_cut(call.number, &call.arguments) {
         return Answer::Refused;
     }
     match table::asked(call.number).all(|asked| asked.answer == Answer::GoOn) {
@@ -264,7 +274,7 @@ mod tests {
 
     #[test]
     fn only_what_landlock_rules_goes_on() {
-        let answer_to = |number| answer(&Call::made_up(number, [0; 6]), Cutting::Ruled);
+        let answer_to = |number| answer(&Call::made_up(number, [0; 6]), TruncateGuard::Ruled);
         for call in [libc::SYS_openat, libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_bind] {
             assert_eq!(answer_to(call), Answer::GoOn);
         }
@@ -277,7 +287,7 @@ mod tests {
     fn what_landlock_does_not_rule_yet_is_refused_by_its_flags() {
         let answer_to = |number, flags: i32| {
             let arguments = if number == libc::SYS_openat { [0, 0, flags, 0, 0, 0] } else { [0, flags, 0, 0, 0, 0] };
-            answer(&Call::made_up(number, arguments.map(|one| u64::from(one.unsigned_abs()))), Cutting::Refused)
+            answer(&Call::made_up(number, arguments.map(|one| u64::from(one.unsigned_abs()))), TruncateGuard::Refused)
         };
         assert_eq!(answer_to(libc::SYS_truncate, 0), Answer::Refused);
         for call in [

@@ -2,22 +2,22 @@
 //!
 //! A world is a mount namespace (mount_namespaces(7)). It contains the machine's file systems, each with an empty
 //! overlayfs layer in memory above it. All files can be read. Every write, creation or removal affects the layer
-//! only. A thread [enters](World::enter) a world. From then on, the files that it opens and the programs that it
-//! starts are in that world. [`World::traces`] lists the changes in the layers: the difference between the world and
+//! only. A thread [enters](Sandbox::enter) a world. From then on, the files that it opens and the programs that it
+//! starts are in that world. [`Sandbox::traces`] lists the changes in the layers: the difference between the world and
 //! the machine.
 //!
 //! Worlds share everything except files: the network, processes, the kernel. `/sys`, `/dev` and the kernel settings
 //! in `/proc` are read-only. Devices are the machine's.
 
+mod diff;
 mod error;
-mod layers;
+mod kernel_fs;
 mod mounted_file;
 mod mounts;
+mod overlay;
 mod paths;
 mod skeleton;
-mod traces;
 mod user;
-mod windows;
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,10 +29,10 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 pub use error::WorldError;
 
-use layers::{Plan, Stage};
+use overlay::{Plan, Stage};
 
 /// Makes worlds, all from the current state of the machine.
-pub struct Worlds {
+pub struct SandboxBuilder {
     /// Namespace that is copied for each world.
     base: OwnedFd,
     /// Directory in which worlds are built.
@@ -44,7 +44,7 @@ pub struct Worlds {
 }
 
 /// A copy of this machine's files. It exists until it is dropped and no process uses it any more.
-pub struct World {
+pub struct Sandbox {
     number: u64,
     space: OwnedFd,
     tops: Vec<Top>,
@@ -66,13 +66,13 @@ thread_local! {
     static INSIDE: Cell<u64> = const { Cell::new(0) };
 }
 
-impl Worlds {
+impl SandboxBuilder {
     /// Determines the structure of worlds on this machine. If the user is not root, first moves the process into a
     /// user namespace with the same user id. Only a process with a single thread can do that.
     ///
     /// # Errors
     /// If the kernel, or the caller's environment, does not allow it.
-    pub fn prepare() -> Result<Worlds, WorldError> {
+    pub fn prepare() -> Result<SandboxBuilder, WorldError> {
         let by_user = !rustix::process::geteuid().is_root();
         if by_user {
             user::enter()?;
@@ -80,7 +80,7 @@ impl Worlds {
         let base =
             open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(WorldError::of("open the mount namespace"))?;
         let stage = Stage::new()?;
-        let worlds = Worlds { base, stage, plan: layers::plan(by_user)?, by_user };
+        let worlds = SandboxBuilder { base, stage, plan: overlay::plan(by_user)?, by_user };
         // Test now instead of failing during the work.
         worlds.make()?;
         Ok(worlds)
@@ -90,7 +90,7 @@ impl Worlds {
     ///
     /// # Errors
     /// If the system does not allow it.
-    pub fn make(&self) -> Result<World, WorldError> {
+    pub fn make(&self) -> Result<Sandbox, WorldError> {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // A separate thread, because a thread cannot return to its earlier namespace.
@@ -101,13 +101,13 @@ impl Worlds {
         made.unwrap_or(Err(WorldError::Lost))
     }
 
-    fn put_together(&self, number: u64) -> Result<World, WorldError> {
+    fn put_together(&self, number: u64) -> Result<Sandbox, WorldError> {
         // The caller may be in another world.
         move_into(&self.base).map_err(WorldError::of("enter the mount namespace that worlds are made from"))?;
         unshare(UnshareFlags::NEWNS).map_err(WorldError::of("make a mount namespace"))?;
-        let tops = layers::lay(&self.stage, &self.plan, self.by_user)?;
+        let tops = overlay::lay(&self.stage, &self.plan, self.by_user)?;
         let space = open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(WorldError::of("open the new world"))?;
-        Ok(World { number, space, tops })
+        Ok(Sandbox { number, space, tops })
     }
 
     /// Returns the mount points that are missing in worlds, because no layer can be mounted above them.
@@ -116,7 +116,7 @@ impl Worlds {
     }
 }
 
-impl World {
+impl Sandbox {
     /// Moves this thread, and all programs that it starts from now on, into the world. Has no effect if the thread
     /// is already there.
     ///
@@ -141,7 +141,7 @@ impl World {
     pub fn traces(&self, is_noise: &dyn Fn(&str) -> bool) -> std::io::Result<String> {
         let mut lines = Vec::new();
         for top in &self.tops {
-            traces::of(top, is_noise, &mut lines)?;
+            diff::of(top, is_noise, &mut lines)?;
         }
         lines.sort();
         Ok(lines.concat())

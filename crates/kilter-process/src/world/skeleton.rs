@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::MountFlags;
 
-use super::layers::beneath;
+use super::kernel_fs::KERNELS;
+use super::overlay::beneath;
 use super::paths;
-use super::windows::KERNELS;
 
 /// A part of a world without a layer.
-pub(super) enum Bone {
+pub(super) enum MountPoint {
     Directory(PathBuf),
     Link(PathBuf, PathBuf),
     /// A file of the machine, read-only.
@@ -20,16 +20,16 @@ pub(super) enum Bone {
 }
 
 /// Returns the parts without a layer, and the directories to cover with layers: those without mounts below them.
-pub(super) fn of(mounts: &[PathBuf]) -> (Vec<Bone>, Vec<PathBuf>) {
+pub(super) fn of(mounts: &[PathBuf]) -> (Vec<MountPoint>, Vec<PathBuf>) {
     let (mut bones, mut bottoms) = (Vec::new(), Vec::new());
     grow(Path::new("/"), mounts, &mut bones, &mut bottoms);
     (bones, bottoms)
 }
 
-fn grow(directory: &Path, mounts: &[PathBuf], bones: &mut Vec<Bone>, bottoms: &mut Vec<PathBuf>) {
+fn grow(directory: &Path, mounts: &[PathBuf], bones: &mut Vec<MountPoint>, bottoms: &mut Vec<PathBuf>) {
     let is_kernels = KERNELS.iter().any(|kernels| directory == Path::new(kernels));
     if directory != "/" {
-        bones.push(Bone::Directory(directory.to_owned()));
+        bones.push(MountPoint::Directory(directory.to_owned()));
     }
     if is_kernels {
         return;
@@ -42,20 +42,20 @@ fn grow(directory: &Path, mounts: &[PathBuf], bones: &mut Vec<Bone>, bottoms: &m
         let path = entry.path();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => grow(&path, mounts, bones, bottoms),
-            Ok(kind) if kind.is_symlink() => bones.extend(fs::read_link(&path).map(|to| Bone::Link(path, to))),
-            Ok(kind) if kind.is_file() => bones.push(Bone::File(path)),
+            Ok(kind) if kind.is_symlink() => bones.extend(fs::read_link(&path).map(|to| MountPoint::Link(path, to))),
+            Ok(kind) if kind.is_file() => bones.push(MountPoint::File(path)),
             _ => {}
         }
     }
 }
 
 /// Creates the directories below `root`. Programs cannot write there.
-pub(super) fn lay(bones: &[Bone], root: &Path) -> io::Result<()> {
+pub(super) fn lay(bones: &[MountPoint], root: &Path) -> io::Result<()> {
     for bone in bones {
         match bone {
-            Bone::Directory(path) => DirBuilder::new().mode(0o755).create(beneath(root, path))?,
-            Bone::Link(path, to) => symlink(to, beneath(root, path))?,
-            Bone::File(path) => {
+            MountPoint::Directory(path) => DirBuilder::new().mode(0o755).create(beneath(root, path))?,
+            MountPoint::Link(path, to) => symlink(to, beneath(root, path))?,
+            MountPoint::File(path) => {
                 let at = beneath(root, path);
                 fs::write(&at, b"")?;
                 // A file that cannot be mounted stays empty. A writable mount would be the machine's own file.
@@ -66,7 +66,7 @@ pub(super) fn lay(bones: &[Bone], root: &Path) -> io::Result<()> {
         }
     }
     for bone in bones {
-        if let Bone::Directory(path) = bone {
+        if let MountPoint::Directory(path) = bone {
             fs::set_permissions(beneath(root, path), fs::Permissions::from_mode(0o555))?;
         }
     }

@@ -7,9 +7,9 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, State, TypeSchema, Value};
 
 use super::fingerprint;
-use super::halt::{Alarm, Halt};
-use super::specimen::Specimen;
-use super::subject::{Lack, Subject};
+use super::interrupt::{Alarm, Halt};
+use super::specimen::Sample;
+use super::subject::{Subject, Unsupported};
 use crate::canonical::canonicalize;
 use crate::check::read;
 use crate::compare::compare;
@@ -51,14 +51,14 @@ pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, Stop> {
 }
 
 /// Factory for test worlds.
-pub(super) struct Bench {
+pub(super) struct Harness {
     pub(super) make: Arc<dyn Fn() -> Subject + Send + Sync>,
     pub(super) soon: Duration,
     /// Cancels the trial.
     pub(super) halt: Arc<Halt>,
 }
 
-impl Bench {
+impl Harness {
     /// Creates a world.
     pub(super) fn world(&self) -> Result<World, Stop> {
         let alarm = self.halt.alarm().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
@@ -126,7 +126,7 @@ impl World {
     }
 
     pub(super) fn cx(&self) -> Context<'_> {
-        let cx = Context::bare().with_log(&self.lines).with_interrupt(self.alarm.interrupt());
+        let cx = Context::empty().with_log(&self.lines).with_interrupt(self.alarm.interrupt());
         cx.with_var_dir(self.subject.kept_in())
     }
 
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// Ends the trial if the subject excuses `lack`.
-    pub(super) fn needs(&self, lack: Lack) -> Result<(), Stop> {
+    pub(super) fn needs(&self, lack: Unsupported) -> Result<(), Stop> {
         self.subject.reason(lack).map_or(Ok(()), not_applicable)
     }
 
@@ -149,7 +149,7 @@ impl World {
     ///
     /// # Errors
     /// The first problem of the declaration.
-    pub(super) fn declare(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, String> {
+    pub(super) fn declare(&self, specimen: &Sample, given: &Attributes) -> Result<Declared, String> {
         let declared = self.complete(specimen, given)?;
         for (name, value) in declared.should.iter() {
             let Some(attribute) = self.schema().find(name.as_str()) else {
@@ -171,7 +171,7 @@ impl World {
     }
 
     /// Adds namevars, `ensure` and the defaults to a declaration.
-    pub(super) fn complete(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, String> {
+    pub(super) fn complete(&self, specimen: &Sample, given: &Attributes) -> Result<Declared, String> {
         let schema = self.schema();
         let mut should = specimen.namevars(schema);
         let name = schema.key(&should).ok_or("a namevar has no value")?;
@@ -201,17 +201,17 @@ impl World {
     }
 
     /// Returns the first declaration of a specimen.
-    pub(super) fn first(&self, specimen: &Specimen) -> Result<Declared, Stop> {
+    pub(super) fn first(&self, specimen: &Sample) -> Result<Declared, Stop> {
         self.told(specimen, specimen.first())
     }
 
     /// Returns a declaration that must be valid according to the author of the subject.
-    pub(super) fn told(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, Stop> {
+    pub(super) fn told(&self, specimen: &Sample, given: &Attributes) -> Result<Declared, Stop> {
         self.declare(specimen, given).or_else(|why| untried(format!("the specimen is not valid: {why}")))
     }
 
     /// Declares a specimen as absent. Returns none if the type does not support this.
-    pub(super) fn absence(&self, specimen: &Specimen) -> Result<Option<Declared>, Stop> {
+    pub(super) fn absence(&self, specimen: &Sample) -> Result<Option<Declared>, Stop> {
         let absent = Value::from("absent");
         let schema = self.schema();
         if schema.find("ensure").is_none_or(|ensure| ensure.data_type.check(&absent).is_err()) {
@@ -256,7 +256,7 @@ impl World {
 
     /// Reads a resource with any provider.
     pub(super) fn state(&self, provider: &dyn Provider, wanted: Wanted<'_>) -> Result<State, String> {
-        if provider.reads_singly() {
+        if provider.gets_one_by_one() {
             let state = provider.get_one(&self.cx(), wanted).map_err(|error| error.message.to_string())?;
             return readable(state);
         }
@@ -318,7 +318,7 @@ impl World {
     /// Applies changes, in batches of the size that the provider supports.
     pub(super) fn set(&self, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let cx = self.cx().with_only_looks(mode == Mode::Preview);
-        match self.provider().batch() {
+        match self.provider().batch_size() {
             Batch::Whole => self.provider().set(&cx, changes, mode),
             Batch::One => changes.chunks(1).flat_map(|one| self.provider().set(&cx, one, mode)).collect(),
         }

@@ -1,6 +1,6 @@
 //! Conformance suite: a set of laws for all providers.
 //!
-//! A [`Suite`] gets a function that creates a [`Subject`]: a provider in a world of its own, with [`Specimen`]s
+//! A [`Suite`] gets a function that creates a [`Subject`]: a provider in a world of its own, with [`Sample`]s
 //! that it can create there. The suite tries every law in new worlds and on a separate thread. The [`Report`]
 //! lists each law as held, broken, or not tried with the reason.
 //!
@@ -12,7 +12,7 @@
 mod bench;
 mod edge;
 mod fingerprint;
-mod halt;
+mod interrupt;
 mod laws;
 mod report;
 mod specimen;
@@ -21,6 +21,6 @@ mod suite;
 
 pub use laws::{LAWS, Law};
 pub use report::{Counts, Finding, Report, Verdict};
-pub use specimen::Specimen;
-pub use subject::{Lack, Subject};
+pub use specimen::Sample;
+pub use subject::{Subject, Unsupported};
 pub use suite::{Progress, Suite, give_up};

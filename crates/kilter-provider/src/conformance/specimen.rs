@@ -6,7 +6,7 @@ use kilter_model::{Attributes, TypeSchema, Value};
 /// A resource that the suite may create, change and remove, as declared in a manifest. Values need not be
 /// canonical. The suite adds defaults of the schema, and `ensure: present` if the type supports it.
 #[derive(Clone, Debug)]
-pub struct Specimen {
+pub struct Sample {
     namevars: Namevars,
     present: Attributes,
     changed: Vec<Attributes>,
@@ -25,31 +25,31 @@ fn attributes<'a, V: Into<Value>>(entries: impl IntoIterator<Item = (&'a str, V)
     entries.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
-impl Specimen {
+impl Sample {
     /// Creates a specimen of a type with one namevar.
-    pub fn new(name: impl Into<EcoString>) -> Specimen {
-        Specimen::of(Namevars::One(name.into()))
+    pub fn new(name: impl Into<EcoString>) -> Sample {
+        Sample::of(Namevars::One(name.into()))
     }
 
     /// Creates a specimen of a type with several namevars.
-    pub fn keyed<'a, V: Into<Value>>(namevars: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
-        Specimen::of(Namevars::Several(attributes(namevars)))
+    pub fn keyed<'a, V: Into<Value>>(namevars: impl IntoIterator<Item = (&'a str, V)>) -> Sample {
+        Sample::of(Namevars::Several(attributes(namevars)))
     }
 
-    fn of(namevars: Namevars) -> Specimen {
-        Specimen { namevars, present: Attributes::new(), changed: Vec::new(), absent: None }
+    fn of(namevars: Namevars) -> Sample {
+        Sample { namevars, present: Attributes::new(), changed: Vec::new(), absent: None }
     }
 
     /// Sets the first declaration.
     #[must_use]
-    pub fn present<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
+    pub fn present<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Sample {
         self.present = attributes(should);
         self
     }
 
     /// Adds another declaration, which differs from the first. Can be called repeatedly.
     #[must_use]
-    pub fn changed<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
+    pub fn changed<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Sample {
         self.changed.push(attributes(should));
         self
     }
@@ -57,7 +57,7 @@ impl Specimen {
     /// Sets the declaration for removal. The default is `ensure: absent` with the parameters of the first
     /// declaration.
     #[must_use]
-    pub fn absent<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
+    pub fn absent<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Sample {
         self.absent = Some(attributes(should));
         self
     }
@@ -85,9 +85,9 @@ impl Specimen {
     }
 
     /// Returns the specimen with another value of a namevar.
-    pub(super) fn renamed(&self, schema: &TypeSchema, namevar: &str, value: Value) -> Specimen {
+    pub(super) fn renamed(&self, schema: &TypeSchema, namevar: &str, value: Value) -> Sample {
         let mut namevars = self.namevars(schema);
         namevars.set(namevar, value);
-        Specimen { namevars: Namevars::Several(namevars), ..self.clone() }
+        Sample { namevars: Namevars::Several(namevars), ..self.clone() }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use ecow::EcoString;
 
-use super::specimen::Specimen;
+use super::specimen::Sample;
 use super::suite::give_up;
 use crate::contract::Provider;
 
 /// A capability that a subject may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum Unsupported {
     /// No unknown name: every requested resource exists.
     Unknown,
     /// No change that the type allows can fail.
@@ -35,11 +35,11 @@ pub struct Subject {
     enter: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     fingerprint: Box<dyn Fn() -> String + Send + Sync>,
     tried: Box<dyn Fn() -> Option<String> + Send + Sync>,
-    specimens: Vec<Specimen>,
+    specimens: Vec<Sample>,
     unknown: Vec<EcoString>,
-    failing: Option<Specimen>,
+    failing: Option<Sample>,
     slow: Option<Slow>,
-    lacks: Vec<(Lack, String)>,
+    lacks: Vec<(Unsupported, String)>,
     spared: Vec<(String, String)>,
     name_like: Box<dyn Fn(&str) -> String + Send + Sync>,
     var_dir: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Subject {
 
 /// A slow change, and a way to detect its start.
 pub(super) struct Slow {
-    pub(super) specimen: Specimen,
+    pub(super) specimen: Sample,
     pub(super) has_begun: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -90,7 +90,7 @@ impl Subject {
 
     /// Adds a specimen. Some laws need two.
     #[must_use]
-    pub fn specimen(mut self, specimen: Specimen) -> Subject {
+    pub fn specimen(mut self, specimen: Sample) -> Subject {
         self.specimens.push(specimen);
         self
     }
@@ -105,21 +105,21 @@ impl Subject {
     /// Sets a change that fails although the schema allows it. It need not be valid, because values from other
     /// resources are not validated either.
     #[must_use]
-    pub fn failing(mut self, specimen: Specimen) -> Subject {
+    pub fn failing(mut self, specimen: Sample) -> Subject {
         self.failing = Some(specimen);
         self
     }
 
     /// Sets a change that takes at least a minute, and a function that returns true after it has started.
     #[must_use]
-    pub fn slow(mut self, specimen: Specimen, has_begun: impl Fn() -> bool + Send + Sync + 'static) -> Subject {
+    pub fn slow(mut self, specimen: Sample, has_begun: impl Fn() -> bool + Send + Sync + 'static) -> Subject {
         self.slow = Some(Slow { specimen, has_begun: Box::new(has_begun) });
         self
     }
 
     /// Excuses a missing capability, with the reason.
     #[must_use]
-    pub fn without(mut self, lack: Lack, reason: impl Into<String>) -> Subject {
+    pub fn without(mut self, lack: Unsupported, reason: impl Into<String>) -> Subject {
         self.lacks.push((lack, reason.into()));
         self
     }
@@ -195,7 +195,7 @@ impl Subject {
         (self.tried)()
     }
 
-    pub(super) fn specimens(&self) -> &[Specimen] {
+    pub(super) fn specimens(&self) -> &[Sample] {
         &self.specimens
     }
 
@@ -203,7 +203,7 @@ impl Subject {
         &self.unknown
     }
 
-    pub(super) fn failing_specimen(&self) -> Option<&Specimen> {
+    pub(super) fn failing_specimen(&self) -> Option<&Sample> {
         self.failing.as_ref()
     }
 
@@ -218,7 +218,7 @@ impl Subject {
     }
 
     /// Returns the reason why a capability is missing.
-    pub(super) fn reason(&self, lack: Lack) -> Option<&str> {
+    pub(super) fn reason(&self, lack: Unsupported) -> Option<&str> {
         self.lacks.iter().find(|(known, _)| *known == lack).map(|(_, reason)| reason.as_str())
     }
 

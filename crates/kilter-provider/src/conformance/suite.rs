@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::bench::{Bench, Stop};
-use super::halt::Halt;
+use super::bench::{Harness, Stop};
+use super::interrupt::Halt;
 use super::laws::{LAWS, Law};
 use super::report::{Finding, Report, Verdict};
 use super::subject::Subject;
@@ -116,7 +116,7 @@ impl Suite {
             return Verdict::Untried(OVER.to_owned());
         }
         let halt = Arc::new(Halt::default());
-        let bench = Bench { make: self.make.clone(), soon: self.soon, halt: Arc::clone(&halt) };
+        let bench = Harness { make: self.make.clone(), soon: self.soon, halt: Arc::clone(&halt) };
         match self.apart(law.name, &halt, move || (law.trial)(&bench)).and_then(|trial| trial) {
             Ok(note) => Verdict::Held(note),
             Err(Stop::Broken(seen)) => Verdict::Broken(seen),
@@ -125,7 +125,7 @@ impl Suite {
         }
     }
 
-    /// Runs a closure on a thread of its own. After the timeout, `halt` interrupts it. A thread that does not
+    /// Runs a closure on a thread of its own. After the timeout, `interrupt` interrupts it. A thread that does not
     /// react is left running.
     fn apart<T: Send + 'static>(
         &self,

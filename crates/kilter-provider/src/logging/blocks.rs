@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Difference};
 
 use super::change_log::{ChangeLog, Entry};
-use super::event::{Action, Block, Happening};
+use super::event::{Action, Block, EventKind};
 use super::failure::Failure;
 use super::processed::{differences, status_of};
 use super::status::{Phase, Rule, Status};
@@ -137,7 +137,7 @@ impl<'a> ChangeLog<'a> {
             Action::Failing => Status::Failed,
         };
         let block = Block { action, label };
-        self.emit(Level::Debug, &self.names(&at), Some(&block), Happening::Started);
+        self.emit(Level::Debug, &self.names(&at), Some(&block), EventKind::Started);
         let start = self.now();
         self.blocks.push(Open { block, at, status, differences: Vec::new(), start, misused: None });
         true
@@ -183,7 +183,7 @@ impl<'a> ChangeLog<'a> {
             self.tell(&at, Some(&open.block), difference);
         }
         at.iter().for_each(|&at| self.entries[at].phase = Phase::Final(open.status));
-        let what = Happening::Finished { duration, status: open.status };
+        let what = EventKind::Finished { duration, status: open.status };
         self.emit(Level::Notice, &self.names(&at), Some(&open.block), what);
         true
     }
@@ -191,7 +191,7 @@ impl<'a> ChangeLog<'a> {
     fn failed_in(&mut self, open: &Open, duration: Duration, failure: Option<Failure>) {
         let fatal = failure.as_ref().is_some_and(Failure::is_fatal);
         let why = failure.as_ref().map(|failure| failure.why().clone());
-        let what = Happening::Failed { duration, why: why.as_deref(), fatal };
+        let what = EventKind::Failed { duration, why: why.as_deref(), fatal };
         self.emit(Level::Err, &open.names(&self.entries), Some(&open.block), what);
         let why = why.unwrap_or_else(|| open.block.label.clone());
         self.fail(&open.at, &why, fatal);

@@ -4,7 +4,7 @@ use ecow::EcoString;
 use kilter_model::{AttributeName, Attributes, Difference, Value};
 
 use super::change_log::ChangeLog;
-use super::event::{Block, Happening};
+use super::event::{Block, EventKind};
 use super::processed::{differences, sealed, status_of};
 use super::status::{Phase, Rule, Status};
 use super::titles::Titles;
@@ -49,8 +49,8 @@ impl ChangeLog<'_> {
     /// Levels above [`Level::Err`] are reduced to it.
     pub fn say(&mut self, level: Level, message: &str) {
         match self.blocks.last() {
-            Some(_) => self.say_as(level.word(), level, super::Here, message),
-            None => self.emit(level.min(Level::Err), &[], None, Happening::Message(message)),
+            Some(_) => self.say_as(level.word(), level, super::InScope, message),
+            None => self.emit(level.min(Level::Err), &[], None, EventKind::Message(message)),
         }
     }
 
@@ -65,7 +65,7 @@ impl ChangeLog<'_> {
         if self.manages(title) {
             return self.misuse("unmanaged", Some(title.into()), Rule::Managed);
         }
-        self.emit(level.min(Level::Err), &[title.into()], None, Happening::Unmanaged(message));
+        self.emit(level.min(Level::Err), &[title.into()], None, EventKind::Unmanaged(message));
     }
 
     /// Sets the final status of resources to failed, with the reason. The only action function that is allowed
@@ -142,7 +142,7 @@ impl ChangeLog<'_> {
             return;
         }
         let block = self.block_of(&at);
-        self.emit(level.min(Level::Err), &self.names(&at), block.as_ref(), Happening::Message(message));
+        self.emit(level.min(Level::Err), &self.names(&at), block.as_ref(), EventKind::Message(message));
     }
 
     fn ended(&mut self, method: &'static str, titles: impl Titles, status: Status, message: Option<&str>) {
@@ -165,7 +165,7 @@ impl ChangeLog<'_> {
             Status::Created | Status::Updated | Status::Deleted => Level::Notice,
         };
         let block = self.block_of(at);
-        self.emit(level, &self.names(at), block.as_ref(), Happening::Ended { status, message });
+        self.emit(level, &self.names(at), block.as_ref(), EventKind::Ended { status, message });
     }
 
     /// Reports a changed attribute, and adds it to the outcomes.
@@ -173,7 +173,7 @@ impl ChangeLog<'_> {
         for &at in at {
             self.entries[at].outcome.changed.push(difference.clone());
         }
-        self.emit(Level::Notice, &self.names(at), block, Happening::AttributeChanged(difference));
+        self.emit(Level::Notice, &self.names(at), block, EventKind::AttributeChanged(difference));
     }
 
     /// Returns the innermost block that contains all of these resources. Messages about other resources do not

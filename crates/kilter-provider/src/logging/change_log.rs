@@ -7,7 +7,7 @@ use kilter_model::{Change, Outcome, TypeSchema};
 use rustc_hash::FxHashMap;
 
 use super::blocks::Open;
-use super::event::{Block, Happening, ProviderEvent};
+use super::event::{Block, EventKind, ProviderEvent};
 use super::failure::Failure;
 use super::status::{Misuse, Phase, Rule, Status};
 use super::titles::Titles;
@@ -148,7 +148,7 @@ impl<'a> ChangeLog<'a> {
         if failure.is_fatal() {
             self.fatal.get_or_insert_with(|| failure.why().clone());
         }
-        let what = Happening::Aborted { why: failure.why(), fatal: failure.is_fatal() };
+        let what = EventKind::Aborted { why: failure.why(), fatal: failure.is_fatal() };
         self.emit(Level::Err, &[], None, what);
         self.answer(Some(failure.why().clone()))
     }
@@ -230,7 +230,7 @@ impl<'a> ChangeLog<'a> {
         let misuse = Misuse { provider, type_name, method, title: title.clone(), rule };
         let shown: Vec<EcoString> =
             title.filter(|title| self.by_name.contains_key(title.as_str())).into_iter().collect();
-        self.emit(Level::Err, &shown, None, Happening::Misuse(&misuse));
+        self.emit(Level::Err, &shown, None, EventKind::Misuse(&misuse));
         if let Rule::Final(_) = rule
             && let Some(at) = shown.first().and_then(|title| self.by_name.get(title.as_str()))
         {
@@ -242,7 +242,7 @@ impl<'a> ChangeLog<'a> {
         self.misuses.push(misuse);
     }
 
-    pub(super) fn emit(&self, level: Level, titles: &[EcoString], block: Option<&Block>, what: Happening<'_>) {
+    pub(super) fn emit(&self, level: Level, titles: &[EcoString], block: Option<&Block>, what: EventKind<'_>) {
         let type_name = self.provider.schema().name.as_str();
         let provider = self.provider.name();
         self.cx.event(&ProviderEvent { level, type_name, provider, titles, mode: self.mode, block, what });

@@ -76,12 +76,12 @@ pub struct ProviderEvent<'a> {
     /// The surrounding block.
     pub block: Option<&'a Block>,
     /// Kind of the event.
-    pub what: Happening<'a>,
+    pub what: EventKind<'a>,
 }
 
 /// Kind of an event.
 #[derive(Clone, Debug)]
-pub enum Happening<'a> {
+pub enum EventKind<'a> {
     /// A message of the provider.
     Message(&'a str),
     /// A message about a resource that is not among the changes.
@@ -129,20 +129,20 @@ impl ProviderEvent<'_> {
     pub fn text(&self) -> String {
         let label = self.block.map_or("", |block| block.label.as_str());
         let text = match &self.what {
-            Happening::Message(message) if label.is_empty() => (*message).to_owned(),
-            Happening::Message(message) => format!("{label}: {message}"),
-            Happening::Unmanaged(message) => format!("not managed: {message}"),
-            Happening::Started => format!("{label}: Start"),
-            Happening::Finished { duration, .. } => format!("{label}: Finished in {} seconds", seconds(*duration)),
-            Happening::Failed { duration, why, .. } => {
+            EventKind::Message(message) if label.is_empty() => (*message).to_owned(),
+            EventKind::Message(message) => format!("{label}: {message}"),
+            EventKind::Unmanaged(message) => format!("not managed: {message}"),
+            EventKind::Started => format!("{label}: Start"),
+            EventKind::Finished { duration, .. } => format!("{label}: Finished in {} seconds", seconds(*duration)),
+            EventKind::Failed { duration, why, .. } => {
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 format!("{label}: Failed after {} seconds{why}", seconds(*duration))
             }
-            Happening::Ended { message, .. } => (*message).to_owned(),
-            Happening::AttributeChanged(difference) if label.is_empty() => changed(difference),
-            Happening::AttributeChanged(difference) => format!("{label} {}", changed(difference)),
-            Happening::Misuse(misuse) => misuse.to_string(),
-            Happening::Aborted { why, .. } => format!("Aborted: {why}"),
+            EventKind::Ended { message, .. } => (*message).to_owned(),
+            EventKind::AttributeChanged(difference) if label.is_empty() => changed(difference),
+            EventKind::AttributeChanged(difference) => format!("{label} {}", changed(difference)),
+            EventKind::Misuse(misuse) => misuse.to_string(),
+            EventKind::Aborted { why, .. } => format!("Aborted: {why}"),
         };
         match self.mode {
             Mode::Apply => text,

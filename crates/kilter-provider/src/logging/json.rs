@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::event::{Happening, ProviderEvent};
+use super::event::{EventKind, ProviderEvent};
 use crate::contract::Mode;
 
 impl ProviderEvent<'_> {
@@ -31,34 +31,34 @@ impl ProviderEvent<'_> {
     }
 }
 
-impl Happening<'_> {
+impl EventKind<'_> {
     /// Returns the keyword in JSON.
     pub fn word(&self) -> &'static str {
         match self {
-            Happening::Message(_) => "message",
-            Happening::Unmanaged(_) => "unmanaged",
-            Happening::Started => "started",
-            Happening::Finished { .. } => "finished",
-            Happening::Failed { .. } => "failed",
-            Happening::Ended { .. } => "ended",
-            Happening::AttributeChanged(_) => "attribute_changed",
-            Happening::Misuse(_) => "misuse",
-            Happening::Aborted { .. } => "aborted",
+            EventKind::Message(_) => "message",
+            EventKind::Unmanaged(_) => "unmanaged",
+            EventKind::Started => "started",
+            EventKind::Finished { .. } => "finished",
+            EventKind::Failed { .. } => "failed",
+            EventKind::Ended { .. } => "ended",
+            EventKind::AttributeChanged(_) => "attribute_changed",
+            EventKind::Misuse(_) => "misuse",
+            EventKind::Aborted { .. } => "aborted",
         }
     }
 
     fn add_to(&self, keys: &mut Map<String, Json>) {
         let mut add = |key: &str, value: Json| keys.insert(key.into(), value);
         match self {
-            Happening::Started => {}
-            Happening::Message(message) | Happening::Unmanaged(message) => {
+            EventKind::Started => {}
+            EventKind::Message(message) | EventKind::Unmanaged(message) => {
                 add("message", (*message).into());
             }
-            Happening::Finished { duration, status } => {
+            EventKind::Finished { duration, status } => {
                 add("status", status.word().into());
                 add("duration_us", (duration.as_micros() as u64).into());
             }
-            Happening::Failed { duration, why, fatal } => {
+            EventKind::Failed { duration, why, fatal } => {
                 add("status", "failed".into());
                 add("duration_us", (duration.as_micros() as u64).into());
                 if let Some(why) = why {
@@ -66,11 +66,11 @@ impl Happening<'_> {
                 }
                 add("fatal", (*fatal).into());
             }
-            Happening::Ended { status, message } => {
+            EventKind::Ended { status, message } => {
                 add("status", status.word().into());
                 add("message", (*message).into());
             }
-            Happening::AttributeChanged(difference) => {
+            EventKind::AttributeChanged(difference) => {
                 add("attribute", difference.attribute.as_str().into());
                 add("is", kilter_model::to_json(&difference.is));
                 add("should", kilter_model::to_json(&difference.should));
@@ -78,13 +78,13 @@ impl Happening<'_> {
                     add("message", message.as_str().into());
                 }
             }
-            Happening::Misuse(misuse) => {
+            EventKind::Misuse(misuse) => {
                 add("method", misuse.method.into());
                 if let Some(title) = &misuse.title {
                     add("title", title.as_str().into());
                 }
             }
-            Happening::Aborted { why, fatal } => {
+            EventKind::Aborted { why, fatal } => {
                 add("message", (*why).into());
                 add("fatal", (*fatal).into());
             }

@@ -32,7 +32,7 @@ mod titles;
 pub(crate) mod tests;
 
 pub use change_log::ChangeLog;
-pub use event::{Action, Block, Happening, ProviderEvent};
+pub use event::{Action, Block, EventKind, ProviderEvent};
 pub use failure::Failure;
 pub use status::{Misuse, Rule, Status};
-pub use titles::{Here, Titles};
+pub use titles::{InScope, Titles};

@@ -125,7 +125,7 @@ fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<O
     let (state, should) = (State::default(), Attributes::new());
     let change = |name| Change::new(name, &state, Some(&should), &[]);
     let changes: Vec<Change<'_>> = names.iter().map(change).collect();
-    let cx = Context::bare().with_log(&recorder);
+    let cx = Context::empty().with_log(&recorder);
     let outcomes = body(ChangeLog::new(&provider, &cx, &changes, mode).with_clock(&clock));
     assert_eq!(outcomes.len(), changes.len());
     Told { outcomes, lines: recorder.lines(), events: recorder.events() }

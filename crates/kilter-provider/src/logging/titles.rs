@@ -3,7 +3,7 @@
 use ecow::EcoString;
 use kilter_model::Change;
 
-/// References to resources: a name, a change, or a list of them. [`Here`] refers to the resources of the open
+/// References to resources: a name, a change, or a list of them. [`InScope`] refers to the resources of the open
 /// block.
 pub trait Titles {
     /// Calls `take` with each name.
@@ -17,9 +17,9 @@ pub trait Titles {
 
 /// The resources of the innermost open block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Here;
+pub struct InScope;
 
-impl Titles for Here {
+impl Titles for InScope {
     fn each(&self, _: &mut dyn FnMut(&str)) {}
 
     fn is_here(&self) -> bool {

@@ -12,14 +12,14 @@ use kilter_model::{Attributes, Behaviour, Change, DataType, Feature, Outcome, St
 pub use name::Name;
 pub use provider::SimpleProvider;
 
+use crate::auto_edge::AutoEdge;
 use crate::context::Context;
 use crate::contract::{
-    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted,
+    Declared, Insync, Mode, Placement, Provider, ProviderError, Query, Suitability, ValidationError, Wanted,
 };
 use crate::logging::ChangeLog;
-use crate::outlook::Reach;
-use crate::watch::{Tell, Watch};
-use crate::wish::Wish;
+use crate::outlook::SideEffects;
+use crate::watch::{Watch, WatchSink};
 
 /// Reason why a type cannot have a simple provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -158,7 +158,7 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.get_one(cx, wanted)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         self.inner.reads_singly()
     }
 
@@ -177,15 +177,15 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.refresh(cx, wanted)
     }
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         self.inner.validate(name, should, deferred)
     }
 
-    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         self.inner.contradictions(name, should, declared)
     }
 
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         self.inner.canonicalize(name, should)
     }
 
@@ -197,7 +197,7 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.diff(attribute, is, should)
     }
 
-    fn reach(&self, should: &Attributes) -> Reach {
+    fn side_effects(&self, should: &Attributes) -> SideEffects {
         self.inner.reach(should)
     }
 
@@ -217,7 +217,7 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.identities(name, should, say);
     }
 
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
         self.inner.wishes(name, should, wish);
     }
 
@@ -225,15 +225,15 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.watches(name, should)
     }
 
-    fn heeds_others(&self, should: &Attributes) -> bool {
+    fn depends_on_catalog(&self, should: &Attributes) -> bool {
         self.inner.heeds_others(should)
     }
 
-    fn acts_anew(&self, should: &Attributes) -> bool {
+    fn is_action(&self, should: &Attributes) -> bool {
         self.inner.acts_anew(should)
     }
 
-    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         self.inner.watch(cx, alone, tell)
     }
 }

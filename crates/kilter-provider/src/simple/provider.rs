@@ -4,12 +4,12 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Outcome, State, TypeSchema};
 
 use super::Name;
+use crate::auto_edge::AutoEdge;
 use crate::context::Context;
-use crate::contract::{Declared, Insync, Placement, Problem, ProviderError, Query, Suitability, Wanted};
+use crate::contract::{Declared, Insync, Placement, ProviderError, Query, Suitability, ValidationError, Wanted};
 use crate::logging::{ChangeLog, Failure};
-use crate::outlook::Reach;
-use crate::watch::{POLL, Tell, Watch};
-use crate::wish::Wish;
+use crate::outlook::SideEffects;
+use crate::watch::{POLL, Watch, WatchSink};
 
 /// A provider that creates, updates and deletes one resource at a time (Puppet Resource API, "Implementing
 /// simple providers"). [`Simple`](super::Simple) turns it into a [`Provider`](crate::Provider) with logging and
@@ -59,7 +59,7 @@ pub trait SimpleProvider: Send + Sync {
         Ok(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
     }
 
-    /// See [`Provider::reads_singly`](crate::Provider::reads_singly).
+    /// See [`Provider::gets_one_by_one`](crate::Provider::gets_one_by_one).
     fn reads_singly(&self) -> bool {
         false
     }
@@ -89,13 +89,13 @@ pub trait SimpleProvider: Send + Sync {
     }
 
     /// See [`Provider::validate`](crate::Provider::validate).
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let _ = (name, should, deferred);
         Vec::new()
     }
 
-    /// See [`Provider::contradictions`](crate::Provider::contradictions).
-    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    /// See [`Provider::conflicts`](crate::Provider::conflicts).
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         let _ = (name, should, declared);
         Vec::new()
     }
@@ -104,7 +104,7 @@ pub trait SimpleProvider: Send + Sync {
     ///
     /// # Errors
     /// If a value has no canonical form.
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         let _ = (name, should);
         Ok(())
     }
@@ -121,10 +121,10 @@ pub trait SimpleProvider: Send + Sync {
         None
     }
 
-    /// See [`Provider::reach`](crate::Provider::reach).
-    fn reach(&self, should: &Attributes) -> Reach {
+    /// See [`Provider::side_effects`](crate::Provider::side_effects).
+    fn reach(&self, should: &Attributes) -> SideEffects {
         let _ = should;
-        Reach::Anything
+        SideEffects::Anything
     }
 
     /// See [`Provider::placement`](crate::Provider::placement).
@@ -152,24 +152,24 @@ pub trait SimpleProvider: Send + Sync {
         let _ = (name, should, say);
     }
 
-    /// See [`Provider::wishes`](crate::Provider::wishes).
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    /// See [`Provider::auto_edges`](crate::Provider::auto_edges).
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
         let _ = (name, should, wish);
     }
 
     /// See [`Provider::watches`](crate::Provider::watches).
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         let _ = (name, should);
-        vec![Watch::Every(POLL)]
+        vec![Watch::Poll(POLL)]
     }
 
-    /// See [`Provider::acts_anew`](crate::Provider::acts_anew).
+    /// See [`Provider::is_action`](crate::Provider::is_action).
     fn acts_anew(&self, should: &Attributes) -> bool {
         let _ = should;
         false
     }
 
-    /// See [`Provider::heeds_others`](crate::Provider::heeds_others).
+    /// See [`Provider::depends_on_catalog`](crate::Provider::depends_on_catalog).
     fn heeds_others(&self, should: &Attributes) -> bool {
         let _ = should;
         false
@@ -179,7 +179,7 @@ pub trait SimpleProvider: Send + Sync {
     ///
     /// # Errors
     /// If the provider cannot watch, or cannot continue.
-    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         let _ = (cx, alone, tell);
         Err(ProviderError::new("the provider has no watch"))
     }

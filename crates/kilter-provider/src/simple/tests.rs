@@ -5,7 +5,7 @@ use kilter_model::{Difference, Value};
 
 use super::*;
 use crate::logging::tests::Recorder;
-use crate::logging::{Failure, Here};
+use crate::logging::{Failure, InScope};
 use crate::{Interrupt, Scope};
 
 /// Provider that records its calls.
@@ -48,7 +48,7 @@ impl SimpleProvider for Keys {
 
     fn create(&self, log: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure> {
         if let Some(size) = should.get("size") {
-            log.attribute_changed(Here, "size", Value::Undef, size.clone(), None);
+            log.attribute_changed(InScope, "size", Value::Undef, size.clone(), None);
         }
         self.call("create", name)
     }
@@ -119,7 +119,7 @@ fn each_change_becomes_one_call_in_a_block() {
     let absent = Some(wanted(&[("ensure", "absent".into())]));
     let changes =
         [("a", "absent", sized), ("b", "present", present()), ("c", "present", absent), ("d", "present", None)];
-    let (outcomes, calls, lines) = set(&simple(), Context::bare(), &changes, Mode::Apply);
+    let (outcomes, calls, lines) = set(&simple(), Context::empty(), &changes, Mode::Apply);
     assert_eq!(failures(&outcomes), [None; 4]);
     assert_eq!(calls, ["create a", "update b", "delete c", "delete d"]);
     assert_eq!(
@@ -150,7 +150,7 @@ fn what_is_gone_already_is_not_deleted_and_without_ensure_nothing_is_created() {
         ("c", "absent", Some(silent.clone())),
         ("d", "present", Some(silent)),
     ];
-    let (outcomes, calls, lines) = set(&simple(), Context::bare(), &changes, Mode::Apply);
+    let (outcomes, calls, lines) = set(&simple(), Context::empty(), &changes, Mode::Apply);
     assert_eq!(failures(&outcomes), [None; 4]);
     assert_eq!(calls, ["update d"]);
     assert_eq!(lines[..3], ["info: key[a]: Unchanged", "info: key[b]: Unchanged", "info: key[c]: Unchanged"]);
@@ -159,7 +159,7 @@ fn what_is_gone_already_is_not_deleted_and_without_ensure_nothing_is_created() {
 #[test]
 fn a_failure_is_that_of_its_resource_alone() {
     let changes = [("bad", "absent", present()), ("b", "absent", present())];
-    let (outcomes, calls, lines) = set(&simple(), Context::bare(), &changes, Mode::Apply);
+    let (outcomes, calls, lines) = set(&simple(), Context::empty(), &changes, Mode::Apply);
     assert_eq!(failures(&outcomes), [Some("no such server"), None]);
     assert_eq!(calls, ["create bad", "create b"]);
     assert_eq!(lines[1], "err: key[bad]: Creating: Failed after N seconds: no such server");
@@ -168,7 +168,7 @@ fn a_failure_is_that_of_its_resource_alone() {
 #[test]
 fn a_fatal_failure_leaves_the_rest() {
     let changes = [("fatal", "present", None), ("b", "absent", present()), ("c", "absent", None)];
-    let (outcomes, calls, _) = set(&simple(), Context::bare(), &changes, Mode::Apply);
+    let (outcomes, calls, _) = set(&simple(), Context::empty(), &changes, Mode::Apply);
     let rest = Some("not done, since the run is to end: no power");
     assert_eq!(failures(&outcomes), [Some("no power"), rest, rest]);
     assert!(outcomes[0].fatal && !outcomes[1].fatal);
@@ -178,7 +178,7 @@ fn a_fatal_failure_leaves_the_rest() {
 #[test]
 fn after_an_interrupt_nothing_further_is_begun() {
     let raised = AtomicBool::new(true);
-    let cx = Context::bare().with_interrupt(Interrupt::new(&raised, None));
+    let cx = Context::empty().with_interrupt(Interrupt::new(&raised, None));
     let (outcomes, calls, _) = set(&simple(), cx, &[("a", "absent", present())], Mode::Apply);
     assert_eq!(failures(&outcomes), [Some("not begun: the run was interrupted")]);
     assert!(calls.is_empty());
@@ -189,7 +189,7 @@ fn after_an_interrupt_nothing_further_is_begun() {
 
 #[test]
 fn a_preview_calls_nothing() {
-    let (outcomes, calls, lines) = set(&simple(), Context::bare(), &[("a", "absent", present())], Mode::Preview);
+    let (outcomes, calls, lines) = set(&simple(), Context::empty(), &[("a", "absent", present())], Mode::Preview);
     assert_eq!(failures(&outcomes), [None]);
     assert!(calls.is_empty() && lines.is_empty());
 }
@@ -198,7 +198,7 @@ fn a_preview_calls_nothing() {
 fn several_namevars_make_a_hash_of_what_is_wanted_or_else_found() {
     let provider = Simple::new(Keys::new("Enum[absent, present]", &["name", "group"])).unwrap();
     let wanted = wanted(&[("ensure", "present".into()), ("name", "bar".into()), ("group", "foo".into())]);
-    let (outcomes, calls, _) = set(&provider, Context::bare(), &[("foo/bar", "absent", Some(wanted))], Mode::Apply);
+    let (outcomes, calls, _) = set(&provider, Context::empty(), &[("foo/bar", "absent", Some(wanted))], Mode::Apply);
     assert_eq!((failures(&outcomes), &calls[..]), (vec![None], &["create name: bar, group: foo".to_owned()][..]));
 
     let (name, is) = (
@@ -206,14 +206,14 @@ fn several_namevars_make_a_hash_of_what_is_wanted_or_else_found() {
         State::present("foo/bar", Attributes::from_iter([("name", "bar"), ("group", "foo")])),
     );
     let removal = Change::new(&name, &is, None, &[]);
-    assert!(provider.set(&Context::bare(), &[removal], Mode::Apply)[0].is_done());
+    assert!(provider.set(&Context::empty(), &[removal], Mode::Apply)[0].is_done());
     assert_eq!(*provider.inner().calls.lock().unwrap(), ["delete name: bar, group: foo"]);
 }
 
 #[test]
 fn a_resource_fails_alone_when_a_namevar_is_not_known() {
     let provider = Simple::new(Keys::new("Enum[absent, present]", &["name", "group"])).unwrap();
-    let (outcomes, calls, _) = set(&provider, Context::bare(), &[("bar", "present", None)], Mode::Apply);
+    let (outcomes, calls, _) = set(&provider, Context::empty(), &[("bar", "present", None)], Mode::Apply);
     assert_eq!(failures(&outcomes), [Some("no value is known for its namevar `group`")]);
     assert!(calls.is_empty());
 }

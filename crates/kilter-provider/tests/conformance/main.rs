@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use defect::Defect;
 use kilter_model::Value;
-use kilter_provider::conformance::{LAWS, Lack, Progress, Report, Specimen, Subject, Suite, Verdict, give_up};
+use kilter_provider::conformance::{LAWS, Progress, Report, Sample, Subject, Suite, Unsupported, Verdict, give_up};
 use shelf::{Shelf, Store};
 
 fn subject(defect: Option<Defect>) -> Subject {
@@ -18,8 +18,8 @@ fn subject(defect: Option<Defect>) -> Subject {
     let (made, seen, waiting) = (store.clone(), store.clone(), store.clone());
     let keyed = defect.is_some_and(Defect::needs_several_namevars);
     let specimen = |name: &str| match keyed {
-        true => Specimen::keyed([("name", name), ("room", "attic")]),
-        false => Specimen::new(name),
+        true => Sample::keyed([("name", name), ("room", "attic")]),
+        false => Sample::new(name),
     };
     let paint = [("label", "Red paint".into()), ("note", "Fragile".into()), ("tags", Value::strings(["wall"]))];
     let a = specimen("a").present(paint).changed([("label", "Blue")]);
@@ -76,7 +76,7 @@ fn what_a_subject_neither_offers_nor_excuses_is_untried_and_no_pass() {
         let store = Store::default();
         let (made, seen) = (store.clone(), store);
         Subject::new(move || Shelf::new(made.clone(), None, false), move || seen.fingerprint())
-            .specimen(Specimen::new("a").present([("label", "Red")]))
+            .specimen(Sample::new("a").present([("label", "Red")]))
     };
     let report = Suite::new(bare).run();
     assert_eq!(report.broken(), [""; 0], "{report}");
@@ -96,8 +96,10 @@ fn what_a_subject_neither_offers_nor_excuses_is_untried_and_no_pass() {
     assert!(!report.is_conforming());
     let excused = move || {
         let two = [("label", Value::from("green")), ("size", Value::Integer(3))];
-        let bare = bare().specimen(Specimen::new("b").present(two).changed([("label", "grey")]));
-        [Lack::Unknown, Lack::Failing, Lack::Slow].into_iter().fold(bare, |bare, lack| bare.without(lack, "said so"))
+        let bare = bare().specimen(Sample::new("b").present(two).changed([("label", "grey")]));
+        [Unsupported::Unknown, Unsupported::Failing, Unsupported::Slow]
+            .into_iter()
+            .fold(bare, |bare, lack| bare.without(lack, "said so"))
     };
     let report = Suite::new(excused).run();
     report.assert();
@@ -118,7 +120,7 @@ fn a_fingerprint_that_tells_nothing_is_seen_through() {
     let made = Suite::new(|| {
         let store = Store::default();
         Subject::new(move || Shelf::new(store.clone(), None, false), String::new)
-            .specimen(Specimen::new("a").present([("label", "Red")]))
+            .specimen(Sample::new("a").present([("label", "Red")]))
     });
     let report = made.run();
     assert!(report.not_applicable().contains(&"get-changes-nothing"), "{report}");
@@ -187,7 +189,7 @@ fn waiting() -> (impl Fn() -> Subject + Send + Sync + 'static, Store, Arc<()>) {
     let make = move || {
         let (made, seen) = (all.clone(), all.clone());
         Subject::new(move || Shelf::new(made.clone(), None, false), move || seen.fingerprint())
-            .specimen(Specimen::new("a").present([("note", "wait")]))
+            .specimen(Sample::new("a").present([("note", "wait")]))
             .keeping(Arc::clone(&count))
     };
     (make, store, alive)

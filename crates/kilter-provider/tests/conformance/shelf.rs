@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Level, Mode, Problem, Provider, ProviderError, Query, Suitability, Wanted};
+use kilter_provider::{Context, Level, Mode, Provider, ProviderError, Query, Suitability, ValidationError, Wanted};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::defect::Defect;
@@ -350,18 +350,18 @@ impl Provider for Shelf {
         }
     }
 
-    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let is_present = should.text("ensure") != Some("absent");
         if self.has(Defect::MissesTheDeferred) && is_present && should.get("label").is_none() {
-            return vec![Problem::with("label", "it needs a label")];
+            return vec![ValidationError::with("label", "it needs a label")];
         }
         if self.has(Defect::RefusesWhatItReturns) && should.get("mark").is_some() {
-            return vec![Problem::with("mark", "it cannot be given")];
+            return vec![ValidationError::with("mark", "it cannot be given")];
         }
         Vec::new()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         if let Some(Value::String(label)) = should.get("label") {
             let label = label.to_lowercase();
             should.set("label", label);

@@ -1,12 +1,12 @@
 //! State of each resource during a pass, and the report that is built from it.
 
 mod otherwise;
+mod outputs;
 mod planned;
+mod redaction;
+mod results;
 mod reverse;
-mod seals;
-mod sending;
-mod settling;
-mod standing;
+mod status;
 mod tallies;
 
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{EdgeId, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
-use kilter_model::{Attributes, Because, Difference, Meta, Receipt, ResourceRef, Value};
-use kilter_provider::{Context, Found, Log, Seal};
+use kilter_engine::{ApplyResult, CheckResult, Disposition, EdgeId, Machine, Timestamp, VertexId};
+use kilter_model::{Attributes, Because, Difference, Meta, ReceivedValue, ResourceRef, Value};
+use kilter_provider::{Context, Found, Log, Redactor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use reverse::Before;
-pub(super) use tallies::Tallies;
+use reverse::RevertTracker;
+pub(super) use tallies::Counters;
 
 use super::resolve::{self, Resolution};
 use super::{Mode, Options};
@@ -30,52 +30,52 @@ use crate::outputs::Outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Deviation, Report, ResourceReport, Status};
 use crate::state_dir::StateDir;
-use crate::step::{Done, Item, Received, Should, guarded};
+use crate::step::{CallResult, Job, ResolvedInputs, Should, catch_panic};
 
 /// State of each resource during a pass. Resources that are in sync have no entry.
-pub(super) struct Board<'run> {
+pub(super) struct RunState<'run> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     options: &'run Options,
     /// Resources whose outputs other resources use, with true if an output is used as a secret.
-    senders: FxHashMap<VertexId, bool>,
+    output_producers: FxHashMap<VertexId, bool>,
     /// Stored outputs of these resources.
     kept: Option<Outputs<'run>>,
     /// Reason why stored outputs cannot be used.
-    lost: FxHashMap<VertexId, EcoString>,
+    unavailable_outputs: FxHashMap<VertexId, EcoString>,
     /// Outputs of this run.
     outputs: FxHashMap<VertexId, Attributes>,
     /// Declared attributes with the received outputs filled in.
-    resolved: FxHashMap<VertexId, Arc<Received>>,
+    resolved: FxHashMap<VertexId, Arc<ResolvedInputs>>,
     /// Outputs that a resource had received when it was last in sync.
-    accepted: FxHashMap<VertexId, Arc<Received>>,
+    accepted: FxHashMap<VertexId, Arc<ResolvedInputs>>,
     /// Received outputs that a resource cannot accept.
-    refused: FxHashMap<VertexId, Box<[Receipt]>>,
+    refused: FxHashMap<VertexId, Box<[ReceivedValue]>>,
     /// Receivers of each sender.
     receivers: FxHashMap<VertexId, Vec<VertexId>>,
     /// Resources whose received outputs have changed while the state is held.
-    renewed: Vec<VertexId>,
+    changed_inputs: Vec<VertexId>,
     /// Number of such changes, and the start of the count.
     renewals: FxHashMap<VertexId, (Timestamp, u32)>,
     /// Values to redact in all output about resources of a type; created at the first use.
-    seals: FxHashMap<u16, Seal>,
+    seals: FxHashMap<u16, Redactor>,
     found: FxHashMap<VertexId, Found>,
     /// Secrets among the outputs: other secrets may be derived from them.
     sent: Vec<Value>,
-    drafts: FxHashMap<VertexId, Draft>,
+    drafts: FxHashMap<VertexId, PendingReport>,
     /// Resources that changed or would change.
-    changed: FxHashMap<VertexId, Settlement>,
+    changed: FxHashMap<VertexId, Disposition>,
     /// Edges along which a change has sent a refresh, since the last change.
     served: FxHashSet<EdgeId>,
     reports: Vec<(VertexId, ResourceReport)>,
     /// Resources out of sync, while a state is held. It replaces the full list of reports.
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
     /// Numbers of changes and refreshes, while a state is held.
-    tallies: Tallies,
+    tallies: Counters,
     /// Differences that the last repair of a contested resource removed.
     contested: FxHashMap<VertexId, Box<[Difference]>>,
     /// Saved pre-change state; none if the run saves none.
-    before: Option<Before>,
+    before: Option<RevertTracker>,
     /// Resources that have settled once, while a state is held.
     settled_once: Vec<bool>,
     /// Time of the last check of each resource while a state is held, in seconds of the driver's clock plus one; 0
@@ -89,7 +89,7 @@ pub(super) struct Board<'run> {
 
 /// Collected results of one resource, from which its report is made.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct PendingReport {
     differences: Vec<Difference>,
     told: Vec<Difference>,
     is_unsettled: bool,
@@ -121,12 +121,12 @@ pub(super) struct Draft {
     is_idle: bool,
 }
 
-impl<'run> Board<'run> {
+impl<'run> RunState<'run> {
     pub(super) fn new(
         prepared: &'run Prepared<'run>,
         lookup: &'run Lookup<'run>,
         options: &'run Options,
-    ) -> Board<'run> {
+    ) -> RunState<'run> {
         let mut senders = FxHashMap::default();
         let mut receivers: FxHashMap<VertexId, Vec<VertexId>> = FxHashMap::default();
         for (resource, receiver) in prepared.resources().iter().zip((0..).map(VertexId)) {
@@ -141,19 +141,19 @@ impl<'run> Board<'run> {
                 }
             }
         }
-        Board {
+        RunState {
             prepared,
             lookup,
             options,
-            senders,
+            output_producers: senders,
             kept: options.state_dir.as_ref().map(|state_dir| Outputs::new(state_dir.path())),
-            lost: FxHashMap::default(),
+            unavailable_outputs: FxHashMap::default(),
             outputs: FxHashMap::default(),
             resolved: FxHashMap::default(),
             accepted: FxHashMap::default(),
             refused: FxHashMap::default(),
             receivers,
-            renewed: Vec::new(),
+            changed_inputs: Vec::new(),
             renewals: FxHashMap::default(),
             seals: FxHashMap::default(),
             found: FxHashMap::default(),
@@ -163,9 +163,9 @@ impl<'run> Board<'run> {
             served: FxHashSet::default(),
             reports: Vec::new(),
             standing: None,
-            tallies: Tallies::default(),
+            tallies: Counters::default(),
             contested: FxHashMap::default(),
-            before: Before::of(prepared, options),
+            before: RevertTracker::of(prepared, options),
             settled_once: Vec::new(),
             checked_at: Vec::new(),
             polled: FxHashSet::default(),
@@ -174,14 +174,14 @@ impl<'run> Board<'run> {
         }
     }
 
-    fn item(&self, vertex: VertexId) -> Item<'run> {
+    fn item(&self, vertex: VertexId) -> Job<'run> {
         let resource = self.prepared.resource(vertex);
         let should = match self.resolved.get(&vertex) {
             Some(resolved) => Should::Resolved(Arc::clone(resolved)),
             None => Should::Declared(&resource.attributes),
         };
-        let sends = !self.senders.is_empty() && self.senders.contains_key(&vertex);
-        Item {
+        let sends = !self.output_producers.is_empty() && self.output_producers.contains_key(&vertex);
+        Job {
             vertex,
             name: &resource.name,
             should,
@@ -195,16 +195,20 @@ impl<'run> Board<'run> {
         }
     }
 
-    pub(super) fn items(&self, vertices: &[VertexId]) -> Vec<Item<'run>> {
+    pub(super) fn items(&self, vertices: &[VertexId]) -> Vec<Job<'run>> {
         vertices.iter().map(|vertex| self.item(*vertex)).collect()
     }
 
     /// Adds the resources of a batch that can be checked to `items`; returns the answers for the others.
-    pub(super) fn checkable(&mut self, vertices: &[VertexId], items: &mut Vec<Item<'run>>) -> Vec<(VertexId, Verdict)> {
+    pub(super) fn checkable(
+        &mut self,
+        vertices: &[VertexId],
+        items: &mut Vec<Job<'run>>,
+    ) -> Vec<(VertexId, CheckResult)> {
         let mut answers = Vec::new();
         for &vertex in vertices {
             if self.prepared.resource(vertex).is_hidden() {
-                answers.push((vertex, Verdict::InSync));
+                answers.push((vertex, CheckResult::InSync));
                 continue;
             }
             if !self.prepared.resource(vertex).deferred().is_empty() {
@@ -220,7 +224,7 @@ impl<'run> Board<'run> {
                     Resolution::Failed(why, sent) => {
                         self.refuse(vertex, &sent);
                         self.fail(vertex, why);
-                        answers.push((vertex, Verdict::Failed));
+                        answers.push((vertex, CheckResult::Failed));
                         continue;
                     }
                 }
@@ -230,13 +234,13 @@ impl<'run> Board<'run> {
         answers
     }
 
-    fn unknown(&mut self, vertex: VertexId, unknown: Vec<(EcoString, EcoString)>) -> Verdict {
+    fn unknown(&mut self, vertex: VertexId, unknown: Vec<(EcoString, EcoString)>) -> CheckResult {
         let lost = self.lost_to(vertex);
         if self.is_looked_at(vertex) {
             let draft = self.draft(vertex);
             draft.unknown = unknown;
             draft.notes.extend(lost);
-            return Verdict::Unknown;
+            return CheckResult::Unknown;
         }
         let (attribute, reason) = &unknown[0];
         let why = lost.unwrap_or_else(|| {
@@ -246,7 +250,7 @@ impl<'run> Board<'run> {
         });
         let hint = "Undo what its guard looks for, so that it runs again";
         self.fail(vertex, eco_format!("`{attribute}` is known only {reason}; {why}. {hint}"));
-        Verdict::Failed
+        CheckResult::Failed
     }
 
     /// Records that a package may install the object that a resource would create.
@@ -255,16 +259,21 @@ impl<'run> Board<'run> {
     }
 
     /// Records that the whole resource is unknown, for a reason that completes "known …".
-    pub(super) fn unknown_as_a_whole(&mut self, vertex: VertexId, reason: EcoString, because: ResourceRef) -> Verdict {
-        let reason = self.seal(vertex).hide(reason);
+    pub(super) fn unknown_as_a_whole(
+        &mut self,
+        vertex: VertexId,
+        reason: EcoString,
+        because: ResourceRef,
+    ) -> CheckResult {
+        let reason = self.seal(vertex).redact(reason);
         let draft = self.draft(vertex);
         draft.unknown = vec![(EcoString::new(), reason)];
         draft.unknown_by = Some(because);
-        Verdict::Unknown
+        CheckResult::Unknown
     }
 
     /// Returns the resources of a batch with the results of their checks.
-    pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Item<'run>> {
+    pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Job<'run>> {
         vertices
             .iter()
             .map(|&vertex| {
@@ -277,12 +286,12 @@ impl<'run> Board<'run> {
             .collect()
     }
 
-    fn draft(&mut self, vertex: VertexId) -> &mut Draft {
+    fn draft(&mut self, vertex: VertexId) -> &mut PendingReport {
         self.drafts.entry(vertex).or_default()
     }
 
     fn fail(&mut self, vertex: VertexId, why: EcoString) {
-        let why = self.seal(vertex).hide(why);
+        let why = self.seal(vertex).redact(why);
         let draft = self.draft(vertex);
         draft.failure = Some(why);
         draft.is_change_failure = false;
@@ -290,13 +299,13 @@ impl<'run> Board<'run> {
     }
 
     /// Handles the result of a check. A refresh may be pending for the resource.
-    pub(super) fn checked(&mut self, done: Done, now: Timestamp, is_owed: bool) -> Verdict {
+    pub(super) fn checked(&mut self, done: CallResult, now: Timestamp, is_owed: bool) -> CheckResult {
         self.has_checked(&done, now);
         if let Some(outcome) = done.outcome {
             let seal = self.seal(done.vertex);
             let draft = self.draft(done.vertex);
-            draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
-            draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
+            draft.notes = outcome.notes.into_iter().map(|note| seal.redact(note)).collect();
+            draft.told = outcome.changed.into_iter().map(|each| seal.redact_difference(each)).collect();
         }
         if let Some(basis) = done.basis {
             self.draft(done.vertex).basis = Some(basis);
@@ -304,7 +313,7 @@ impl<'run> Board<'run> {
         match done.result {
             Err(why) => {
                 self.fail(done.vertex, why);
-                Verdict::Failed
+                CheckResult::Failed
             }
             Ok(found) if !found.state.unknown.is_empty() => {
                 let seal = self.seal(done.vertex);
@@ -314,48 +323,48 @@ impl<'run> Board<'run> {
                 draft.unknown_by = found.state.unknown.iter().find_map(|unknown| unknown.because.resource().cloned());
                 let unknown = found.state.unknown.into_iter();
                 draft.unknown = unknown
-                    .map(|unknown| (unknown.attribute.text().clone(), seal.hide(unknown.because.reason())))
+                    .map(|unknown| (unknown.attribute.text().clone(), seal.redact(unknown.because.reason())))
                     .collect();
-                Verdict::Unknown
+                CheckResult::Unknown
             }
             Ok(found) if found.differences.is_empty() => {
                 if self.is_refused(done.vertex, &[], is_owed && found.acts_on_refresh) {
-                    return Verdict::Refused;
+                    return CheckResult::Refused;
                 }
                 // A state that cannot be saved is no failure while the resource needs no change.
                 let _ = self.keep_before(done.vertex);
                 // A pending refresh may change the outputs.
                 let acts = found.acts_on_refresh;
                 let will_refresh = || acts && self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
-                if !self.senders.is_empty() && !will_refresh() {
+                if !self.output_producers.is_empty() && !will_refresh() {
                     self.sent_before(done.vertex, found.state.outputs);
                     self.accept(done.vertex);
                 }
-                if found.acts_on_refresh { Verdict::InSync } else { Verdict::Idle }
+                if found.acts_on_refresh { CheckResult::InSync } else { CheckResult::Idle }
             }
             Ok(found) => {
                 if let Some(draft) = self.drafts.get_mut(&done.vertex).filter(|draft| !draft.is_change_failure) {
                     draft.failure = None;
                 }
                 if self.is_refused(done.vertex, &found.differences, is_owed && found.acts_on_refresh) {
-                    return Verdict::Refused;
+                    return CheckResult::Refused;
                 }
                 if self.is_looked_at(done.vertex) {
                     self.draft(done.vertex).is_idle = !found.acts_on_refresh;
                     self.draft(done.vertex).differences = self.told(done.vertex, found.differences);
                 } else if let Err(why) = self.keep_before(done.vertex) {
                     self.fail(done.vertex, why);
-                    return Verdict::Failed;
+                    return CheckResult::Failed;
                 } else {
                     self.found.insert(done.vertex, found);
                 }
-                Verdict::Differs
+                CheckResult::Differs
             }
         }
     }
 
     /// Returns the resources to read ahead: not ready yet, and with attributes that depend on no output.
-    pub(super) fn ahead(&self, vertices: Vec<VertexId>) -> Vec<Item<'run>> {
+    pub(super) fn prefetchable(&self, vertices: Vec<VertexId>) -> Vec<Job<'run>> {
         let is_known = |vertex: &VertexId| {
             let resource = self.prepared.resource(*vertex);
             resource.deferred().is_empty() && !resource.is_hidden()
@@ -375,34 +384,34 @@ impl<'run> Board<'run> {
 
     /// Returns true if the resource declares that it is never changed.
     fn is_left(&self, vertex: VertexId) -> bool {
-        self.prepared.resource(vertex).meta().is_some_and(Meta::only_looks)
+        self.prepared.resource(vertex).meta().is_some_and(Meta::is_observe_only)
     }
 
     /// Handles the result of a change, and of a refresh that the resources `owed_by` sent.
-    pub(super) fn applied(&mut self, done: Done, now: Timestamp, owed_by: Vec<ResourceRef>) -> Ran {
+    pub(super) fn applied(&mut self, done: CallResult, now: Timestamp, owed_by: Vec<ResourceRef>) -> ApplyResult {
         self.has_checked(&done, now);
         let outcome = done.outcome.unwrap_or_default();
         self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
         let is_idle = done.result.as_ref().is_ok_and(|found| !found.acts_on_refresh);
         let refreshed = outcome.refreshed && !is_idle;
         let ran = match &done.result {
-            Ok(_) => Ran::Done { refreshed: refreshed || is_idle },
-            Err(_) => Ran::Failed,
+            Ok(_) => ApplyResult::Done { refreshed: refreshed || is_idle },
+            Err(_) => ApplyResult::Failed,
         };
         let seal = self.seal(done.vertex);
         let draft = self.draft(done.vertex);
         draft.tries += 1;
         draft.duration += done.duration;
-        draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
+        draft.notes = outcome.notes.into_iter().map(|note| seal.redact(note)).collect();
         draft.refreshed |= refreshed;
         draft.is_idle = is_idle;
-        draft.differences = done.differences.into_iter().map(|each| seal.hide_in(each)).collect();
-        draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
+        draft.differences = done.differences.into_iter().map(|each| seal.redact_difference(each)).collect();
+        draft.told = outcome.changed.into_iter().map(|each| seal.redact_difference(each)).collect();
         draft.is_unsettled = done.result.is_err() && outcome.failure.is_none();
         draft.is_change_failure = done.result.is_err();
-        draft.failure = done.result.err().map(|why| seal.hide(why));
-        draft.changed |= ran != Ran::Failed;
-        if ran != Ran::Failed {
+        draft.failure = done.result.err().map(|why| seal.redact(why));
+        draft.changed |= ran != ApplyResult::Failed;
+        if ran != ApplyResult::Failed {
             self.count_change(done.vertex, refreshed.then_some(owed_by));
             self.send(done.vertex, outcome.outputs);
             self.accept(done.vertex);
@@ -411,13 +420,13 @@ impl<'run> Board<'run> {
     }
 
     /// Handles the result of a refresh that the resources `owed_by` sent.
-    pub(super) fn refreshed(&mut self, done: Done, owed_by: Vec<ResourceRef>) -> bool {
+    pub(super) fn refreshed(&mut self, done: CallResult, owed_by: Vec<ResourceRef>) -> bool {
         let outcome = done.outcome.unwrap_or_default();
         self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
         let seal = self.seal(done.vertex);
         let draft = self.draft(done.vertex);
         draft.duration += done.duration;
-        draft.notes.extend(outcome.notes.into_iter().map(|note| seal.hide(note)));
+        draft.notes.extend(outcome.notes.into_iter().map(|note| seal.redact(note)));
         match done.result {
             Ok(_) => {
                 draft.refreshed = true;
@@ -443,7 +452,7 @@ impl<'run> Board<'run> {
 
     /// Flushes the providers that changed the system. A provider whose flush fails is flushed again later.
     pub(super) fn flush_now(&mut self, log: &dyn Log) -> Vec<EcoString> {
-        let cx = Context::bare()
+        let cx = Context::empty()
             .with_log(log)
             .with_var_dir(self.options.state_dir.as_ref().map(StateDir::path))
             .with_hostname(self.prepared.registry.hostname())
@@ -453,7 +462,7 @@ impl<'run> Board<'run> {
         let mut unflushed = Vec::new();
         for at in used {
             let provider = self.prepared.registry.at(usize::from(at));
-            let flushed = guarded(provider.as_ref(), || provider.flush(&cx));
+            let flushed = catch_panic(provider.as_ref(), || provider.flush(&cx));
             if let Err(error) = flushed.and_then(|flushed| flushed.map_err(|error| error.message)) {
                 unflushed.push(eco_format!("{}: {error}", provider.schema().name));
                 self.used.insert(at);
@@ -486,16 +495,16 @@ impl<'run> Board<'run> {
     }
 }
 
-fn status(settlement: Settlement) -> Status {
+fn status(settlement: Disposition) -> Status {
     match settlement {
-        Settlement::InSync => Status::InSync,
-        Settlement::Changed => Status::Changed,
-        Settlement::Refreshed => Status::Refreshed,
-        Settlement::WouldChange => Status::WouldChange,
-        Settlement::WouldRefresh => Status::WouldRefresh,
-        Settlement::Unknown => Status::Unknown,
-        Settlement::Failed => Status::Failed,
-        Settlement::Blocked(_) => Status::Skipped,
-        Settlement::Interrupted => Status::Interrupted,
+        Disposition::InSync => Status::InSync,
+        Disposition::Changed => Status::Changed,
+        Disposition::Refreshed => Status::Refreshed,
+        Disposition::WouldChange => Status::WouldChange,
+        Disposition::WouldRefresh => Status::WouldRefresh,
+        Disposition::Unknown => Status::Unknown,
+        Disposition::Failed => Status::Failed,
+        Disposition::Blocked(_) => Status::Skipped,
+        Disposition::Interrupted => Status::Interrupted,
     }
 }

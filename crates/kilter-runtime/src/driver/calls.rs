@@ -7,9 +7,9 @@ use kilter_engine::VertexId;
 use kilter_model::{Attributes, ResourceRef};
 use rustc_hash::FxHashSet;
 
-use super::handover::Kept;
-use super::stop::Doing;
-use super::window::Begun;
+use super::graph_swap::Kept;
+use super::stop::CallKind;
+use super::window::InFlightCall;
 
 /// Identifier of a call, unique over all graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct Generation(u64);
 #[derive(Debug)]
 pub(super) struct Target {
     /// Its vertex in the graph for which the call was started.
-    pub(super) then: VertexId,
+    pub(super) old_vertex: VertexId,
     /// Its vertex in the current graph; none if it has changed or been removed.
     pub(super) now: Option<VertexId>,
     /// Its provider and its name on the system, which identify the resource that replaces it.
@@ -42,14 +42,14 @@ pub(super) struct Call {
     id: CallId,
     generation: Generation,
     since: Instant,
-    doing: Doing,
+    doing: CallKind,
     pub(super) targets: Vec<Target>,
 }
 
 impl Call {
     /// Returns the target of a vertex of the graph for which the call was started.
     pub(super) fn target(&self, then: VertexId) -> Option<&Target> {
-        self.targets.iter().find(|target| target.then == then)
+        self.targets.iter().find(|target| target.old_vertex == then)
     }
 
     /// Returns the targets that have changed or been removed since.
@@ -63,12 +63,12 @@ impl Call {
     }
 
     pub(super) fn is_change(&self) -> bool {
-        self.doing != Doing::Check
+        self.doing != CallKind::Check
     }
 
     /// Describes the call and one of its targets for the status.
-    pub(super) fn begun(&self, target: &Target) -> Begun {
-        Begun { reference: target.reference.clone(), doing: self.doing.word(), since: self.since.elapsed() }
+    pub(super) fn begun(&self, target: &Target) -> InFlightCall {
+        InFlightCall { reference: target.reference.clone(), doing: self.doing.word(), since: self.since.elapsed() }
     }
 
     pub(super) fn gone(&self) -> impl Iterator<Item = &Target> {
@@ -86,7 +86,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Records a call that is given to a worker.
-    pub(super) fn begin(&mut self, doing: Doing, targets: Vec<Target>) -> CallId {
+    pub(super) fn begin(&mut self, doing: CallKind, targets: Vec<Target>) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
         self.open.push(Call { id, generation: self.generation, since: Instant::now(), doing, targets });
@@ -137,7 +137,7 @@ impl Calls {
     }
 
     /// Returns the calls for resources that have changed or been removed since.
-    pub(super) fn begun_before(&self) -> impl Iterator<Item = (&Call, &Target)> {
+    pub(super) fn superseded_calls(&self) -> impl Iterator<Item = (&Call, &Target)> {
         self.open.iter().flat_map(|call| call.gone().map(move |target| (call, target)))
     }
 
@@ -160,13 +160,13 @@ impl Calls {
 
     /// Returns the resources that are being changed as a former graph declared them.
     pub(super) fn changing(&self) -> impl Iterator<Item = &ResourceRef> {
-        let changing = self.begun_before().filter(|(call, _)| call.is_change());
+        let changing = self.superseded_calls().filter(|(call, _)| call.is_change());
         changing.map(|(_, target)| &target.reference)
     }
 
     /// Returns the calls that change resources.
     pub(super) fn that_change(&self) -> Vec<CallId> {
-        self.open.iter().filter(|call| call.doing != Doing::Check).map(|call| call.id).collect()
+        self.open.iter().filter(|call| call.doing != CallKind::Check).map(|call| call.id).collect()
     }
 
     /// Returns the resources of some calls that are in the current graph.

@@ -1,13 +1,13 @@
 //! Pending refreshes, in the form of the machine and in the form of the journal.
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Batch, Graph, Input, Timestamp, Token, VertexId};
+use kilter_engine::{Batch, Graph, Input, RefreshToken, Timestamp, VertexId};
 use kilter_model::{Outcome, ResourceRef};
 use kilter_provider::Level;
 use rustc_hash::FxHashSet;
 
 use super::Driver;
-use super::stop::Doing;
+use super::stop::CallKind;
 use crate::journal::{Debt, Journal, JournalError};
 use crate::lookup::Lookup;
 use crate::observer::Event;
@@ -30,7 +30,7 @@ pub(super) fn described(error: &JournalError) -> EcoString {
 }
 
 /// Returns the refreshes that earlier runs left pending for resources of this one.
-pub(super) fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph) -> Vec<Token> {
+pub(super) fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph) -> Vec<RefreshToken> {
     journal.into_iter().flat_map(Journal::owed).filter_map(|debt| token_of(lookup, debt, graph)).collect()
 }
 
@@ -41,16 +41,16 @@ pub(super) fn owed_for(lookup: &Lookup<'_>, journal: Option<&Journal>, first: &R
 }
 
 /// Converts a journal entry to a token; none if the graph does not contain the resource to refresh.
-fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Option<Token> {
+fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Option<RefreshToken> {
     let second = lookup.referred(second)?;
     let first = lookup.referred(first).filter(|first| graph.find(*first, second).is_some());
-    Some(first.map_or(Token::inherited(second), |first| Token { first, second }))
+    Some(first.map_or(RefreshToken::orphaned(second), |first| RefreshToken { first, second }))
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Journals the refreshes of the next changes. If that fails, the driver refuses these changes and makes all
     /// others.
-    pub(super) fn owe(&mut self, tokens: &[Token]) {
+    pub(super) fn owe(&mut self, tokens: &[RefreshToken]) {
         // The machine repeats each refresh that could not be recorded, so that an earlier failure no longer counts.
         for token in tokens {
             self.unrecorded.remove(&token.first);
@@ -58,7 +58,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Err(why) = self.journalled(tokens, |journal, debts| journal.owe(debts)) else { return };
         // A running change cannot be refused: it was started for a graph in which it notified no resource.
         let under_way: FxHashSet<VertexId> = self.calls.vertices().collect();
-        let (late, next): (Vec<Token>, Vec<Token>) = tokens.iter().partition(|token| under_way.contains(&token.first));
+        let (late, next): (Vec<RefreshToken>, Vec<RefreshToken>) =
+            tokens.iter().partition(|token| under_way.contains(&token.first));
         let late = self.debts(&late);
         if let Some(journal) = &mut self.journal {
             journal.owe_later(late);
@@ -70,14 +71,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Removes delivered refreshes from the journal. If that fails, a crash leads to one refresh too many.
-    pub(super) fn paid(&mut self, tokens: &[Token]) {
+    pub(super) fn paid(&mut self, tokens: &[RefreshToken]) {
         // The failure has been reported, and the write is retried.
         let _ = self.journalled(tokens, |journal, debts| journal.paid(&debts));
     }
 
     fn journalled(
         &mut self,
-        tokens: &[Token],
+        tokens: &[RefreshToken],
         write: impl FnOnce(&mut Journal, Vec<Debt>) -> Result<(), JournalError>,
     ) -> Result<(), EcoString> {
         let debts = self.debts(tokens);
@@ -134,7 +135,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Refuses the vertices of a batch whose refreshes could not be journalled; returns the others.
-    pub(super) fn refuse_unrecorded(&mut self, doing: Doing, mut batch: Batch) -> Batch {
+    pub(super) fn refuse_unrecorded(&mut self, doing: CallKind, mut batch: Batch) -> Batch {
         if self.unrecorded.is_empty() {
             return batch;
         }
@@ -163,7 +164,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Converts tokens to journal entries. An inherited token stands for the entries of all notifiers that left the
     /// graph.
-    pub(super) fn debts(&self, tokens: &[Token]) -> Vec<Debt> {
+    pub(super) fn debts(&self, tokens: &[RefreshToken]) -> Vec<Debt> {
         let reference = |vertex: VertexId| &self.prepared.resource(vertex).reference;
         let mut debts = Vec::with_capacity(tokens.len());
         for token in tokens {

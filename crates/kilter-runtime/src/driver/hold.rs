@@ -7,31 +7,31 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use kilter_engine::{Budget, Input, Timestamp, VertexId};
+use kilter_engine::{Input, RepairBudget, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
 use rustc_hash::FxHashMap;
 
 use super::debts::JournalFailure;
-use super::handover::{Kept, Subscribers, Watching};
-use super::listening::Listening;
+use super::graph_swap::{Kept, Subscribers, Watching};
+use super::listening::ProviderWatches;
 use super::paused::{Pause, PauseState};
-use super::polls::{Missing, Polls};
-use super::reading::{Declared, Reading};
+use super::polls::{PollReason, Polls};
+use super::reading::{ManifestSource, Reading};
 use super::stop::Message;
-use super::tidings::Tidings;
-use super::window::Window;
+use super::tidings::EventBuffer;
+use super::window::StatusHandle;
 use super::{Conditions, Driver, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
-use crate::step::Received;
-use crate::watch::{Bells, Counts, Hub, PathWatch, Scope, Subscriber, Told};
-use watched::{Telling, Ways};
+use crate::step::ResolvedInputs;
+use crate::watch::{Counts, Hub, NonFileWatcher, PathWatch, Scope, Subscriber, WatchEvent};
+use watched::{NotifyScope, WatchPlan};
 
 /// Subscriber number of the manifest. No resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
 
 /// Subscriber number of the path that status clients need.
-const DOOR: Subscriber = Subscriber(u32::MAX - 1);
+const STATUS_SOCKET: Subscriber = Subscriber(u32::MAX - 1);
 
 /// Settings of a run that holds a state.
 pub struct Hold<'a> {
@@ -42,18 +42,18 @@ pub struct Hold<'a> {
     /// Maximum duration of the run.
     pub longest: Option<Duration>,
     /// Source of the declared state.
-    pub declared: &'a mut (dyn Declared + 'a),
+    pub declared: &'a mut (dyn ManifestSource + 'a),
     /// Interval at which the manifest is reloaded without an edit, because the output of programs and the facts may
     /// change.
     pub reread: Option<Duration>,
     /// Interval of the signs of life.
-    pub alive: Option<Duration>,
+    pub watchdog_interval: Option<Duration>,
     /// Pause at the start of the first graph.
     pub paused: Option<&'a Pause>,
     /// Receiver of status requests.
-    pub window: Option<&'a Window>,
-    /// Path that status clients need: the driver reports [`Event::Door`] after each event on it.
-    pub door: Option<&'a Path>,
+    pub window: Option<&'a StatusHandle>,
+    /// Path that status clients need: the driver reports [`Event::StatusSocketChanged`] after each event on it.
+    pub status_socket: Option<&'a Path>,
 }
 
 impl Hold<'_> {
@@ -69,20 +69,20 @@ const FLUSH: u64 = 1000;
 const FLUSH_AGAIN: u64 = 60_000;
 
 /// Mutable state of a run that holds a state.
-pub(super) struct Holder<'hold> {
+pub(super) struct ReconcileLoop<'hold> {
     pub(super) hold: Hold<'hold>,
     pub(super) reading: Reading,
     /// Lives over all graphs of the run.
     hub: Hub,
-    bells: Bells,
-    tidings: Tidings,
+    bells: NonFileWatcher,
+    tidings: EventBuffer,
     subscribers: Subscribers,
     /// Polled resources.
     pub(super) polls: Polls,
     /// Received outputs with which the watches of a resource were registered.
-    pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
+    pub(super) followed: FxHashMap<VertexId, Arc<ResolvedInputs>>,
     /// Watches of the providers themselves.
-    pub(super) listening: Listening,
+    pub(super) listening: ProviderWatches,
     /// Earliest time of the next flush.
     flush_after: Timestamp,
     /// Time of the next sign of life.
@@ -100,7 +100,7 @@ pub(super) struct Holder<'hold> {
     pub(super) paused: Option<PauseState>,
 }
 
-impl<'hold> Holder<'hold> {
+impl<'hold> ReconcileLoop<'hold> {
     /// Registers all watches, before any check starts. Kept resources are watched already.
     pub(super) fn begin(
         prepared: &Prepared<'_>,
@@ -110,7 +110,7 @@ impl<'hold> Holder<'hold> {
         kept: &Kept,
         state_dir: Option<&Path>,
         now: Timestamp,
-    ) -> Holder<'hold> {
+    ) -> ReconcileLoop<'hold> {
         let Watching {
             hub,
             mut bells,
@@ -144,10 +144,10 @@ impl<'hold> Holder<'hold> {
                 Poll::Once => continue,
             }
             let watches_of = prepared.provider(vertex).watches(&resource.name, &resource.attributes);
-            let Ways { paths, rings, interval, telling } = Ways::of(watches_of, state_dir);
+            let WatchPlan { paths, rings, interval, telling } = WatchPlan::of(watches_of, state_dir);
             polls.declare(vertex, interval, now);
             if let Some(telling) = telling {
-                let alone = (telling == Telling::Alone).then(|| resource.name.clone());
+                let alone = (telling == NotifyScope::Alone).then(|| resource.name.clone());
                 let of = (prepared.providers[vertex.0 as usize], alone);
                 asked.entry(of).or_default().push((resource.name.clone(), vertex));
             }
@@ -159,33 +159,33 @@ impl<'hold> Holder<'hold> {
             }
         }
         let listening = listening.renumbered(asked, prepared, now);
-        for vertex in listening.unheard() {
-            let acts = prepared.provider(vertex).acts_anew(&prepared.resource(vertex).attributes);
+        for vertex in listening.unwatched() {
+            let acts = prepared.provider(vertex).is_action(&prepared.resource(vertex).attributes);
             if !acts {
-                polls.misses(vertex, Missing::Provider, now);
+                polls.add_reason(vertex, PollReason::Provider, now);
             }
         }
         let files = hold.declared.files().into_iter().map(|path| PathWatch { path, scope: Scope::This });
         let trees = hold.declared.trees().into_iter().map(|path| PathWatch { path, scope: Scope::Tree });
         watches.push((DECLARED, files.chain(trees).collect()));
-        let door = hold.door.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
-        watches.extend(door.map(|door| (DOOR, vec![door])));
+        let door = hold.status_socket.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
+        watches.extend(door.map(|door| (STATUS_SOCKET, vec![door])));
         for lost in hub.watch_all(watches) {
             // The driver handles it when it starts.
-            tidings.add(Told::Lost(lost), sender);
+            tidings.add(WatchEvent::Lost(lost), sender);
         }
         // The watch on the file starts before the search for its process.
         for lost in rung.into_iter().filter_map(|(subscriber, rings)| bells.watch(subscriber, rings).err()) {
-            tidings.add(Told::Lost(lost), sender);
+            tidings.add(WatchEvent::Lost(lost), sender);
         }
         // The manifest may have changed between the read and the start of the watch.
         let mut reading = Reading::begun();
         reading.read_again_after(hold.reread, now);
         let (quiet_at, is_enough, is_superseded) = (None, false, false);
         if let Some(window) = hold.window {
-            window.opens(Some(sender.clone()));
+            window.attach(Some(sender.clone()));
         }
-        Holder {
+        ReconcileLoop {
             hold,
             reading,
             hub,
@@ -224,7 +224,7 @@ impl<'hold> Holder<'hold> {
 
     /// Returns the state that the holder of the next graph takes over.
     pub(super) fn leave(self) -> Watching {
-        let Holder {
+        let ReconcileLoop {
             hub,
             bells,
             tidings,
@@ -277,7 +277,7 @@ impl<'hold> Holder<'hold> {
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Does the idle work. Returns true if the loop must run again.
-    pub(super) fn rest(&mut self) -> bool {
+    pub(super) fn on_idle(&mut self) -> bool {
         self.flush_what_was_done();
         let quiet_since = self.quiet_since();
         let Some(holder) = &mut self.holder else { return false };
@@ -312,7 +312,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         if !self.board.is_unflushed() || self.in_flight() > 0 {
             return;
         }
-        let is_time = |holder: &Holder<'_>| {
+        let is_time = |holder: &ReconcileLoop<'_>| {
             let early = if holder.paused.is_some() { FLUSH } else { 0 };
             holder.flush_after.0.saturating_sub(early) <= self.now.0
         };
@@ -331,10 +331,10 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Reports a sign of life when it is due.
     pub(super) fn tell_alive(&mut self) {
         let Some(holder) = self.holder.as_mut().filter(|holder| holder.alive_at <= self.now) else { return };
-        if let Some(interval) = holder.hold.alive {
+        if let Some(interval) = holder.hold.watchdog_interval {
             let interval = millis(interval).max(1);
             holder.alive_at = Timestamp(self.now.0.saturating_add(interval));
-            self.observer.event(Event::Alive);
+            self.observer.event(Event::Watchdog);
         }
     }
 
@@ -357,7 +357,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             .filter(|_| !holder.is_enough)
             .map(|longest| longest.saturating_sub(self.start.elapsed()));
         let read = holder.reading.next().map(|at| until(at.0));
-        let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
+        let alive = holder.hold.watchdog_interval.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
         let resume = holder.paused.as_ref().and_then(PauseState::until).map(|at| until(at.0));
         let journal = holder.journal.as_ref().map(|failure| until(failure.next_try.0));
@@ -375,7 +375,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Polls what is due, and checks the time limits.
-    pub(super) fn look_around(&mut self) {
+    pub(super) fn poll_timers(&mut self) {
         self.look_at_declared();
         self.look_at_listening();
         self.look_at_pause();
@@ -419,7 +419,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Reports that a contested resource is no longer repaired.
     pub(super) fn demoted(&mut self, vertex: VertexId) {
-        let Budget { repairs, within, .. } = Budget::default();
+        let RepairBudget { repairs, within, .. } = RepairBudget::default();
         let reference = &self.prepared.resource(vertex).reference;
         let differences = self.board.repaired(vertex);
         self.observer.event(Event::Demoted { reference, repairs, within, differences });

@@ -9,22 +9,22 @@ use kilter_engine::{Timestamp, VertexId};
 use kilter_model::Meta;
 use kilter_provider::POLL;
 
-use super::listen::{Listened, Listener, Names, News, State, Status, WatchedResource};
-use super::polls::Missing;
-use super::stop::{Message, Stop};
+use super::polls::PollReason;
+use super::provider_watch::{Listener, Names, PendingEvents, State, Status, WatchChannel, WatchedResource};
+use super::stop::{Message, ShutdownHandle};
 use super::{Driver, Mode};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 
 /// Time in milliseconds in which a watch must confirm its start. Its resources are not checked before that.
-const TO_BEGIN: u64 = 10_000;
+const WATCH_START_TIMEOUT: u64 = 10_000;
 
 /// Arguments of a watch: a provider, and the name of the resource if it watches only one.
 pub(super) type Asked = (u16, Option<EcoString>);
 
 /// Running watches of providers. All of them have ended when this has been dropped.
 #[derive(Debug, Default)]
-pub(super) struct Listening {
+pub(super) struct ProviderWatches {
     listeners: Vec<Listener>,
     /// Watches that were requested to end and still run.
     ending: Vec<Listener>,
@@ -32,14 +32,14 @@ pub(super) struct Listening {
     unwatched: BTreeMap<VertexId, EcoString>,
 }
 
-impl Drop for Listening {
+impl Drop for ProviderWatches {
     fn drop(&mut self) {
         self.listeners.iter().for_each(Listener::end);
         self.listeners.drain(..).chain(self.ending.drain(..)).for_each(Listener::wait);
     }
 }
 
-impl Listening {
+impl ProviderWatches {
     /// Returns the arguments and names of all watches.
     pub(super) fn asked(&self) -> BTreeMap<Asked, Names> {
         let asked = |listener: &Listener| (listener.told.asked(), listener.told.names());
@@ -52,13 +52,13 @@ impl Listening {
         asked: BTreeMap<Asked, Names>,
         prepared: &Prepared<'_>,
         now: Timestamp,
-    ) -> Listening {
+    ) -> ProviderWatches {
         let mut former = std::mem::take(&mut self.listeners);
         let unwatched = std::mem::take(&mut self.unwatched);
         for ((provider, alone), names) in asked {
             let of = |(name, (_, vertex)): (&EcoString, &(_, VertexId))| {
                 let resource = prepared.resource(*vertex);
-                let noop = resource.meta().is_some_and(Meta::only_looks);
+                let noop = resource.meta().is_some_and(Meta::is_observe_only);
                 WatchedResource { name: name.clone(), should: resource.attributes.clone(), noop }
             };
             let alone = alone.as_ref().zip(names.first()).map(of);
@@ -88,12 +88,18 @@ impl Listening {
     }
 
     /// Starts the watches that do not run yet.
-    pub(super) fn begin(&mut self, prepared: &Prepared<'_>, mode: Mode, sender: &Sender<Message>, stop: &Stop) {
+    pub(super) fn begin(
+        &mut self,
+        prepared: &Prepared<'_>,
+        mode: Mode,
+        sender: &Sender<Message>,
+        stop: &ShutdownHandle,
+    ) {
         self.listeners.iter_mut().for_each(|listener| listener.begin(prepared.registry, mode, sender, stop));
     }
 
     /// Returns the listener of a watch; none if the watch is about to end.
-    fn find(&mut self, told: &Arc<Listened>) -> Option<&mut Listener> {
+    fn find(&mut self, told: &Arc<WatchChannel>) -> Option<&mut Listener> {
         self.listeners.iter_mut().find(|listener| Arc::ptr_eq(&listener.told, told))
     }
 
@@ -112,7 +118,7 @@ impl Listening {
     }
 
     /// Returns the resources whose watch is lost.
-    pub(super) fn unheard(&self) -> Vec<VertexId> {
+    pub(super) fn unwatched(&self) -> Vec<VertexId> {
         let lost = self.of_state(State::Lost).flat_map(|listener| listener.told.vertices());
         lost.chain(self.unwatched.keys().copied()).collect()
     }
@@ -130,11 +136,11 @@ impl Listening {
     /// Returns the time at which the next watch without a status counts as lost.
     pub(super) fn patience(&self) -> Option<Timestamp> {
         let since = self.of_state(State::Silent).map(|listener| listener.since).min()?;
-        Some(Timestamp(since.0.saturating_add(TO_BEGIN)))
+        Some(Timestamp(since.0.saturating_add(WATCH_START_TIMEOUT)))
     }
 
     /// Joins a watch that has ended or is about to.
-    fn left(&mut self, told: &Arc<Listened>) {
+    fn left(&mut self, told: &Arc<WatchChannel>) {
         if let Some(at) = self.ending.iter().position(|listener| Arc::ptr_eq(&listener.told, told)) {
             self.ending.swap_remove(at).wait();
         }
@@ -143,13 +149,13 @@ impl Listening {
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Handles the events of a provider.
-    pub(super) fn heard(&mut self, told: &Arc<Listened>) {
+    pub(super) fn heard(&mut self, told: &Arc<WatchChannel>) {
         if self.holder.as_mut().is_none_or(|holder| holder.listening.find(told).is_none()) {
             return;
         }
-        let News { status, any, changed, of } = told.news();
+        let PendingEvents { status, any, changed, of } = told.news();
         match status {
-            Some(Status::Watching) => self.heard_again(told),
+            Some(Status::Watching) => self.on_watch_established(told),
             Some(Status::Lost(why)) => self.unheard(told, &why),
             None => {}
         }
@@ -166,21 +172,21 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Handles the end of a watch that was requested to end.
-    pub(super) fn left(&mut self, told: &Arc<Listened>) {
+    pub(super) fn left(&mut self, told: &Arc<WatchChannel>) {
         if let Some(holder) = &mut self.holder {
             holder.listening.left(told);
         }
     }
 
     /// Handles the start or restart of a watch.
-    fn heard_again(&mut self, told: &Arc<Listened>) {
+    fn on_watch_established(&mut self, told: &Arc<WatchChannel>) {
         let Some(holder) = &mut self.holder else { return };
         let Some(listener) = holder.listening.find(told) else { return };
         let was_lost = std::mem::replace(&mut listener.state, State::Watching) == State::Lost;
         let vertices = told.vertices();
         let is_watched = |vertex: &&VertexId| !holder.listening.unwatched.contains_key(*vertex);
         let watched: Vec<VertexId> = vertices.iter().filter(is_watched).copied().collect();
-        watched.into_iter().for_each(|vertex| holder.polls.misses_no_longer(vertex, Missing::Provider));
+        watched.into_iter().for_each(|vertex| holder.polls.remove_reason(vertex, PollReason::Provider));
         if was_lost {
             self.observer.event(Event::Rewatched { count: vertices.len() });
         }
@@ -195,7 +201,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Returns true if a resource has a state. An action does not run because its watch was lost.
     fn is_state(&self, vertex: VertexId) -> bool {
-        !self.prepared.provider(vertex).acts_anew(&self.prepared.resource(vertex).attributes)
+        !self.prepared.provider(vertex).is_action(&self.prepared.resource(vertex).attributes)
     }
 
     /// Handles the status of the watch of a single resource.
@@ -204,14 +210,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         let Status::Lost(why) = status else {
             if holder.listening.unwatched.remove(&vertex).is_some() {
-                holder.polls.misses_no_longer(vertex, Missing::Provider);
+                holder.polls.remove_reason(vertex, PollReason::Provider);
                 self.observer.event(Event::Rewatched { count: 1 });
             }
             return;
         };
         let resource = self.prepared.resource(vertex);
         if is_state {
-            holder.polls.misses(vertex, Missing::Provider, self.now);
+            holder.polls.add_reason(vertex, PollReason::Provider, self.now);
         }
         let why = self.board.sealed(resource.reference.type_name.as_str(), &resource.name, why.to_string());
         if holder.listening.unwatched.insert(vertex, why.as_str().into()).is_none() {
@@ -221,7 +227,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Polls resources while the watch of their provider is lost.
-    fn unheard(&mut self, told: &Arc<Listened>, why: &str) {
+    fn unheard(&mut self, told: &Arc<WatchChannel>, why: &str) {
         let vertices = told.vertices();
         let states: Vec<VertexId> = vertices.iter().copied().filter(|vertex| self.is_state(*vertex)).collect();
         let Some(holder) = &mut self.holder else { return };
@@ -231,7 +237,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             holder.listening.unwatched.remove(vertex);
         }
         for vertex in states {
-            holder.polls.misses(vertex, Missing::Provider, self.now);
+            holder.polls.add_reason(vertex, PollReason::Provider, self.now);
         }
         let count = vertices.len();
         vertices.into_iter().for_each(|vertex| self.begins_to_be_watched(vertex));
@@ -250,12 +256,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         if holder.listening.patience().is_none_or(|until| until > self.now) {
             return;
         }
-        let is_over = |listener: &&Listener| listener.since.0.saturating_add(TO_BEGIN) <= self.now.0;
+        let is_over = |listener: &&Listener| listener.since.0.saturating_add(WATCH_START_TIMEOUT) <= self.now.0;
         let silent = holder.listening.of_state(State::Silent).filter(is_over);
-        let silent: Vec<Arc<Listened>> = silent.map(|listener| Arc::clone(&listener.told)).collect();
+        let silent: Vec<Arc<WatchChannel>> = silent.map(|listener| Arc::clone(&listener.told)).collect();
         for told in silent {
             let provider = self.prepared.registry.at(usize::from(told.provider));
-            let seconds = TO_BEGIN / 1000;
+            let seconds = WATCH_START_TIMEOUT / 1000;
             let why = eco_format!(
                 "the watch of the provider `{}` does not say that it has begun, for {seconds} s now",
                 provider.name()

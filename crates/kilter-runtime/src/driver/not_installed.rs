@@ -1,18 +1,18 @@
 //! Resources of a plan that depend on software which the run installs first.
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::Verdict;
+use kilter_engine::CheckResult;
 use kilter_model::Value;
 use kilter_provider::Found;
 
 use super::{Driver, Mode};
-use crate::step::Done;
+use crate::step::CallResult;
 
 impl Driver<'_, '_, '_, '_> {
     /// Answers a check in a plan that may depend on software of an earlier resource, such as a package.
     ///
     /// The check needs a program of the provider, or a resource that the provider cannot create, such as a unit.
-    pub(super) fn unknown_until_installed(&mut self, done: &Done) -> Option<Verdict> {
+    pub(super) fn unknown_until_installed(&mut self, done: &CallResult) -> Option<CheckResult> {
         if self.options.mode != Mode::Noop {
             return None;
         }
@@ -27,7 +27,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Returns the reason why a missing resource cannot be created: its type has an `ensure` that cannot be
     /// `absent`.
-    fn cannot_be_created(&self, done: &Done, found: &Found) -> Option<EcoString> {
+    fn cannot_be_created(&self, done: &CallResult, found: &Found) -> Option<EcoString> {
         let schema = self.prepared.provider(done.vertex).schema();
         let ensure = schema.find("ensure").filter(|_| !found.state.exists && !found.differences.is_empty())?;
         let can_be_absent = ensure.data_type.check(&Value::from("absent")).is_ok();

@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_provider::{Context, Provider, Suitability};
 
-use crate::step::guarded;
+use crate::step::catch_panic;
 
 /// Result of the opening of each provider; none before the first use.
-pub(super) struct Opened(Vec<Mutex<Option<Result<(), EcoString>>>>);
+pub(super) struct OpenProviders(Vec<Mutex<Option<Result<(), EcoString>>>>);
 
-impl Opened {
-    pub(super) fn new(count: usize) -> Opened {
-        Opened((0..count).map(|_| Mutex::new(None)).collect())
+impl OpenProviders {
+    pub(super) fn new(count: usize) -> OpenProviders {
+        OpenProviders((0..count).map(|_| Mutex::new(None)).collect())
     }
 
     /// Returns the reason why the last attempt to open a provider failed.
@@ -43,7 +43,7 @@ impl Opened {
 
 fn open(provider: &dyn Provider, cx: &Context<'_>) -> Result<(), EcoString> {
     let type_name = &provider.schema().name;
-    guarded(provider, || match provider.suitable() {
+    catch_panic(provider, || match provider.suitable() {
         Suitability::Suitable => provider.open(cx).map_err(|error| {
             eco_format!("the provider `{}` of {type_name} is unavailable in this run: {error}", provider.name())
         }),

@@ -87,7 +87,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     fn return_changes(&mut self) {
         let changes = self.calls.that_change();
         for vertex in self.unbegun(|call| changes.contains(&call)) {
-            self.machine.input(self.now, Input::Returned(vertex));
+            self.machine.input(self.now, Input::Requeued(vertex));
         }
     }
 

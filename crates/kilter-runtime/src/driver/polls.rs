@@ -7,12 +7,12 @@ use kilter_engine::{Timestamp, VertexId};
 use kilter_provider::POLL;
 use rustc_hash::FxHashMap;
 
-use super::handover::Kept;
+use super::graph_swap::Kept;
 use super::millis;
 
 /// Reason why a resource has no events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum PollReason {
     /// The kernel's limit of watches is reached.
     Limit = 1,
     /// A process cannot be watched.
@@ -60,10 +60,10 @@ impl Polls {
     pub(super) fn why(&self, vertex: VertexId) -> Option<&'static str> {
         let missing = self.of.get(&vertex)?.missing;
         let whys = [
-            (Missing::Limit, "no more inotify watches: raise the limit by `sysctl fs.inotify.max_user_watches`"),
-            (Missing::Process, "a process cannot be watched"),
-            (Missing::Other, "a path of it, or the network, cannot be watched"),
-            (Missing::Provider, "the watch of its provider does not run"),
+            (PollReason::Limit, "no more inotify watches: raise the limit by `sysctl fs.inotify.max_user_watches`"),
+            (PollReason::Process, "a process cannot be watched"),
+            (PollReason::Other, "a path of it, or the network, cannot be watched"),
+            (PollReason::Provider, "the watch of its provider does not run"),
         ];
         whys.into_iter().find(|(what, _)| missing & *what as u8 != 0).map(|(_, why)| why)
     }
@@ -82,14 +82,14 @@ impl Polls {
     }
 
     /// Records a missing event source; returns true if the resource was not polled before.
-    pub(super) fn misses(&mut self, vertex: VertexId, what: Missing, now: Timestamp) -> bool {
+    pub(super) fn add_reason(&mut self, vertex: VertexId, what: PollReason, now: Timestamp) -> bool {
         let was_polled = self.of.contains_key(&vertex);
         self.update(vertex, now, |polled| polled.missing |= what as u8);
         !was_polled
     }
 
     /// Records that an event source works again.
-    pub(super) fn misses_no_longer(&mut self, vertex: VertexId, what: Missing) {
+    pub(super) fn remove_reason(&mut self, vertex: VertexId, what: PollReason) {
         if let Some(polled) = self.of.get_mut(&vertex) {
             // This does not delay the next poll.
             let was_missing = polled.missing != 0;
@@ -101,7 +101,7 @@ impl Polls {
         }
     }
 
-    pub(super) fn is_missing(&self, vertex: VertexId, what: Missing) -> bool {
+    pub(super) fn is_missing(&self, vertex: VertexId, what: PollReason) -> bool {
         self.of.get(&vertex).is_some_and(|polled| polled.missing & what as u8 != 0)
     }
 
@@ -192,20 +192,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_for_two_reasons_is_looked_at_until_both_have_gone() {
-        let reasons = [Missing::Limit, Missing::Other, Missing::Process, Missing::Provider];
+        let reasons = [PollReason::Limit, PollReason::Other, PollReason::Process, PollReason::Provider];
         for one in reasons {
             for other in reasons.into_iter().filter(|other| *other != one) {
                 let mut polls = Polls::default();
-                assert!(polls.misses(ONE, one, at(0)));
-                assert!(!polls.misses(ONE, other, at(10)), "it is looked at already");
-                polls.misses_no_longer(ONE, one);
+                assert!(polls.add_reason(ONE, one, at(0)));
+                assert!(!polls.add_reason(ONE, other, at(10)), "it is looked at already");
+                polls.remove_reason(ONE, one);
                 assert!(!polls.is_missing(ONE, one) && polls.is_missing(ONE, other));
                 assert_eq!(polls.missing(), 1);
                 assert_eq!(looks(&mut polls, 700), [300, 600]);
-                polls.misses_no_longer(ONE, other);
+                polls.remove_reason(ONE, other);
                 assert_eq!((polls.interval(ONE), looks(&mut polls, 9999)), (None, vec![]));
                 assert_eq!(polls.missing(), 0);
-                assert!(polls.misses(ONE, one, at(9999)), "that is news again");
+                assert!(polls.add_reason(ONE, one, at(9999)), "that is news again");
             }
         }
     }
@@ -214,9 +214,9 @@ mod tests {
     fn what_its_type_says_stays_whatever_is_missing() {
         let mut polls = Polls::default();
         polls.declare(ONE, Some(1_000_000), at(0));
-        assert!(!polls.misses(ONE, Missing::Other, at(100)));
+        assert!(!polls.add_reason(ONE, PollReason::Other, at(100)));
         assert_eq!(looks(&mut polls, 800), [400, 700], "the more often of both");
-        polls.misses_no_longer(ONE, Missing::Other);
+        polls.remove_reason(ONE, PollReason::Other);
         assert_eq!(polls.interval(ONE), Some(1_000_000));
         assert_eq!(polls.looks().collect::<Vec<_>>(), [(at(1000), ONE)], "the next look is not put off");
         assert_eq!(looks(&mut polls, 3100), [1000, 2000, 3000]);
@@ -230,8 +230,8 @@ mod tests {
     fn what_comes_and_goes_leaves_nothing_behind() {
         let mut polls = Polls::default();
         for time in 0..10_000 {
-            polls.misses(ONE, Missing::Process, Timestamp(time));
-            polls.misses_no_longer(ONE, Missing::Process);
+            polls.add_reason(ONE, PollReason::Process, Timestamp(time));
+            polls.remove_reason(ONE, PollReason::Process);
         }
         assert!(polls.queue.len() <= 66, "{}", polls.queue.len());
         assert_eq!(looks(&mut polls, 400), [0; 0]);
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn another_graph_has_the_looks_of_what_is_kept() {
         let mut polls = Polls::default();
-        polls.misses(ONE, Missing::Provider, at(0));
+        polls.add_reason(ONE, PollReason::Provider, at(0));
         polls.declare(VertexId(2), Some(5000), at(0));
         let kept = Kept { new_of: vec![None, Some(VertexId(7)), None], ..Kept::default() };
         let mut polls = polls.renumbered(&kept);

@@ -2,15 +2,15 @@
 //! unknown objects.
 
 use ecow::eco_format;
-use kilter_engine::{Batch, Verdict, VertexId};
+use kilter_engine::{Batch, CheckResult, VertexId};
 
 use super::Driver;
-use crate::step::Done;
+use crate::step::CallResult;
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Answers a check if a plan cannot know the state of the resource; otherwise hands the effects of its change
     /// to the prediction.
-    pub(super) fn unknown(&mut self, done: &mut Done) -> Option<Verdict> {
+    pub(super) fn unknown(&mut self, done: &mut CallResult) -> Option<CheckResult> {
         if let Some(verdict) = self.unknown_until_installed(done) {
             return Some(verdict);
         }

@@ -7,21 +7,21 @@ use kilter_engine::VertexId;
 use kilter_model::State;
 
 use super::shelf::Read;
-use super::stop::{Doing, Message};
+use super::stop::{CallKind, Message};
 use super::{CHECKS_ON_WORKER, Driver};
-use crate::step::{self, Done, Item};
+use crate::step::{self, CallResult, Job};
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Checks resources with stored states, and reads the others with one call, which also reads ahead.
     ///
     /// While such a call runs, other checks wait for its result.
-    pub(super) fn check_together(&mut self, group: u16, items: Vec<Item<'run>>) {
+    pub(super) fn check_together(&mut self, group: u16, items: Vec<Job<'run>>) {
         let at = group / 4;
         let vertices: Vec<VertexId> = items.iter().map(|item| item.vertex).collect();
-        vertices.iter().for_each(|vertex| self.shelves.turn(*vertex));
+        vertices.iter().for_each(|vertex| self.shelves.mark_visited(*vertex));
         let again = self.is_tried_again(vertices.iter().copied());
         if let (Some(why), false) = (self.shelves.at(at).unavailable.clone(), again) {
-            return self.answer(Doing::Check, step::failed(&vertices, &why));
+            return self.answer(CallKind::Check, step::failed(&vertices, &why));
         }
         let (known, unknown): (Vec<_>, Vec<_>) =
             items.into_iter().map(|item| (self.shelves.take(at, item.name), item)).partition(|(s, _)| s.is_some());
@@ -40,25 +40,25 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.compare(group, known.chain(unknown).collect(), again);
     }
 
-    fn compare(&mut self, group: u16, items: Vec<(Item<'run>, Option<State>)>, again: bool) {
+    fn compare(&mut self, group: u16, items: Vec<(Job<'run>, Option<State>)>, again: bool) {
         let at = group / 4;
-        let surroundings = self.surroundings(at, Doing::Check);
+        let surroundings = self.surroundings(at, CallKind::Check);
         let reads = items.iter().any(|(_, state)| state.is_none());
         let waits = reads || items.iter().any(|(item, _)| item.previewed);
         let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
         let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
-        let call = on_worker.then(|| self.begun(Doing::Check, &vertices));
-        let to_begin = call.and_then(|call| self.to_begin(call, Doing::Check, &vertices));
+        let call = on_worker.then(|| self.begun(CallKind::Check, &vertices));
+        let to_begin = call.and_then(|call| self.to_begin(call, CallKind::Check, &vertices));
         // While a state is held, stored states would be outdated. A call with a timeout reads for one resource
         // only.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
-            true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
+            true => self.board.prefetchable(self.shelves.ahead(at, &self.prepared.providers)),
             false => Vec::new(),
         };
         self.shelves.at(at).reading |= reads;
-        let foreign = self.shelves.foreign(at);
+        let foreign = self.shelves.foreign_changes(at);
         let of = vertices.clone();
-        let work = move || -> (Vec<Done>, Result<Read, EcoString>) {
+        let work = move || -> (Vec<CallResult>, Result<Read, EcoString>) {
             if let Err(why) = surroundings.call(|cx| surroundings.open(cx, again)) {
                 return (step::failed(&of, &why), Err(why));
             }
@@ -74,7 +74,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let Some(call) = call else {
             let (done, rest) = work();
             self.tick();
-            return if reads { self.read(at, done, rest, foreign) } else { self.answer(Doing::Check, done) };
+            return if reads { self.read(at, done, rest, foreign) } else { self.answer(CallKind::Check, done) };
         };
         let sender = self.sender.clone();
         self.workers.submit(call, move || {
@@ -84,13 +84,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             // The receiver outlives the workers: it belongs to this driver or a later one.
             let _ = sender.send(match reads {
                 true => Message::Read { call, provider: at, done, rest, foreign },
-                false => Message::Done { call, doing: Doing::Check, done },
+                false => Message::Done { call, doing: CallKind::Check, done },
             });
         });
     }
 
     /// Handles the end of a call that read.
-    pub(super) fn read(&mut self, at: u16, done: Vec<Done>, rest: Result<Read, EcoString>, foreign: u64) {
+    pub(super) fn read(&mut self, at: u16, done: Vec<CallResult>, rest: Result<Read, EcoString>, foreign: u64) {
         self.shelves.at(at).reading = false;
         match rest {
             Ok(read) => {
@@ -101,7 +101,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             }
             Err(why) => self.shelves.at(at).unavailable = Some(why),
         }
-        self.answer(Doing::Check, done);
+        self.answer(CallKind::Check, done);
         let shelf = self.shelves.at(at);
         let (parked, group) = (std::mem::take(&mut shelf.parked), std::mem::take(&mut shelf.parked_group));
         if parked.is_empty() {

@@ -8,11 +8,11 @@ use kilter_engine::{Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
 
 use super::stop::Message;
-use super::{Driver, Handover, Held, Outdated, RunError, Stale, millis};
+use super::{Driver, Held, Outdated, RunError, Stale, SuspendedRun, millis};
 use crate::observer::Event;
 
 /// Source of the declared state of a run that holds it.
-pub trait Declared {
+pub trait ManifestSource {
     /// Returns its files.
     fn files(&self) -> Vec<PathBuf>;
 
@@ -27,10 +27,10 @@ pub trait Declared {
 
     /// Starts to read the manifest on another thread. It may take long, and repairs continue meanwhile. Drops
     /// `ring` when it has finished.
-    fn begin_reading(&mut self, ring: Ring);
+    fn begin_reading(&mut self, ring: ReloadNotifier);
 
     /// Returns the result of the read, after `ring` was dropped.
-    fn read(&mut self) -> Anew;
+    fn read(&mut self) -> Reload;
 
     /// Returns why the held state is older than the manifest, if the last read found errors.
     fn outdated(&self) -> Option<Outdated> {
@@ -46,14 +46,14 @@ pub trait Declared {
     ///
     /// # Errors
     /// If it cannot be held.
-    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError>;
+    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError>;
 }
 
 /// Notifies the driver when it is dropped: the manifest has been read.
 #[derive(Debug)]
-pub struct Ring(Sender<Message>);
+pub struct ReloadNotifier(Sender<Message>);
 
-impl Drop for Ring {
+impl Drop for ReloadNotifier {
     fn drop(&mut self) {
         // Without a driver there is no receiver.
         let _ = self.0.send(Message::Declared);
@@ -62,7 +62,7 @@ impl Drop for Ring {
 
 /// Result of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anew {
+pub enum Reload {
     /// The same state as before.
     Same,
     /// Another state, which the run holds from now on.
@@ -76,9 +76,9 @@ pub enum Anew {
 
 /// Debounce time in milliseconds: the manifest is read when it has not changed for so long, because a write may be
 /// incomplete.
-const SETTLED: u64 = 200;
+const DEBOUNCE: u64 = 200;
 /// Maximum delay of a reload by debouncing, in milliseconds.
-const LATEST: u64 = 2000;
+const MAX_DEBOUNCE: u64 = 2000;
 /// Interval in milliseconds between polls of a manifest that cannot be watched.
 pub(super) const LOOK_AT_DECLARED: u64 = 2000;
 
@@ -128,8 +128,8 @@ impl Reading {
     /// Records a write.
     pub(super) fn touched(&mut self, now: Timestamp) {
         let first = *self.first_touched.get_or_insert(now);
-        let settled = now.0.saturating_add(SETTLED);
-        self.due = Some(Timestamp(settled.min(first.0.saturating_add(LATEST)).max(now.0)));
+        let settled = now.0.saturating_add(DEBOUNCE);
+        self.due = Some(Timestamp(settled.min(first.0.saturating_add(MAX_DEBOUNCE)).max(now.0)));
     }
 
     /// Records a comparison.
@@ -175,7 +175,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         let reading = &mut holder.reading;
         (reading.due, reading.first_touched, reading.is_under_way) = (None, None, true);
-        holder.hold.declared.begin_reading(Ring(self.sender.clone()));
+        holder.hold.declared.begin_reading(ReloadNotifier(self.sender.clone()));
     }
 
     /// Handles the end of a read.
@@ -188,19 +188,19 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             return;
         }
         let read = holder.hold.declared.read();
-        reading.is_wrong = read == Anew::Wrong;
-        if read != Anew::Unsettled {
+        reading.is_wrong = read == Reload::Wrong;
+        if read != Reload::Unsettled {
             reading.outdated = holder.hold.declared.outdated();
         }
         reading.looked(self.now);
         match read {
             // Queued work starts.
-            Anew::Same | Anew::Wrong => self.go_on(),
-            Anew::Unsettled => reading.touched(self.now),
-            Anew::Other => {
+            Reload::Same | Reload::Wrong => self.go_on(),
+            Reload::Unsettled => reading.touched(self.now),
+            Reload::Other => {
                 holder.is_superseded = true;
                 self.observer.event(Event::Reloading);
-                self.make_way();
+                self.pause_for_swap();
             }
         }
     }
@@ -229,7 +229,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             if is_tried && is_endless || !is_tried && self.machine.stage(vertex) == Stage::Delayed {
                 return true;
             }
-            open.extend(graph.entering(vertex).iter().map(|edge| graph.edge(*edge).first));
+            open.extend(graph.incoming(vertex).iter().map(|edge| graph.edge(*edge).from));
         }
         false
     }

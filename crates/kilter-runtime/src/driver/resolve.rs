@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::lookup::Lookup;
 use crate::prepare::{Prepared, sealed};
-use crate::step::guarded;
+use crate::step::catch_panic;
 
 /// Declared attributes of a resource after its senders have run.
 pub(super) enum Resolution {
@@ -55,11 +55,12 @@ pub(super) fn resolve<'l>(
         return Resolution::Failed(why, sent);
     }
     let before = attributes.clone();
-    let canonical = guarded(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
-        Some(problem) => Err(problem),
-        // Names cannot depend on outputs: this one is canonical already.
-        None => canonicalize(provider, &mut resource.name.clone(), &mut attributes).map(|()| attributes),
-    });
+    let canonical =
+        catch_panic(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
+            Some(problem) => Err(problem),
+            // Names cannot depend on outputs: this one is canonical already.
+            None => canonicalize(provider, &mut resource.name.clone(), &mut attributes).map(|()| attributes),
+        });
     match canonical {
         Ok(Ok(attributes)) => Resolution::Known(attributes, sent),
         Ok(Err(problem)) => Resolution::Failed(eco_format!("{}", sealed(problem, &before)), sent),

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Cache of one provider.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct ReadCache {
     /// States by name, absent resources included.
     states: FxHashMap<EcoString, State>,
     /// True if everything was read: a resource without a state is absent, unless it has changed since.
@@ -36,27 +36,31 @@ pub(super) struct Shelf {
     /// first use.
     queue: Option<VecDeque<VertexId>>,
     /// True if states that were read ahead have been discarded.
-    wasted: bool,
+    prefetch_wasted: bool,
 }
 
 /// Maximum number of resources to read ahead after states have been discarded.
 const CAREFUL: usize = 64;
 
 /// Caches of all providers.
-pub(super) struct Shelves {
-    of: Vec<Shelf>,
+pub(super) struct ReadCaches {
+    of: Vec<ReadCache>,
     /// Number of changes by all providers.
     changes: u64,
     /// Vertices whose check has started: nothing is read ahead for them.
     turned: Vec<bool>,
 }
 
-impl Shelves {
-    pub(super) fn new(providers: usize, vertices: usize) -> Shelves {
-        Shelves { of: (0..providers).map(|_| Shelf::default()).collect(), changes: 0, turned: vec![false; vertices] }
+impl ReadCaches {
+    pub(super) fn new(providers: usize, vertices: usize) -> ReadCaches {
+        ReadCaches {
+            of: (0..providers).map(|_| ReadCache::default()).collect(),
+            changes: 0,
+            turned: vec![false; vertices],
+        }
     }
 
-    pub(super) fn at(&mut self, provider: u16) -> &mut Shelf {
+    pub(super) fn at(&mut self, provider: u16) -> &mut ReadCache {
         &mut self.of[usize::from(provider)]
     }
 
@@ -67,21 +71,21 @@ impl Shelves {
     }
 
     /// Returns the number of changes by other providers.
-    pub(super) fn foreign(&self, provider: u16) -> u64 {
+    pub(super) fn foreign_changes(&self, provider: u16) -> u64 {
         self.changes - self.of[usize::from(provider)].own
     }
 
     /// Records the start of the check of a vertex.
-    pub(super) fn turn(&mut self, vertex: VertexId) {
+    pub(super) fn mark_visited(&mut self, vertex: VertexId) {
         self.turned[vertex.0 as usize] = true;
     }
 
     /// Takes the state of a resource, if it was read and is still valid.
     pub(super) fn take(&mut self, provider: u16, name: &EcoString) -> Option<State> {
-        let foreign = self.foreign(provider);
+        let foreign = self.foreign_changes(provider);
         let shelf = &mut self.of[usize::from(provider)];
         if shelf.at != foreign {
-            shelf.wasted |= !shelf.states.is_empty();
+            shelf.prefetch_wasted |= !shelf.states.is_empty();
             shelf.states.clear();
             shelf.all = false;
             return None;
@@ -91,7 +95,7 @@ impl Shelves {
         found.or_else(|| is_absent.then(|| State::absent(name.clone())))
     }
 
-    /// Stores additional states of a read that started after `foreign` changes.
+    /// Stores additional states of a read that started after `foreign_changes` changes.
     pub(super) fn keep(&mut self, provider: u16, read: Read, foreign: u64) {
         let shelf = &mut self.of[usize::from(provider)];
         if shelf.at != foreign {
@@ -118,7 +122,7 @@ impl Shelves {
         while queue.front().is_some_and(|vertex| turned[vertex.0 as usize]) {
             queue.pop_front();
         }
-        let limit = if shelf.wasted { CAREFUL } else { usize::MAX };
+        let limit = if shelf.prefetch_wasted { CAREFUL } else { usize::MAX };
         let is_known = |vertex: &&VertexId| !turned[vertex.0 as usize];
         queue.iter().filter(is_known).take(limit).copied().collect()
     }

@@ -12,16 +12,16 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
 use super::calls::CallId;
-use super::listen::Listened;
+use super::provider_watch::WatchChannel;
 use super::shelf::Read;
 use super::timeout::Deadline;
 use super::window::Question;
-use super::{LOOK, RunError};
-use crate::step::Done;
+use super::{PROGRESS_INTERVAL, RunError};
+use crate::step::CallResult;
 
 /// Effect of a stop request on calls in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum InFlight {
     /// They run to completion.
     Finished,
     /// They are cancelled.
@@ -35,45 +35,45 @@ pub enum Fate {
 /// The first request cancels checks and lets changes in flight finish, the second cancels changes too, and the third
 /// kills them. In a run without changes, the first request cancels every call.
 #[derive(Debug)]
-pub struct Stop {
+pub struct ShutdownHandle {
     requests: AtomicU32,
     /// Number of requests that let calls in flight finish.
     patience: u32,
     ending: AtomicBool,
     /// Cancels all changes.
-    alarm: Alarm,
+    alarm: CancelToken,
     /// Cancels all checks, which change nothing.
-    checks: Alarm,
+    checks: CancelToken,
     /// Calls with a timeout, each with its own alarm.
     calls: Mutex<Vec<Arc<Deadline>>>,
     driver: Mutex<Option<Sender<Message>>>,
 }
 
-impl Stop {
+impl ShutdownHandle {
     /// Creates a stop without a request.
     ///
     /// # Errors
     /// If the system has no descriptor left.
-    pub fn new() -> Result<Stop, RunError> {
-        Stop::with_patience(1)
+    pub fn new() -> Result<ShutdownHandle, RunError> {
+        ShutdownHandle::with_patience(1)
     }
 
     /// Creates a stop for a run without changes, whose calls need not finish.
     ///
     /// # Errors
     /// If the system has no descriptor left.
-    pub fn of_looks() -> Result<Stop, RunError> {
-        Stop::with_patience(0)
+    pub fn of_looks() -> Result<ShutdownHandle, RunError> {
+        ShutdownHandle::with_patience(0)
     }
 
-    fn with_patience(patience: u32) -> Result<Stop, RunError> {
-        let (alarm, checks) = (Alarm::new(), Alarm::new());
+    fn with_patience(patience: u32) -> Result<ShutdownHandle, RunError> {
+        let (alarm, checks) = (CancelToken::new(), CancelToken::new());
         for alarm in [&alarm, &checks] {
             if let Err(errno) = alarm.event {
                 return Err(RunError::Event(errno.into()));
             }
         }
-        Ok(Stop {
+        Ok(ShutdownHandle {
             requests: AtomicU32::new(0),
             patience,
             ending: AtomicBool::new(false),
@@ -88,16 +88,16 @@ impl Stop {
     pub fn request(&self) {
         self.ending.store(true, Ordering::Release);
         let fate = self.fate_after(self.requests.fetch_add(1, Ordering::AcqRel).saturating_add(1));
-        if fate == Fate::Killed {
-            self.alarm.urge();
-            self.checks.urge();
-            self.calls().iter().for_each(|call| call.alarm.urge());
+        if fate == InFlight::Killed {
+            self.alarm.kill();
+            self.checks.kill();
+            self.calls().iter().for_each(|call| call.alarm.kill());
         }
         self.checks.raise();
-        if fate != Fate::Finished {
+        if fate != InFlight::Finished {
             self.alarm.raise();
         }
-        for call in self.calls().iter().filter(|call| fate != Fate::Finished || call.doing == Doing::Check) {
+        for call in self.calls().iter().filter(|call| fate != InFlight::Finished || call.doing == CallKind::Check) {
             call.alarm.raise();
         }
         if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -112,11 +112,11 @@ impl Stop {
     }
 
     /// Returns the effect of this number of requests on calls in flight.
-    pub(super) fn fate_after(&self, requests: u32) -> Fate {
+    pub(super) fn fate_after(&self, requests: u32) -> InFlight {
         match requests.saturating_sub(self.patience) {
-            0 => Fate::Finished,
-            1 => Fate::Ended,
-            _ => Fate::Killed,
+            0 => InFlight::Finished,
+            1 => InFlight::Ended,
+            _ => InFlight::Killed,
         }
     }
 
@@ -126,10 +126,10 @@ impl Stop {
     }
 
     /// Returns the interrupt for providers. The request that cancels calls of this kind raises it.
-    pub(super) fn interrupt(&self, doing: Doing) -> Interrupt<'_> {
+    pub(super) fn interrupt(&self, doing: CallKind) -> Interrupt<'_> {
         match doing {
-            Doing::Check => self.checks.interrupt(),
-            Doing::Apply | Doing::Refresh => self.alarm.interrupt(),
+            CallKind::Check => self.checks.interrupt(),
+            CallKind::Apply | CallKind::Refresh => self.alarm.interrupt(),
         }
     }
 
@@ -142,8 +142,8 @@ impl Stop {
     pub(super) fn also_ends(&self, call: &Arc<Deadline>) {
         self.calls().push(Arc::clone(call));
         // The request may have come before the registration.
-        if self.fate_after(self.requests()) == Fate::Killed {
-            call.alarm.urge();
+        if self.fate_after(self.requests()) == InFlight::Killed {
+            call.alarm.kill();
         }
         if self.interrupt(call.doing).is_raised() {
             call.alarm.raise();
@@ -166,7 +166,7 @@ impl Stop {
 
 /// Cancellation of calls, as providers see it: a flag, and a descriptor that becomes readable with it.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(super) struct CancelToken {
     flag: AtomicBool,
     /// True if cancelled processes are to be killed at once.
     urgent: Arc<AtomicBool>,
@@ -174,9 +174,9 @@ pub(super) struct Alarm {
     event: Result<OwnedFd, Errno>,
 }
 
-impl Alarm {
-    pub(super) fn new() -> Alarm {
-        Alarm { flag: AtomicBool::default(), urgent: Arc::default(), event: eventfd(0, EventfdFlags::CLOEXEC) }
+impl CancelToken {
+    pub(super) fn new() -> CancelToken {
+        CancelToken { flag: AtomicBool::default(), urgent: Arc::default(), event: eventfd(0, EventfdFlags::CLOEXEC) }
     }
 
     pub(super) fn raise(&self) {
@@ -188,7 +188,7 @@ impl Alarm {
     }
 
     /// Demands a kill.
-    fn urge(&self) {
+    fn kill(&self) {
         self.urgent.store(true, Ordering::Release);
     }
 
@@ -201,7 +201,7 @@ impl Alarm {
         let Ok(event) = &self.event else {
             let begun = Instant::now();
             while begun.elapsed() < longest && !self.interrupt().is_raised() {
-                std::thread::sleep(longest.saturating_sub(begun.elapsed()).min(LOOK));
+                std::thread::sleep(longest.saturating_sub(begun.elapsed()).min(PROGRESS_INTERVAL));
             }
             return;
         };
@@ -217,14 +217,14 @@ pub(super) enum Message {
     Stop,
     Done {
         call: CallId,
-        doing: Doing,
-        done: Vec<Done>,
+        doing: CallKind,
+        done: Vec<CallResult>,
     },
     /// A call that read for a provider has ended. It started after `foreign` changes by other providers.
     Read {
         call: CallId,
         provider: u16,
-        done: Vec<Done>,
+        done: Vec<CallResult>,
         rest: Result<Read, EcoString>,
         foreign: u64,
     },
@@ -239,42 +239,42 @@ pub(super) enum Message {
     /// The manifest has been read.
     Declared,
     /// The hub has queued events.
-    Told,
+    WatchEvents,
     /// A status, pause or resume request.
-    Asked(Question),
+    Query(Question),
     /// The watch of a provider has queued events.
-    Heard(Arc<Listened>),
+    ProviderEvents(Arc<WatchChannel>),
     /// The watch of a provider has ended on request.
-    Left(Arc<Listened>),
+    WatchEnded(Arc<WatchChannel>),
 }
 
-impl std::fmt::Debug for Done {
+impl std::fmt::Debug for CallResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Done({:?})", self.vertex)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum CallKind {
     Check,
     Apply,
     Refresh,
 }
 
-impl Doing {
+impl CallKind {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Doing::Check => "checking",
-            Doing::Apply => "changing",
-            Doing::Refresh => "refreshing",
+            CallKind::Check => "checking",
+            CallKind::Apply => "changing",
+            CallKind::Refresh => "refreshing",
         }
     }
 }
 
 /// Sends log lines of providers to the driver.
-pub(super) struct Mail(pub(super) Sender<Message>);
+pub(super) struct LogSender(pub(super) Sender<Message>);
 
-impl Log for Mail {
+impl Log for LogSender {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         let (type_name, name, message) = (type_name.to_owned(), name.to_owned(), message.to_owned());
         // Without a driver there is no receiver.

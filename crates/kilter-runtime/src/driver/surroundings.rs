@@ -4,22 +4,22 @@ use ecow::EcoString;
 use kilter_model::{Feature, Resource};
 use kilter_provider::{Context, Provider};
 
-use super::opened::Opened;
-use super::stop::{Doing, Mail, Stop};
-use super::timeout::ToBegin;
+use super::opened::OpenProviders;
+use super::stop::{CallKind, LogSender, ShutdownHandle};
+use super::timeout::PendingDeadline;
 use super::{Driver, Mode, Options};
 use crate::lookup::Lookup;
-use crate::outlook::{Outlook, View};
+use crate::outlook::{Outlook, ProviderPreviewContext};
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
 
 /// Lazy attributes that each provider must always read, because a resource declares them.
 ///
 /// Only for providers that cannot filter: they read everything, and do not know the resources.
-pub(super) struct Lazy(Vec<Vec<EcoString>>);
+pub(super) struct LazyAttributes(Vec<Vec<EcoString>>);
 
-impl Lazy {
-    pub(super) fn new(prepared: &Prepared<'_>) -> Lazy {
+impl LazyAttributes {
+    pub(super) fn new(prepared: &Prepared<'_>) -> LazyAttributes {
         let managed = |at: usize| {
             let schema = prepared.registry.at(at).schema();
             if schema.has(Feature::SimpleGetFilter) {
@@ -32,7 +32,7 @@ impl Lazy {
             let lazy = schema.attributes.iter().filter(|attribute| attribute.lazy);
             lazy.map(|attribute| attribute.name.text().clone()).filter(|name| is_managed(name)).collect()
         };
-        Lazy((0..prepared.registry.len()).map(managed).collect())
+        LazyAttributes((0..prepared.registry.len()).map(managed).collect())
     }
 }
 
@@ -42,23 +42,23 @@ fn manages(resource: &Resource, attribute: &str) -> bool {
 
 /// Shared context of the calls to one provider, usable on any thread.
 #[derive(Clone, Copy)]
-pub(super) struct Surroundings<'run> {
+pub(super) struct CallContext<'run> {
     at: u16,
     /// Kind of the calls.
-    doing: Doing,
+    doing: CallKind,
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     outlook: &'run Outlook<'run>,
-    opened: &'run Opened,
-    lazy: &'run Lazy,
+    opened: &'run OpenProviders,
+    lazy: &'run LazyAttributes,
     options: &'run Options,
-    stop: &'run Stop,
-    mail: &'run Mail,
+    stop: &'run ShutdownHandle,
+    mail: &'run LogSender,
 }
 
 impl<'run> Driver<'run, '_, '_, '_> {
-    pub(super) fn surroundings(&self, at: u16, doing: Doing) -> Surroundings<'run> {
-        Surroundings {
+    pub(super) fn surroundings(&self, at: u16, doing: CallKind) -> CallContext<'run> {
+        CallContext {
             at,
             doing,
             prepared: self.prepared,
@@ -73,7 +73,7 @@ impl<'run> Driver<'run, '_, '_, '_> {
     }
 }
 
-impl<'run> Surroundings<'run> {
+impl<'run> CallContext<'run> {
     pub(super) fn provider(&self) -> &'run dyn Provider {
         self.prepared.registry.at(usize::from(self.at)).as_ref()
     }
@@ -91,12 +91,12 @@ impl<'run> Surroundings<'run> {
     }
 
     /// Makes a call with a context. With `to_begin`, the call has its own timeout.
-    pub(super) fn call_until<T>(&self, to_begin: Option<ToBegin>, call: impl FnOnce(&Context<'_>) -> T) -> T {
+    pub(super) fn call_until<T>(&self, to_begin: Option<PendingDeadline>, call: impl FnOnce(&Context<'_>) -> T) -> T {
         let deadline = to_begin.map(|to_begin| to_begin.begin(self.stop));
         let managed = |name: &str| self.lookup.named(self.at, name).is_some();
         let managed_below = |path: &str| self.lookup.has_below(self.at, path);
-        let view = View { outlook: self.outlook, provider: self.at };
-        let cx = Context::bare()
+        let view = ProviderPreviewContext { outlook: self.outlook, provider: self.at };
+        let cx = Context::empty()
             .with_log(self.mail)
             .with_interrupt(
                 deadline
@@ -112,7 +112,7 @@ impl<'run> Surroundings<'run> {
             .with_hostname(self.prepared.registry.hostname())
             .with_durability(self.options.durability)
             .with_strictness(self.options.strictness)
-            .with_asked(&self.lazy.0[usize::from(self.at)]);
+            .with_requested_attributes(&self.lazy.0[usize::from(self.at)]);
         call(&cx)
     }
 }

@@ -9,64 +9,66 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::stop::Message;
-use crate::watch::{Lost, Subscriber, Told};
+use crate::watch::{Subscriber, WatchEvent, WatchLost};
 
 /// Events of the hub that the driver has not taken yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tidings(Arc<Mutex<Untaken>>);
+pub(super) struct EventBuffer(Arc<Mutex<Pending>>);
 
 #[derive(Debug, Default)]
-struct Untaken {
+struct Pending {
     everything: bool,
     changed: BTreeSet<Subscriber>,
-    lost: Vec<Lost>,
+    lost: Vec<WatchLost>,
 }
 
-impl Tidings {
+impl EventBuffer {
     /// Adds an event. The driver gets one message for all events until it takes them.
-    pub(super) fn add(&self, told: Told, driver: &Sender<Message>) {
+    pub(super) fn add(&self, told: WatchEvent, driver: &Sender<Message>) {
         let mut untaken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = untaken.is_empty();
         untaken.add(told);
         if is_first && !untaken.is_empty() {
             // Without a driver there is no receiver.
-            let _ = driver.send(Message::Told);
+            let _ = driver.send(Message::WatchEvents);
         }
     }
 
     /// Takes all events, lost watches first.
-    pub(super) fn take(&self) -> Vec<Told> {
+    pub(super) fn take(&self) -> Vec<WatchEvent> {
         take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_told()
     }
 }
 
-impl Untaken {
+impl Pending {
     fn is_empty(&self) -> bool {
         !self.everything && self.changed.is_empty() && self.lost.is_empty()
     }
 
-    fn add(&mut self, told: Told) {
+    fn add(&mut self, told: WatchEvent) {
         match told {
-            Told::Changed(subscribers) => self.changed.extend(subscribers),
-            Told::Everything => self.everything = true,
-            Told::Lost(Lost { subscribers, why }) => match self.lost.iter_mut().find(|known| known.why == why) {
-                Some(known) => {
-                    known.subscribers.extend(subscribers);
-                    known.subscribers.sort_unstable();
-                    known.subscribers.dedup();
+            WatchEvent::Changed(subscribers) => self.changed.extend(subscribers),
+            WatchEvent::Everything => self.everything = true,
+            WatchEvent::Lost(WatchLost { subscribers, why }) => {
+                match self.lost.iter_mut().find(|known| known.why == why) {
+                    Some(known) => {
+                        known.subscribers.extend(subscribers);
+                        known.subscribers.sort_unstable();
+                        known.subscribers.dedup();
+                    }
+                    None => self.lost.push(WatchLost { subscribers, why }),
                 }
-                None => self.lost.push(Lost { subscribers, why }),
-            },
+            }
         }
     }
 
     /// An event for everything replaces events for single subscribers.
-    fn into_told(self) -> Vec<Told> {
-        let mut all: Vec<Told> = self.lost.into_iter().map(Told::Lost).collect();
+    fn into_told(self) -> Vec<WatchEvent> {
+        let mut all: Vec<WatchEvent> = self.lost.into_iter().map(WatchEvent::Lost).collect();
         if self.everything {
-            all.push(Told::Everything);
+            all.push(WatchEvent::Everything);
         } else if !self.changed.is_empty() {
-            all.push(Told::Changed(self.changed.into_iter().collect()));
+            all.push(WatchEvent::Changed(self.changed.into_iter().collect()));
         }
         all
     }
@@ -77,37 +79,38 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::watch::Why;
+    use crate::watch::WatchError;
 
-    fn changed(numbers: &[u32]) -> Told {
-        Told::Changed(numbers.iter().copied().map(Subscriber).collect())
+    fn changed(numbers: &[u32]) -> WatchEvent {
+        WatchEvent::Changed(numbers.iter().copied().map(Subscriber).collect())
     }
 
-    fn lost(numbers: &[u32], why: Why) -> Told {
-        Told::Lost(Lost { subscribers: numbers.iter().copied().map(Subscriber).collect(), why })
+    fn lost(numbers: &[u32], why: WatchError) -> WatchEvent {
+        WatchEvent::Lost(WatchLost { subscribers: numbers.iter().copied().map(Subscriber).collect(), why })
     }
 
     #[test]
     fn what_nobody_takes_does_not_pile_up() {
         let (sender, receiver) = channel();
-        let tidings = Tidings::default();
+        let tidings = EventBuffer::default();
         for at in 0..10_000 {
             tidings.add(changed(&[at % 7, 3]), &sender);
-            tidings.add(lost(&[at % 2], Why::LimitOfUser), &sender);
+            tidings.add(lost(&[at % 2], WatchError::LimitOfUser), &sender);
         }
-        tidings.add(lost(&[5], Why::Memory), &sender);
+        tidings.add(lost(&[5], WatchError::Memory), &sender);
         assert_eq!(receiver.try_iter().count(), 1);
-        let all = [lost(&[0, 1], Why::LimitOfUser), lost(&[5], Why::Memory), changed(&[0, 1, 2, 3, 4, 5, 6])];
+        let all =
+            [lost(&[0, 1], WatchError::LimitOfUser), lost(&[5], WatchError::Memory), changed(&[0, 1, 2, 3, 4, 5, 6])];
         assert_eq!(tidings.take(), all);
     }
 
     #[test]
     fn what_is_told_behind_the_taking_is_told_anew() {
         let (sender, receiver) = channel();
-        let tidings = Tidings::default();
+        let tidings = EventBuffer::default();
         tidings.add(changed(&[1]), &sender);
-        tidings.add(Told::Everything, &sender);
-        assert_eq!(tidings.take(), [Told::Everything]);
+        tidings.add(WatchEvent::Everything, &sender);
+        assert_eq!(tidings.take(), [WatchEvent::Everything]);
         assert_eq!(tidings.take(), []);
         tidings.add(changed(&[2]), &sender);
         assert_eq!(receiver.try_iter().count(), 2);

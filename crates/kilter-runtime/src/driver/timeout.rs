@@ -9,18 +9,18 @@ use kilter_engine::VertexId;
 
 use super::Driver;
 use super::calls::CallId;
-use super::stop::{Alarm, Doing, Message, Stop};
-use crate::step::Done;
+use super::stop::{CallKind, CancelToken, Message, ShutdownHandle};
+use crate::step::CallResult;
 
 /// Timeout of one running call.
 #[derive(Debug)]
 pub(super) struct Deadline {
     call: CallId,
-    pub(super) doing: Doing,
+    pub(super) doing: CallKind,
     begun: Instant,
     /// Maximum duration.
     longest: Duration,
-    pub(super) alarm: Alarm,
+    pub(super) alarm: CancelToken,
 }
 
 impl Deadline {
@@ -31,18 +31,18 @@ impl Deadline {
 }
 
 /// Call with a timeout that waits for a worker.
-pub(super) struct ToBegin {
+pub(super) struct PendingDeadline {
     call: CallId,
-    doing: Doing,
+    doing: CallKind,
     longest: Duration,
     sender: Sender<Message>,
 }
 
-impl ToBegin {
+impl PendingDeadline {
     /// Starts the timeout. The time in the queue does not count.
-    pub(super) fn begin(self, stop: &Stop) -> Arc<Deadline> {
-        let ToBegin { call, doing, longest, sender } = self;
-        let deadline = Arc::new(Deadline { call, doing, begun: Instant::now(), longest, alarm: Alarm::new() });
+    pub(super) fn begin(self, stop: &ShutdownHandle) -> Arc<Deadline> {
+        let PendingDeadline { call, doing, longest, sender } = self;
+        let deadline = Arc::new(Deadline { call, doing, begun: Instant::now(), longest, alarm: CancelToken::new() });
         stop.also_ends(&deadline);
         // The receiver outlives the workers: it belongs to this driver or a later one.
         let _ = sender.send(Message::Begun(Arc::clone(&deadline)));
@@ -51,18 +51,18 @@ impl ToBegin {
 }
 
 /// Running call with a timeout.
-pub(super) struct Timed {
+pub(super) struct RunningDeadline {
     deadline: Arc<Deadline>,
     is_over: bool,
 }
 
 impl Driver<'_, '_, '_, '_> {
     /// Returns the timeout for a call on a worker, if it is for one resource with a timeout.
-    pub(super) fn to_begin(&self, call: CallId, doing: Doing, vertices: &[VertexId]) -> Option<ToBegin> {
+    pub(super) fn to_begin(&self, call: CallId, doing: CallKind, vertices: &[VertexId]) -> Option<PendingDeadline> {
         match *vertices {
             [vertex] if self.is_timed(vertex) => {
                 let longest = Duration::from_millis(self.limit(vertex));
-                Some(ToBegin { call, doing, longest, sender: self.sender.clone() })
+                Some(PendingDeadline { call, doing, longest, sender: self.sender.clone() })
             }
             _ => None,
         }
@@ -80,7 +80,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Records that a worker has started a call.
     pub(super) fn has_begun(&mut self, deadline: Arc<Deadline>) {
-        self.timed.push(Timed { deadline, is_over: false });
+        self.timed.push(RunningDeadline { deadline, is_over: false });
     }
 
     /// Returns the time until the next call times out.
@@ -100,9 +100,9 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Removes an answered call; returns true if it had timed out. Changes that it completed are reported as
     /// changes.
-    pub(super) fn has_ended(&mut self, call: CallId, done: &mut [Done]) -> bool {
+    pub(super) fn has_ended(&mut self, call: CallId, done: &mut [CallResult]) -> bool {
         let Some(at) = self.timed.iter().position(|timed| timed.deadline.call == call) else { return false };
-        let Timed { deadline, is_over } = self.timed.swap_remove(at);
+        let RunningDeadline { deadline, is_over } = self.timed.swap_remove(at);
         self.stop.ends_no_longer(&deadline);
         if !is_over {
             return false;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ecow::EcoString;
-use kilter_model::{AttributeName, Difference, Receipt, ResourceRef};
+use kilter_model::{AttributeName, Difference, ReceivedValue, ResourceRef};
 
 use super::Conditions;
 use super::paused::{Pause, Paused};
@@ -14,13 +14,13 @@ use crate::report::{Counts, ResourceReport};
 
 /// Channel through which other threads query and control a run that holds a state.
 #[derive(Debug, Default)]
-pub struct Window {
+pub struct StatusHandle {
     driver: Mutex<Option<Sender<Message>>>,
 }
 
 /// Selection of resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum StatusFilter {
     /// Resources that are out of sync or active.
     Notable,
     /// All resources.
@@ -33,7 +33,7 @@ pub enum Which {
 #[derive(Debug)]
 pub(super) enum Question {
     /// Requests a snapshot.
-    Look(Which, Sender<Standings>),
+    Look(StatusFilter, Sender<StatusSnapshot>),
     /// Requests a pause; the answer is true if the run was paused already.
     Pause(Pause, Sender<bool>),
     /// Requests a resume; the answer is true if the run was paused.
@@ -42,7 +42,7 @@ pub(super) enum Question {
 
 /// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unseen {
+pub enum StatusError {
     /// There is no run, or it is between two graphs.
     #[error("nothing is held just now: what is declared is read anew, or the run is about to end")]
     NoRun,
@@ -51,22 +51,22 @@ pub enum Unseen {
     Busy,
 }
 
-impl Window {
+impl StatusHandle {
     /// Requests a snapshot and waits up to `longest`.
     ///
     /// # Errors
     /// If there is no answer.
-    pub fn look(&self, which: Which, longest: Duration) -> Result<Standings, Unseen> {
+    pub fn look(&self, which: StatusFilter, longest: Duration) -> Result<StatusSnapshot, StatusError> {
         self.ask(|answer| Question::Look(which, answer), longest)
     }
 
     /// Pauses the run; returns true if it was paused already.
     ///
-    /// Running calls continue: [`Standings::in_flight`] is their number.
+    /// Running calls continue: [`StatusSnapshot::in_flight`] is their number.
     ///
     /// # Errors
     /// If there is no answer.
-    pub fn pause(&self, pause: Pause, longest: Duration) -> Result<bool, Unseen> {
+    pub fn pause(&self, pause: Pause, longest: Duration) -> Result<bool, StatusError> {
         self.ask(|answer| Question::Pause(pause, answer), longest)
     }
 
@@ -74,31 +74,31 @@ impl Window {
     ///
     /// # Errors
     /// If there is no answer.
-    pub fn resume(&self, longest: Duration) -> Result<bool, Unseen> {
+    pub fn resume(&self, longest: Duration) -> Result<bool, StatusError> {
         self.ask(Question::Resume, longest)
     }
 
-    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question, longest: Duration) -> Result<T, Unseen> {
+    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question, longest: Duration) -> Result<T, StatusError> {
         let (sender, receiver) = channel();
         let question = question(sender);
         match &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(driver) => driver.send(Message::Asked(question)).map_err(|_| Unseen::NoRun)?,
-            None => return Err(Unseen::NoRun),
+            Some(driver) => driver.send(Message::Query(question)).map_err(|_| StatusError::NoRun)?,
+            None => return Err(StatusError::NoRun),
         }
         receiver.recv_timeout(longest).map_err(|error| match error {
-            std::sync::mpsc::RecvTimeoutError::Timeout => Unseen::Busy,
-            std::sync::mpsc::RecvTimeoutError::Disconnected => Unseen::NoRun,
+            std::sync::mpsc::RecvTimeoutError::Timeout => StatusError::Busy,
+            std::sync::mpsc::RecvTimeoutError::Disconnected => StatusError::NoRun,
         })
     }
 
-    pub(super) fn opens(&self, driver: Option<Sender<Message>>) {
+    pub(super) fn attach(&self, driver: Option<Sender<Message>>) {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = driver;
     }
 }
 
 /// Snapshot of a run.
 #[derive(Clone, Debug)]
-pub struct Standings {
+pub struct StatusSnapshot {
     /// Time since the start of the run, over all graphs.
     pub held_for: Duration,
     /// True if the run changes nothing.
@@ -128,14 +128,14 @@ pub struct Standings {
     /// Number of event queue overflows. After each, the run checked everything.
     pub overflows: u64,
     /// Running calls for resources that have changed or been removed since.
-    pub begun_before: Vec<Begun>,
+    pub begun_before: Vec<InFlightCall>,
     /// Requested composite resources, in manifest order.
     ///
     /// A request by name returns the named ones and those among their parts. Other requests return the owners of
     /// the requested resources, and a request for everything also returns those without parts.
     pub composites: Vec<CompositeStanding>,
     /// Requested resources, with the parts of the named composite resources.
-    pub resources: Vec<Standing>,
+    pub resources: Vec<ResourceStatus>,
     /// Requested names that are not declared.
     pub unknown: Vec<ResourceRef>,
 }
@@ -159,7 +159,7 @@ pub struct CompositeStanding {
 
 /// State of a resource.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct ResourceStatus {
     /// The resource.
     pub reference: ResourceRef,
     /// The innermost composite resource that contains it.
@@ -172,7 +172,7 @@ pub struct Standing {
     /// Semaphore that it waits for; `because_of` is the holder.
     pub semaphore: Option<EcoString>,
     /// Running call of a former graph that it waits for.
-    pub awaits: Option<Begun>,
+    pub awaits: Option<InFlightCall>,
     /// Reason of the last failure.
     pub failure: Option<EcoString>,
     /// Resources whose changes have a pending or running refresh of it.
@@ -180,7 +180,7 @@ pub struct Standing {
     /// Its report, if it has settled out of sync.
     pub report: Option<ResourceReport>,
     /// Its attributes from outputs of others, with true for those that it has not applied yet.
-    pub received: Vec<Receipt>,
+    pub received: Vec<ReceivedValue>,
     /// True if it was repaired too often and yields: it is only watched.
     pub watched_only: bool,
     /// Contest over it, if another program undoes its repairs.
@@ -194,7 +194,7 @@ pub struct Standing {
     /// Time since its state was checked, in whole seconds.
     pub last_check: Option<Duration>,
     /// Changes and refreshes since the run started, or since its declaration last changed.
-    pub tally: Tally,
+    pub tally: ChangeCounters,
 }
 
 /// Contest over a resource: another program undoes its repairs, which follow at growing intervals.
@@ -212,7 +212,7 @@ pub struct Contest {
 
 /// Running call for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct InFlightCall {
     /// The resource, as the graph of the call declared it.
     pub reference: ResourceRef,
     /// Kind of the call: `checking`, `changing`, `refreshing`.
@@ -245,7 +245,7 @@ impl Watched {
 
 /// Changes and refreshes of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct ChangeCounters {
     /// Number of changes.
     pub changes: u64,
     /// Number of refreshes.

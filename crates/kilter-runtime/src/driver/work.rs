@@ -2,25 +2,25 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kilter_engine::{Batch, Input, Verdict, VertexId};
+use kilter_engine::{Batch, CheckResult, Input, VertexId};
 
 use super::calls::{CallId, Target};
-use super::stop::{Doing, Message};
-use super::{CHANGES_ON_WORKER, CHECKS_ON_WORKER, CHUNK, Driver, PORTION};
+use super::stop::{CallKind, Message};
+use super::{APPLY_CHUNK, CHANGES_ON_WORKER, CHECKS_ON_WORKER, CHUNK, Driver};
 use crate::observer::Event;
-use crate::step::{self, Done, Item};
+use crate::step::{self, CallResult, Job};
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Changes resources. On this thread it works in portions, so that an interrupt need not wait for all of them.
     pub(super) fn apply(&mut self, batch: &Batch) {
-        let portion = if batch.group & CHANGES_ON_WORKER == 0 { PORTION } else { batch.vertices.len() };
+        let portion = if batch.group & CHANGES_ON_WORKER == 0 { APPLY_CHUNK } else { batch.vertices.len() };
         for vertices in batch.vertices.chunks(portion) {
             if self.is_ending() {
                 self.drop_vertices(vertices);
                 continue;
             }
             let items = self.board.changes(vertices, &self.machine);
-            self.dispatch(Doing::Apply, batch.group, items);
+            self.dispatch(CallKind::Apply, batch.group, items);
         }
     }
 
@@ -38,7 +38,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Checks resources that need not wait for the prediction of a plan.
     pub(super) fn check_now(&mut self, batch: Batch) {
         let Batch { group, vertices } = batch;
-        let together = !self.prepared.registry.at(usize::from(group / 4)).reads_singly();
+        let together = !self.prepared.registry.at(usize::from(group / 4)).gets_one_by_one();
         let chunk = if group & CHECKS_ON_WORKER == 0 && !together { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
             if self.is_ending() {
@@ -56,15 +56,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 _ if items.is_empty() => {}
                 true => self.check_together(group, items),
                 false if group & CHECKS_ON_WORKER == 0 => self.check_here(group, items),
-                false => self.dispatch(Doing::Check, group, items),
+                false => self.dispatch(CallKind::Check, group, items),
             }
         }
     }
 
     /// Checks resources on this thread. It allocates nothing per call, because a chain of dependent resources calls
     /// it once for each.
-    fn check_here(&mut self, group: u16, mut items: Vec<Item<'run>>) {
-        let surroundings = self.surroundings(group / 4, Doing::Check);
+    fn check_here(&mut self, group: u16, mut items: Vec<Job<'run>>) {
+        let surroundings = self.surroundings(group / 4, CallKind::Check);
         let again = self.is_tried_again(items.iter().map(|item| item.vertex));
         let mut done = std::mem::take(&mut self.done);
         surroundings.call(|cx| match surroundings.open(cx, again) {
@@ -83,13 +83,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     /// Makes a call on this thread, or gives it to a worker.
-    pub(super) fn dispatch(&mut self, doing: Doing, group: u16, items: Vec<Item<'run>>) {
+    pub(super) fn dispatch(&mut self, doing: CallKind, group: u16, items: Vec<Job<'run>>) {
         let on_worker = match doing {
-            Doing::Check => group & CHECKS_ON_WORKER != 0,
-            Doing::Apply | Doing::Refresh => group & CHANGES_ON_WORKER != 0,
+            CallKind::Check => group & CHECKS_ON_WORKER != 0,
+            CallKind::Apply | CallKind::Refresh => group & CHANGES_ON_WORKER != 0,
         };
         let at = group / 4;
-        if doing != Doing::Check {
+        if doing != CallKind::Check {
             items.iter().for_each(|item| self.shelves.forget(at, item.name));
         }
         let vertices = || items.iter().map(|item| item.vertex);
@@ -106,9 +106,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             surroundings.call_until(to_begin, |cx| {
                 let mut done = Vec::with_capacity(items.len());
                 match doing {
-                    Doing::Check => step::check(provider, cx, &items, &mut done),
-                    Doing::Apply => step::apply(provider, cx, items, &mut done),
-                    Doing::Refresh => step::refresh(provider, cx, &items, &mut done),
+                    CallKind::Check => step::check(provider, cx, &items, &mut done),
+                    CallKind::Apply => step::apply(provider, cx, items, &mut done),
+                    CallKind::Refresh => step::refresh(provider, cx, &items, &mut done),
                 }
                 done
             })
@@ -128,7 +128,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     /// Registers a call on a worker.
-    pub(super) fn begun(&mut self, doing: Doing, vertices: &[VertexId]) -> CallId {
+    pub(super) fn begun(&mut self, doing: CallKind, vertices: &[VertexId]) -> CallId {
         if let [only] = vertices {
             let reference = &self.prepared.resource(*only).reference;
             self.observer.event(Event::Begun { reference, doing: doing.word() });
@@ -137,12 +137,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             let resource = self.prepared.resource(*vertex);
             let of = (self.prepared.providers[vertex.0 as usize], resource.name.clone());
             Target {
-                then: *vertex,
+                old_vertex: *vertex,
                 now: Some(*vertex),
                 of,
                 reference: resource.reference.clone(),
                 semaphores: self.numbers.of_resource(resource),
-                sends: if doing == Doing::Check { None } else { self.board.sends_as(*vertex) },
+                sends: if doing == CallKind::Check { None } else { self.board.sends_as(*vertex) },
             }
         };
         self.calls.begin(doing, vertices.iter().map(target).collect())
@@ -153,13 +153,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.holder.is_some() || vertices.any(|vertex| self.board.is_tried_again(vertex))
     }
 
-    pub(super) fn answer(&mut self, doing: Doing, done: Vec<Done>) {
-        if doing != Doing::Check
+    pub(super) fn answer(&mut self, doing: CallKind, done: Vec<CallResult>) {
+        if doing != CallKind::Check
             && let Some(first) = done.first()
         {
             self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
             // A preview with a fatal failure does not end the run.
-            let is_fatal = |done: &&Done| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
+            let is_fatal = |done: &&CallResult| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
             if let Some(fatal) = done.iter().find(is_fatal) {
                 self.fatal.get_or_insert_with(|| self.prepared.resource(fatal.vertex).reference.clone());
             }
@@ -168,9 +168,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             let vertex = done.vertex;
             let owed_by = if self.holder.is_some() { self.owed_by(vertex) } else { Vec::new() };
             let input = match doing {
-                Doing::Check => Input::Checked(vertex, self.verdict_unless_ended(done)),
-                Doing::Apply => Input::Applied(vertex, self.board.applied(done, self.now, owed_by)),
-                Doing::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
+                CallKind::Check => Input::Checked(vertex, self.verdict_unless_ended(done)),
+                CallKind::Apply => Input::Applied(vertex, self.board.applied(done, self.now, owed_by)),
+                CallKind::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
             };
             self.machine.input(self.now, input);
             self.board.report_done(vertex, &self.machine, self.observer);
@@ -179,12 +179,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     /// Returns the result of a check for the machine. The error of a cancelled check says nothing about its resource.
-    fn verdict_unless_ended(&mut self, done: Done) -> Verdict {
-        if done.result.is_err() && self.has_ended_checks() { Verdict::Ended } else { self.verdict(done) }
+    fn verdict_unless_ended(&mut self, done: CallResult) -> CheckResult {
+        if done.result.is_err() && self.has_ended_checks() { CheckResult::Cancelled } else { self.verdict(done) }
     }
 
     /// Returns the result of a completed check for the machine.
-    fn verdict(&mut self, mut done: Done) -> Verdict {
+    fn verdict(&mut self, mut done: CallResult) -> CheckResult {
         let is_owed = self.machine.is_owed_to(done.vertex);
         let unknown = self.unknown(&mut done);
         unknown.unwrap_or_else(|| self.board.checked(done, self.now, is_owed))
@@ -192,11 +192,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     /// Returns true if an interrupt has cancelled the checks in flight.
     fn has_ended_checks(&mut self) -> bool {
-        if !self.stop.interrupt(Doing::Check).is_raised() {
+        if !self.stop.interrupt(CallKind::Check).is_raised() {
             return false;
         }
         // The answer may come before the stop message.
-        self.heed_stop();
+        self.handle_shutdown();
         true
     }
 
@@ -206,7 +206,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             // New outputs reset the repair budget. A loop, in which a receiver triggers its own sender, must not
             // reset it forever.
             if self.board.may_be_renewed(receiver, self.now) {
-                self.machine.input(self.now, Input::Reinstate(receiver));
+                self.machine.input(self.now, Input::ResetBudget(receiver));
             }
             self.is_stale(receiver);
         }

@@ -158,7 +158,7 @@ impl Footprints {
                 return owners;
             }
             for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
-                let Some(owner) = prepared.provider(vertex).owner() else { continue };
+                let Some(owner) = prepared.provider(vertex).owned_paths() else { continue };
                 for path in owner.owned(&resource.name, &resource.attributes, &|path| wanted.contains(path)) {
                     owners.entry(path).or_default().push(vertex);
                 }

@@ -44,7 +44,7 @@ impl<'run> Order<'run> {
     }
 
     fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> {
-        self.graph.entering(vertex).iter().map(|id| self.graph.edge(*id).first)
+        self.graph.incoming(vertex).iter().map(|id| self.graph.edge(*id).from)
     }
 
     fn is_parent(&self, first: VertexId, second: VertexId) -> bool {

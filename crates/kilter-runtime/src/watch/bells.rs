@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, netlink, recv, socket_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Lost, Subscriber, Told, Why};
+use super::{Subscriber, WatchError, WatchEvent, WatchLost};
 
 /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR` and `RTMGRP_IPV6_ROUTE`
 /// (rtnetlink(7)).
@@ -32,7 +32,7 @@ const LARGEST_PID_FILE: u64 = 4096;
 
 /// Source of events without a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Bell {
+pub(crate) enum EventSource {
     /// Change of the network.
     Network(Network),
     /// End of the process whose number is in this file.
@@ -41,7 +41,7 @@ pub(crate) enum Bell {
 
 /// Subscriptions, shared with the thread.
 #[derive(Default)]
-struct Wired {
+struct Registrations {
     network: BTreeMap<Subscriber, Vec<Network>>,
     /// Files with the numbers of processes.
     files: BTreeMap<Subscriber, Vec<PathBuf>>,
@@ -52,28 +52,28 @@ struct Wired {
     over: Option<Errno>,
 }
 
-type Tell = Arc<dyn Fn(Told) + Send + Sync>;
+type Tell = Arc<dyn Fn(WatchEvent) + Send + Sync>;
 
 /// Notifies subscribers until it is dropped.
-pub(crate) struct Bells {
-    wired: Arc<Mutex<Wired>>,
+pub(crate) struct NonFileWatcher {
+    wired: Arc<Mutex<Registrations>>,
     tell: Tell,
     /// Wakes the thread, and ends it.
     wake: Option<Arc<OwnedFd>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Bells {
+impl NonFileWatcher {
     /// Creates an object without subscriptions, descriptors and thread.
-    pub(crate) fn new(tell: impl Fn(Told) + Send + Sync + 'static) -> Bells {
-        Bells { wired: Arc::default(), tell: Arc::new(tell), wake: None, thread: None }
+    pub(crate) fn new(tell: impl Fn(WatchEvent) + Send + Sync + 'static) -> NonFileWatcher {
+        NonFileWatcher { wired: Arc::default(), tell: Arc::new(tell), wake: None, thread: None }
     }
 
     /// Adds subscriptions. Later events are delivered.
     ///
     /// # Errors
     /// The subscriptions that failed, with the reason; the others work.
-    pub(crate) fn watch(&mut self, subscriber: Subscriber, bells: Vec<Bell>) -> Result<(), Lost> {
+    pub(crate) fn watch(&mut self, subscriber: Subscriber, bells: Vec<EventSource>) -> Result<(), WatchLost> {
         self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| lost(vec![subscriber], &error))?;
         self.look(subscriber)
     }
@@ -82,9 +82,9 @@ impl Bells {
     ///
     /// # Errors
     /// The processes that cannot be watched, with the reason.
-    pub(crate) fn look(&self, subscriber: Subscriber) -> Result<(), Lost> {
-        let why = |error: io::Error| Why::Process(error.to_string());
-        self.open(subscriber).map_err(|error| Lost { subscribers: vec![subscriber], why: why(error) })
+    pub(crate) fn look(&self, subscriber: Subscriber) -> Result<(), WatchLost> {
+        let why = |error: io::Error| WatchError::Process(error.to_string());
+        self.open(subscriber).map_err(|error| WatchLost { subscribers: vec![subscriber], why: why(error) })
     }
 
     /// Opens the processes that the files of a subscriber contain now.
@@ -130,20 +130,20 @@ impl Bells {
         self.wake();
     }
 
-    fn wire(&self, subscriber: Subscriber, bells: Vec<Bell>) -> io::Result<()> {
+    fn wire(&self, subscriber: Subscriber, bells: Vec<EventSource>) -> io::Result<()> {
         let mut wired = lock(&self.wired);
         if let Some(errno) = wired.over {
             return Err(errno.into());
         }
         for bell in bells {
             match bell {
-                Bell::Network(what) => {
+                EventSource::Network(what) => {
                     if wired.socket.is_none() {
                         wired.socket = Some(Arc::new(network()?));
                     }
                     wired.network.entry(subscriber).or_default().push(what);
                 }
-                Bell::Process(file) => wired.files.entry(subscriber).or_default().push(file),
+                EventSource::Process(file) => wired.files.entry(subscriber).or_default().push(file),
             }
         }
         drop(wired);
@@ -173,7 +173,7 @@ impl Bells {
     }
 }
 
-impl Drop for Bells {
+impl Drop for NonFileWatcher {
     fn drop(&mut self) {
         // The thread holds the only other reference: it ends when it wakes and has the last one.
         let wired = std::mem::take(&mut self.wired);
@@ -186,7 +186,7 @@ impl Drop for Bells {
     }
 }
 
-impl Wired {
+impl Registrations {
     /// Returns the subscribers of one of these events.
     fn interested(&self, happened: &[Network]) -> Vec<Subscriber> {
         let any = |wanted: &Vec<Network>| wanted.iter().any(|wanted| happened.contains(wanted));
@@ -229,9 +229,9 @@ fn most_processes() -> usize {
     usize::try_from(limit / 2).unwrap_or(usize::MAX)
 }
 
-fn lost(subscribers: Vec<Subscriber>, error: &io::Error) -> Lost {
-    let why = Why::System { path: PathBuf::from("the network and processes"), why: error.to_string() };
-    Lost { subscribers, why }
+fn lost(subscribers: Vec<Subscriber>, error: &io::Error) -> WatchLost {
+    let why = WatchError::System { path: PathBuf::from("the network and processes"), why: error.to_string() };
+    WatchLost { subscribers, why }
 }
 
 fn network() -> rustix::io::Result<OwnedFd> {
@@ -243,7 +243,7 @@ fn network() -> rustix::io::Result<OwnedFd> {
 }
 
 /// Waits for all descriptors until it holds the last reference to the subscriptions.
-fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
+fn listen(wired: &Arc<Mutex<Registrations>>, woken: &OwnedFd, tell: &Tell) {
     let mut buffer = vec![0; READ];
     loop {
         let (socket, processes) = {
@@ -260,7 +260,7 @@ fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
                 wired.over = Some(errno);
                 let subscribers = wired.network.keys().chain(wired.files.keys()).copied().collect();
                 drop(wired);
-                return tell(Told::Lost(lost(subscribers, &errno.into())));
+                return tell(WatchEvent::Lost(lost(subscribers, &errno.into())));
             }
         }
         let rang: Vec<bool> = waited.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -289,7 +289,7 @@ fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
         if !told.is_empty() {
             told.sort_unstable();
             told.dedup();
-            tell(Told::Changed(told));
+            tell(WatchEvent::Changed(told));
         }
     }
 }
@@ -328,7 +328,7 @@ fn messages(mut bytes: &[u8], see: &mut dyn FnMut(Network)) {
     }
 }
 
-fn lock(wired: &Mutex<Wired>) -> MutexGuard<'_, Wired> {
+fn lock(wired: &Mutex<Registrations>) -> MutexGuard<'_, Registrations> {
     wired.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -342,21 +342,21 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(120);
 
-    fn bells() -> (Bells, Receiver<Told>) {
+    fn bells() -> (NonFileWatcher, Receiver<WatchEvent>) {
         let (sender, receiver) = channel();
-        (Bells::new(move |told| drop(sender.send(told))), receiver)
+        (NonFileWatcher::new(move |told| drop(sender.send(told))), receiver)
     }
 
     /// Fails if there was an event: the event of another subscriber would come after it.
-    fn nothing_told(bells: &mut Bells, told: &Receiver<Told>) {
+    fn nothing_told(bells: &mut NonFileWatcher, told: &Receiver<WatchEvent>) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let mut process = Command::new("sleep").arg("600").spawn().unwrap();
         std::fs::write(&file, process.id().to_string()).unwrap();
-        bells.watch(Subscriber(99), vec![Bell::Process(file)]).unwrap();
+        bells.watch(Subscriber(99), vec![EventSource::Process(file)]).unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
-        assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(99)]));
+        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(99)]));
         bells.unwatch(Subscriber(99));
     }
 
@@ -371,10 +371,10 @@ mod tests {
             child
         };
         let mut first = begin();
-        bells.watch(Subscriber(7), vec![Bell::Process(file.clone())]).unwrap();
+        bells.watch(Subscriber(7), vec![EventSource::Process(file.clone())]).unwrap();
         nothing_told(&mut bells, &told);
         first.kill().unwrap();
-        assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(7)]));
+        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
         bells.look(Subscriber(7)).unwrap();
         // The process is a zombie, and its end has been reported once.
         nothing_told(&mut bells, &told);
@@ -382,7 +382,7 @@ mod tests {
         let mut second = begin();
         bells.look(Subscriber(7)).unwrap();
         second.kill().unwrap();
-        assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(7)]));
+        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
         second.wait().unwrap();
         let mut third = begin();
         bells.look(Subscriber(7)).unwrap();
@@ -397,7 +397,7 @@ mod tests {
     fn nothing_is_used_before_somebody_has_an_interest_and_nothing_is_left() {
         let (mut bells, _told) = bells();
         assert!(bells.thread.is_none() && bells.wake.is_none());
-        bells.watch(Subscriber(1), vec![Bell::Network(Network::Links)]).unwrap();
+        bells.watch(Subscriber(1), vec![EventSource::Network(Network::Links)]).unwrap();
         assert!(lock(&bells.wired).socket.is_some());
         bells.unwatch(Subscriber(1));
         assert!(lock(&bells.wired).socket.is_none());
@@ -413,12 +413,12 @@ mod tests {
         let file = directory.path().join("pid");
         let mut process = Command::new("sleep").arg("600").spawn().unwrap();
         std::fs::write(&file, process.id().to_string()).unwrap();
-        bells.watch(Subscriber(1), vec![Bell::Process(file)]).unwrap();
+        bells.watch(Subscriber(1), vec![EventSource::Process(file)]).unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
         // The thread waits again after it has delivered this event.
-        assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(1)]));
-        bells.watch(Subscriber(2), vec![Bell::Network(Network::Links)]).unwrap();
+        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(1)]));
+        bells.watch(Subscriber(2), vec![EventSource::Network(Network::Links)]).unwrap();
         let begun = std::time::Instant::now();
         // The thread holds the second reference while it waits for the socket.
         while lock(&bells.wired).socket.as_ref().map(Arc::strong_count) != Some(2) {
@@ -434,7 +434,7 @@ mod tests {
         let file = directory.path().join("pid");
         let made = Command::new("mkfifo").arg(&file).status().unwrap();
         assert!(made.success());
-        bells.watch(Subscriber(1), vec![Bell::Process(file.clone())]).unwrap();
+        bells.watch(Subscriber(1), vec![EventSource::Process(file.clone())]).unwrap();
         std::fs::remove_file(&file).unwrap();
         for text in ["", "none", "-5", "0", "99999999999", "\u{0}", "4194304"] {
             std::fs::write(&file, text).unwrap();

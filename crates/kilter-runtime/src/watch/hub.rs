@@ -10,11 +10,11 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::Reader;
 use rustix::io::Errno;
 
-use super::hear::Heard;
+use super::dispatch::Heard;
 use super::kernel::{Happening, Kernel, WatchId};
-use super::map::Map;
+use super::map::WatchTree;
 use super::mounts::Mounts;
-use super::{Counts, Lost, PathWatch, Subscriber, Told, Why};
+use super::{Counts, PathWatch, Subscriber, WatchError, WatchEvent, WatchLost};
 
 /// Size of the read buffer in bytes: room for some thousand events.
 const READ: usize = 64 * 1024;
@@ -67,11 +67,11 @@ impl From<Errno> for StartError {
 ///
 /// The thread sleeps in the kernel until an event arrives. It ends when the hub is dropped, and then delivers no
 /// further events.
-pub struct Hub(Result<Listening, Why>);
+pub struct Hub(Result<Listening, WatchError>);
 
 /// State of a hub that works.
 struct Listening {
-    map: Arc<Mutex<Map>>,
+    map: Arc<Mutex<WatchTree>>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,26 +80,26 @@ impl Hub {
     /// Starts a hub that calls `tell` from its thread.
     ///
     /// `tell` should be short, such as a send to a channel: while it runs, events queue up in the kernel.
-    pub fn start(tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
+    pub fn start(tell: impl Fn(WatchEvent) + Send + 'static) -> Result<Hub, StartError> {
         Hub::start_within(Limits::default(), tell)
     }
 
     /// Starts a hub. If that fails, the returned hub reports every path as lost.
-    pub fn start_or_deaf(tell: impl Fn(Told) + Send + 'static) -> Hub {
+    pub fn start_or_disabled(tell: impl Fn(WatchEvent) + Send + 'static) -> Hub {
         Hub::start(tell).unwrap_or_else(|error| {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-            Hub(Err(Why::Deaf(format!("{error}{}", cause.unwrap_or_default()))))
+            Hub(Err(WatchError::Deaf(format!("{error}{}", cause.unwrap_or_default()))))
         })
     }
 
     /// Starts a hub within limits.
-    pub fn start_within(limits: Limits, tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
+    pub fn start_within(limits: Limits, tell: impl Fn(WatchEvent) + Send + 'static) -> Result<Hub, StartError> {
         let kernel = Kernel::new(limits.watches)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let mounts = Mounts::open();
         let descriptors = 2 + usize::from(mounts.is_some());
-        let map = Arc::new(Mutex::new(Map::new(kernel.clone(), descriptors)));
-        let ear = Ear { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map), mounts };
+        let map = Arc::new(Mutex::new(WatchTree::new(kernel.clone(), descriptors)));
+        let ear = InotifyReader { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map), mounts };
         let thread = thread::Builder::new().name("watch".to_owned()).stack_size(STACK);
         let thread = thread.spawn(move || ear.listen(&tell)).map_err(StartError::System)?;
         Ok(Hub(Ok(Listening { map, stop, thread: Some(thread) })))
@@ -110,13 +110,13 @@ impl Hub {
     /// When this returns, all later events are delivered, so that a check after the call misses no change. Paths
     /// that cannot be watched are returned with the reason; all others are watched.
     #[must_use = "what cannot be watched has to be looked at from time to time"]
-    pub fn watch(&self, subscriber: Subscriber, watches: Vec<PathWatch>) -> Vec<Lost> {
+    pub fn watch(&self, subscriber: Subscriber, watches: Vec<PathWatch>) -> Vec<WatchLost> {
         self.watch_all([(subscriber, watches)])
     }
 
     /// Replaces the watched paths of many subscribers.
     #[must_use = "what cannot be watched has to be looked at from time to time"]
-    pub fn watch_all(&self, all: impl IntoIterator<Item = (Subscriber, Vec<PathWatch>)>) -> Vec<Lost> {
+    pub fn watch_all(&self, all: impl IntoIterator<Item = (Subscriber, Vec<PathWatch>)>) -> Vec<WatchLost> {
         let mut heard = Heard::default();
         let listening = match &self.0 {
             Ok(listening) => listening,
@@ -135,7 +135,7 @@ impl Hub {
 
     /// Retries the watches that failed for a subscriber; returns those that still fail.
     #[must_use = "what cannot be watched has to be looked at from time to time"]
-    pub fn watch_again(&self, subscriber: Subscriber) -> Vec<Lost> {
+    pub fn watch_again(&self, subscriber: Subscriber) -> Vec<WatchLost> {
         let mut heard = Heard::default();
         match &self.0 {
             Ok(listening) => lock(&listening.map).subscribe_again(subscriber, &mut heard),
@@ -171,19 +171,19 @@ impl Drop for Listening {
 }
 
 /// Locks the map. After a panic, an imperfect map is better than none.
-fn lock(map: &Mutex<Map>) -> MutexGuard<'_, Map> {
+fn lock(map: &Mutex<WatchTree>) -> MutexGuard<'_, WatchTree> {
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reports all subscribers as lost.
-fn deaf(subscribers: impl IntoIterator<Item = Subscriber>, why: &Why) -> Vec<Lost> {
+fn deaf(subscribers: impl IntoIterator<Item = Subscriber>, why: &WatchError) -> Vec<WatchLost> {
     let subscribers: Vec<Subscriber> = subscribers.into_iter().collect();
-    Some(Lost { subscribers, why: why.clone() }).filter(|lost| !lost.subscribers.is_empty()).into_iter().collect()
+    Some(WatchLost { subscribers, why: why.clone() }).filter(|lost| !lost.subscribers.is_empty()).into_iter().collect()
 }
 
 /// Merges entries with the same reason.
-fn by_reason(all: Vec<Lost>) -> Vec<Lost> {
-    let mut merged: Vec<Lost> = Vec::new();
+fn by_reason(all: Vec<WatchLost>) -> Vec<WatchLost> {
+    let mut merged: Vec<WatchLost> = Vec::new();
     for mut lost in all {
         match merged.iter_mut().find(|other| other.why == lost.why) {
             Some(other) => other.subscribers.append(&mut lost.subscribers),
@@ -198,10 +198,10 @@ fn by_reason(all: Vec<Lost>) -> Vec<Lost> {
 }
 
 /// State of the thread.
-struct Ear {
+struct InotifyReader {
     kernel: Kernel,
     stop: Arc<OwnedFd>,
-    map: Arc<Mutex<Map>>,
+    map: Arc<Mutex<WatchTree>>,
     mounts: Option<Mounts>,
 }
 
@@ -214,8 +214,8 @@ enum Woken {
     },
 }
 
-impl Ear {
-    fn listen(mut self, tell: &impl Fn(Told)) {
+impl InotifyReader {
+    fn listen(mut self, tell: &impl Fn(WatchEvent)) {
         let mut buffer = vec![MaybeUninit::uninit(); READ];
         let kernel = self.kernel.clone();
         let mut reader = kernel.reader(&mut buffer);
@@ -270,9 +270,12 @@ impl Ear {
     }
 
     /// Reports all subscribers as lost, because the hub cannot read events any more.
-    fn give_up(&self, errno: Errno, tell: &impl Fn(Told)) {
+    fn give_up(&self, errno: Errno, tell: &impl Fn(WatchEvent)) {
         let mut subscribers: Vec<Subscriber> = lock(&self.map).subscriptions.all().collect();
         subscribers.sort_unstable();
-        tell(Told::Lost(Lost { subscribers, why: Why::System { path: "inotify".into(), why: errno.to_string() } }));
+        tell(WatchEvent::Lost(WatchLost {
+            subscribers,
+            why: WatchError::System { path: "inotify".into(), why: errno.to_string() },
+        }));
     }
 }

@@ -11,7 +11,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{AtFlags, CWD, FileType, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
-use super::Why;
+use super::WatchError;
 
 /// Number of a watch, as the kernel assigned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,12 +129,12 @@ pub(super) enum Refusal {
     /// The path does not exist; its creation is an event.
     Nothing,
     /// The path cannot be watched.
-    Never(Why),
+    Never(WatchError),
 }
 
 impl Refusal {
     /// Returns the obstacle, if there is one.
-    pub(super) fn why(self) -> Option<Why> {
+    pub(super) fn why(self) -> Option<WatchError> {
         match self {
             Refusal::Nothing => None,
             Refusal::Never(why) => Some(why),
@@ -145,10 +145,10 @@ impl Refusal {
         let path = || PathBuf::from(OsStr::from_bytes(named(path)));
         Refusal::Never(match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => return Refusal::Nothing,
-            Errno::NOSPC => Why::LimitOfUser,
-            Errno::NOMEM => Why::Memory,
-            Errno::ACCESS | Errno::PERM => Why::Denied(path()),
-            other => Why::System { path: path(), why: other.to_string() },
+            Errno::NOSPC => WatchError::LimitOfUser,
+            Errno::NOMEM => WatchError::Memory,
+            Errno::ACCESS | Errno::PERM => WatchError::Denied(path()),
+            other => WatchError::System { path: path(), why: other.to_string() },
         })
     }
 }

@@ -5,20 +5,20 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::hear::Heard;
+use super::dispatch::Heard;
 use super::kernel::{Kernel, Level, WatchId, named};
 use super::link::names;
 use super::nodes::Nodes;
 use super::slab::Id;
 use super::subscriptions::{Holder, Subscriptions};
-use super::{Counts, Lost, PathWatch, Scope, Subscriber, Why};
+use super::{Counts, PathWatch, Scope, Subscriber, WatchError, WatchLost};
 
 /// Paths, subscriptions and watches.
 ///
 /// *Invariant:* if no event is pending, each node whose path leads to a directory has the watch of its current
 /// inode. Only an event in the directory that contains the name can change the inode. That directory is watched as
 /// well, up to the root, which never changes.
-pub(super) struct Map {
+pub(super) struct WatchTree {
     pub(super) nodes: Nodes,
     pub(super) subscriptions: Subscriptions,
     /// First node of each watch; its twins share the watch.
@@ -26,7 +26,7 @@ pub(super) struct Map {
     /// Nodes that are symbolic links, with the subscriptions to their targets.
     pub(super) links: FxHashMap<Id, Vec<Id>>,
     /// Ended watches that the kernel has not confirmed: their events are outdated.
-    pub(super) retiring: FxHashSet<WatchId>,
+    pub(super) removing: FxHashSet<WatchId>,
     /// Number of subscriptions to trees.
     trees: usize,
     /// Depth of the links that are being followed.
@@ -36,14 +36,14 @@ pub(super) struct Map {
     pub(super) overflows: u64,
 }
 
-impl Map {
-    pub(super) fn new(kernel: Kernel, descriptors: usize) -> Map {
-        Map {
+impl WatchTree {
+    pub(super) fn new(kernel: Kernel, descriptors: usize) -> WatchTree {
+        WatchTree {
             nodes: Nodes::new(),
             subscriptions: Subscriptions::default(),
             watches: FxHashMap::default(),
             links: FxHashMap::default(),
-            retiring: FxHashSet::default(),
+            removing: FxHashSet::default(),
             trees: 0,
             following: 0,
             kernel,
@@ -68,12 +68,12 @@ impl Map {
         let old = self.subscriptions.take(subscriber);
         for PathWatch { path, scope } in watches {
             let Some(node) = self.place(path.as_os_str().as_bytes()) else {
-                heard.lost.push(Lost { subscribers: vec![subscriber], why: Why::Path(path) });
+                heard.lost.push(WatchLost { subscribers: vec![subscriber], why: WatchError::Path(path) });
                 continue;
             };
             self.attach(node, Holder::Subscriber(subscriber), scope);
             if let Err(why) = self.look_down_to(node, scope, heard) {
-                heard.lost.push(Lost { subscribers: vec![subscriber], why });
+                heard.lost.push(WatchLost { subscribers: vec![subscriber], why });
             }
         }
         for id in old {
@@ -261,17 +261,17 @@ impl Map {
 
     fn retire(&mut self, watch: WatchId) {
         if self.kernel.unwatch(watch) {
-            self.retiring.insert(watch);
+            self.removing.insert(watch);
         }
     }
 
     /// Records the watch that the kernel assigned to the object of a node.
-    pub(super) fn bind(&mut self, id: Id, watch: WatchId) -> Result<(), Why> {
+    pub(super) fn bind(&mut self, id: Id, watch: WatchId) -> Result<(), WatchError> {
         if self.nodes[id].watch != Some(watch) {
             self.release(id);
             if !self.watches.contains_key(&watch) && self.watches.len() >= self.kernel.limit {
                 self.retire(watch);
-                return Err(Why::LimitOfHub(self.kernel.limit));
+                return Err(WatchError::LimitOfHub(self.kernel.limit));
             }
             self.nodes[id].twin = self.watches.insert(watch, id);
             self.nodes[id].watch = Some(watch);

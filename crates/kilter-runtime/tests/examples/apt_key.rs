@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
-use kilter_provider::{ChangeLog, Context, Failure, Mode, Problem, Provider, ProviderError, Query};
+use kilter_provider::{ChangeLog, Context, Failure, Mode, Provider, ProviderError, Query, ValidationError};
 
 use crate::relations::Shelf;
 use crate::site::{Site, defined, definition};
@@ -137,7 +137,7 @@ impl Provider for AptKey {
         log.outcomes()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         if let Some(id) = should.text("id") {
             let id = id.strip_prefix("0x").unwrap_or(id).to_uppercase();
             should.set("id", id);
@@ -321,8 +321,7 @@ fn the_source_and_the_package_come_first_where_they_are_managed() {
          package[vim]: {{ ensure: present }}\n"
     );
     let prepared = site.prepare(&manifest).unwrap();
-    let mut edges: Vec<(u32, u32)> =
-        prepared.graph().edges().iter().map(|edge| (edge.first.0, edge.second.0)).collect();
+    let mut edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
     edges.sort_unstable();
     assert_eq!(edges, [(1, 0), (2, 0)]);
     let ran = site.apply(&manifest);

@@ -64,7 +64,7 @@ impl Provider for Hypervisor {
         let machines = self.machines.lock().unwrap();
         let found = wanted.iter().filter_map(|wanted| {
             let mut machine = machines.get(wanted.name.as_str())?.clone();
-            if cx.wants(Some(wanted), "disk") {
+            if cx.must_read(Some(wanted), "disk") {
                 self.called(format!("count the disk of {}", wanted.name));
                 machine.set("disk", 2048);
             }
@@ -179,7 +179,7 @@ fn an_attribute_that_costs_something_is_read_only_when_it_is_managed_or_asked_fo
     assert_eq!(ran.in_sync(), 1);
     assert_eq!(hypervisor.calls(), ["get old", "count the disk of old"]);
     let (name, asked) = ("old".into(), ["disk".into()]);
-    let cx = Context::bare().with_asked(&asked);
+    let cx = Context::empty().with_requested_attributes(&asked);
     let states = get_checked(&*hypervisor, &cx, Query::Named(&[Wanted::new(&name, None)])).unwrap();
     assert_eq!(states[0].attributes.get("disk"), Some(&2048.into()));
 }

@@ -81,7 +81,7 @@ impl Provider for Kept {
     }
 
     fn generate(&self, _: &Context<'_>, wanted: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
-        let purges = wanted.should.and_then(|should| should.truth("purge")) == Some(true);
+        let purges = wanted.should.and_then(|should| should.get_bool("purge")) == Some(true);
         let rules = self.firewall.rules.lock().unwrap();
         let own = rules.iter().filter(|rule| rule.split(' ').next() == Some(is.name.as_str()));
         Ok(own.filter(|_| purges).map(|rule| ResourceRef::new("rule", rule.as_str())).collect())

@@ -39,7 +39,7 @@ impl Nexus {
         if let Some(name) = should.text("vlan_name") {
             vlan.0 = Some(name.to_owned());
         }
-        vlan.1 = should.truth("shutdown").unwrap_or(vlan.1);
+        vlan.1 = should.get_bool("shutdown").unwrap_or(vlan.1);
         Ok(())
     }
 }

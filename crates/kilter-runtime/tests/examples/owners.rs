@@ -33,11 +33,11 @@ impl Provider for Kind {
         changes.iter().map(|_| Outcome::default()).collect()
     }
 
-    fn owner(&self) -> Option<&dyn Owner> {
+    fn owned_paths(&self) -> Option<&dyn Owner> {
         (!self.owned.is_empty()).then_some(self)
     }
 
-    fn names_paths(&self) -> bool {
+    fn names_are_paths(&self) -> bool {
         self.names_paths
     }
 }
@@ -67,7 +67,7 @@ fn edges(owned: &[(&'static str, &'static str)], resources: &[&str]) -> Vec<Stri
     let prepared = site.prepare(&manifest).unwrap_or_else(|problems| panic!("{manifest}{problems:?}"));
     let label = |vertex: kilter_engine::VertexId| prepared.resource(vertex).reference.to_string();
     let mut edges: Vec<String> =
-        prepared.graph().edges().iter().map(|edge| format!("{} < {}", label(edge.first), label(edge.second))).collect();
+        prepared.graph().edges().iter().map(|edge| format!("{} < {}", label(edge.from), label(edge.to))).collect();
     edges.sort_unstable();
     edges
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use kilter_model::{Attributes, Outcome, State, TypeSchema};
 use kilter_provider::{
-    ChangeLog, Context, Failure, Here, Name, Provider, ProviderError, Query, Simple, SimpleProvider, Wanted,
+    ChangeLog, Context, Failure, InScope, Name, Provider, ProviderError, Query, Simple, SimpleProvider, Wanted,
 };
 
 use crate::site::{Site, defined};
@@ -72,7 +72,7 @@ impl SimpleProvider for Shelf {
     }
 
     fn create(&self, log: &mut ChangeLog<'_>, name: Name<'_>, _: &Attributes) -> Result<(), Failure> {
-        log.send(Here, "path", format!("/srv/{name}"));
+        log.send(InScope, "path", format!("/srv/{name}"));
         let name = name.to_string();
         self.happened("created", &name);
         (self.on_create)(&name);
@@ -117,8 +117,7 @@ fn constants_values_and_expressions_relate_to_what_is_in_the_catalog_and_to_noth
         hub[h]: { ensure: present, ahead: [a, gone], behind: late }\n  spoke[a]: { ensure: present }\n  \
         spoke[always]: { ensure: present }\n  spoke[h-axle]: { ensure: present }\n";
     let prepared = site.prepare(manifest).unwrap();
-    let mut edges: Vec<(u32, u32)> =
-        prepared.graph().edges().iter().map(|edge| (edge.first.0, edge.second.0)).collect();
+    let mut edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
     edges.sort_unstable();
     assert_eq!(edges, [(1, 0), (2, 1), (3, 1), (4, 1)]);
     assert_eq!(site.apply(manifest).report.counts.changed, 5);

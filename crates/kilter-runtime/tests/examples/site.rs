@@ -9,7 +9,7 @@ use kilter_manifest::{
 use kilter_model::expr::Lookup;
 use kilter_model::{Catalog, TypeSchema, Value};
 use kilter_provider::{Durability, Provider, Registry, Strictness};
-use kilter_runtime::{Event, Mode, Observer, Options, Prepared, Report, Stop, plan_of};
+use kilter_runtime::{Event, Mode, Observer, Options, Prepared, Report, ShutdownHandle, plan_of};
 
 /// A definition of the text, kept with the tests of definitions.
 macro_rules! definition {
@@ -69,7 +69,7 @@ impl Site {
                 let waits: Vec<String> = cycle
                     .edges
                     .iter()
-                    .map(|edge| format!("{} → {}", reference(edge.first), reference(edge.second)))
+                    .map(|edge| format!("{} → {}", reference(edge.from), reference(edge.to)))
                     .collect();
                 format!("a cycle: {}", waits.join(", "))
             });
@@ -95,7 +95,7 @@ impl Site {
         let durability = Durability::Unflushed;
         let options = Options { mode, jobs: 2, durability, strictness: self.strictness, state_dir: None };
         let mut lines = Lines::default();
-        let report = prepared.execute(&options, &Stop::new().unwrap(), &mut lines).unwrap();
+        let report = prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut lines).unwrap();
         Ran { report, lines: lines.0 }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use ecow::EcoString;
 use kilter_model::{Attributes, Feature, State, TypeSchema};
 use kilter_provider::{
-    ChangeLog, Context, Failure, Name, Problem, Provider, ProviderError, Query, Simple, SimpleProvider,
+    ChangeLog, Context, Failure, Name, Provider, ProviderError, Query, Simple, SimpleProvider, ValidationError,
 };
 
 use crate::site::{Site, defined, definition};
@@ -72,7 +72,7 @@ impl SimpleProvider for Software {
         Ok(installed.iter().map(state).collect())
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         if let (true, Some(package)) = (self.schema.has(Feature::Canonicalize), should.text("package")) {
             let package = package.to_lowercase();
             should.set("package", package);

@@ -67,7 +67,7 @@ impl SimpleProvider for Groups {
         let mut world = self.world.lock().unwrap();
         let members = world.get_mut(&name.to_string()).ok_or("there is no such group")?;
         let wanted = texts(should.get("some_array"));
-        if should.truth("force") == Some(true) {
+        if should.get_bool("force") == Some(true) {
             *members = wanted;
         } else {
             let missing: Vec<String> = wanted.into_iter().filter(|member| !members.contains(member)).collect();
@@ -93,7 +93,7 @@ impl SimpleProvider for Groups {
         if wanted.contains(&"!".to_owned()) {
             return Insync::Failed("`!` cannot be compared".into());
         }
-        if should.truth("force") == Some(true) {
+        if should.get_bool("force") == Some(true) {
             members.sort();
             wanted.sort();
             return if members == wanted { Insync::Same } else { Insync::Differs(None) };

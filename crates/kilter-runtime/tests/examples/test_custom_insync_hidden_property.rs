@@ -48,7 +48,7 @@ impl Provider for Hidden {
 
     fn insync(&self, attribute: &str, _: &State, should: &Attributes) -> Insync {
         self.asked.lock().unwrap().push(attribute.to_owned());
-        match should.truth("force") {
+        match should.get_bool("force") {
             Some(true) => Insync::Differs(self.message.map(Into::into)),
             _ => Insync::Same,
         }

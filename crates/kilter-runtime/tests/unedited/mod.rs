@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use kilter_runtime::{Anew, Declared, Handover, Held, Ring, RunError};
+use kilter_runtime::{Held, ManifestSource, Reload, ReloadNotifier, RunError, SuspendedRun};
 
 /// What nobody edits.
 pub(crate) struct Fixed;
 
-impl Declared for Fixed {
+impl ManifestSource for Fixed {
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -16,15 +16,15 @@ impl Declared for Fixed {
         false
     }
 
-    fn begin_reading(&mut self, ring: Ring) {
+    fn begin_reading(&mut self, ring: ReloadNotifier) {
         drop(ring);
     }
 
-    fn read(&mut self) -> Anew {
-        Anew::Same
+    fn read(&mut self) -> Reload {
+        Reload::Same
     }
 
-    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
         Ok(Held::Superseded(handover))
     }
 }

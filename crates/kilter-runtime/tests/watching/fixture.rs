@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use kilter_runtime::watch::{Hub, Limits, Lost, PathWatch, Scope, Subscriber, Told};
+use kilter_runtime::watch::{Hub, Limits, PathWatch, Scope, Subscriber, WatchEvent, WatchLost};
 use tempfile::TempDir;
 
 /// Long enough for the slowest machine: nothing waits for it unless something is wrong.
@@ -18,7 +18,7 @@ const MARKER: Subscriber = Subscriber(u32::MAX);
 
 pub(crate) struct Fixture {
     pub(crate) hub: Hub,
-    told: Receiver<Told>,
+    told: Receiver<WatchEvent>,
     directory: TempDir,
     mode: Cell<u32>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Fixture {
 pub(crate) struct Heard {
     pub(crate) changed: BTreeSet<u32>,
     pub(crate) everything: bool,
-    pub(crate) lost: Vec<Lost>,
+    pub(crate) lost: Vec<WatchLost>,
 }
 
 impl Fixture {
@@ -90,7 +90,7 @@ impl Fixture {
         let mut heard = Heard::default();
         loop {
             match self.told.recv_timeout(DEADLINE).expect("what happened is told in time") {
-                Told::Changed(subscribers) => {
+                WatchEvent::Changed(subscribers) => {
                     assert!(subscribers.is_sorted_by(|a, b| a < b), "each is named once: {subscribers:?}");
                     let is_over = subscribers.contains(&MARKER);
                     heard.changed.extend(subscribers.iter().filter(|one| **one != MARKER).map(|one| one.0));
@@ -98,8 +98,8 @@ impl Fixture {
                         return heard;
                     }
                 }
-                Told::Everything => heard.everything = true,
-                Told::Lost(lost) => heard.lost.push(lost),
+                WatchEvent::Everything => heard.everything = true,
+                WatchEvent::Lost(lost) => heard.lost.push(lost),
             }
         }
     }

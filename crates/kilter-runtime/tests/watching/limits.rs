@@ -1,7 +1,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
-use kilter_runtime::watch::{Hub, Limits, PathWatch, Scope, StartError, Subscriber, Why};
+use kilter_runtime::watch::{Hub, Limits, PathWatch, Scope, StartError, Subscriber, WatchError};
 
 use crate::alone::{secluded, unprivileged};
 use crate::fixture::Fixture;
@@ -21,7 +21,7 @@ fn beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on() {
         let lost = f.hub.watch_all(all.collect::<Vec<_>>());
         let rest: Vec<Subscriber> = (4..10).map(Subscriber).collect();
         // The first was there, and gave up its directory.
-        assert_eq!((lost.len(), &lost[0].why, &lost[0].subscribers[..]), (1, &Why::LimitOfUser, &rest[1..]));
+        assert_eq!((lost.len(), &lost[0].why, &lost[0].subscribers[..]), (1, &WatchError::LimitOfUser, &rest[1..]));
         assert!(lost[0].why.to_string().contains("sysctl fs.inotify.max_user_watches"));
         f.write("2/a", "");
         assert_eq!(f.told(), [2]);
@@ -33,7 +33,10 @@ fn beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on() {
         assert_eq!(f.hub.watch(Subscriber(20), watch("8/a", Scope::This)), []);
         f.make("3");
         let heard = f.quiet();
-        assert_eq!((&heard.lost[0].why, &heard.lost[0].subscribers[..]), (&Why::LimitOfUser, &[Subscriber(3)][..]));
+        assert_eq!(
+            (&heard.lost[0].why, &heard.lost[0].subscribers[..]),
+            (&WatchError::LimitOfUser, &[Subscriber(3)][..])
+        );
         assert!(heard.changed.contains(&3));
         f.write("8/a", "");
         // There is a watch for the eighth now, too.
@@ -102,7 +105,7 @@ fn a_directory_that_may_not_be_read_is_lost_and_comes_back() {
         mode("d", 0o111);
         let watch = PathWatch { path: f.path("d/e/a"), scope: Scope::This };
         let lost = f.hub.watch(Subscriber(1), vec![watch]);
-        assert_eq!((&lost[0].why, &lost[0].subscribers[..]), (&Why::Denied(f.path("d")), &[Subscriber(1)][..]));
+        assert_eq!((&lost[0].why, &lost[0].subscribers[..]), (&WatchError::Denied(f.path("d")), &[Subscriber(1)][..]));
         // Below the one that is not watched, watching goes on.
         f.write("d/e/a", "");
         assert_eq!(f.told(), [1]);
@@ -135,7 +138,7 @@ fn however_deep_a_path_or_a_tree_is_the_hub_goes_on() {
     f.make(&deep);
     let heard = f.quiet();
     assert!(heard.changed.contains(&2));
-    assert!(matches!(&heard.lost[0].why, Why::Depth(path) if path.starts_with(f.path("t/a/a"))), "{heard:?}");
+    assert!(matches!(&heard.lost[0].why, WatchError::Depth(path) if path.starts_with(f.path("t/a/a"))), "{heard:?}");
     f.write("t/a/a/f", "");
     assert_eq!(f.told(), [2]);
     f.rename("t", "gone");

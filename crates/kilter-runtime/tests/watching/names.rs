@@ -3,7 +3,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 
-use kilter_runtime::watch::{PathWatch, Scope, Subscriber, Why};
+use kilter_runtime::watch::{PathWatch, Scope, Subscriber, WatchError};
 
 use crate::alone::secluded;
 use crate::fixture::Fixture;
@@ -173,7 +173,7 @@ fn paths_that_are_not_plain_come_back() {
     let path = f.path("a").join("../b");
     let watch = PathWatch { path: path.clone(), scope: Scope::This };
     let lost = f.hub.watch(Subscriber(1), vec![watch]);
-    assert_eq!((lost[0].subscribers.as_slice(), &lost[0].why), (&[Subscriber(1)][..], &Why::Path(path)));
+    assert_eq!((lost[0].subscribers.as_slice(), &lost[0].why), (&[Subscriber(1)][..], &WatchError::Path(path)));
     assert!(lost[0].why.to_string().ends_with("base/a/../b: only absolute paths without `..` are watched"));
 }
 

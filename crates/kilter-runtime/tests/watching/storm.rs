@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use kilter_runtime::watch::{Hub, PathWatch, Scope, Subscriber, Told};
+use kilter_runtime::watch::{Hub, PathWatch, Scope, Subscriber, WatchEvent};
 
 use crate::fixture::DEADLINE;
 
@@ -33,7 +33,7 @@ fn after_a_storm_nothing_is_missed() {
         let gate = Arc::clone(&gate);
         Hub::start(move |told| {
             drop(gate.lock().unwrap());
-            if told == Told::Everything {
+            if told == WatchEvent::Everything {
                 overflow.send(()).unwrap_or_default();
             }
             sender.send(told).unwrap_or_default();
@@ -52,9 +52,9 @@ fn after_a_storm_nothing_is_missed() {
             let mut waited = Duration::ZERO;
             while !(is_over.load(Ordering::Acquire) && seen == wanted()) {
                 let subscribers = match told.recv_timeout(Duration::from_millis(100)) {
-                    Ok(Told::Changed(subscribers)) => subscribers,
-                    Ok(Told::Everything) => all(),
-                    Ok(Told::Lost(lost)) => panic!("{lost:?}"),
+                    Ok(WatchEvent::Changed(subscribers)) => subscribers,
+                    Ok(WatchEvent::Everything) => all(),
+                    Ok(WatchEvent::Lost(lost)) => panic!("{lost:?}"),
                     Err(RecvTimeoutError::Timeout) => {
                         waited += Duration::from_millis(100);
                         assert!(waited < DEADLINE, "something was missed");

@@ -7,7 +7,7 @@ mod tests;
 
 use ecow::EcoString;
 use kilter_model::TypeSchema;
-use kilter_provider::conformance::{Lack, Specimen};
+use kilter_provider::conformance::{Sample, Unsupported};
 
 use crate::metadata::Fault;
 
@@ -15,15 +15,15 @@ use crate::metadata::Fault;
 #[derive(Clone, Debug, Default)]
 pub struct CheckFile {
     /// Resources that the suite may create.
-    pub specimens: Vec<Specimen>,
+    pub specimens: Vec<Sample>,
     /// Names of resources that do not exist.
     pub unknown: Vec<EcoString>,
     /// A change that fails.
-    pub failing: Option<Specimen>,
+    pub failing: Option<Sample>,
     /// A slow change.
-    pub slow: Option<Lasting>,
+    pub slow: Option<InterruptCase>,
     /// Missing capabilities, with the reasons.
-    pub without: Vec<(Lack, EcoString)>,
+    pub without: Vec<(Unsupported, EcoString)>,
     /// Attributes excluded from the trials with boundary values, with the reasons.
     pub sparing: Vec<(EcoString, EcoString)>,
     /// Pattern that converts a text to a name. `{}` is the text, and `{hex}` its bytes in hexadecimal digits.
@@ -36,9 +36,9 @@ pub struct CheckFile {
 
 /// A slow change.
 #[derive(Clone, Debug)]
-pub struct Lasting {
+pub struct InterruptCase {
     /// The change.
-    pub specimen: Specimen,
+    pub specimen: Sample,
     /// Shell command that succeeds after the change has started.
     pub begun: EcoString,
 }

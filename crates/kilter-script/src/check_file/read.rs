@@ -3,9 +3,9 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
 use kilter_model::{Attributes, Behaviour, TypeSchema, Value};
-use kilter_provider::conformance::{Lack, Specimen};
+use kilter_provider::conformance::{Sample, Unsupported};
 
-use super::{CheckFile, Lasting};
+use super::{CheckFile, InterruptCase};
 use crate::metadata::Fault;
 use crate::metadata::node::{self, Kind, Node};
 
@@ -15,12 +15,12 @@ const KEYS: [&str; 9] = ["specimens", "unknown", "failing", "slow", "without", "
 const OF_SPECIMENS: [&str; 4] = ["name", "present", "changed", "absent"];
 
 /// Keywords of missing capabilities.
-const LACKS: [(&str, Lack); 5] = [
-    ("unknown", Lack::Unknown),
-    ("failing", Lack::Failing),
-    ("slow", Lack::Slow),
-    ("listing", Lack::Listing),
-    ("removal", Lack::Removal),
+const LACKS: [(&str, Unsupported); 5] = [
+    ("unknown", Unsupported::Unknown),
+    ("failing", Unsupported::Failing),
+    ("slow", Unsupported::Slow),
+    ("listing", Unsupported::Listing),
+    ("removal", Unsupported::Removal),
 ];
 
 struct Reader<'s> {
@@ -135,7 +135,7 @@ impl Reader<'_> {
         reasons
     }
 
-    fn without(&mut self, root: &Node) -> Vec<(Lack, EcoString)> {
+    fn without(&mut self, root: &Node) -> Vec<(Unsupported, EcoString)> {
         let mut lacks = Vec::new();
         for (name, key, why) in self.reasons(root, "without") {
             match LACKS.iter().find(|(word, _)| *word == name) {
@@ -168,7 +168,7 @@ impl Reader<'_> {
         Some(names)
     }
 
-    fn specimens(&mut self, root: &Node) -> Vec<Specimen> {
+    fn specimens(&mut self, root: &Node) -> Vec<Sample> {
         let Some(node) = root.get("specimens") else {
             self.fault(root, "there are no `specimens`: two resources at least that may be made, changed and removed");
             return Vec::new();
@@ -183,17 +183,17 @@ impl Reader<'_> {
         nodes.iter().filter_map(|node| self.specimen(node, &OF_SPECIMENS, Values::AreValid)).collect()
     }
 
-    fn lasting(&mut self, node: &Node) -> Option<Lasting> {
+    fn lasting(&mut self, node: &Node) -> Option<InterruptCase> {
         let keys: Vec<&'static str> = OF_SPECIMENS.into_iter().chain(["begun"]).collect();
         let specimen = self.specimen(node, &keys, Values::AreValid)?;
         let begun = self.word(node, "begun");
         if begun.is_none() && node.get("begun").is_none() {
             self.fault(node, "there is no `begun`: a shell command that succeeds when the change is under way");
         }
-        Some(Lasting { specimen, begun: begun? })
+        Some(InterruptCase { specimen, begun: begun? })
     }
 
-    fn specimen(&mut self, node: &Node, keys: &[&'static str], values: Values) -> Option<Specimen> {
+    fn specimen(&mut self, node: &Node, keys: &[&'static str], values: Values) -> Option<Sample> {
         if node.entries().is_none() {
             self.fault(node, eco_format!("a resource is a mapping with `name` and `present`, not {}", node.what()));
             return None;
@@ -212,7 +212,7 @@ impl Reader<'_> {
         Some(specimen)
     }
 
-    fn named(&mut self, node: &Node) -> Option<Specimen> {
+    fn named(&mut self, node: &Node) -> Option<Sample> {
         let namevars = self.schema.namevars().count();
         match node.get("name") {
             None => {
@@ -220,14 +220,14 @@ impl Reader<'_> {
                 None
             }
             Some(name) if name.entries().is_some() && namevars > 1 => {
-                Some(Specimen::keyed(borrowed(&self.attributes(name, Values::AreValid))))
+                Some(Sample::keyed(borrowed(&self.attributes(name, Values::AreValid))))
             }
             Some(name) if namevars > 1 => {
                 self.fault(name, "the type has several namevars: `name` is a mapping of all of them");
                 None
             }
             Some(name) => match name.text() {
-                Some(text) => Some(Specimen::new(text.clone())),
+                Some(text) => Some(Sample::new(text.clone())),
                 None => {
                     self.fault(name, eco_format!("`name` is a text, not {}", name.what()));
                     None

@@ -24,7 +24,7 @@ fn a_file_says_all_that_a_subject_has() {
     let file = CheckFile::parse(text, &schema()).unwrap();
     assert_eq!((file.specimens.len(), file.unknown.as_slice()), (2, &["nothing".into()][..]));
     assert!(file.failing.is_some() && file.slow.unwrap().begun == "test -e /z");
-    assert_eq!(file.without, [(Lack::Listing, "there is none".into())]);
+    assert_eq!(file.without, [(Unsupported::Listing, "there is none".into())]);
     assert_eq!(file.sparing, [("value".into(), "it is dear".into())]);
     assert_eq!((file.setup.as_deref(), file.ignore.as_slice()), (Some("mkdir /a\n"), &["/var/cache/**".into()][..]));
     let of_hex = CheckFile { names: Some("a{hex}-{}".into()), ..CheckFile::default() };

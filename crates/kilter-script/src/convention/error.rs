@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ecow::EcoString;
-use kilter_process::{Ending, Finished, Status};
+use kilter_process::{Output, Status, Termination};
 
 use super::ErrorKind;
 
@@ -128,13 +128,13 @@ pub enum ProtocolError {
 
 impl ProtocolError {
     /// Returns an error if the process did not exit by itself.
-    pub(crate) fn of_ending(finished: &Finished) -> Result<(), ProtocolError> {
+    pub(crate) fn of_ending(finished: &Output) -> Result<(), ProtocolError> {
         match finished.ending {
-            Ending::Exited => Ok(()),
-            Ending::Deadline => Err(ProtocolError::TimedOut),
-            Ending::Cancelled => Err(ProtocolError::Interrupted),
+            Termination::Exited => Ok(()),
+            Termination::Deadline => Err(ProtocolError::TimedOut),
+            Termination::Cancelled => Err(ProtocolError::Interrupted),
             // The captured output has the maximum size.
-            Ending::Flooded => Err(ProtocolError::Flooded { most: finished.stdout.bytes.len() }),
+            Termination::OutputLimit => Err(ProtocolError::Flooded { most: finished.stdout.bytes.len() }),
         }
     }
 

@@ -39,24 +39,24 @@ fn is_about_one(request: &Request<'_>) -> bool {
 
 /// Memory limit for the values of an answer, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room(usize);
+pub(crate) struct MemoryBudget(usize);
 
-impl Room {
+impl MemoryBudget {
     /// Returns the limit for a text of this size.
-    pub(crate) fn of(text: usize) -> Room {
-        Room(text.saturating_mul(7) / 2)
+    pub(crate) fn of(text: usize) -> MemoryBudget {
+        MemoryBudget(text.saturating_mul(7) / 2)
     }
 
     /// Returns the limit for a request. Unlimited if the output is unlimited.
-    pub(crate) fn of_request(base: &Invocation, request: &Request<'_>) -> Room {
-        let Capture::AtMost(most) = limited(base, request).stdout else { return Room(usize::MAX) };
+    pub(crate) fn of_request(base: &Invocation, request: &Request<'_>) -> MemoryBudget {
+        let Capture::AtMost(most) = limited(base, request).stdout else { return MemoryBudget(usize::MAX) };
         let asked = match request {
             Request::Find(names) | Request::FindAs(names, _) => names.len(),
             Request::Update(updates, _) => updates.len(),
             Request::Refresh(_) => 1,
             Request::Describe | Request::List | Request::Watch => 0,
         };
-        Room(Room::of(most).0.saturating_add(asked.saturating_mul(ASKED)))
+        MemoryBudget(MemoryBudget::of(most).0.saturating_add(asked.saturating_mul(ASKED)))
     }
 
     /// Checks that the records in a JSON text fit when they are built directly.
@@ -91,16 +91,16 @@ pub(crate) fn count(text: &str, is_it: impl Fn(u8) -> bool) -> usize {
 }
 
 /// Memory of the values parsed from lines so far.
-pub(crate) struct Made {
-    room: Room,
+pub(crate) struct AllocationCounter {
+    room: MemoryBudget,
     bytes: usize,
 }
 
-impl Made {
+impl AllocationCounter {
     /// Starts the count for a text.
-    pub(crate) fn new(room: Room, text: &str) -> Made {
+    pub(crate) fn new(room: MemoryBudget, text: &str) -> AllocationCounter {
         // Elements of lists are values too.
-        Made { room, bytes: text.len() + VALUE * count(text, |byte| matches!(byte, b',' | b'[' | b'{')) }
+        AllocationCounter { room, bytes: text.len() + VALUE * count(text, |byte| matches!(byte, b',' | b'[' | b'{')) }
     }
 
     /// Counts a resource.
@@ -131,13 +131,13 @@ mod tests {
 
     #[test]
     fn many_values_take_more_room_than_a_long_one() {
-        let room = Room::of(1000);
+        let room = MemoryBudget::of(1000);
         assert!(room.holds_tree(&"x".repeat(3000)).is_ok());
         assert!(room.holds_tree("[{},{}]").is_ok());
         assert!(room.holds_tree("[{},{},{},{}]").is_err() && room.holds_records("[{},{},{},{}]").is_ok());
         assert!(room.holds_records(&",".repeat(100)).is_err());
         assert_eq!(count(&",".repeat(100_000), |byte| byte == b','), 100_000);
-        let mut made = Made::new(room, "a,b");
+        let mut made = AllocationCounter::new(room, "a,b");
         assert_eq!((0..100).take_while(|_| made.value().is_ok()).count(), 61);
     }
 }

@@ -12,7 +12,7 @@ use ecow::EcoString;
 use rustc_hash::FxHasher;
 
 use super::candidate::Candidate;
-use crate::surroundings::Surroundings;
+use crate::surroundings::ScriptEnvironment;
 
 /// Metadata printed by a script, or the reason why there is none.
 pub(super) type Described = Result<EcoString, EcoString>;
@@ -33,11 +33,11 @@ pub(super) struct Cache<'a> {
     file: PathBuf,
     /// Validity of the answer: the first lines of the file.
     key: String,
-    surroundings: &'a Surroundings,
+    surroundings: &'a ScriptEnvironment,
 }
 
 impl<'a> Cache<'a> {
-    pub(super) fn new(directory: &Path, candidate: &Candidate, surroundings: &'a Surroundings) -> Cache<'a> {
+    pub(super) fn new(directory: &Path, candidate: &Candidate, surroundings: &'a ScriptEnvironment) -> Cache<'a> {
         let mut hasher = FxHasher::default();
         hasher.write(candidate.path.as_os_str().as_bytes());
         let file = directory.join(format!("{}-{:016x}", candidate.stem, hasher.finish()));
@@ -101,7 +101,7 @@ fn believed(word: &str) -> Option<Duration> {
 
 /// Returns the inputs that an answer depends on: the script file and the available commands, because scripts
 /// derive their suitability from them.
-fn key(candidate: &Candidate, surroundings: &Surroundings) -> String {
+fn key(candidate: &Candidate, surroundings: &ScriptEnvironment) -> String {
     let file = &candidate.file;
     let times = |time: &fs::Metadata| format!("{}.{:09}", time.mtime(), time.mtime_nsec());
     let mut key = format!(

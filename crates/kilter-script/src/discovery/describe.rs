@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers};
-use kilter_provider::{Level, Seal};
+use kilter_process::{Cancel, Capture, Confinement, Invocation, KillMode, Output};
+use kilter_provider::{Level, Redactor};
 
 use super::cache::{Cache, Described};
 use super::candidate::Candidate;
 use super::{FoundScript, Note, trusted_text};
-use crate::confined::{Confining, Lifted, Watch};
+use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
-use crate::exchange::Exchange;
+use crate::exchange::ScriptCall;
 use crate::metadata::{Fault, Metadata, Origin};
 use crate::provider::level;
 use crate::simple::Simple;
-use crate::surroundings::Surroundings;
+use crate::surroundings::ScriptEnvironment;
 
 /// Maximum size of metadata, in bytes.
 const LONGEST: usize = 1 << 20;
@@ -30,8 +30,8 @@ const TOLD: usize = 5;
 pub(super) fn look(
     candidate: &Candidate,
     cache: Option<&Path>,
-    surroundings: &Arc<Surroundings>,
-    watch: &Watch,
+    surroundings: &Arc<ScriptEnvironment>,
+    watch: &ConfinementReporter,
 ) -> FoundScript {
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
@@ -93,8 +93,8 @@ fn wrong(faults: &[Fault]) -> EcoString {
 fn described(
     candidate: &Candidate,
     cache: Option<&Path>,
-    surroundings: &Surroundings,
-    watch: &Watch,
+    surroundings: &ScriptEnvironment,
+    watch: &ConfinementReporter,
     notes: &mut Vec<Note>,
 ) -> (Described, bool) {
     let cache = cache.map(|directory| Cache::new(directory, candidate, surroundings));
@@ -115,31 +115,36 @@ fn remembered(why: &str, left: Duration) -> EcoString {
 }
 
 /// Returns warnings about a script that tried or was able to change the machine.
-fn warned(candidate: &Candidate, watch: &Watch, finished: &Finished) -> impl Iterator<Item = Note> {
-    let call = Confining { who: "the script", action: "describe", is_preview: false, lifted: Lifted::Never };
+fn warned(candidate: &Candidate, watch: &ConfinementReporter, finished: &Output) -> impl Iterator<Item = Note> {
+    let call = Confining { who: "the script", action: "describe", is_preview: false, lifted: ConfinementPolicy::Never };
     // Incomplete confinement applies to all scripts; attempts belong to one script.
-    let messages = watch.gap(call, finished).into_iter().chain(Watch::default().tried(call, finished));
+    let messages = watch.gap(call, finished).into_iter().chain(ConfinementReporter::default().tried(call, finished));
     messages.map(|message| Note::warning(&candidate.path, message))
 }
 
-fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes: &mut Vec<Note>) -> Described {
+fn ask(
+    candidate: &Candidate,
+    surroundings: &ScriptEnvironment,
+    watch: &ConfinementReporter,
+    notes: &mut Vec<Note>,
+) -> Described {
     let limits = &surroundings.limits;
     let base = surroundings.invocation(&candidate.path);
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
     // The permissions of the script are not known yet.
-    let base = base.confined(Confinement::ReadOnly).leftovers(Leftovers::Ended);
+    let base = base.confined(Confinement::ReadOnly).leftovers(KillMode::Ended);
     // Both conventions with `describe` have the same answer.
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
     let cancel = surroundings.cancelled.map(Cancel::new);
-    let exchange = Exchange {
+    let exchange = ScriptCall {
         type_name: "",
         provider: &candidate.stem,
         convention: "simple",
         action: "describe",
         path: &candidate.path,
         invocation: &invocation,
-        seal: &Seal::default(),
+        seal: &Redactor::default(),
     };
     let finished = surroundings
         .exchanges

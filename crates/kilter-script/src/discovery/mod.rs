@@ -12,11 +12,11 @@ use ecow::{EcoString, eco_format};
 use kilter_process::trust::{Distrust, TrustPolicy};
 use kilter_provider::Level;
 
-use crate::confined::Watch;
+use crate::confined::ConfinementReporter;
 use crate::convention::line;
 use crate::script::{self, Script};
-use crate::side_by_side::side_by_side;
-use crate::surroundings::Surroundings;
+use crate::side_by_side::parallel_map;
+use crate::surroundings::ScriptEnvironment;
 
 use candidate::Candidate;
 
@@ -60,15 +60,15 @@ pub struct FoundScript {
 
 impl Found {
     /// Searches directories. See [`Scripts::find`].
-    pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Found {
+    pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Found {
         let mut notes = Vec::new();
         let mut candidates: Vec<Candidate> = Vec::new();
         for directory in directories {
             candidate::collect(directory, &surroundings.trust, &mut candidates, &mut notes);
         }
-        let watch = Watch::default();
+        let watch = ConfinementReporter::default();
         let look = |candidate: &Candidate| describe::look(candidate, cache, surroundings, &watch);
-        let scripts = side_by_side(&candidates, DESCRIBING, look);
+        let scripts = parallel_map(&candidates, DESCRIBING, look);
         Found { scripts, notes }
     }
 }
@@ -114,12 +114,12 @@ impl Scripts {
     /// A script without a metadata file next to it is asked to describe itself once. `cache` stores the answer.
     /// It stays valid while the path, size, times and inode of the script and the directories of the search
     /// path are unchanged.
-    pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Scripts {
+    pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
         Scripts::of(Found::look(directories, cache, surroundings), surroundings)
     }
 
     /// Creates the providers of scripts.
-    pub fn of(found: Found, surroundings: &Arc<Surroundings>) -> Scripts {
+    pub fn of(found: Found, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
         let mut scripts = Scripts { providers: Vec::new(), notes: found.notes };
         for found in &found.scripts {
             let (metadata, notes) = describe::read(found);
@@ -133,11 +133,11 @@ impl Scripts {
 
     /// Returns the provider in a file in any directory, with notes. Without a metadata file next to it, the
     /// script describes itself. The cache is not used.
-    pub fn at(file: &Path, surroundings: &Arc<Surroundings>) -> Scripts {
+    pub fn at(file: &Path, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
         match candidate::at(file, &surroundings.trust) {
             Err(why) => Scripts { providers: Vec::new(), notes: vec![Note::warning(file, why)] },
             Ok(candidate) => {
-                let scripts = vec![describe::look(&candidate, None, surroundings, &Watch::default())];
+                let scripts = vec![describe::look(&candidate, None, surroundings, &ConfinementReporter::default())];
                 Scripts::of(Found { scripts, notes: Vec::new() }, surroundings)
             }
         }

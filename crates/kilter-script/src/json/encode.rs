@@ -1,6 +1,6 @@
 //! Converts requests to JSON.
 
-use kilter_model::{Attributes, Receipt, to_json_clear};
+use kilter_model::{Attributes, ReceivedValue, to_json_clear};
 use kilter_process::Invocation;
 use kilter_provider::Mode;
 use serde_json::{Map, Value as Json, json};
@@ -47,7 +47,7 @@ fn update(update: &Update<'_>) -> Json {
 /// Adds the attributes with values from other resources.
 fn receive(update: &Update<'_>, json: &mut Json) {
     if !update.received.is_empty() {
-        let entry = |receipt: &Receipt| {
+        let entry = |receipt: &ReceivedValue| {
             (receipt.attribute.to_string(), json!({ "from": receipt.sources(), "changed": receipt.changed }))
         };
         json["received"] = Json::Object(update.received.iter().map(entry).collect());

@@ -8,9 +8,9 @@ pub(crate) mod watch;
 #[cfg(test)]
 mod tests;
 
-use kilter_process::{Finished, Invocation};
+use kilter_process::{Invocation, Output};
 
-use crate::convention::size::Room;
+use crate::convention::size::MemoryBudget;
 use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `json` (libral, "The `json` calling convention").
@@ -34,7 +34,7 @@ impl Convention for Json {
         Ok(encode::encode(&self.base, request))
     }
 
-    fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError> {
+    fn decode(&self, request: &Request<'_>, finished: &Output) -> Result<Reply, ProtocolError> {
         ProtocolError::of_ending(finished)?;
         if let Request::Describe = request {
             return described(finished);
@@ -49,7 +49,7 @@ impl Convention for Json {
         if text.trim().is_empty() {
             return Err(ProtocolError::Nothing { expected: "a JSON object" });
         }
-        let room = Room::of_request(&self.base, request);
+        let room = MemoryBudget::of_request(&self.base, request);
         // A valid answer is parsed without a tree. For an invalid one, the tree provides the location of the
         // error.
         if let Request::List | Request::Find(_) | Request::FindAs(..) = request {

@@ -1,5 +1,5 @@
 use kilter_model::{Attributes, Value};
-use kilter_process::{Captured, Finished, Invocation, Status};
+use kilter_process::{Captured, Invocation, Output, Status};
 use kilter_provider::Mode;
 
 use super::Json;
@@ -9,8 +9,8 @@ fn json() -> Json {
     Json::new(Invocation::new("/x.prov"))
 }
 
-fn ended(code: i32, stdout: &str) -> Finished {
-    Finished { stdout: Captured { bytes: stdout.into(), dropped: 0 }, ..Finished::of(Status::Code(code)) }
+fn ended(code: i32, stdout: &str) -> Output {
+    Output { stdout: Captured { bytes: stdout.into(), dropped: 0 }, ..Output::of(Status::Code(code)) }
 }
 
 fn got(stdout: &str) -> Result<Vec<Record>, ProtocolError> {
@@ -141,7 +141,7 @@ fn an_error_or_a_reply_of_another_shape_is_told_with_its_place() {
 #[test]
 fn a_failed_process_is_no_answer_whatever_it_printed() {
     for stdout in ["", r#"{"resources":[]}"#] {
-        let finished = Finished { stderr: Captured { bytes: b"on stderr".to_vec(), dropped: 0 }, ..ended(3, stdout) };
+        let finished = Output { stderr: Captured { bytes: b"on stderr".to_vec(), dropped: 0 }, ..ended(3, stdout) };
         assert_eq!(json().decode(&Request::List, &finished).unwrap_err().to_string(), "it failed with exit code 3");
     }
 }

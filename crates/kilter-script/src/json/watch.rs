@@ -3,7 +3,7 @@
 use ecow::EcoString;
 use serde_json::Value as Json;
 
-use crate::convention::{Heard, Listener, ProtocolError};
+use crate::convention::{Listener, ProtocolError, WatchLine};
 
 /// Expectation in messages.
 const EXPECTED: &str =
@@ -15,22 +15,22 @@ pub(crate) fn listener() -> Listener {
     let mut watches = false;
     Box::new(move |number, line| {
         if line.trim().is_empty() {
-            return Ok(Heard::Nothing);
+            return Ok(WatchLine::Nothing);
         }
-        let heard = heard(line).filter(|heard| watches || *heard == Heard::Watching);
+        let heard = heard(line).filter(|heard| watches || *heard == WatchLine::Watching);
         watches |= heard.is_some();
         heard.ok_or_else(|| ProtocolError::line(number, line, EXPECTED))
     })
 }
 
-fn heard(line: &str) -> Option<Heard> {
+fn heard(line: &str) -> Option<WatchLine> {
     let Json::Object(said) = serde_json::from_str(line).ok()? else { return None };
     match (said.get("watching"), said.get("changed")) {
-        (Some(Json::Bool(true)), None) => Some(Heard::Watching),
-        (None, Some(Json::Bool(any))) => Some(if *any { Heard::Anything } else { Heard::Nothing }),
+        (Some(Json::Bool(true)), None) => Some(WatchLine::Watching),
+        (None, Some(Json::Bool(any))) => Some(if *any { WatchLine::Anything } else { WatchLine::Nothing }),
         (None, Some(Json::Array(names))) => {
             let names = names.iter().map(|name| name.as_str().map(EcoString::from));
-            Some(Heard::Changed(names.collect::<Option<_>>()?))
+            Some(WatchLine::Changed(names.collect::<Option<_>>()?))
         }
         _ => None,
     }
@@ -47,10 +47,10 @@ mod tests {
             assert!(listener(3, line).unwrap_err().to_string().contains("line 3"), "{line}");
         }
         let mut said = |line: &str| listener(1, line);
-        assert_eq!(said(" "), Ok(Heard::Nothing));
-        assert_eq!(said("{\"watching\": true}"), Ok(Heard::Watching));
-        assert_eq!(said("{\"changed\": [\"a\", \"b\"]}"), Ok(Heard::Changed(vec!["a".into(), "b".into()])));
-        assert_eq!(said("{\"changed\": true}"), Ok(Heard::Anything));
+        assert_eq!(said(" "), Ok(WatchLine::Nothing));
+        assert_eq!(said("{\"watching\": true}"), Ok(WatchLine::Watching));
+        assert_eq!(said("{\"changed\": [\"a\", \"b\"]}"), Ok(WatchLine::Changed(vec!["a".into(), "b".into()])));
+        assert_eq!(said("{\"changed\": true}"), Ok(WatchLine::Anything));
         assert!(said("{\"changed\": [1]}").is_err() && said("{\"name\": \"a\"}").is_err());
     }
 }

@@ -4,11 +4,11 @@ mod actions;
 mod attributes;
 mod conditions;
 mod fault;
+pub(crate) mod identities;
 mod mold;
 pub(crate) mod node;
 pub(crate) mod owns;
 mod read;
-pub(crate) mod titles;
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +21,10 @@ use kilter_process::trust::TrustPolicy;
 
 use kilter_provider::Watch;
 
+use crate::coerce::typed;
 use crate::condition::Condition;
 use crate::convention::ConventionName;
 use crate::owned;
-use crate::typed::typed;
 
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
@@ -84,7 +84,7 @@ pub struct Metadata {
     /// Files that list the paths owned by a resource.
     pub owns: Option<Owns>,
     /// Event sources of a resource, in addition to the action `watch`.
-    pub watches: Vec<titles::WatchRule>,
+    pub watches: Vec<identities::WatchRule>,
     /// Schema of the type. Unknown keys are in [`TypeSchema::extra`] and in that of the attributes.
     pub schema: TypeSchema,
     /// Valid constructs that are probably unintended.
@@ -132,7 +132,7 @@ impl Metadata {
 
     /// Returns the event sources of a resource.
     pub(crate) fn watched(&self, name: &str, should: &Attributes) -> Vec<Watch> {
-        titles::watched(&self.watches, self.actions.watch, &self.schema, name, should)
+        identities::watched(&self.watches, self.actions.watch, &self.schema, name, should)
     }
 
     /// Returns true if a refresh of a resource has an effect after its change. An absent or stopped resource
@@ -141,7 +141,7 @@ impl Metadata {
         if self.is_started(is, should) {
             return false;
         }
-        match (should.text(ENSURE).or_else(|| is.attributes.text(ENSURE)), should.truth(EXISTS)) {
+        match (should.text(ENSURE).or_else(|| is.attributes.text(ENSURE)), should.get_bool(EXISTS)) {
             (Some(ensure), _) => !matches!(ensure, "absent" | STOPPED),
             (None, Some(exists)) => exists,
             (None, None) => is.exists,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, AutoTitle, TypeSchema, Value};
 
-use super::titles;
+use super::identities;
 
 /// Sources of the paths that a resource owns.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,17 +47,17 @@ pub(crate) fn read(value: &Value, schema: &TypeSchema) -> Result<Owns, EcoString
         return Err(eco_format!("`owns` has `lists` and `shared`, and no `{key}`"));
     }
     let named = entries.get("lists").ok_or("`owns` says by `lists` which files have the paths, one on each line")?;
-    let shared = entries.get("shared").map(titles::each).unwrap_or_default();
+    let shared = entries.get("shared").map(identities::each).unwrap_or_default();
     let shared = shared.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
     Ok(Owns { lists: lists(named, schema)?, shared })
 }
 
 fn lists(value: &Value, schema: &TypeSchema) -> Result<Vec<AutoTitle>, EcoString> {
-    let list = |value: &Value| match titles::title("owns", value, schema)? {
+    let list = |value: &Value| match identities::title("owns", value, schema)? {
         AutoTitle::Constant(path) => Err(eco_format!("`owns`: `{path}` would be the list of every resource")),
         title => Ok(title),
     };
-    titles::each(value).iter().map(list).collect()
+    identities::each(value).iter().map(list).collect()
 }
 
 fn pattern(value: &Value) -> Result<EcoString, EcoString> {

@@ -11,7 +11,7 @@ use super::attributes::Naming;
 use super::conditions::{self, Joined};
 use super::fault::{Fault, Place};
 use super::node::{self, Kind, Node};
-use super::{Actions, Metadata, Origin, actions, attributes, mold, owns, titles};
+use super::{Actions, Metadata, Origin, actions, attributes, identities, mold, owns};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
 
@@ -171,11 +171,11 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         ConventionName::Mold => of_mold(provider, schema, refresh.as_ref(), reader),
         ConventionName::Simple | ConventionName::Json => schema,
     };
-    let identities = by_titles(provider, "identities", &schema, titles::identities, reader);
+    let identities = by_titles(provider, "identities", &schema, identities::identities, reader);
     let owns =
         by_titles(provider, "owns", &schema, |value, schema| owns::read(value, schema).map(|owns| vec![owns]), reader);
-    let watches = by_titles(provider, "watches", &schema, titles::watches, reader);
-    let identifying = by_titles(provider, "identifying", &schema, titles::identifying, reader);
+    let watches = by_titles(provider, "watches", &schema, identities::watches, reader);
+    let identifying = by_titles(provider, "identifying", &schema, identities::identifying, reader);
     Metadata {
         identities,
         identifying,

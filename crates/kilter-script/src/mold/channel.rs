@@ -9,7 +9,7 @@ use serde_core::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::netstring::{self, Decoder, Frame, LONGEST_MESSAGE};
-use crate::convention::size::Room;
+use crate::convention::size::MemoryBudget;
 
 /// Size in bytes of a message above which the number of its values is checked before parsing.
 const UNCHECKED: usize = 1 << 20;
@@ -124,7 +124,7 @@ impl Message {
     /// Parses a tuple. Returns none if it is invalid.
     fn read(content: &[u8]) -> Option<Message> {
         if content.len() > UNCHECKED {
-            Room::of(content.len()).holds_tree(std::str::from_utf8(content).ok()?).ok()?;
+            MemoryBudget::of(content.len()).holds_tree(std::str::from_utf8(content).ok()?).ok()?;
         }
         let Json::Array(tuple) = serde_json::from_slice(content).ok()? else { return None };
         let [name, key, data]: [Json; 3] = tuple.try_into().ok()?;

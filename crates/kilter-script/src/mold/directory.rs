@@ -6,17 +6,17 @@ use std::sync::Arc;
 use ecow::{EcoString, eco_format};
 use kilter_model::{Hash, TypeSchema, Value, from_json};
 use kilter_process::Confinement;
-use kilter_provider::{Context, Provider, Seal};
+use kilter_provider::{Context, Provider, Redactor};
 
 use super::error::{MoldCause, MoldError, document};
 use super::files::{Files, LiveFiles};
-use super::kind::{self, Manner};
+use super::kind::{self, ScriptMetadata};
 use super::resource::MoldProvider;
 use super::runner::{Call, Runner};
 use crate::discovery::Note;
 use crate::metadata::Metadata;
-use crate::side_by_side::side_by_side;
-use crate::surroundings::Surroundings;
+use crate::side_by_side::parallel_map;
+use crate::surroundings::ScriptEnvironment;
 
 /// Maximum number of fact scripts that run concurrently.
 const GATHERING: usize = 8;
@@ -35,7 +35,7 @@ impl Mold {
     ///
     /// # Errors
     /// If the directory does not exist.
-    pub fn open(directory: &Path, surroundings: Arc<Surroundings>) -> std::io::Result<Mold> {
+    pub fn open(directory: &Path, surroundings: Arc<ScriptEnvironment>) -> std::io::Result<Mold> {
         let files = Arc::new(LiveFiles(surroundings.trust.clone()));
         Mold::open_through(files, directory, surroundings)
     }
@@ -47,7 +47,7 @@ impl Mold {
     pub fn open_through(
         files: Arc<dyn Files>,
         directory: &Path,
-        surroundings: Arc<Surroundings>,
+        surroundings: Arc<ScriptEnvironment>,
     ) -> std::io::Result<Mold> {
         let directory = files.directory(directory)?;
         let runner = Arc::new(Runner::new(surroundings));
@@ -93,7 +93,7 @@ impl Mold {
     /// causes a note and does not affect the others. The log receives their stderr.
     pub fn facts(&self, cx: &Context<'_>) -> (Hash, Vec<Note>) {
         let (scripts, mut notes) = self.files.scripts(&self.directory.join("facts"));
-        let gathered = side_by_side(&scripts, GATHERING, |(name, path)| self.fact(cx, name, path));
+        let gathered = parallel_map(&scripts, GATHERING, |(name, path)| self.fact(cx, name, path));
         let mut facts = Hash::default();
         for ((name, path), fact) in scripts.into_iter().zip(gathered) {
             match fact {
@@ -118,7 +118,7 @@ impl Mold {
             confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
             output: self.runner.output(manner.output),
             is_read: true,
-            known: Seal::default(),
+            known: Redactor::default(),
             schemas: Vec::new(),
             deadline: manner.timeout.unwrap_or(self.runner.surroundings.limits.read),
         };
@@ -135,10 +135,10 @@ impl Mold {
     }
 
     /// Returns the settings of a script that does not handle resources.
-    pub(super) fn manner(&self, path: &Path) -> Result<Manner, Note> {
+    pub(super) fn manner(&self, path: &Path) -> Result<ScriptMetadata, Note> {
         match self.files.metadata(path)? {
-            None => Ok(Manner::default()),
-            Some((file, text)) => Manner::read(&text).map_err(|faults| wrong(&file, &faults)),
+            None => Ok(ScriptMetadata::default()),
+            Some((file, text)) => ScriptMetadata::read(&text).map_err(|faults| wrong(&file, &faults)),
         }
     }
 

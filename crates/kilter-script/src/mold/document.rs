@@ -6,9 +6,9 @@ use kilter_provider::Mode;
 use serde_json::Value as Json;
 
 use super::error::MoldCause;
+use crate::coerce::typed;
 use crate::convention::{attribute_name, beginning};
 use crate::metadata::{EXISTS, Metadata};
-use crate::typed::typed;
 
 /// Returns the identity of a resource: kind, name, and the key attribute of the script. Without a declared key,
 /// a name that is a path is also passed as `path`, as in mold's documentation.

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Finished, SpawnError};
-use kilter_provider::{ProviderError, Seal};
+use kilter_process::{Output, SpawnError};
+use kilter_provider::{ProviderError, Redactor};
 use serde_json::Value as Json;
 
-use crate::confined::{Lifted, tried};
-use crate::convention::size::Room;
+use crate::confined::{ConfinementPolicy, tried};
+use crate::convention::size::MemoryBudget;
 use crate::convention::{ProtocolError, text};
 use crate::provider::{last_words, status};
 
@@ -73,9 +73,9 @@ impl MoldError {
     /// Collects the details of a finished process.
     pub(super) fn details_of(
         cause: &MoldCause,
-        finished: &Finished,
-        seal: Option<&Seal>,
-        (lifted, limit): (Lifted, Option<Duration>),
+        finished: &Output,
+        seal: Option<&Redactor>,
+        (lifted, limit): (ConfinementPolicy, Option<Duration>),
     ) -> Vec<EcoString> {
         let mut details = Vec::new();
         match cause {
@@ -90,7 +90,7 @@ impl MoldError {
         let attempts = &finished.attempts;
         if finished.refusal_hint.is_some() || !attempts.is_empty() {
             let tried = if attempts.is_empty() { String::new() } else { format!("it tried to {}; ", tried(attempts)) };
-            let way = if lifted == Lifted::ByMetadata { "; `confine: false` lifts that" } else { "" };
+            let way = if lifted == ConfinementPolicy::ByMetadata { "; `confine: false` lifts that" } else { "" };
             details.push(eco_format!("{tried}it is confined to reading, which may be why{way}"));
         }
         details
@@ -104,7 +104,7 @@ impl From<MoldError> for ProviderError {
 }
 
 /// Returns an error if a process failed.
-pub(super) fn ended(finished: &Finished) -> Result<(), MoldCause> {
+pub(super) fn ended(finished: &Output) -> Result<(), MoldCause> {
     ProtocolError::of_ending(finished).map_err(MoldCause::Answer)?;
     match finished.status.is_success() {
         true => Ok(()),
@@ -113,13 +113,13 @@ pub(super) fn ended(finished: &Finished) -> Result<(), MoldCause> {
 }
 
 /// Returns the document that a process printed, with at most `most` bytes, if the process succeeded.
-pub(super) fn document(finished: &Finished, expected: &'static str, most: usize) -> Result<Json, MoldCause> {
+pub(super) fn document(finished: &Output, expected: &'static str, most: usize) -> Result<Json, MoldCause> {
     ended(finished)?;
     let text = text(&finished.stdout.bytes).map_err(MoldCause::Answer)?;
     if text.trim().is_empty() {
         return Err(MoldCause::Answer(ProtocolError::Nothing { expected }));
     }
-    Room::of(most).holds_tree(text).map_err(MoldCause::Answer)?;
+    MemoryBudget::of(most).holds_tree(text).map_err(MoldCause::Answer)?;
     let not_json = |error: serde_json::Error| ProtocolError::NotJson { why: eco_format!("{error}") };
     serde_json::from_str(text).map_err(|error| MoldCause::Answer(not_json(error)))
 }

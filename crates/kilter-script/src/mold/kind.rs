@@ -7,7 +7,9 @@ use kilter_model::{Behaviour, Feature, Hash, TypeSchema, Value, definition};
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::metadata::{self, Metadata, Origin, REFRESH, complete, is_action, is_word, of_words, other, owns, titles};
+use crate::metadata::{
+    self, Metadata, Origin, REFRESH, complete, identities, is_action, is_word, of_words, other, owns,
+};
 
 /// Name of the provider for a script in `resources`.
 pub(super) const NAME: &str = "mold";
@@ -17,7 +19,7 @@ const LONGEST_TIMEOUT: i64 = 7 * 24 * 3600;
 
 /// Settings for running a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Manner {
+pub(super) struct ScriptMetadata {
     /// True if calls that only read are confined.
     pub(super) is_confined: bool,
     /// Declared timeout of a call.
@@ -26,9 +28,9 @@ pub(super) struct Manner {
     pub(super) output: Option<usize>,
 }
 
-impl Default for Manner {
-    fn default() -> Manner {
-        Manner { is_confined: true, timeout: None, output: None }
+impl Default for ScriptMetadata {
+    fn default() -> ScriptMetadata {
+        ScriptMetadata { is_confined: true, timeout: None, output: None }
     }
 }
 
@@ -40,7 +42,7 @@ pub(super) fn without_metadata(name: &EcoString) -> Result<Metadata, EcoString> 
     let schema = complete(schema, "name", None).with_others(other());
     match definition::check(&schema).first() {
         Some(fault) => Err(eco_format!("{}", fault.message)),
-        None => Ok(metadata_of(schema, None, Manner::default())),
+        None => Ok(metadata_of(schema, None, ScriptMetadata::default())),
     }
 }
 
@@ -63,7 +65,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     entries.entry("desc".into()).or_insert_with(|| Value::from("Resources that a script of mold handles."));
     let is_open = !entries.contains_key("attributes");
     entries.entry("attributes".into()).or_insert_with(|| Value::hash::<&str>([]));
-    let mut rest = Rest { faults: Vec::new(), entries: &mut entries };
+    let mut rest = MoldKeys { faults: Vec::new(), entries: &mut entries };
     let key = rest.word("key");
     let words = rest.words("actions");
     let is_action_refresh = words.as_ref().is_some_and(|words| words.iter().any(|word| word == REFRESH));
@@ -86,8 +88,8 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     if let Some(namevars) = several(&reading.schema) {
         faults.push(namevars);
     }
-    let identities = identities.map_or(Ok(Vec::new()), |said| titles::identities(&said, &reading.schema));
-    let watches = watches.map_or(Ok(Vec::new()), |said| titles::watches(&said, &reading.schema));
+    let identities = identities.map_or(Ok(Vec::new()), |said| identities::identities(&said, &reading.schema));
+    let watches = watches.map_or(Ok(Vec::new()), |said| identities::watches(&said, &reading.schema));
     let owns = owns.map(|said| owns::read(&said, &reading.schema)).transpose();
     faults.extend(owns.as_ref().err().cloned());
     faults.extend(identities.as_ref().err().into_iter().chain(watches.as_ref().err()).cloned());
@@ -103,7 +105,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     Ok(Metadata { identities, owns, watches, refresh, parallel, default: Condition::Constant(is_default), ..metadata })
 }
 
-fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
+fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: ScriptMetadata) -> Metadata {
     let (actions, one_time) = of_words(words);
     // A provider without changes needs no call for a preview.
     if !actions.update && !schema.has(Feature::SupportsNoop) {
@@ -132,11 +134,11 @@ fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Mann
     }
 }
 
-impl Manner {
+impl ScriptMetadata {
     /// Reads the metadata of a script that does not handle resources: `confine`, `timeout` and `output`.
-    pub(super) fn read(text: &str) -> Result<Manner, Vec<EcoString>> {
+    pub(super) fn read(text: &str) -> Result<ScriptMetadata, Vec<EcoString>> {
         let mut entries = entries(text)?;
-        let mut rest = Rest { faults: Vec::new(), entries: &mut entries };
+        let mut rest = MoldKeys { faults: Vec::new(), entries: &mut entries };
         let manner = rest.manner();
         let mut faults = rest.faults;
         faults.extend(entries.keys().map(|key| eco_format!("the key `{key}` means nothing here")));
@@ -157,12 +159,12 @@ fn entries(text: &str) -> Result<Hash, Vec<EcoString>> {
 }
 
 /// Reader for mold's own keys. Removes them from the entries.
-struct Rest<'e> {
+struct MoldKeys<'e> {
     faults: Vec<EcoString>,
     entries: &'e mut Hash,
 }
 
-impl Rest<'_> {
+impl MoldKeys<'_> {
     fn take<T>(&mut self, key: &str, what: &str, read: impl Fn(&Value) -> Option<T>) -> Option<T> {
         let value = self.entries.shift_remove(key)?;
         let read = read(&value);
@@ -190,13 +192,13 @@ impl Rest<'_> {
         })
     }
 
-    fn manner(&mut self) -> Manner {
+    fn manner(&mut self) -> ScriptMetadata {
         let timeout = self.take("timeout", "a number of seconds from 1 to 604800", |value| {
             let seconds = value.as_integer().filter(|seconds| (1..=LONGEST_TIMEOUT).contains(seconds))?;
             u64::try_from(seconds).ok().map(Duration::from_secs)
         });
         let output = self.take("output", "a number of MiB from 1 to 1024", metadata::mebibytes);
-        Manner { is_confined: self.truth("confine").unwrap_or(true), timeout, output }
+        ScriptMetadata { is_confined: self.truth("confine").unwrap_or(true), timeout, output }
     }
 }
 
@@ -289,7 +291,7 @@ mod tests {
         assert!(read("actions: [list]\nrefresh: list").unwrap_err()[0].contains("none of the `actions`"));
         assert!(read("provider: {type: file}").unwrap_err()[0].contains("below `provider:`"));
         assert!(read("[a]").is_err() && read("a: [").is_err());
-        assert!(Manner::read("confine: false\nkey: x").unwrap_err()[0].contains("`key` means nothing here"));
+        assert!(ScriptMetadata::read("confine: false\nkey: x").unwrap_err()[0].contains("`key` means nothing here"));
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl MoldProvider {
                 }
                 Err(cause) => {
                     let secrets = of_document(&[&self.known().schema], document);
-                    let cause = match cause.reworded(|why| secrets.hide(why)) {
+                    let cause = match cause.reworded(|why| secrets.redact(why)) {
                         MoldCause::Document(why) => MoldCause::Document(eco_format!("[{at}]: {why}")),
                         other => other,
                     };

@@ -27,5 +27,5 @@ pub use directory::Mold;
 pub use error::{MoldCause, MoldError};
 pub use files::{Files, LiveFiles};
 pub use historian::{Historian, NoHistorian, RawLog};
-pub use netstring::{Damage, Frame, LONGEST_MESSAGE};
+pub use netstring::{Frame, Garbage, LONGEST_MESSAGE};
 pub use resource::MoldProvider;

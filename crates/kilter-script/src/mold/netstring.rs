@@ -16,7 +16,7 @@ const SAMPLE: usize = 80;
 
 /// A range of bytes that belongs to no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct Garbage {
     /// Offset in the stream, in bytes.
     pub at: u64,
     /// Number of skipped bytes.
@@ -25,7 +25,7 @@ pub struct Damage {
     pub beginning: String,
 }
 
-impl std::fmt::Display for Damage {
+impl std::fmt::Display for Garbage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let bytes = if self.bytes == 1 { "byte" } else { "bytes" };
         write!(f, "{} {bytes} that belong to no message were skipped: `{}`", self.bytes, self.beginning)
@@ -38,7 +38,7 @@ pub enum Frame<T> {
     /// A message.
     Message(T),
     /// Bytes skipped before the next message.
-    Damage(Damage),
+    Damage(Garbage),
 }
 
 /// Decoder for netstrings whose content `read` accepts.
@@ -173,7 +173,7 @@ impl<T> Decoder<T> {
     fn tell(&mut self, give: &mut dyn FnMut(Frame<T>)) {
         if self.skipped > 0 {
             let text = beginning(String::from_utf8_lossy(&self.sample).trim_end(), SAMPLE);
-            give(Frame::Damage(Damage { at: self.skipped_at, bytes: self.skipped, beginning: text.to_string() }));
+            give(Frame::Damage(Garbage { at: self.skipped_at, bytes: self.skipped, beginning: text.to_string() }));
         }
         self.skipped = 0;
         self.sample.clear();

@@ -5,12 +5,12 @@ use std::cell::{Cell, RefCell};
 use ecow::EcoString;
 use kilter_model::REDACTED;
 use kilter_process::{Event, Invocation, Status, Stream};
-use kilter_provider::Seal;
+use kilter_provider::Redactor;
 use serde_json::{Map, Value as Json, json};
 
 use super::channel::{Channel, Message, Said};
 use super::historian::Historian;
-use super::netstring::{Damage, Frame};
+use super::netstring::{Frame, Garbage};
 use crate::secrets::can_search;
 use crate::spoken::whole_characters;
 
@@ -25,7 +25,7 @@ pub(super) struct Recorder<'a> {
     /// Name of the script in messages.
     name: &'a str,
     historian: &'a dyn Historian,
-    seal: &'a Seal,
+    seal: &'a Redactor,
     invocation: &'a Invocation,
     /// Redacted input, if the input contains secrets.
     told_input: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ pub(super) struct Recorder<'a> {
     stderr: Parts,
     channel: Channel,
     /// Damages of channel 3.
-    pub(super) damages: Vec<Damage>,
+    pub(super) damages: Vec<Garbage>,
     /// Messages held back until their secrets are known.
     held: Option<Held>,
 }
@@ -65,7 +65,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn new(
         name: &'a str,
         historian: &'a dyn Historian,
-        seal: &'a Seal,
+        seal: &'a Redactor,
         invocation: &'a Invocation,
         told_input: Option<Vec<u8>>,
     ) -> Recorder<'a> {
@@ -91,7 +91,7 @@ impl<'a> Recorder<'a> {
 
     /// Reports the held messages and redacts the secrets in `seal`. If the secrets are unknown, redacts all
     /// messages of the script.
-    pub(super) fn release(&mut self, seal: Option<&Seal>) {
+    pub(super) fn release(&mut self, seal: Option<&Redactor>) {
         let Some(held) = self.held.take() else { return };
         let seal = seal.filter(|seal| can_search(seal, held.bytes.get()));
         for kept in held.kept.into_inner() {
@@ -189,15 +189,15 @@ impl<'a> Recorder<'a> {
             Frame::Message(_) if !self.historian.is_listening() => {}
             Frame::Message(message) => self.tell_said(hidden(self.seal, message)),
             Frame::Damage(damage) => {
-                let beginning = self.seal.hide(damage.beginning.as_str().into());
+                let beginning = self.seal.redact(damage.beginning.as_str().into());
                 self.tell_said(Message::new("damaged", json!({ "bytes": damage.bytes, "line": beginning.as_str() })));
-                self.damage(Damage { beginning: beginning.to_string(), ..damage });
+                self.damage(Garbage { beginning: beginning.to_string(), ..damage });
             }
         }
     }
 
     /// Records a damage. After the limit, adds the size to the last recorded damage.
-    fn damage(&mut self, damage: Damage) {
+    fn damage(&mut self, damage: Garbage) {
         match self.damages.get_mut(DAMAGES - 1) {
             Some(last) => last.bytes = last.bytes.saturating_add(damage.bytes),
             None => self.damages.push(damage),
@@ -258,14 +258,14 @@ fn exit(status: Status) -> Message {
 }
 
 /// Redacts the secrets in a byte string.
-fn hidden_bytes(seal: &Seal, bytes: &[u8]) -> Vec<u8> {
+fn hidden_bytes(seal: &Redactor, bytes: &[u8]) -> Vec<u8> {
     let text = EcoString::from(String::from_utf8_lossy(bytes).as_ref());
-    let told = seal.hide(text.clone());
+    let told = seal.redact(text.clone());
     if told == text { bytes.to_vec() } else { told.as_bytes().to_vec() }
 }
 
 /// Redacts the secrets in a part of a line, including parts of a secret that is split between parts.
-fn hidden_part(seal: &Seal, part: &Part) -> Vec<u8> {
+fn hidden_part(seal: &Redactor, part: &Part) -> Vec<u8> {
     const CUT: &str = "…";
     let Part { bytes, amid, goes_on } = part;
     if seal.is_empty() || !amid && !goes_on {
@@ -278,7 +278,7 @@ fn hidden_part(seal: &Seal, part: &Part) -> Vec<u8> {
     }
     let mark = |is_cut: &bool| if *is_cut { CUT } else { "" };
     let marked = EcoString::from(format!("{}{text}{}", mark(amid), mark(goes_on)));
-    let told = seal.hide(marked.clone());
+    let told = seal.redact(marked.clone());
     if told == marked {
         return bytes.clone();
     }
@@ -287,7 +287,7 @@ fn hidden_part(seal: &Seal, part: &Part) -> Vec<u8> {
 }
 
 /// Redacts the secrets in a message of the script.
-fn hidden(seal: &Seal, mut message: Message) -> Message {
+fn hidden(seal: &Redactor, mut message: Message) -> Message {
     if let (Said::Stream { bytes, .. }, true) = (message.said(), message.data.get("encoding").is_some()) {
         let told = hidden_bytes(seal, &bytes);
         if told != bytes {
@@ -296,18 +296,18 @@ fn hidden(seal: &Seal, mut message: Message) -> Message {
     }
     hide_below(seal, &mut message.key);
     hide_below(seal, &mut message.data);
-    Message { name: message.name.map(|name| seal.hide(name)), ..message }
+    Message { name: message.name.map(|name| seal.redact(name)), ..message }
 }
 
 /// Removes secrets from every text in a document.
-pub(super) fn hide_below(seal: &Seal, json: &mut Json) {
+pub(super) fn hide_below(seal: &Redactor, json: &mut Json) {
     match json {
-        Json::String(text) => *text = seal.hide(text.as_str().into()).to_string(),
+        Json::String(text) => *text = seal.redact(text.as_str().into()).to_string(),
         Json::Array(values) => values.iter_mut().for_each(|value| hide_below(seal, value)),
         Json::Object(entries) => {
             let hide = |(key, mut value): (String, Json)| {
                 hide_below(seal, &mut value);
-                (seal.hide(key.into()).to_string(), value)
+                (seal.redact(key.into()).to_string(), value)
             };
             *entries = std::mem::take(entries).into_iter().map(hide).collect();
         }
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn a_secret_is_hidden_that_is_in_two_parts_of_a_line_or_longer_than_one() {
         use kilter_model::Value;
-        let seal = Seal::of_values([&Value::sensitive("hunter2ü".into())]);
+        let seal = Redactor::of_values([&Value::sensitive("hunter2ü".into())]);
         for before in LONGEST_LINE - 12..LONGEST_LINE + 2 {
             let mut parts = Parts::default();
             let lines = parts.feed(format!("\u{ff}{}hunter2ü...\n", ".".repeat(before - 2)).as_bytes());
@@ -395,7 +395,7 @@ mod tests {
             assert!(told.ends_with("[redacted]...\n"), "{before}");
         }
         let long: String = (0..50_000).map(|number| number.to_string()).collect();
-        let seal = Seal::of_values([&Value::sensitive(long.as_str().into())]);
+        let seal = Redactor::of_values([&Value::sensitive(long.as_str().into())]);
         let lines = Parts::default().feed(format!("a {long} b\n").as_bytes());
         let told: Vec<Vec<u8>> = lines.iter().map(|part| hidden_part(&seal, part)).collect();
         assert!(told.len() > 2 && told.concat().len() < 100, "{}", told.concat().len());
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn secrets_are_hidden_in_texts_bytes_and_messages() {
         use kilter_model::{Value, base64};
-        let seal = Seal::of_values([&Value::sensitive("hunter2".into())]);
+        let seal = Redactor::of_values([&Value::sensitive("hunter2".into())]);
         assert!(!String::from_utf8_lossy(&hidden_bytes(&seal, b"\xffhunter2")).contains("hunter2"));
         assert_eq!(hidden_bytes(&seal, b"\xff"), b"\xff");
         let encoded = json!({ "line": base64(b"\xff hunter2"), "encoding": "b64" });

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value, from_json};
-use kilter_process::{Confinement, Finished};
+use kilter_process::{Confinement, Output};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Problem, Provider, ProviderError, Query, Seal,
-    Strictness, Suitability, Tell, Wanted, Watch,
+    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Provider, ProviderError, Query, Redactor, Strictness,
+    Suitability, ValidationError, Wanted, Watch, WatchSink,
 };
 use serde_json::Value as Json;
 
@@ -21,8 +21,8 @@ use crate::convention::beginning;
 use crate::metadata::{EXISTS, Metadata, is_action};
 use crate::provider::{keeps, kept};
 use crate::script::Script;
-use crate::surroundings::Surroundings;
-use crate::turns::Turns;
+use crate::surroundings::ScriptEnvironment;
+use crate::turns::CallLock;
 
 /// Maximum number of output lines or undeclared attributes in messages.
 const NOTED: usize = 20;
@@ -37,7 +37,7 @@ pub struct MoldProvider {
     role: EcoString,
     /// Directory of the script for persistent data, relative to that of all scripts.
     keeps: EcoString,
-    turns: Turns,
+    turns: CallLock,
 }
 
 impl MoldProvider {
@@ -45,11 +45,11 @@ impl MoldProvider {
     pub(super) fn new(runner: Arc<Runner>, path: PathBuf, kind: Metadata) -> MoldProvider {
         let (name, role) = (kept(&kind.name), eco_format!("resources/{}", kind.schema.name));
         let keeps = keeps(&kind);
-        MoldProvider { runner, path, kind, name, role, keeps, turns: Turns::default() }
+        MoldProvider { runner, path, kind, name, role, keeps, turns: CallLock::default() }
     }
 
     /// Creates the provider of a file `*.prov`.
-    pub(crate) fn of_file(path: &Path, kind: Metadata, surroundings: Arc<Surroundings>) -> MoldProvider {
+    pub(crate) fn of_file(path: &Path, kind: Metadata, surroundings: Arc<ScriptEnvironment>) -> MoldProvider {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let (name, role) = (kept(&kind.name), eco_format!("providers/{stem}"));
         let keeps = keeps(&kind);
@@ -60,7 +60,7 @@ impl MoldProvider {
             name,
             role,
             keeps,
-            turns: Turns::default(),
+            turns: CallLock::default(),
         }
     }
 
@@ -82,10 +82,17 @@ impl MoldProvider {
 
     /// Brings a resource to a state from any current state.
     pub fn conform(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Outcome {
-        self.conformed(cx, name, should, Seal::default(), Mode::Apply)
+        self.conformed(cx, name, should, Redactor::default(), Mode::Apply)
     }
 
-    fn conformed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes, known: Seal, mode: Mode) -> Outcome {
+    fn conformed(
+        &self,
+        cx: &Context<'_>,
+        name: &EcoString,
+        should: &Attributes,
+        known: Redactor,
+        mode: Mode,
+    ) -> Outcome {
         let input = document::prescription(&self.kind, name, should, mode);
         self.called(cx, &Call { known, ..self.call_in("conform", name, &input, mode) })
     }
@@ -96,7 +103,7 @@ impl MoldProvider {
         name: &EcoString,
         should: Option<&Attributes>,
     ) -> Result<(Json, State), MoldError> {
-        let known = should.map(Seal::of).unwrap_or_default();
+        let known = should.map(Redactor::of).unwrap_or_default();
         // A value outside of its type counts as a difference to repair if another value is declared.
         let is_declared =
             |name: &str| should.and_then(|should| should.get(name)).is_some_and(|value| !value.is_undef());
@@ -165,7 +172,7 @@ impl MoldProvider {
     }
 
     /// Interprets the output of a script after a change: empty, a document, or lines for people.
-    fn outcome(&self, name: &str, finished: &Finished, most: usize) -> Result<(Outcome, Option<Json>), MoldCause> {
+    fn outcome(&self, name: &str, finished: &Output, most: usize) -> Result<(Outcome, Option<Json>), MoldCause> {
         error::ended(finished)?;
         let bytes = finished.stdout.bytes.as_slice();
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
@@ -204,7 +211,7 @@ impl MoldProvider {
             input: Some(input),
             confinement: if is_confined { Confinement::ReadOnly } else { Confinement::None },
             is_read: is_read || mode == Mode::Preview,
-            known: Seal::default(),
+            known: Redactor::default(),
             schemas: vec![&self.kind.schema],
             output: if action == "list" {
                 self.kind.output.unwrap_or(limits.output)
@@ -215,9 +222,12 @@ impl MoldProvider {
         }
     }
 
-    fn unknown(&self, attribute: &str) -> Problem {
+    fn unknown(&self, attribute: &str) -> ValidationError {
         let type_name = &self.kind.schema.name;
-        Problem::with(attribute, eco_format!("the provider `{}` of {type_name} has no such attribute", self.name))
+        ValidationError::with(
+            attribute,
+            eco_format!("the provider `{}` of {type_name} has no such attribute", self.name),
+        )
     }
 }
 
@@ -258,7 +268,7 @@ impl Provider for MoldProvider {
         Ok(self.state(cx, &wanted)?)
     }
 
-    fn reads_singly(&self) -> bool {
+    fn gets_one_by_one(&self) -> bool {
         true
     }
 
@@ -272,7 +282,7 @@ impl Provider for MoldProvider {
         let gone = Attributes::from_iter([(EXISTS, Value::Boolean(false))]);
         let conform = |change: &Change<'_>| {
             let should = alike(&self.kind, change.should.unwrap_or(&gone), change.is);
-            self.conformed(cx, change.name, &should, Seal::of(&change.is.attributes), mode)
+            self.conformed(cx, change.name, &should, Redactor::of(&change.is.attributes), mode)
         };
         changes.iter().map(conform).collect()
     }
@@ -298,14 +308,14 @@ impl Provider for MoldProvider {
         self.kind.acts_on_refresh(is, should)
     }
 
-    fn check_action(&self, action: &str) -> Result<(), Problem> {
+    fn check_action(&self, action: &str) -> Result<(), ValidationError> {
         let type_name = &self.kind.schema.name;
         match &self.kind.one_time {
-            _ if !is_action(action) => Err(Problem::new(eco_format!("`{action}` cannot be a one-time action"))
+            _ if !is_action(action) => Err(ValidationError::new(eco_format!("`{action}` cannot be a one-time action"))
                 .hint("it is one word of letters, digits, `_` and `-`, none of list, inspect, conform and watch")),
             Some(actions) if !actions.iter().any(|known| known == action) => {
                 let known = if actions.is_empty() { "none".into() } else { actions.join(", ") };
-                let problem = Problem::new(eco_format!("{type_name} has no action `{action}`"));
+                let problem = ValidationError::new(eco_format!("{type_name} has no action `{action}`"));
                 Err(problem.hint(eco_format!("its actions: {known}")))
             }
             _ => Ok(()),
@@ -322,19 +332,19 @@ impl Provider for MoldProvider {
         }
     }
 
-    fn validate(&self, _: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, _: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let unknown = |name: &&str| self.kind.schema.known(name).is_none();
-        let mut problems: Vec<Problem> =
+        let mut problems: Vec<ValidationError> =
             deferred.iter().filter(|name| unknown(name)).map(|name| self.unknown(name)).collect();
         for (name, value) in should.iter().filter(|(_, value)| !value.is_undef()) {
             match self.kind.schema.known(name.as_str()) {
                 None => problems.push(self.unknown(name.as_str())),
                 Some(_) if matches!(name.as_str(), "kind" | "action") => {
-                    problems.push(Problem::with(name.as_str(), "mold's documents use this key for themselves"));
+                    problems.push(ValidationError::with(name.as_str(), "mold's documents use this key for themselves"));
                 }
                 Some(known) => {
                     if let Err(mismatch) = known.data_type.check(value) {
-                        problems.push(Problem::with(name.as_str(), eco_format!("{mismatch}")));
+                        problems.push(ValidationError::with(name.as_str(), eco_format!("{mismatch}")));
                     }
                 }
             }
@@ -361,7 +371,7 @@ impl Provider for MoldProvider {
         }
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         Batch::One
     }
 
@@ -369,7 +379,7 @@ impl Provider for MoldProvider {
         self.kind.identify(name, should, say);
     }
 
-    fn owner(&self) -> Option<&dyn Owner> {
+    fn owned_paths(&self) -> Option<&dyn Owner> {
         self.kind.owns.is_some().then_some(self)
     }
 
@@ -377,7 +387,7 @@ impl Provider for MoldProvider {
         self.kind.watched(name, should)
     }
 
-    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         self.listen(cx, tell)
     }
 }

@@ -7,28 +7,28 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{REDACTED, TypeSchema, Value, to_json, to_json_clear};
-use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
-use kilter_provider::{Context, Level, Seal};
+use kilter_process::{Capture, Confinement, Event, Invocation, KillMode, Output};
+use kilter_provider::{Context, Level, Redactor};
 
 use super::error::{MoldCause, MoldError};
 use super::recorder::Recorder;
-use crate::confined::{Confining, Lifted, Watch};
-use crate::convention::size::{self, Room};
-use crate::exchange::{Exchange, cancel};
+use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
+use crate::convention::size::{self, MemoryBudget};
+use crate::exchange::{ScriptCall, cancel};
 use crate::provider::last_words;
-use crate::secrets::{self, HeldLines, has_secrets};
-use crate::spoken::Spoken;
-use crate::surroundings::Surroundings;
+use crate::secrets::{self, BufferedLines, has_secrets};
+use crate::spoken::StderrForwarder;
+use crate::surroundings::ScriptEnvironment;
 
 /// Action that reports changes until cancelled.
 pub(super) const WATCH: &str = "watch";
 
 /// Runner of scripts. Reports all events to a historian.
 pub(super) struct Runner {
-    pub(super) surroundings: Arc<Surroundings>,
+    pub(super) surroundings: Arc<ScriptEnvironment>,
     /// Number of scripts started so far.
     started: AtomicU64,
-    watch: Watch,
+    watch: ConfinementReporter,
 }
 
 /// A call of a script.
@@ -52,7 +52,7 @@ pub(super) struct Call<'a> {
     /// True if the call reads or previews.
     pub(super) is_read: bool,
     /// Known secrets, in addition to the secrets in the input.
-    pub(super) known: Seal,
+    pub(super) known: Redactor,
     /// Types of the resources in the call.
     pub(super) schemas: Vec<&'a TypeSchema>,
     /// Timeout.
@@ -63,8 +63,8 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     /// Returns the secrets that are known before the script answers.
-    pub(super) fn given(&self) -> Seal {
-        secrets::written(Seal::of_values(self.input).and(self.known.clone()))
+    pub(super) fn given(&self) -> Redactor {
+        secrets::written(Redactor::of_values(self.input).and(self.known.clone()))
     }
 
     /// Returns true if the answer may contain secrets that are unknown before it is parsed.
@@ -73,31 +73,31 @@ impl Call<'_> {
     }
 
     /// Returns the secrets in the output of the script. None if they cannot be determined.
-    fn told(&self, finished: &Finished) -> Option<Seal> {
+    fn told(&self, finished: &Output) -> Option<Redactor> {
         let text = finished.stdout.text();
         // Lines for people are not a document.
         let begins = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
         let is_document = begins || matches!(self.action, None | Some("inspect" | "list"));
         if !self.tells_secrets() || !is_document || text.trim().is_empty() {
-            return Some(Seal::default());
+            return Some(Redactor::default());
         }
-        Room::of(self.output).holds_tree(&text).ok()?;
+        MemoryBudget::of(self.output).holds_tree(&text).ok()?;
         let document = serde_json::from_str(&text).ok()?;
         Some(secrets::of_document(&self.schemas, &document))
     }
 
     /// Returns the secrets in the call and its answer. None if they cannot be determined.
-    pub(super) fn secrets(&self, finished: &Finished) -> Option<Seal> {
+    pub(super) fn secrets(&self, finished: &Output) -> Option<Redactor> {
         self.told(finished).map(|told| self.given().and(told))
     }
 
     /// Returns the way to lift the confinement. `conform` is confined only in a preview.
-    fn lifted(&self) -> Lifted {
-        if self.action == Some("conform") { Lifted::Never } else { Lifted::ByMetadata }
+    fn lifted(&self) -> ConfinementPolicy {
+        if self.action == Some("conform") { ConfinementPolicy::Never } else { ConfinementPolicy::ByMetadata }
     }
 
     /// Describes the call that made a change. Its exit status is left out if it succeeded.
-    pub(super) fn made(&self, finished: &Finished) -> EcoString {
+    pub(super) fn made(&self, finished: &Output) -> EcoString {
         let last_words = match last_words(finished, self.secrets(finished).as_ref()) {
             words if words.is_empty() => words,
             words => eco_format!("; last on its standard error: {words}"),
@@ -110,9 +110,9 @@ impl Call<'_> {
     }
 
     /// Creates an error of this call.
-    pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
+    pub(super) fn error(&self, cause: MoldCause, finished: Option<&Output>) -> MoldError {
         let seal = finished.map_or_else(|| Some(self.given()), |finished| self.secrets(finished));
-        let hide = |text: EcoString| seal.iter().fold(text, |text, seal| seal.hide(text));
+        let hide = |text: EcoString| seal.iter().fold(text, |text, seal| seal.redact(text));
         let details = finished.map(|finished| {
             MoldError::details_of(&cause, finished, seal.as_ref(), (self.lifted(), Some(self.deadline)))
         });
@@ -123,12 +123,12 @@ impl Call<'_> {
 }
 
 impl Runner {
-    pub(super) fn new(surroundings: Arc<Surroundings>) -> Runner {
-        Runner { surroundings, started: AtomicU64::new(0), watch: Watch::default() }
+    pub(super) fn new(surroundings: Arc<ScriptEnvironment>) -> Runner {
+        Runner { surroundings, started: AtomicU64::new(0), watch: ConfinementReporter::default() }
     }
 
     /// Runs a script until it exits and forwards its output. Does not interpret the result.
-    pub(super) fn run(&self, cx: &Context<'_>, call: &Call<'_>) -> Result<Finished, MoldError> {
+    pub(super) fn run(&self, cx: &Context<'_>, call: &Call<'_>) -> Result<Output, MoldError> {
         self.run_observed(cx, call, &mut |_| {})
     }
 
@@ -138,20 +138,20 @@ impl Runner {
         cx: &Context<'_>,
         call: &Call<'_>,
         observe: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Finished, MoldError> {
+    ) -> Result<Output, MoldError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{}#{number}", call.role);
         let seal = call.given();
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
         let tell = |level: Level, message: &str| cx.log(level, call.about.0, call.about.1, message);
-        let (tells_secrets, held) = (call.tells_secrets(), HeldLines::default());
-        let log = |level: Level, message: &str| match (seal.hide(message.into()), tells_secrets) {
+        let (tells_secrets, held) = (call.tells_secrets(), BufferedLines::default());
+        let log = |level: Level, message: &str| match (seal.redact(message.into()), tells_secrets) {
             (message, true) => held.hold(level, message),
             (message, false) => tell(level, &message),
         };
         // kilter's own remarks contain no secrets of the answer, so they are logged immediately. They may be
         // the only message.
-        let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
+        let remark = |level: Level, message: &str| tell(level, &seal.redact(message.into()));
         let warn = |why: &str| remark(Level::Warning, why);
         let invocation =
             self.surroundings.keeping(self.surroundings.introducing(self.invocation(call)), &call.keeps, warn);
@@ -160,8 +160,8 @@ impl Runner {
             recorder.hold(call.output);
         }
         // Output on stderr indicates neither success nor failure.
-        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &seal, &log);
-        let exchange = Exchange {
+        let mut spoken = StderrForwarder::new(self.surroundings.limits.error, Level::Info, &seal, &log);
+        let exchange = ScriptCall {
             type_name: call.about.0,
             provider: &call.role,
             convention: "mold",
@@ -176,8 +176,8 @@ impl Runner {
             observe(&event);
         });
         let finished = finished.map_err(|error| {
-            recorder.release(Some(&Seal::default()));
-            held.tell(Some(&Seal::default()), &tell);
+            recorder.release(Some(&Redactor::default()));
+            held.tell(Some(&Redactor::default()), &tell);
             call.error(MoldCause::NotStarted(error), None)
         })?;
         let found = call.told(&finished);
@@ -192,7 +192,7 @@ impl Runner {
         }
         let who = format!("the script {}", call.path.display());
         let (action, lifted) = (call.action.unwrap_or_default(), call.lifted());
-        let confining = Confining { who: &who, action, is_preview: lifted == Lifted::Never, lifted };
+        let confining = Confining { who: &who, action, is_preview: lifted == ConfinementPolicy::Never, lifted };
         self.watch.notes(confining, &finished).for_each(|message| remark(Level::Warning, &message));
         Ok(finished)
     }
@@ -206,7 +206,7 @@ impl Runner {
             // The output is processed as a stream until the watch is cancelled.
             (invocation.stdout, invocation.deadline) = (Capture::First(0), None);
         }
-        let leftovers = if call.is_read { Leftovers::Ended } else { Leftovers::LeftAlone };
+        let leftovers = if call.is_read { KillMode::Ended } else { KillMode::LeftAlone };
         // The recorder processes the whole stream, so nothing is captured.
         invocation.channel(Capture::First(0)).confined(call.confinement).leftovers(leftovers)
     }

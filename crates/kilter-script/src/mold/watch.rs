@@ -2,23 +2,23 @@
 
 use ecow::EcoString;
 use kilter_model::Value;
-use kilter_provider::{Context, ProviderError, Tell};
+use kilter_provider::{Context, ProviderError, WatchSink};
 
 use super::error::MoldCause;
 use super::resource::MoldProvider;
 use super::runner::WATCH;
-use crate::heard::Hearing;
+use crate::heard::WatchReader;
 use crate::json;
 
 impl MoldProvider {
     /// Runs the script and forwards its events until it is interrupted. The documents are the same as in the
     /// `json` convention.
-    pub(super) fn listen(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    pub(super) fn listen(&self, cx: &Context<'_>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         let kind = self.known().schema.name.as_str();
         let input = Value::hash([("kind", Value::from(kind))]);
         let nobody = EcoString::new();
         let call = self.call(WATCH, &nobody, &input);
-        let mut hearing = Hearing::new(json::watch::listener(), kind, cx, tell);
+        let mut hearing = WatchReader::new(json::watch::listener(), kind, cx, tell);
         let ended = self.runner().run_observed(cx, &call, &mut |event| hearing.observe(event));
         match ended {
             // An interrupted watch is not an error.

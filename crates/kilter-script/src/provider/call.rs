@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
-use kilter_provider::{Context, Level, Mode, Seal};
+use kilter_process::{Capture, Confinement, Event, Invocation, KillMode, Output};
+use kilter_provider::{Context, Level, Mode, Redactor};
 
 use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
-use crate::convention::size::Room;
+use crate::convention::size::MemoryBudget;
 use crate::convention::{ConventionName, ProtocolError, Reply, Request};
-use crate::exchange::{Exchange, cancel};
-use crate::secrets::{self, HeldLines, has_secrets};
-use crate::spoken::Spoken;
+use crate::exchange::{ScriptCall, cancel};
+use crate::secrets::{self, BufferedLines, has_secrets};
+use crate::spoken::StderrForwarder;
 
 /// An answered call, as context for errors of single resources.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Call {
     /// Last lines of stderr.
     pub(super) last_words: EcoString,
     /// Secrets in the call and its answer. A message about a resource may contain secrets of another.
-    pub(super) seal: Seal,
+    pub(super) seal: Redactor,
 }
 
 impl Call {
@@ -62,18 +62,18 @@ impl ScriptProvider {
         let seal = given(request);
         let tell = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
         // A script may repeat secrets from its input, and print secrets of its answer.
-        let (tells_secrets, held) = (self.tells_secrets(request), HeldLines::default());
-        let log = |level: Level, message: &str| match (seal.hide(message.into()), tells_secrets) {
+        let (tells_secrets, held) = (self.tells_secrets(request), BufferedLines::default());
+        let log = |level: Level, message: &str| match (seal.redact(message.into()), tells_secrets) {
             (message, true) => held.hold(level, message),
             (message, false) => tell(level, &message),
         };
         // kilter's own remarks contain no secrets of the answer, so they are logged immediately. They may be
         // the only message.
-        let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
+        let remark = |level: Level, message: &str| tell(level, &seal.redact(message.into()));
         let invocation = self.surroundings.introducing(invocation);
         let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| remark(Level::Warning, why));
-        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
-        let exchange = Exchange {
+        let mut spoken = StderrForwarder::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
+        let exchange = ScriptCall {
             type_name,
             provider: self.name,
             convention: self.metadata.convention.word(),
@@ -87,11 +87,11 @@ impl ScriptProvider {
             observe(&event);
         });
         let finished = finished.map_err(|error| {
-            held.tell(Some(&Seal::default()), &tell);
+            held.tell(Some(&Redactor::default()), &tell);
             self.error(request, Cause::NotStarted(error), None)
         })?;
         let reply = self.convention.decode(request, &finished);
-        let told = if tells_secrets { self.secrets_in(&reply, &finished) } else { Some(Seal::default()) };
+        let told = if tells_secrets { self.secrets_in(&reply, &finished) } else { Some(Redactor::default()) };
         held.tell(told.as_ref(), &tell);
         self.remark(request, &finished, spoken.dropped(), &remark);
         let seal = told.map(|told| seal.and(told));
@@ -109,7 +109,7 @@ impl ScriptProvider {
     }
 
     /// Returns the secrets in an answer, also if it is invalid. None if they cannot be determined.
-    fn secrets_in(&self, reply: &Result<Reply, ProtocolError>, finished: &Finished) -> Option<Seal> {
+    fn secrets_in(&self, reply: &Result<Reply, ProtocolError>, finished: &Output) -> Option<Redactor> {
         let schema = &self.metadata.schema;
         if let Ok(reply) = reply {
             return Some(secrets::of_reply(schema, reply));
@@ -118,7 +118,7 @@ impl ScriptProvider {
         if self.metadata.convention == ConventionName::Simple || text.trim().is_empty() {
             return Some(secrets::of_lines(schema, &text));
         }
-        Room::of(self.surroundings.limits.output).holds_tree(&text).ok()?;
+        MemoryBudget::of(self.surroundings.limits.output).holds_tree(&text).ok()?;
         let document = serde_json::from_str(&text).ok()?;
         Some(secrets::of_document(&[schema], &document))
     }
@@ -135,7 +135,7 @@ impl ScriptProvider {
             invocation.stdout = Capture::First(0);
         }
         let invocation = invocation.confined(if confined { Confinement::ReadOnly } else { Confinement::None });
-        invocation.leftovers(if is_preview || is_read { Leftovers::Ended } else { Leftovers::LeftAlone })
+        invocation.leftovers(if is_preview || is_read { KillMode::Ended } else { KillMode::LeftAlone })
     }
 
     /// Returns the timeout of a call. None for a watch.
@@ -155,7 +155,7 @@ impl ScriptProvider {
         &self,
         request: &Request<'_>,
         cause: Cause,
-        finished: Option<(&Finished, Option<&Seal>)>,
+        finished: Option<(&Output, Option<&Redactor>)>,
     ) -> Box<ScriptError> {
         let status = match (&cause, finished) {
             (Cause::Answer(error), Some((finished, _))) => status(finished, error, self.deadline(request)),
@@ -170,7 +170,7 @@ impl ScriptProvider {
             cause,
             status,
             last_words: finished.map(|(finished, seal)| last_words(finished, seal)).unwrap_or_default(),
-            seal: finished.map_or_else(|| Some(Seal::default()), |(_, seal)| seal.cloned()),
+            seal: finished.map_or_else(|| Some(Redactor::default()), |(_, seal)| seal.cloned()),
         })
     }
 
@@ -189,14 +189,14 @@ impl ScriptProvider {
 }
 
 /// Returns the secrets in a request.
-fn given(request: &Request<'_>) -> Seal {
+fn given(request: &Request<'_>) -> Redactor {
     match request {
         Request::Update(updates, _) => {
-            Seal::of_all(updates.iter().flat_map(|one| one.is.into_iter().chain([one.should])))
+            Redactor::of_all(updates.iter().flat_map(|one| one.is.into_iter().chain([one.should])))
         }
-        Request::Refresh(of) => Seal::of(of.should),
-        Request::FindAs(_, declared) => Seal::of_all(declared.iter()),
-        Request::Describe | Request::List | Request::Find(_) | Request::Watch => Seal::default(),
+        Request::Refresh(of) => Redactor::of(of.should),
+        Request::FindAs(_, declared) => Redactor::of_all(declared.iter()),
+        Request::Describe | Request::List | Request::Find(_) | Request::Watch => Redactor::default(),
     }
 }
 

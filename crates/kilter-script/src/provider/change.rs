@@ -2,13 +2,13 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Behaviour, Change, Difference, Outcome, Value};
-use kilter_provider::{Context, Level, Mode, Seal, Wanted};
+use kilter_provider::{Context, Level, Mode, Redactor, Wanted};
 use rustc_hash::FxHashSet;
 
 use super::ScriptProvider;
 use super::call::Call;
+use crate::coerce::typed;
 use crate::convention::{AttributeChange, ChangeReport, Reply, Request, Update, beginning};
-use crate::typed::typed;
 
 impl ScriptProvider {
     /// Makes the changes, or previews them if the script supports previews.
@@ -29,7 +29,7 @@ impl ScriptProvider {
         };
         // A failure message may apply to several resources of a call and contain their secrets.
         let should = asked.iter().map(|asked| &asked.should);
-        let seal = Seal::of_all(should.chain(changes.iter().map(|change| &change.is.attributes)));
+        let seal = Redactor::of_all(should.chain(changes.iter().map(|change| &change.is.attributes)));
         outcomes.into_iter().map(|outcome| seal.outcome(outcome)).collect()
     }
 
@@ -119,7 +119,7 @@ impl ScriptProvider {
     /// Returns the outcome of a change according to the report of the script.
     fn outcome(&self, change: &Change<'_>, asked: &Asked, (report, by): (&ChangeReport, &Call), mode: Mode) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
-            return Outcome::failed(self.told(change.name, &by.seal.hide(error.message.clone()), by));
+            return Outcome::failed(self.told(change.name, &by.seal.redact(error.message.clone()), by));
         }
         let told = report.changes.iter().filter(|told| told.name == *change.name);
         let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();
@@ -143,7 +143,7 @@ impl ScriptProvider {
                 difference.should = Value::sensitive(std::mem::take(&mut difference.should));
             }
         }
-        let changed = changed.into_iter().map(|each| by.seal.hide_in(each)).collect();
+        let changed = changed.into_iter().map(|each| by.seal.redact_difference(each)).collect();
         Outcome { changed, notes, by: self.made_by(by), ..Outcome::done() }
     }
 
@@ -157,13 +157,15 @@ impl ScriptProvider {
         let request = Update { name: wanted.name, is: None, should, received: wanted.received };
         let outcome = match self.call(cx, &Request::Refresh(&request)) {
             Ok((Reply::Changed(report), by)) => match report.errors.iter().find(|(name, _)| name == wanted.name) {
-                Some((_, error)) => Outcome::failed(self.told(wanted.name, &by.seal.hide(error.message.clone()), &by)),
+                Some((_, error)) => {
+                    Outcome::failed(self.told(wanted.name, &by.seal.redact(error.message.clone()), &by))
+                }
                 None => Outcome { refreshed: true, by: self.made_by(&by), ..Outcome::done() },
             },
             Ok(_) => Outcome { refreshed: true, ..Outcome::done() },
             Err(error) => error.outcome(),
         };
-        Seal::of(should).outcome(outcome)
+        Redactor::of(should).outcome(outcome)
     }
 
     /// Completes the changes of a preview with the current values. Returns notes about requested changes that

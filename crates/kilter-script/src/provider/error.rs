@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Outcome, REDACTED};
-use kilter_process::{Captured, Finished, SpawnError};
-use kilter_provider::{ProviderError, Seal};
+use kilter_process::{Captured, Output, SpawnError};
+use kilter_provider::{ProviderError, Redactor};
 
 use crate::convention::{ConventionName, ProtocolError, Refusal, beginning};
 
@@ -39,7 +39,7 @@ pub(super) struct ScriptError {
     /// Last lines of stderr.
     pub(super) last_words: EcoString,
     /// Secrets in the call and its answer. None if they cannot be determined.
-    pub(super) seal: Option<Seal>,
+    pub(super) seal: Option<Redactor>,
 }
 
 /// Cause of an error.
@@ -67,7 +67,7 @@ impl ScriptError {
     fn cause(&self) -> EcoString {
         match (&self.seal, &self.cause) {
             (None, Cause::Answer(error)) if error.quotes() => REDACTED.into(),
-            (seal, cause) => seal.iter().fold(eco_format!("{cause}"), |text, seal| seal.hide(text)),
+            (seal, cause) => seal.iter().fold(eco_format!("{cause}"), |text, seal| seal.redact(text)),
         }
     }
 
@@ -95,7 +95,7 @@ impl From<Box<ScriptError>> for ProviderError {
 
 /// Returns the exit status, unless the process succeeded or the error contains it. For a timeout, includes the
 /// limit.
-pub(crate) fn status(finished: &Finished, error: &ProtocolError, limit: Option<Duration>) -> Option<EcoString> {
+pub(crate) fn status(finished: &Output, error: &ProtocolError, limit: Option<Duration>) -> Option<EcoString> {
     match (error, limit) {
         (ProtocolError::Status(_), _) => None,
         (ProtocolError::TimedOut, Some(limit)) => {
@@ -108,10 +108,10 @@ pub(crate) fn status(finished: &Finished, error: &ProtocolError, limit: Option<D
 
 /// Returns the last stderr lines of a process with secrets redacted. Searches all captured output before
 /// truncation. If the secrets are unknown, redacts all lines.
-pub(crate) fn last_words(finished: &Finished, seal: Option<&Seal>) -> EcoString {
+pub(crate) fn last_words(finished: &Output, seal: Option<&Redactor>) -> EcoString {
     let text = kept(&finished.stderr);
     let text = match seal {
-        Some(seal) => seal.hide(text),
+        Some(seal) => seal.redact(text),
         None if text.trim().is_empty() => return EcoString::new(),
         None => return REDACTED.into(),
     };
@@ -141,14 +141,14 @@ mod tests {
 
     #[test]
     fn a_secret_is_hidden_in_last_words_wherever_they_are_cut() {
-        let seal = Seal::of_values([&Value::sensitive("ünter2secret".into())]);
+        let seal = Redactor::of_values([&Value::sensitive("ünter2secret".into())]);
         for behind in LAST_WORDS - 20..LAST_WORDS + 4 {
             for cut in 0..14 {
                 for dropped in [0, 1] {
                     let text = format!("ünter2secret{}", ".".repeat(behind));
                     let bytes = if dropped == 0 { text.into_bytes() } else { text.as_bytes()[cut..].to_vec() };
                     let stderr = Captured { bytes, dropped };
-                    let words = last_words(&Finished { stderr, ..Finished::of(Status::Code(1)) }, Some(&seal));
+                    let words = last_words(&Output { stderr, ..Output::of(Status::Code(1)) }, Some(&seal));
                     let left = words.as_str().replace("[redacted]", "").replace(['…', '.', ']'], "");
                     // The redaction marker itself may be truncated.
                     assert!("[redacted".ends_with(left.as_str()) || left.is_empty(), "{behind}, {cut}: {words}");

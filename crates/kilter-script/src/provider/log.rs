@@ -1,15 +1,15 @@
 //! Log lines of scripts on stderr.
 
-use kilter_process::Finished;
+use kilter_process::Output;
 use kilter_provider::Level;
 
 use super::ScriptProvider;
-use crate::confined::{Confining, Lifted};
+use crate::confined::{ConfinementPolicy, Confining};
 use crate::convention::Request;
 
 impl ScriptProvider {
     /// Logs kilter's own remarks about a call.
-    pub(super) fn remark(&self, request: &Request<'_>, finished: &Finished, dropped: u64, log: &dyn Fn(Level, &str)) {
+    pub(super) fn remark(&self, request: &Request<'_>, finished: &Output, dropped: u64, log: &dyn Fn(Level, &str)) {
         if dropped > 0 {
             log(Level::Warning, &format!("the provider wrote {dropped} bytes more than are kept on standard error"));
         }
@@ -18,8 +18,8 @@ impl ScriptProvider {
             log(Level::Warning, message);
         }
         let lifted = match request {
-            Request::Describe | Request::Update(..) | Request::Refresh(_) => Lifted::Never,
-            Request::List | Request::Find(_) | Request::FindAs(..) | Request::Watch => Lifted::ByMetadata,
+            Request::Describe | Request::Update(..) | Request::Refresh(_) => ConfinementPolicy::Never,
+            Request::List | Request::Find(_) | Request::FindAs(..) | Request::Watch => ConfinementPolicy::ByMetadata,
         };
         let who = format!("the provider `{}`", self.name);
         let is_preview = matches!(request, Request::Update(..));

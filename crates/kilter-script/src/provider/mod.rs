@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Context, Interrupt, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
+    Batch, Context, Interrupt, Mode, Owner, Provider, ProviderError, Query, Suitability, ValidationError, Wanted,
+    Watch, WatchSink,
 };
 
 use crate::condition::{Condition, Verdict};
@@ -22,8 +23,8 @@ use crate::confined;
 use crate::convention::{Convention, ConventionName, Reply, Request, Update};
 use crate::metadata::{Metadata, Origin};
 use crate::script::Script;
-use crate::surroundings::Surroundings;
-use crate::turns::Turns;
+use crate::surroundings::ScriptEnvironment;
+use crate::turns::CallLock;
 
 pub(crate) use error::{last_words, status};
 pub(crate) use log::{known_level, level};
@@ -36,9 +37,9 @@ pub struct ScriptProvider {
     /// Directory of the provider for persistent data, relative to that of all scripts.
     keeps: EcoString,
     convention: Box<dyn Convention>,
-    surroundings: Arc<Surroundings>,
-    confined: confined::Watch,
-    turns: Turns,
+    surroundings: Arc<ScriptEnvironment>,
+    confined: confined::ConfinementReporter,
+    turns: CallLock,
     /// Latest suitability reported by the script in this process.
     described_suitability: Mutex<Option<Suitability>>,
 }
@@ -49,7 +50,7 @@ impl ScriptProvider {
         path: &Path,
         metadata: Metadata,
         convention: Box<dyn Convention>,
-        surroundings: Arc<Surroundings>,
+        surroundings: Arc<ScriptEnvironment>,
     ) -> ScriptProvider {
         let name = kept(&metadata.name);
         let keeps = keeps(&metadata);
@@ -60,8 +61,8 @@ impl ScriptProvider {
             keeps,
             convention,
             surroundings,
-            confined: confined::Watch::default(),
-            turns: Turns::default(),
+            confined: confined::ConfinementReporter::default(),
+            turns: CallLock::default(),
             described_suitability: Mutex::default(),
         }
     }
@@ -133,8 +134,8 @@ impl Provider for ScriptProvider {
         self.metadata.acts_on_refresh(is, should)
     }
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = deferred
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
+        let mut problems: Vec<ValidationError> = deferred
             .iter()
             .filter(|attribute| self.schema().find(attribute).is_none())
             .map(|attribute| self.unknown_attribute(attribute))
@@ -144,19 +145,19 @@ impl Provider for ScriptProvider {
                 None => problems.push(self.unknown_attribute(attribute.as_str())),
                 Some(known) => {
                     if let Err(mismatch) = known.data_type.check(value) {
-                        problems.push(Problem::with(attribute.as_str(), eco_format!("{mismatch}")));
+                        problems.push(ValidationError::with(attribute.as_str(), eco_format!("{mismatch}")));
                     }
                 }
             }
         }
         let update = Update { name, is: None, should, received: &[] };
         if let Err(refusal) = self.convention.encode(&Request::Update(&[update], Mode::Apply)) {
-            problems.push(Problem::new(eco_format!("{refusal}")));
+            problems.push(ValidationError::new(eco_format!("{refusal}")));
         }
         problems
     }
 
-    fn batch(&self) -> Batch {
+    fn batch_size(&self) -> Batch {
         if self.takes_many() { Batch::Whole } else { Batch::One }
     }
 
@@ -164,7 +165,7 @@ impl Provider for ScriptProvider {
         self.metadata.identify(name, should, say);
     }
 
-    fn owner(&self) -> Option<&dyn Owner> {
+    fn owned_paths(&self) -> Option<&dyn Owner> {
         self.metadata.owns.is_some().then_some(self)
     }
 
@@ -172,7 +173,7 @@ impl Provider for ScriptProvider {
         self.metadata.watched(name, should)
     }
 
-    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         self.listen(cx, tell)
     }
 }
@@ -194,7 +195,7 @@ impl Script for ScriptProvider {
 }
 
 /// Evaluates a condition.
-fn judged(condition: &Condition, surroundings: &Surroundings) -> Suitability {
+fn judged(condition: &Condition, surroundings: &ScriptEnvironment) -> Suitability {
     match condition.evaluate(surroundings) {
         Verdict::Holds => Suitability::Suitable,
         Verdict::Fails(why) => Suitability::Unsuitable(why),
@@ -217,8 +218,8 @@ impl ScriptProvider {
 
     fn describe_again(&self) -> Suitability {
         let cx = match self.surroundings.cancelled {
-            Some(cancelled) => Context::bare().with_interrupt(Interrupt::new(cancelled, None)),
-            None => Context::bare(),
+            Some(cancelled) => Context::empty().with_interrupt(Interrupt::new(cancelled, None)),
+            None => Context::empty(),
         };
         let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
         match self.call(&cx, &Request::Describe) {
@@ -234,8 +235,11 @@ impl ScriptProvider {
         }
     }
 
-    fn unknown_attribute(&self, attribute: &str) -> Problem {
+    fn unknown_attribute(&self, attribute: &str) -> ValidationError {
         let type_name = &self.schema().name;
-        Problem::with(attribute, eco_format!("the provider `{}` of {type_name} has no such attribute", self.name))
+        ValidationError::with(
+            attribute,
+            eco_format!("the provider `{}` of {type_name} has no such attribute", self.name),
+        )
     }
 }

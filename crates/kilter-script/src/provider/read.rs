@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 use super::ScriptProvider;
 use super::call::Call;
 use super::error::ScriptError;
-use super::state::{Odd, Told};
+use super::state::{Anomaly, DecodedState};
 use crate::convention::{Record, Reply, Request};
-use crate::side_by_side::side_by_side;
+use crate::side_by_side::parallel_map;
 
 /// Maximum number of resources that are found individually. For more resources, the script first lists all.
 const FEW: usize = 4;
@@ -28,7 +28,7 @@ impl ScriptProvider {
                 self.metadata.schema.name
             )));
         }
-        let mut odd = Odd::default();
+        let mut odd = Anomaly::default();
         let (mut records, by) = self.records(cx, &Request::List)?;
         let mut states = Vec::with_capacity(records.len());
         // Converted records are freed immediately. For many resources, keeping both would take half as much
@@ -48,7 +48,7 @@ impl ScriptProvider {
 
     /// Reads the requested resources. An unreadable resource has an error of its own.
     pub(super) fn named(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
-        let mut odd = Odd::default();
+        let mut odd = Anomaly::default();
         let mut records: Found =
             if self.takes_many() { self.together(cx, wanted)? } else { self.one_by_one(cx, wanted)? };
         let states = wanted
@@ -103,9 +103,9 @@ impl ScriptProvider {
             return Ok(found);
         }
         let lacking: Vec<&Wanted<'_>> = wanted.iter().filter(|one| !self.has_all(&found, one)).collect();
-        let results = side_by_side(&lacking, self.surroundings.limits.jobs, |one| {
+        let results = parallel_map(&lacking, self.surroundings.limits.jobs, |one| {
             let (records, by) = self.records(cx, &Request::Find(&[one.name.as_str()]))?;
-            Ok(records.into_iter().next().map(|record| Told { record, by }))
+            Ok(records.into_iter().next().map(|record| DecodedState { record, by }))
         });
         for (one, result) in lacking.iter().zip(results) {
             match result {
@@ -119,7 +119,7 @@ impl ScriptProvider {
 
     /// Returns true if a list contains all compared attributes of a resource.
     fn has_all(&self, found: &Found, wanted: &Wanted<'_>) -> bool {
-        let Some(Ok(Told { record, .. })) = found.get(wanted.name) else { return false };
+        let Some(Ok(DecodedState { record, .. })) = found.get(wanted.name) else { return false };
         let compared = |name: &str| self.metadata.schema.find(name).is_some_and(|known| known.behaviour.is_compared());
         wanted.should.is_none_or(|should| {
             let mut names = should.iter().map(|(name, _)| name.as_str());
@@ -129,9 +129,11 @@ impl ScriptProvider {
 }
 
 /// Results by name.
-type Found = FxHashMap<EcoString, Result<Told, Box<ScriptError>>>;
+type Found = FxHashMap<EcoString, Result<DecodedState, Box<ScriptError>>>;
 
-fn by_name(answer: (Vec<Record>, Arc<Call>)) -> impl Iterator<Item = (EcoString, Result<Told, Box<ScriptError>>)> {
+fn by_name(
+    answer: (Vec<Record>, Arc<Call>),
+) -> impl Iterator<Item = (EcoString, Result<DecodedState, Box<ScriptError>>)> {
     let (records, by) = answer;
-    records.into_iter().map(move |record| (record.name.clone(), Ok(Told { record, by: Arc::clone(&by) })))
+    records.into_iter().map(move |record| (record.name.clone(), Ok(DecodedState { record, by: Arc::clone(&by) })))
 }

@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
-use kilter_provider::{Context, Level, Seal, Strictness, Wanted};
+use kilter_provider::{Context, Level, Redactor, Strictness, Wanted};
 
 use super::ScriptProvider;
 use super::call::Call;
 use super::error::circumstances;
+use crate::coerce::typed;
 use crate::convention::{ErrorKind, Record, beginning};
 use crate::metadata::tells_presence;
-use crate::typed::typed;
 
 /// Maximum number of invalid values reported per resource.
 const SHOWN: usize = 3;
 
 /// A record with its call.
-pub(super) struct Told {
+pub(super) struct DecodedState {
     pub(super) record: Record,
     pub(super) by: Arc<Call>,
 }
 
 /// Oddities of an answer as a whole, each reported once.
 #[derive(Default)]
-pub(super) struct Odd {
+pub(super) struct Anomaly {
     /// Undeclared attributes, each with a resource that has it.
     undeclared: Vec<(EcoString, EcoString)>,
     /// Attributes written more than once, each with a resource.
@@ -36,7 +36,7 @@ pub(super) struct Odd {
 impl ScriptProvider {
     /// Converts a listed resource. A value outside of its type is omitted with a warning, so that it does not
     /// affect other resources.
-    pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Odd) -> State {
+    pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Anomaly) -> State {
         let is_double = record.is_double;
         let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd, &|_| false));
         if is_double && cx.strictness() == Strictness::Error {
@@ -65,15 +65,15 @@ impl ScriptProvider {
     }
 
     /// Converts a requested resource.
-    pub(super) fn found(&self, cx: &Context<'_>, wanted: &Wanted<'_>, told: Told, odd: &mut Odd) -> State {
-        let Told { record, by } = told;
+    pub(super) fn found(&self, cx: &Context<'_>, wanted: &Wanted<'_>, told: DecodedState, odd: &mut Anomaly) -> State {
+        let DecodedState { record, by } = told;
         let name = wanted.name.clone();
         if let Some(error) = &record.error {
             let unreadable = match error.kind {
                 ErrorKind::Unknown if !is_missed(cx, wanted) => {
                     return State { is_unknown: true, ..State::absent(name) };
                 }
-                _ => self.told(&name, &by.seal.hide(error.message.clone()), &by),
+                _ => self.told(&name, &by.seal.redact(error.message.clone()), &by),
             };
             return State { unreadable: Some(unreadable), ..State::absent(name) };
         }
@@ -108,7 +108,7 @@ impl ScriptProvider {
     fn attributes(
         &self,
         record: Record,
-        odd: &mut Odd,
+        odd: &mut Anomaly,
         is_repairable: &dyn Fn(&str) -> bool,
     ) -> (Attributes, Attributes, Vec<EcoString>) {
         let Record { name: of, mut attributes, repeated, is_double, error: _ } = record;
@@ -190,7 +190,7 @@ impl ScriptProvider {
     }
 
     /// Logs the oddities.
-    pub(super) fn tell(&self, cx: &Context<'_>, odd: &Odd) {
+    pub(super) fn tell(&self, cx: &Context<'_>, odd: &Anomaly) {
         let type_name = self.metadata.schema.name.as_str();
         for (attribute, name) in &odd.undeclared {
             let message = eco_format!(
@@ -215,8 +215,8 @@ impl ScriptProvider {
     }
 }
 
-fn sealed(texts: Vec<EcoString>, seal: &Seal) -> Vec<EcoString> {
-    texts.into_iter().map(|text| seal.hide(text)).collect()
+fn sealed(texts: Vec<EcoString>, seal: &Redactor) -> Vec<EcoString> {
+    texts.into_iter().map(|text| seal.redact(text)).collect()
 }
 
 /// Records an attribute if it is new.
@@ -234,7 +234,7 @@ fn remember(seen: &mut Vec<(EcoString, EcoString)>, attribute: &EcoString, name:
 /// provide it.
 fn is_missed(cx: &Context<'_>, wanted: &Wanted<'_>) -> bool {
     let is_wanted = wanted.should.is_some_and(|should| should.text("ensure") != Some("absent"));
-    is_wanted && !(cx.only_looks() && cx.outlook().is_open_before(wanted.name))
+    is_wanted && !(cx.is_noop() && cx.outlook().may_change_before(wanted.name))
 }
 
 fn state(name: EcoString, attributes: Attributes) -> State {

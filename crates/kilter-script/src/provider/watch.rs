@@ -1,18 +1,18 @@
 //! Watch of a script.
 
 use ecow::eco_format;
-use kilter_provider::{Context, ProviderError, Tell};
+use kilter_provider::{Context, ProviderError, WatchSink};
 
 use super::ScriptProvider;
 use super::error::circumstances;
 use crate::convention::Request;
-use crate::heard::Hearing;
+use crate::heard::WatchReader;
 
 impl ScriptProvider {
     /// Runs the script and forwards its events until it is interrupted.
-    pub(super) fn listen(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    pub(super) fn listen(&self, cx: &Context<'_>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         let type_name = self.metadata.schema.name.as_str();
-        let mut hearing = Hearing::new(self.convention.listener(), type_name, cx, tell);
+        let mut hearing = WatchReader::new(self.convention.listener(), type_name, cx, tell);
         let ended = self.call_observed(cx, &Request::Watch, &mut |event| hearing.observe(event));
         match ended {
             // An interrupted watch is not an error.

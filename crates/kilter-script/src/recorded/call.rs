@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_process::{
-    Attempt, Attempts, Capture, Captured, Confinement, Ending, Event, Finished, Invocation, Observer, SpawnError,
-    Stream,
+    Attempt, Attempts, Capture, Captured, Confinement, Event, Invocation, Observer, Output, SpawnError, Stream,
+    Termination,
 };
 
-use super::veil::Veil;
-use crate::exchange::Exchange;
+use super::veil::SecretMasker;
+use crate::exchange::ScriptCall;
 
 /// Maximum recorded size of the start of stderr and of descriptor 3, in bytes.
 const HEAD: usize = 16 << 20;
@@ -48,18 +48,18 @@ pub struct RecordedExchange {
     pub stderr_head: Vec<u8>,
     /// The finished process, or the reason why it was not started. Data on descriptor 3 is complete,
     /// independent of the capture.
-    pub answer: Result<Finished, String>,
+    pub answer: Result<Output, String>,
 }
 
 /// Observer of a running script. Records data that is not captured.
 #[derive(Default)]
-pub struct Overheard {
+pub struct CallRecorder {
     stderr: Vec<u8>,
     channel: Vec<u8>,
     channel_dropped: u64,
 }
 
-impl Overheard {
+impl CallRecorder {
     /// Handles an event.
     pub fn observe(&mut self, event: &Event<'_>) {
         match event {
@@ -79,7 +79,7 @@ impl Overheard {
 
 impl RecordedExchange {
     /// Creates a record of a request, without an answer.
-    pub fn asked(exchange: &Exchange<'_>) -> RecordedExchange {
+    pub fn asked(exchange: &ScriptCall<'_>) -> RecordedExchange {
         let invocation: &Invocation = exchange.invocation;
         let program = std::iter::once(invocation.program.clone());
         RecordedExchange {
@@ -104,8 +104,8 @@ impl RecordedExchange {
     #[must_use]
     pub fn answered(
         mut self,
-        result: &Result<Finished, SpawnError>,
-        overheard: Overheard,
+        result: &Result<Output, SpawnError>,
+        overheard: CallRecorder,
         duration: Duration,
     ) -> RecordedExchange {
         self.duration = duration;
@@ -116,7 +116,7 @@ impl RecordedExchange {
                     self.stderr_head = overheard.stderr;
                 }
                 let channel = Captured { bytes: overheard.channel, dropped: overheard.channel_dropped };
-                Ok(Finished { channel, ..finished.clone() })
+                Ok(Output { channel, ..finished.clone() })
             }
         };
         self
@@ -137,7 +137,7 @@ impl RecordedExchange {
 
     /// Replaces the secrets in the call with placeholders.
     #[must_use]
-    pub fn veiled(&self, veil: &Veil) -> RecordedExchange {
+    pub fn veiled(&self, veil: &SecretMasker) -> RecordedExchange {
         let word = |word: &OsString| OsString::from_vec(veil.hide_bytes(word.as_bytes()));
         let text = |text: &EcoString| EcoString::from(veil.hide(text));
         let path = |path: &Path| PathBuf::from(OsString::from_vec(veil.hide_bytes(path.as_os_str().as_bytes())));
@@ -158,7 +158,7 @@ impl RecordedExchange {
             stderr_head: veil.hide_bytes(&self.stderr_head),
             answer: match &self.answer {
                 Err(why) => Err(veil.hide(why)),
-                Ok(finished) => Ok(Finished {
+                Ok(finished) => Ok(Output {
                     stdout: captured(&finished.stdout),
                     stderr: captured(&finished.stderr),
                     channel: captured(&finished.channel),
@@ -174,7 +174,7 @@ impl RecordedExchange {
     ///
     /// # Errors
     /// If the script was not started.
-    pub fn play(&self, invocation: &Invocation, observer: Observer<'_>) -> Result<Finished, SpawnError> {
+    pub fn play(&self, invocation: &Invocation, observer: Observer<'_>) -> Result<Output, SpawnError> {
         let finished = self.answer.as_ref().map_err(|text| SpawnError::Told { text: text.clone() })?;
         observer(Event::Spawned { pid: 0, confined: &finished.confined });
         if let Some(stdin) = invocation.stdin.as_deref() {
@@ -191,10 +191,10 @@ impl RecordedExchange {
             }
         }
         observer(Event::Exited { status: finished.status, ending: finished.ending });
-        Ok(Finished { channel: captured(&finished.channel, invocation.channel), ..finished.clone() })
+        Ok(Output { channel: captured(&finished.channel, invocation.channel), ..finished.clone() })
     }
 
-    fn play_stderr(&self, finished: &Finished, observer: Observer<'_>) {
+    fn play_stderr(&self, finished: &Output, observer: Observer<'_>) {
         let stream = Stream::Stderr;
         let total = finished.stderr.dropped.saturating_add(finished.stderr.bytes.len() as u64);
         let head = if self.stderr_head.is_empty() { &finished.stderr.bytes } else { &self.stderr_head };
@@ -212,10 +212,10 @@ impl RecordedExchange {
         match &self.answer {
             Err(_) => "not started".to_owned(),
             Ok(finished) => match finished.ending {
-                Ending::Exited => finished.status.to_string(),
-                Ending::Deadline => "its time was up".to_owned(),
-                Ending::Cancelled => "cancelled".to_owned(),
-                Ending::Flooded => "it wrote too much".to_owned(),
+                Termination::Exited => finished.status.to_string(),
+                Termination::Deadline => "its time was up".to_owned(),
+                Termination::Cancelled => "cancelled".to_owned(),
+                Termination::OutputLimit => "it wrote too much".to_owned(),
             },
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{base64, from_base64};
-use kilter_process::{Attempt, Attempts, Captured, Finished, Status};
+use kilter_process::{Attempt, Attempts, Captured, Output, Status};
 use serde_json::{Map, Value as Json, json};
 
 use super::call::RecordedExchange;
@@ -72,7 +72,7 @@ impl RecordedExchange {
     }
 }
 
-fn answer(finished: &Finished, stderr_head: &[u8]) -> Json {
+fn answer(finished: &Output, stderr_head: &[u8]) -> Json {
     let mut json = Map::new();
     let (kind, number) = match finished.status {
         Status::Code(code) => ("code", code),
@@ -100,14 +100,14 @@ fn answer(finished: &Finished, stderr_head: &[u8]) -> Json {
     Json::Object(json)
 }
 
-fn to_finished(json: &Json) -> Option<Finished> {
+fn to_finished(json: &Json) -> Option<Output> {
     let status = json.get("status")?;
     let number = |key: &str| status.get(key)?.as_i64().and_then(|number| i32::try_from(number).ok());
     let captured = |key: &str| {
         let dropped = json.get(format!("{key}_dropped")).map_or(Some(0), Json::as_u64)?;
         Some(Captured { bytes: to_bytes(json.get(key)?)?, dropped })
     };
-    Some(Finished {
+    Some(Output {
         ending: words::to_ending(json.get("ending")?.as_str()?)?,
         stdout: captured("stdout")?,
         stderr: captured("stderr")?,
@@ -116,7 +116,7 @@ fn to_finished(json: &Json) -> Option<Finished> {
         confined: words::to_confined(json.get("confined")?)?,
         attempts: to_attempts(json)?,
         refusal_hint: json.get("refusal_hint").and_then(Json::as_str).map(str::to_owned),
-        ..Finished::of(number("code").map(Status::Code).or_else(|| number("signal").map(Status::Signal))?)
+        ..Output::of(number("code").map(Status::Code).or_else(|| number("signal").map(Status::Signal))?)
     })
 }
 

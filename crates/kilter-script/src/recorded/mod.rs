@@ -11,6 +11,6 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use call::{Overheard, RecordedExchange};
+pub use call::{CallRecorder, RecordedExchange};
 pub use shell::shell_quoted;
-pub use veil::Veil;
+pub use veil::SecretMasker;

@@ -3,12 +3,12 @@
 use kilter_model::{Value, from_json};
 use serde_json::Value as Json;
 
-use super::veil::Veil;
+use super::veil::SecretMasker;
 
 /// Maximum length of a multi-line value, in bytes.
 const LONGEST: usize = 64 << 10;
 
-impl Veil {
+impl SecretMasker {
     /// Learns every text at the position of a value of these attributes. Prefers too many secrets to too few,
     /// because the output may not be a valid answer.
     pub fn learn_written(&mut self, bytes: &[u8], attributes: &[impl AsRef<str>]) {

@@ -4,32 +4,32 @@ use std::time::Duration;
 
 use kilter_model::{Value, base64};
 use kilter_process::{
-    Attempt, Attempts, Capture, Captured, Confined, Confinement, Deed, Ending, Event, Finished, Gap, Invocation,
-    Status, Stream,
+    Attempt, Attempts, Capture, Captured, Confined, Confinement, Event, Invocation, MissingFeature, Operation, Output,
+    Status, Stream, Termination,
 };
 
 use super::call::RecordedExchange;
 use super::shell::shell_quoted;
-use super::veil::Veil;
+use super::veil::SecretMasker;
 
 fn exchange() -> RecordedExchange {
-    let finished = Finished {
-        ending: Ending::Deadline,
+    let finished = Output {
+        ending: Termination::Deadline,
         stdout: Captured { bytes: b"# simple\n\xff\x1b[1m\n".to_vec(), dropped: 7 },
         stderr: Captured { bytes: b"err".to_vec(), dropped: 3 },
         channel: Captured { bytes: b"3:abc,".to_vec(), dropped: 0 },
         leaked: true,
-        confined: Confined::Partly { gaps: vec![Gap::Devices, Gap::Calls] },
+        confined: Confined::Partly { gaps: vec![MissingFeature::Devices, MissingFeature::Calls] },
         attempts: Attempts {
             first: vec![
-                Attempt { deed: Deed::Remove, path: Some("/etc/it".into()) },
-                Attempt { deed: Deed::Write, path: Some(OsString::from_vec(b"/\xff".to_vec()).into()) },
-                Attempt { deed: Deed::HostName, path: None },
+                Attempt { deed: Operation::Remove, path: Some("/etc/it".into()) },
+                Attempt { deed: Operation::Write, path: Some(OsString::from_vec(b"/\xff".to_vec()).into()) },
+                Attempt { deed: Operation::HostName, path: None },
             ],
             more: 3,
         },
         refusal_hint: Some("Permission denied".into()),
-        ..Finished::of(Status::Signal(15))
+        ..Output::of(Status::Signal(15))
     };
     RecordedExchange {
         type_name: "package".into(),
@@ -125,7 +125,7 @@ fn however_much_an_exchange_says_was_dropped_it_is_played_at_once() {
 
 #[test]
 fn a_secret_is_replaced_by_the_same_text_however_it_is_written() {
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     veil.learn("it's \"hunter2\" ü/\\");
     let secret = "it's \"hunter2\" ü/\\";
     let json = serde_json::Value::from(secret).to_string();
@@ -152,14 +152,14 @@ fn a_secret_is_replaced_by_the_same_text_however_it_is_written() {
 
 #[test]
 fn what_secrets_are_made_of_is_replaced_piece_by_piece() {
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     veil.learn("hunter2");
     veil.learn("Bearer hunter2");
     assert_eq!(
         veil.hide("Bearer ${vars.token}; hunter2; Bearer hunter2"),
         "secret-2 ${vars.token}; secret-1; secret-2 secret-1"
     );
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     veil.learn("first line\n  second line\n");
     assert_eq!(veil.hide("|\n    first line\n      second line\n"), "|\n    secret-1\n      secret-2\n");
     assert_eq!(veil.hide("\"first line\\n  second line\\n\""), "\"secret-1\\n  secret-2\\n\"");
@@ -168,7 +168,7 @@ fn what_secrets_are_made_of_is_replaced_piece_by_piece() {
 
 #[test]
 fn secrets_that_overlap_are_replaced_to_the_end_of_the_last() {
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     veil.learn("abc123xyz");
     veil.learn("xyz789secret");
     assert_eq!(veil.hide("1 abc123xyz789secret 2"), "1 secret-1 2");
@@ -176,7 +176,7 @@ fn secrets_that_overlap_are_replaced_to_the_end_of_the_last() {
 
 #[test]
 fn numbers_stay_numbers_and_short_secrets_are_counted() {
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     veil.learn_value(&Value::sensitive(Value::Integer(98765)));
     veil.learn("abc");
     veil.learn("true");
@@ -192,7 +192,7 @@ fn numbers_stay_numbers_and_short_secrets_are_counted() {
 
 #[test]
 fn bytes_that_are_no_text_are_replaced_too() {
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     veil.learn_value(&Value::sensitive(Value::Binary(b"\xff\xfesecret"[..].into())));
     let hidden = veil.hide_bytes(b"x \xff\xfesecret y");
     assert!(!hidden.windows(2).any(|pair| pair == b"\xff\xfe"), "{hidden:?}");
@@ -201,7 +201,7 @@ fn bytes_that_are_no_text_are_replaced_too() {
 
 #[test]
 fn bytes_that_are_text_are_replaced_as_they_are_and_encoded() {
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     let binary = |bytes: &[u8]| Value::sensitive(Value::Binary(bytes.into()));
     veil.learn_value(&binary(b" hunter2 "));
     veil.learn_value(&binary(b"ab\ncd\n"));
@@ -220,7 +220,7 @@ fn bytes_that_are_text_are_replaced_as_they_are_and_encoded() {
 #[test]
 fn values_of_sensitive_attributes_are_found_in_answers_that_cannot_be_read() {
     let hidden = |text: &str| {
-        let mut veil = Veil::default();
+        let mut veil = SecretMasker::default();
         veil.learn_written(text.as_bytes(), &["password"]);
         veil.hide(text)
     };
@@ -249,7 +249,7 @@ fn values_of_sensitive_attributes_are_found_in_answers_that_cannot_be_read() {
 
 #[test]
 fn a_secret_that_is_told_as_it_is_written_is_the_same_one() {
-    let mut veil = Veil::default();
+    let mut veil = SecretMasker::default();
     veil.learn("0pen \"sesame\" ü");
     veil.learn("0pen \\\"sesame\\\" \\u00fc");
     veil.learn("secret-1");

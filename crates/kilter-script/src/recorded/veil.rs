@@ -14,7 +14,7 @@ const NEVER: [&str; 8] = ["true", "false", "null", "present", "absent", "undef",
 
 /// Masker that replaces secrets with placeholders.
 #[derive(Clone, Default)]
-pub struct Veil {
+pub struct SecretMasker {
     /// Secrets in clear.
     known: Vec<String>,
     /// Search patterns, the longest first, with their replacements.
@@ -25,7 +25,7 @@ pub struct Veil {
     short: usize,
 }
 
-impl Veil {
+impl SecretMasker {
     /// Learns all secrets in a value.
     pub fn learn_value(&mut self, value: &Value) {
         self.collect(value, false);
@@ -238,7 +238,7 @@ impl Veil {
 }
 
 /// Shows only the number of secrets.
-impl std::fmt::Debug for Veil {
+impl std::fmt::Debug for SecretMasker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Veil of {} secrets", self.known.len())
     }

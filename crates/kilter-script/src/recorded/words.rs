@@ -1,13 +1,13 @@
 //! Keywords for endings, confinement and attempts in JSON.
 
-use kilter_process::{Confined, Confinement, Deed, Ending, Gap};
+use kilter_process::{Confined, Confinement, MissingFeature, Operation, Termination};
 use serde_json::{Value as Json, json};
 
-const ENDINGS: [(Ending, &str); 4] = [
-    (Ending::Exited, "exited"),
-    (Ending::Deadline, "deadline"),
-    (Ending::Cancelled, "cancelled"),
-    (Ending::Flooded, "flooded"),
+const ENDINGS: [(Termination, &str); 4] = [
+    (Termination::Exited, "exited"),
+    (Termination::Deadline, "deadline"),
+    (Termination::Cancelled, "cancelled"),
+    (Termination::OutputLimit, "flooded"),
 ];
 
 const CONFINEMENTS: [(Confinement, &str); 3] = [
@@ -16,28 +16,28 @@ const CONFINEMENTS: [(Confinement, &str); 3] = [
     (Confinement::ReadOnlyAlone, "read_only_alone"),
 ];
 
-const GAPS: [(Gap, &str); 5] = [
-    (Gap::Truncation, "truncation"),
-    (Gap::Devices, "devices"),
-    (Gap::Signals, "signals"),
-    (Gap::Capabilities, "capabilities"),
-    (Gap::Calls, "calls"),
+const GAPS: [(MissingFeature, &str); 5] = [
+    (MissingFeature::Truncation, "truncation"),
+    (MissingFeature::Devices, "devices"),
+    (MissingFeature::Signals, "signals"),
+    (MissingFeature::Capabilities, "capabilities"),
+    (MissingFeature::Calls, "calls"),
 ];
 
-const DEEDS: [(Deed, &str); 13] = [
-    (Deed::Write, "write"),
-    (Deed::Make, "make"),
-    (Deed::Remove, "remove"),
-    (Deed::Rename, "rename"),
-    (Deed::Mode, "mode"),
-    (Deed::Owner, "owner"),
-    (Deed::Times, "times"),
-    (Deed::Attributes, "attributes"),
-    (Deed::Mount, "mount"),
-    (Deed::HostName, "host_name"),
-    (Deed::Clock, "clock"),
-    (Deed::Kernel, "kernel"),
-    (Deed::Power, "power"),
+const DEEDS: [(Operation, &str); 13] = [
+    (Operation::Write, "write"),
+    (Operation::Make, "make"),
+    (Operation::Remove, "remove"),
+    (Operation::Rename, "rename"),
+    (Operation::Mode, "mode"),
+    (Operation::Owner, "owner"),
+    (Operation::Times, "times"),
+    (Operation::Attributes, "attributes"),
+    (Operation::Mount, "mount"),
+    (Operation::HostName, "host_name"),
+    (Operation::Clock, "clock"),
+    (Operation::Kernel, "kernel"),
+    (Operation::Power, "power"),
 ];
 
 fn word<T: Copy + PartialEq>(all: &[(T, &'static str)], of: T) -> &'static str {
@@ -48,19 +48,19 @@ fn meant<T: Copy>(all: &[(T, &'static str)], word: &str) -> Option<T> {
     all.iter().find(|(_, known)| *known == word).map(|(one, _)| *one)
 }
 
-pub(super) fn ending(of: Ending) -> &'static str {
+pub(super) fn ending(of: Termination) -> &'static str {
     word(&ENDINGS, of)
 }
 
-pub(super) fn to_ending(word: &str) -> Option<Ending> {
+pub(super) fn to_ending(word: &str) -> Option<Termination> {
     meant(&ENDINGS, word)
 }
 
-pub(super) fn deed(of: Deed) -> &'static str {
+pub(super) fn deed(of: Operation) -> &'static str {
     word(&DEEDS, of)
 }
 
-pub(super) fn to_deed(word: &str) -> Option<Deed> {
+pub(super) fn to_deed(word: &str) -> Option<Operation> {
     meant(&DEEDS, word)
 }
 

@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Value};
 
-use crate::convention::size::{Made, Room, count};
+use crate::convention::size::{AllocationCounter, MemoryBudget, count};
 use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, said, unique};
 
 /// Maximum number of attributes of a resource, because each key is compared with all earlier keys.
@@ -98,10 +98,10 @@ pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
 }
 
 /// Parses the resources of an output.
-pub(super) fn records(text: &str, room: Room) -> Result<Vec<Record>, ProtocolError> {
+pub(super) fn records(text: &str, room: MemoryBudget) -> Result<Vec<Record>, ProtocolError> {
     // Most resources have at least three lines. Unused reserved memory is never touched.
     let mut records: Vec<Record> = Vec::with_capacity((count(text, |byte| byte == b'\n') / 3).min(FIRST));
-    let (mut keys, mut made) = (Keys::default(), Made::new(room, text));
+    let (mut keys, mut made) = (Keys::default(), AllocationCounter::new(room, text));
     for (number, line) in body(text)? {
         let (key, value) = entry(number, line)?;
         if key == "name" {

@@ -8,8 +8,8 @@ use kilter_model::{AttributeName, Value};
 use kilter_process::Invocation;
 use kilter_provider::Mode;
 
+use crate::coerce::written;
 use crate::convention::{Refusal, Request, Update, size};
-use crate::typed::written;
 
 /// Maximum length of a command-line argument in Linux in bytes, without the final NUL.
 const LONGEST: usize = 128 * 1024 - 1;

@@ -9,9 +9,9 @@ mod watch;
 mod tests;
 
 use ecow::EcoString;
-use kilter_process::{Finished, Invocation};
+use kilter_process::{Invocation, Output};
 
-use crate::convention::size::Room;
+use crate::convention::size::MemoryBudget;
 use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `simple` (libral, "The `simple` calling convention").
@@ -36,7 +36,7 @@ impl Convention for Simple {
         encode::encode(&self.base, request)
     }
 
-    fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError> {
+    fn decode(&self, request: &Request<'_>, finished: &Output) -> Result<Reply, ProtocolError> {
         ProtocolError::of_ending(finished)?;
         if let Request::Describe = request {
             return described(finished);
@@ -56,7 +56,7 @@ impl Convention for Simple {
         if let Request::Watch = request {
             return Ok(Reply::Watched);
         }
-        let room = Room::of_request(&self.base, request);
+        let room = MemoryBudget::of_request(&self.base, request);
         match request {
             Request::Update(updates, _) => {
                 let asked = updates.first().map(|update| update.name).unwrap_or_default();

@@ -3,7 +3,7 @@ mod lists;
 mod updates;
 
 use kilter_model::Value;
-use kilter_process::{Captured, Ending, Finished, Invocation, Status};
+use kilter_process::{Captured, Invocation, Output, Status, Termination};
 
 use super::Simple;
 use crate::convention::{Convention, ProtocolError, Record, Reply, Request};
@@ -13,8 +13,8 @@ fn simple() -> Simple {
 }
 
 /// Returns a finished process with this exit code and output.
-fn ended(code: i32, stdout: impl AsRef<[u8]>) -> Finished {
-    Finished { stdout: Captured { bytes: stdout.as_ref().to_vec(), dropped: 0 }, ..Finished::of(Status::Code(code)) }
+fn ended(code: i32, stdout: impl AsRef<[u8]>) -> Output {
+    Output { stdout: Captured { bytes: stdout.as_ref().to_vec(), dropped: 0 }, ..Output::of(Status::Code(code)) }
 }
 
 fn listed(stdout: impl AsRef<[u8]>) -> Result<Vec<Record>, ProtocolError> {

@@ -4,13 +4,13 @@ use ecow::EcoString;
 use kilter_model::Value;
 
 use super::decode::{MOST, body, entry, too_many, unknown};
-use crate::convention::size::{Made, Room};
+use crate::convention::size::{AllocationCounter, MemoryBudget};
 use crate::convention::{AttributeChange, ChangeReport, ProtocolError, attribute_name, beginning};
 
 /// Parses the output of an update of `asked`.
-pub(super) fn decode(text: &str, asked: &str, room: Room) -> Result<ChangeReport, ProtocolError> {
+pub(super) fn decode(text: &str, asked: &str, room: MemoryBudget) -> Result<ChangeReport, ProtocolError> {
     let name = EcoString::from(asked);
-    let (mut report, mut made) = (ChangeReport::default(), Made::new(room, text));
+    let (mut report, mut made) = (ChangeReport::default(), AllocationCounter::new(room, text));
     for (number, line) in body(text)? {
         // libral's documentation contains an example of this line without a colon.
         if line == "ral_derive true" {

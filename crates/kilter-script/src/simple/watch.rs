@@ -3,24 +3,24 @@
 use ecow::eco_format;
 
 use super::decode::{entry, trim};
-use crate::convention::{Heard, Listener, ProtocolError};
+use crate::convention::{Listener, ProtocolError, WatchLine};
 
 /// Returns the parser. `# simple` starts the watch. `name: NAME` reports a change of a resource, and `ral_any:
 /// true` of any resource.
 pub(super) fn listener() -> Listener {
     let mut watches = false;
     Box::new(move |number, line| match trim(line) {
-        "" => Ok(Heard::Nothing),
+        "" => Ok(WatchLine::Nothing),
         "# simple" if !watches => {
             watches = true;
-            Ok(Heard::Watching)
+            Ok(WatchLine::Watching)
         }
         line if !watches => Err(ProtocolError::line(number, line, "the first line must be `# simple`")),
         line => match entry(number, line)? {
             ("name", "") => Err(ProtocolError::line(number, line, "a resource has no name")),
-            ("name", name) => Ok(Heard::Changed(vec![name.into()])),
-            ("ral_any", value) if value.eq_ignore_ascii_case("false") => Ok(Heard::Nothing),
-            ("ral_any", _) => Ok(Heard::Anything),
+            ("name", name) => Ok(WatchLine::Changed(vec![name.into()])),
+            ("ral_any", value) if value.eq_ignore_ascii_case("false") => Ok(WatchLine::Nothing),
+            ("ral_any", _) => Ok(WatchLine::Anything),
             (key, _) => {
                 let why = eco_format!("a watch says `name: NAME` or `ral_any: true`, not `{key}`");
                 Err(ProtocolError::line(number, line, why))
@@ -37,18 +37,18 @@ mod tests {
     fn lines_say_what_may_have_changed() {
         let mut listener = listener();
         let mut said = |line: &str| listener(1, line).unwrap();
-        assert_eq!(said(""), Heard::Nothing);
-        assert_eq!(said("# simple\r"), Heard::Watching);
-        assert_eq!(said("name:  a b "), Heard::Changed(vec!["a b".into()]));
-        assert_eq!(said("ral_any: true"), Heard::Anything);
-        assert_eq!(said("ral_any: false"), Heard::Nothing);
+        assert_eq!(said(""), WatchLine::Nothing);
+        assert_eq!(said("# simple\r"), WatchLine::Watching);
+        assert_eq!(said("name:  a b "), WatchLine::Changed(vec!["a b".into()]));
+        assert_eq!(said("ral_any: true"), WatchLine::Anything);
+        assert_eq!(said("ral_any: false"), WatchLine::Nothing);
     }
 
     #[test]
     fn what_is_no_line_of_a_watch_is_refused_with_its_number() {
         let mut listener = listener();
         assert!(listener(1, "name: a").unwrap_err().to_string().contains("# simple"));
-        assert_eq!(listener(2, "# simple").unwrap(), Heard::Watching);
+        assert_eq!(listener(2, "# simple").unwrap(), WatchLine::Watching);
         for (line, why) in [
             ("name:", "no name"),
             ("version: 2", "not `version`"),

@@ -37,7 +37,7 @@ fn messages_of_a_script_are_passed_on_with_joined_names_and_damage_is_told() {
     let log = Lines::default();
     let failed = {
         let provider = place.provider("job");
-        let cx = Context::bare().with_log(&log);
+        let cx = Context::empty().with_log(&log);
         provider.act(&cx, Wanted::new(&"x".into(), None), "go").failure.unwrap()
     };
     assert!(failed.contains("signal 9"), "{failed}");
@@ -115,7 +115,7 @@ fn secrets_that_a_script_tells_are_heard_by_nobody() {
         place.script("resources/job", format!("{TELLING}echo \"{answer}\"\nexit {code}\n"));
         place.file("resources/job.yaml", "actions: [list]\nattributes:\n  password: {type: \"Sensitive[String]\"}\n");
         let (provider, log, name) = (place.provider("job"), Lines::default(), "x".into());
-        let cx = Context::bare().with_log(&log);
+        let cx = Context::empty().with_log(&log);
         let old = attributes(&[("password", Value::sensitive("Old-Secret-\"1".into()))]);
         let (is, should) = (State::present("x", old), attributes(&[("password", Value::sensitive("other".into()))]));
         let said = match action {
@@ -143,7 +143,7 @@ fn nothing_that_a_script_says_is_heard_where_nobody_can_tell_what_is_secret_in_i
         place.script("resources/job", format!("{TELLING}{leaving}cat <<END\n{answer}\nEND\n"));
         place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");
         let (provider, log, name) = (place.provider("job"), Lines::default(), "x".into());
-        let cx = Context::bare().with_log(&log);
+        let cx = Context::empty().with_log(&log);
         let said = match action {
             "inspect" => provider.get_one(&cx, Wanted::new(&name, None)).unwrap_err().to_string(),
             _ => provider.conform(&cx, &name, &attributes(&[])).failure.unwrap().to_string(),
@@ -168,7 +168,7 @@ fn secrets_that_pass_between_actors_are_heard_by_nobody() {
     place.script("actors/prescribe", format!("#!/bin/sh\necho it is hunter2 >&2\necho \"[{document}]\"\n"));
     place.script("actors/choreograph", "#!/bin/sh\ncat >&2\necho '[]'\n");
     let (mold, log) = (place.mold(), Lines::default());
-    let cx = Context::bare().with_log(&log);
+    let cx = Context::empty().with_log(&log);
     let prescription = mold.prescribe(&cx, &Value::Undef).unwrap();
     assert_eq!(prescription[0].document["password"], "hunter2");
     mold.choreograph(&cx, &Value::Undef, &prescription, &[]).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kilter_model::{Change, State, Value};
 use kilter_provider::{Context, Mode};
 use kilter_script::mold::Mold;
-use kilter_script::{Scripts, Surroundings};
+use kilter_script::{ScriptEnvironment, Scripts};
 
 use crate::harness::{Lines, Place, attributes};
 use crate::unconfined::ConfinedAs;
@@ -23,9 +23,9 @@ fn writers() -> Place {
 }
 
 /// What is logged of all of them.
-fn logged_of(place: &Place, surroundings: Surroundings) -> Vec<String> {
+fn logged_of(place: &Place, surroundings: ScriptEnvironment) -> Vec<String> {
     let (mold, log) = (Mold::open(place.path(), Arc::new(surroundings)).unwrap(), Lines::default());
-    let cx = Context::bare().with_log(&log);
+    let cx = Context::empty().with_log(&log);
     assert_eq!(mold.facts(&cx).0.len(), 1);
     mold.prescribe(&cx, &Value::Undef).unwrap();
     mold.choreograph(&cx, &Value::Undef, &[], &[]).unwrap();
@@ -48,7 +48,7 @@ fn what_facts_and_actors_say_is_logged_and_they_are_named_if_they_try_to_write()
 fn it_is_told_once_that_facts_and_actors_could_change_the_machine() {
     let place = writers();
     for kernel in ConfinedAs::all() {
-        let lines = logged_of(&place, Surroundings { exchanges: Arc::new(kernel), ..place.surroundings() });
+        let lines = logged_of(&place, ScriptEnvironment { exchanges: Arc::new(kernel), ..place.surroundings() });
         let warned: Vec<&String> = lines.iter().filter(|line| line.contains("could change the machine")).collect();
         assert!(warned.len() == 1 && warned[0].starts_with("warning facts[it] the script "), "{lines:?}");
     }
@@ -64,7 +64,7 @@ fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
     let (log, name, should) = (Lines::default(), "x".into(), attributes(&[("exists", true.into())]));
     let is = State::absent("x");
     let change = Change::new(&name, &is, Some(&should), &[]);
-    let outcome = found.providers[0].set(&Context::bare().with_log(&log), &[change], Mode::Preview).remove(0);
+    let outcome = found.providers[0].set(&Context::empty().with_log(&log), &[change], Mode::Preview).remove(0);
     let lines = log.0.into_inner().unwrap().join(" ");
     assert!(
         lines.contains("/changed in a preview (conform), and was refused") && !lines.contains("confine: false"),

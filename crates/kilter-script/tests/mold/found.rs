@@ -65,13 +65,13 @@ fn keeper(metadata: &str) -> Place {
 }
 
 fn all(provider: &dyn Provider) -> Result<Vec<State>, String> {
-    provider.get(&Context::bare(), Query::All).map_err(|error| error.to_string())
+    provider.get(&Context::empty(), Query::All).map_err(|error| error.to_string())
 }
 
 fn set(provider: &dyn Provider, name: &str, should: &Attributes, mode: Mode) -> Outcome {
     let (name, is) = (EcoString::from(name), State::absent(name));
     let change = Change::new(&name, &is, Some(should), &[]);
-    provider.set(&Context::bare(), &[change], mode).remove(0)
+    provider.set(&Context::empty(), &[change], mode).remove(0)
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn a_file_of_mold_with_metadata_beside_it_is_a_provider_like_all_others() {
     assert!(set(&*provider, "a", &attributes(&[("size", 3.into())]), Mode::Apply).is_done());
     let name = EcoString::from("a");
     let wanted = [Wanted::new(&name, None)];
-    let read = get_checked(&*provider, &Context::bare(), Query::Named(&wanted)).unwrap();
+    let read = get_checked(&*provider, &Context::empty(), Query::Named(&wanted)).unwrap();
     assert_eq!(read[0].attributes.get("size"), Some(&3.into()));
-    let refreshed = provider.refresh(&Context::bare(), wanted[0]);
+    let refreshed = provider.refresh(&Context::empty(), wanted[0]);
     assert_eq!((refreshed.failure, refreshed.notes.as_slice()), (None, &["shaken".into()][..]));
     assert!(provider.check_action("explode").is_err() && provider.check_action("list").is_err());
 
@@ -228,7 +228,7 @@ fn attributes_that_the_type_does_not_have_are_told_once() {
     place.script("keeper.prov", "#!/bin/sh\necho '[{\"path\": \"a\", \"hue\": 1}, {\"path\": \"b\", \"hue\": 2}]'\n");
     place.file("keeper.yaml", METADATA);
     let lines = Lines::default();
-    one(&place).get(&Context::bare().with_log(&lines), Query::All).unwrap();
+    one(&place).get(&Context::empty().with_log(&lines), Query::All).unwrap();
     let level = Level::Debug.word();
     let expected = format!("{level} thing[] attributes that the type does not have are passed over: hue");
     assert_eq!(*lines.0.lock().unwrap(), [expected]);

@@ -9,7 +9,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Outcome, State, Value};
 use kilter_provider::{Context, Level, Log, Provider, Wanted};
 use kilter_script::mold::{Historian, Message, Mold, MoldProvider};
-use kilter_script::{Limits, Surroundings};
+use kilter_script::{Limits, ScriptEnvironment};
 
 /// A directory of mold.
 pub(crate) struct Place {
@@ -83,9 +83,9 @@ impl Place {
         Mold::open(self.path(), Arc::new(self.surroundings())).unwrap()
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
+    pub(crate) fn surroundings(&self) -> ScriptEnvironment {
         let historian = Arc::clone(&self.heard) as Arc<dyn Historian>;
-        Surroundings { limits: self.limits, historian, ..Surroundings::new() }
+        ScriptEnvironment { limits: self.limits, historian, ..ScriptEnvironment::new() }
     }
 
     pub(crate) fn provider(&self, kind: &str) -> Arc<MoldProvider> {
@@ -106,15 +106,15 @@ pub(crate) fn attributes(pairs: &[(&str, Value)]) -> Attributes {
 /// What a script tells of a resource.
 pub(crate) fn inspect(provider: &MoldProvider, name: &str) -> Result<State, String> {
     let name = EcoString::from(name);
-    provider.get_one(&Context::bare(), Wanted::new(&name, None)).map_err(|error| error.to_string())
+    provider.get_one(&Context::empty(), Wanted::new(&name, None)).map_err(|error| error.to_string())
 }
 
 pub(crate) fn conform(provider: &MoldProvider, name: &str, should: &[(&str, Value)]) -> Outcome {
-    provider.conform(&Context::bare(), &name.into(), &attributes(should))
+    provider.conform(&Context::empty(), &name.into(), &attributes(should))
 }
 
 pub(crate) fn act(provider: &MoldProvider, name: &str, action: &str) -> Outcome {
-    provider.act(&Context::bare(), Wanted::new(&name.into(), None), action)
+    provider.act(&Context::empty(), Wanted::new(&name.into(), None), action)
 }
 
 /// The attributes of a state: `a=1 b=x`.

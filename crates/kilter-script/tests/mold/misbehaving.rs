@@ -125,7 +125,7 @@ fn an_inspect_that_tries_to_write_is_named_once() {
     for name in ["x", "y"] {
         let name = ecow::EcoString::from(name);
         let wanted = kilter_provider::Wanted::new(&name, None);
-        assert!(provider.get_one(&kilter_provider::Context::bare().with_log(&log), wanted).unwrap().exists);
+        assert!(provider.get_one(&kilter_provider::Context::empty().with_log(&log), wanted).unwrap().exists);
     }
     let named = |line: &&String| line.contains("/changed while it was only read (inspect), and was refused");
     let lines = log.0.lock().unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kilter_model::{Value, to_json};
 use kilter_provider::{Context, Provider, Wanted, check_one};
-use kilter_script::Surroundings;
+use kilter_script::ScriptEnvironment;
 use kilter_script::mold::Mold;
 use serde_json::json;
 
@@ -50,7 +50,7 @@ fn facts_are_merged_under_the_names_of_their_scripts() {
     place.file("facts/README", "no script");
     place.script("facts/broken", "#!/bin/sh\necho '{\"cats\": '\n");
     place.script("facts/list", "#!/bin/sh\necho '[1]'\n");
-    let (facts, notes) = place.mold().facts(&Context::bare());
+    let (facts, notes) = place.mold().facts(&Context::empty());
     let expected = json!({
         "foo": { "cats": 10, "dogs": 20, "gorillas": "no gorillas" },
         "os": { "name": "plan9" },
@@ -75,7 +75,7 @@ fn the_state_of_a_file_is_inspected() {
     let state = inspect(&place.provider("file"), &path).unwrap();
     assert_eq!((state.exists, short(&state)), (false, format!("exists=false path={path}")));
     let printed = by_hand(&place, "resources/file", &["inspect"], &format!("{{\"path\":\"{path}\"}}"));
-    let observed = place.provider("file").observe(&Context::bare(), &path.as_str().into()).unwrap();
+    let observed = place.provider("file").observe(&Context::empty(), &path.as_str().into()).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), observed, "the same as by hand");
 }
 
@@ -116,7 +116,7 @@ fn a_resource_that_is_as_it_should_be_is_left_alone() {
     let (provider, log) = (place.provider("file"), Lines::default());
     let path = place.path().join("foo").display().to_string();
     let should = attributes(&[("user", Value::from("joe")), ("src", Value::from("x"))]);
-    let cx = Context::bare().with_log(&log);
+    let cx = Context::empty().with_log(&log);
     let check = || check_one(provider.as_ref(), &cx, Wanted::new(&path.as_str().into(), Some(&should))).unwrap();
     let names =
         |found: kilter_provider::Found| found.differences.iter().map(|d| d.attribute.to_string()).collect::<Vec<_>>();
@@ -137,7 +137,7 @@ fn what_should_be_gone_is_compared_by_that_alone() {
     let path = place.path().join("foo").display().to_string();
     let should = attributes(&[("exists", Value::Boolean(false)), ("user", Value::from("joe"))]);
     let count = || {
-        let found = check_one(provider.as_ref(), &Context::bare(), Wanted::new(&path.as_str().into(), Some(&should)));
+        let found = check_one(provider.as_ref(), &Context::empty(), Wanted::new(&path.as_str().into(), Some(&should)));
         found.unwrap().differences.len()
     };
     assert_eq!(count(), 0);
@@ -176,11 +176,11 @@ fn what_only_reads_cannot_change_the_machine_unless_metadata_lets_it() {
     assert!(!matches!(confined, kilter_process::Confined::No { .. }), "these tests need Landlock: {confined}");
     let refused = inspect(&place.provider("job"), "a").unwrap_err();
     assert!(refused.contains("`confine: false` lifts that"), "{refused}");
-    assert!(place.mold().facts(&Context::bare()).0.is_empty() && !is_touched(&job) && !is_touched(&fact));
+    assert!(place.mold().facts(&Context::empty()).0.is_empty() && !is_touched(&job) && !is_touched(&fact));
     place.file("resources/job.yaml", "confine: false\n");
     place.file("facts/it.yaml", "confine: false\n");
     assert!(inspect(&place.provider("job"), "a").unwrap().exists && is_touched(&job));
-    assert_eq!(place.mold().facts(&Context::bare()).0.len(), 1);
+    assert_eq!(place.mold().facts(&Context::empty()).0.len(), 1);
     assert!(is_touched(&fact));
 }
 
@@ -194,13 +194,13 @@ fn facts_and_actors_have_directories_of_their_own() {
     place.script("resources/file", "#!/bin/sh\n");
     place.file("actors/prescribe.yaml", "confine: false\n");
     let state = place.path().join("state");
-    let surroundings = Surroundings { state_dir: Some(state.clone()), ..place.surroundings() };
+    let surroundings = ScriptEnvironment { state_dir: Some(state.clone()), ..place.surroundings() };
     let mold = Mold::open(place.path(), Arc::new(surroundings)).unwrap();
-    let (facts, _) = mold.facts(&Context::bare());
+    let (facts, _) = mold.facts(&Context::empty());
     let at = state.join("scripts/facts/it");
     assert_eq!(to_json(&Value::hash(facts)), json!({ "it": { "at": at.display().to_string() } }));
     assert!(!at.exists(), "it is confined, so nothing is made for it");
-    let prescribed = mold.prescribe(&Context::bare(), &Value::Undef).unwrap();
+    let prescribed = mold.prescribe(&Context::empty(), &Value::Undef).unwrap();
     let at = state.join("scripts/actors/prescribe");
     assert_eq!(prescribed[0].name, at.display().to_string());
     assert!(at.join("probe").exists());

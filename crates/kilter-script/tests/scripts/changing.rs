@@ -139,7 +139,7 @@ fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
     let (log, name, should) = (Lines::default(), "a".into(), attributes(&[("v", "2".into())]));
     let is = State::present("a", attributes(&[("v", "1".into())]));
     let change = Change::new(&name, &is, Some(&should), &[]);
-    provider.set(&Context::bare().with_log(&log), &[change], Mode::Preview);
+    provider.set(&Context::empty().with_log(&log), &[change], Mode::Preview);
     let lines = log.all().join(" ");
     assert!(
         lines.contains("/changed in a preview (update), and was refused") && !lines.contains("confine: false"),
@@ -338,7 +338,7 @@ fn what_a_list_tells_without_ensure_is_there_where_nothing_can_be_found_by_its_n
     let should = attributes(&[("ensure", "present".into()), ("v", "1".into())]);
     let names = ["a".into(), "b".into()];
     let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, Some(&should))).collect();
-    let found = kilter_provider::check(&*provider, &Context::bare(), &wanted);
+    let found = kilter_provider::check(&*provider, &Context::empty(), &wanted);
     let differing = found.iter().map(|found| found.as_ref().unwrap().differences.len());
     assert_eq!(differing.collect::<Vec<_>>(), [0, 2]);
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kilter_model::Value;
-use kilter_provider::conformance::{Report, Specimen, Subject, Suite};
-use kilter_script::{Convention, ConventionName, Json, Metadata, ScriptProvider, Simple, Surroundings};
+use kilter_provider::conformance::{Report, Sample, Subject, Suite};
+use kilter_script::{Convention, ConventionName, Json, Metadata, ScriptEnvironment, ScriptProvider, Simple};
 
 use crate::harness::Place;
 
@@ -101,7 +101,7 @@ fn subject(convention: &'static str) -> Subject {
     let (world, begun) = (place.path().to_owned(), place.path().join("begun"));
     let provider = move || {
         let metadata = Metadata::parse(&metadata(convention), "keeper").unwrap();
-        let surroundings = Arc::new(Surroundings::new());
+        let surroundings = Arc::new(ScriptEnvironment::new());
         let base = surroundings.invocation(&script);
         let convention: Box<dyn Convention> = match metadata.convention {
             ConventionName::Simple => Box::new(Simple::new(base)),
@@ -109,20 +109,20 @@ fn subject(convention: &'static str) -> Subject {
         };
         ScriptProvider::new(&script, metadata, convention, surroundings)
     };
-    let one = Specimen::new("it's one")
+    let one = Sample::new("it's one")
         .present([
             ("flag", Value::Boolean(true)),
             ("tags", Value::strings(["a", "b c"])),
             ("text", "x=$(id) 'y'".into()),
         ])
         .changed([("flag", Value::Boolean(false)), ("tags", Value::array([])), ("text", "".into())]);
-    let two = Specimen::new("two").present([("mood", "good"), ("text", "z")]).changed([("text", "zz")]);
+    let two = Sample::new("two").present([("mood", "good"), ("text", "z")]).changed([("text", "zz")]);
     let subject = Subject::new(provider, move || fingerprint(&world))
         .specimen(one)
         .specimen(two)
         .unknown(["nothing", "nothing \"else\""])
-        .failing(Specimen::new("bad").present([("mood", "bad")]))
-        .slow(Specimen::new("slow").present([("mood", "slow")]), move || begun.exists())
+        .failing(Sample::new("bad").present([("mood", "bad")]))
+        .slow(Sample::new("slow").present([("mood", "slow")]), move || begun.exists())
         .sparing("mood", "it makes changes fail and last")
         .keeping(place);
     match convention {

@@ -10,14 +10,14 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{Context, Found, Level, Log, Mode, Provider, Query, Wanted, check_one};
-use kilter_script::{Limits, Script, Scripts, Surroundings};
+use kilter_script::{Limits, Script, ScriptEnvironment, Scripts};
 
 /// A directory with scripts, which tell what they were called with by way of a socket: they cannot write
 /// a file while they read. Its port is in the file `port`.
 pub(crate) struct Place {
     directory: tempfile::TempDir,
     told: TcpListener,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) surroundings: ScriptEnvironment,
 }
 
 /// The lines that providers wrote.
@@ -52,7 +52,7 @@ impl Place {
         let told = TcpListener::bind("127.0.0.1:0").unwrap();
         told.set_nonblocking(true).unwrap();
         std::fs::write(directory.path().join("port"), told.local_addr().unwrap().port().to_string()).unwrap();
-        Place { directory, told, surroundings: Surroundings { limits, ..Surroundings::new() } }
+        Place { directory, told, surroundings: ScriptEnvironment { limits, ..ScriptEnvironment::new() } }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -114,14 +114,14 @@ pub(crate) fn attributes(pairs: &[(&str, Value)]) -> Attributes {
 }
 
 pub(crate) fn all(provider: &dyn Provider, log: &Lines) -> Result<Vec<State>, String> {
-    provider.get(&Context::bare().with_log(log), Query::All).map_err(|error| error.to_string())
+    provider.get(&Context::empty().with_log(log), Query::All).map_err(|error| error.to_string())
 }
 
 /// The states of these names, as `kilter get` reads them.
 pub(crate) fn named(provider: &dyn Provider, names: &[&str]) -> Result<Vec<State>, String> {
     let names: Vec<EcoString> = names.iter().map(|name| EcoString::from(*name)).collect();
     let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, None)).collect();
-    provider.get(&Context::bare(), Query::Named(&wanted)).map_err(|error| error.to_string())
+    provider.get(&Context::empty(), Query::Named(&wanted)).map_err(|error| error.to_string())
 }
 
 /// A resource in short: `a(v=1)`, `b-` when it is not there.
@@ -149,7 +149,7 @@ pub(crate) fn apply_as(
     should: &[(&str, Value)],
     mode: Mode,
 ) -> Result<(Found, Option<Outcome>), String> {
-    let (name, should, cx) = (EcoString::from(name), attributes(should), Context::bare());
+    let (name, should, cx) = (EcoString::from(name), attributes(should), Context::empty());
     let found = check_one(provider, &cx, Wanted::new(&name, Some(&should))).map_err(|error| error.to_string())?;
     if found.differences.is_empty() {
         return Ok((found, None));

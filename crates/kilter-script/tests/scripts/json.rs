@@ -77,7 +77,7 @@ fn many_resources_are_read_with_one_call_and_changed_with_one() {
     let provider = keeper(&place);
     let names: Vec<ecow::EcoString> = ["a", "b", "nosuch"].map(Into::into).into();
     let should = attributes(&[("ensure", "present".into())]);
-    let cx = Context::bare();
+    let cx = Context::empty();
     let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, Some(&should))).collect();
     let found: Vec<Found> = check(&*provider, &cx, &wanted).into_iter().map(Result::unwrap).collect();
     let changes: Vec<Change<'_>> = names

@@ -15,7 +15,7 @@ const TYPED: &str =
 /// The warnings of reads, each named once.
 fn warned(provider: &dyn Provider, names: &[&str]) -> Vec<String> {
     let log = Lines::default();
-    let cx = Context::bare().with_log(&log);
+    let cx = Context::empty().with_log(&log);
     for name in names {
         let name = ecow::EcoString::from(*name);
         provider.get_one(&cx, Wanted::new(&name, None)).unwrap();
@@ -81,7 +81,7 @@ fn a_preview_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
     let (log, name, should) = (Lines::default(), "a".into(), attributes(&[("v", "2".into())]));
     let is = State::present("a", attributes(&[("v", "1".into())]));
     let change = Change::new(&name, &is, Some(&should), &[]);
-    provider.set(&Context::bare().with_log(&log), &[change], Mode::Preview);
+    provider.set(&Context::empty().with_log(&log), &[change], Mode::Preview);
     let lines = log.all();
     assert!(lines.iter().any(|line| line.ends_with("/changed in a preview (update), and was refused")), "{lines:?}");
 }

@@ -102,7 +102,7 @@ fn one_resource_that_cannot_be_read_fails_alone() {
         "{odd}"
     );
     assert_eq!(why[3], None);
-    let (name, cx) = ("bad".into(), Context::bare());
+    let (name, cx) = ("bad".into(), Context::empty());
     assert!(check_one(&*provider, &cx, Wanted::new(&name, None)).is_err());
 }
 
@@ -149,7 +149,7 @@ fn an_odd_value_in_a_list_is_left_out_with_a_warning_and_hides_nothing_else() {
         lines[2],
         "warning tt[b] the provider `t` returned the attribute `v` more than once: the last value counts"
     );
-    let strict = Context::bare().with_strictness(Strictness::Error);
+    let strict = Context::empty().with_strictness(Strictness::Error);
     assert!(get_checked(&*provider, &strict, Query::All).is_err());
 }
 
@@ -243,7 +243,7 @@ fn what_a_script_says_is_logged_while_it_runs() {
     let body = "echo 'info: at work' >&2\nuntil [ -s noted ]; do sleep 0.05; done\necho '# simple'\necho name: a";
     let provider = place.bash("t", TYPED, body);
     let log = Noting(place.path().join("noted"));
-    let states = provider.get(&Context::bare().with_log(&log), Query::All).unwrap();
+    let states = provider.get(&Context::empty().with_log(&log), Query::All).unwrap();
     assert_eq!(short(&states), "a()");
     assert_eq!(std::fs::read_to_string(&log.0).unwrap(), "at work");
 }

@@ -16,7 +16,7 @@ fn said(convention: &str, action: &str, answer: &str) -> String {
     let lines: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
     place.file("t.yaml", &format!("provider:\n  type: tt\n  invoke: {convention}\n{lines}"));
     let (provider, log, name) = (place.only("t"), Lines::default(), "a".into());
-    let cx = Context::bare().with_log(&log);
+    let cx = Context::empty().with_log(&log);
     let old = attributes(&[("password", Value::sensitive("Old-Secret-1".into()))]);
     let (is, should) = (State::present("a", old), attributes(&[("password", Value::sensitive("other".into()))]));
     let said = match action {
@@ -87,7 +87,7 @@ fn an_error_of_one_resource_holds_no_secret_that_is_told_of_another() {
     let states = ["a", "b"].map(|name| State::present(name, attributes(&[])));
     let changes = states.each_ref().map(|is| Change::new(&is.name, is, Some(&should), &[]));
     let provider = place.only("t");
-    let outcomes = provider.set(&Context::bare(), &changes, Mode::Apply);
+    let outcomes = provider.set(&Context::empty(), &changes, Mode::Apply);
     for said in [format!("{outcomes:?}"), format!("{:?}", named(&*provider, &["a", "b"]))] {
         assert!(!said.contains("Old-Sec") && said.contains("taken by [redacted]"), "{said}");
     }

@@ -1,7 +1,7 @@
 //! For tests of what is told where not everything can be confined.
 
-use kilter_process::{Cancel, Confined, Finished, Gap, Observer, SpawnError};
-use kilter_script::{Exchange, Exchanges, Live};
+use kilter_process::{Cancel, Confined, MissingFeature, Observer, Output, SpawnError};
+use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
 
 /// Runs scripts on a kernel that confines no further than this.
 pub(crate) struct ConfinedAs(pub(crate) Confined);
@@ -11,19 +11,19 @@ impl ConfinedAs {
     pub(crate) fn all() -> [ConfinedAs; 2] {
         [
             ConfinedAs(Confined::No { why: "no Landlock".into() }),
-            ConfinedAs(Confined::Partly { gaps: vec![Gap::Signals] }),
+            ConfinedAs(Confined::Partly { gaps: vec![MissingFeature::Signals] }),
         ]
     }
 }
 
-impl Exchanges for ConfinedAs {
+impl ScriptRunner for ConfinedAs {
     fn run<'a>(
         &self,
-        exchange: &Exchange<'a>,
+        exchange: &ScriptCall<'a>,
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError> {
-        let finished = Live.run(exchange, cancel, observer)?;
-        Ok(Finished { confined: self.0.clone(), ..finished })
+    ) -> Result<Output, SpawnError> {
+        let finished = ProcessRunner.run(exchange, cancel, observer)?;
+        Ok(Output { confined: self.0.clone(), ..finished })
     }
 }

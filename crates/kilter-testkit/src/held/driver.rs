@@ -1,18 +1,18 @@
 //! Carries out the commands of a machine that holds a state, with disturbances.
 
-mod around;
-mod between;
-mod obey;
+mod environment;
+mod execute;
+mod invariants;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use kilter_engine::{Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, VertexId};
+use kilter_engine::{ApplyResult, CheckResult, Disposition, Input, Machine, RefreshToken, Timestamp, VertexId};
 use rustc_hash::FxHasher;
 
 use super::Fault;
 use super::limits::{Heeded, LeftAlone, Repairs, Tries};
-use super::site::{Incarnation, Site};
+use super::site::{GraphVersion, Site};
 use crate::journal::Journal;
 use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure};
@@ -48,7 +48,7 @@ struct Flight {
 
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    Found(Verdict),
+    Found(CheckResult),
     Heard(Heard),
 }
 
@@ -67,7 +67,7 @@ struct Seen {
     looked: u64,
     repairs: Repairs,
     tries: Tries,
-    settlement: Option<Settlement>,
+    settlement: Option<Disposition>,
     /// Failed part that it names to its children: itself, or the part that blocks it. Reset by a check.
     blames: Option<u32>,
     /// True if it has settled so that children may run, and was not checked since.
@@ -83,7 +83,7 @@ struct Seen {
 /// A run of a machine.
 pub(super) struct Driver<'a> {
     machine: Machine,
-    graph: Incarnation,
+    graph: GraphVersion,
     lasting: &'a mut Lasting,
     flights: Vec<Flight>,
     wakes: Vec<(Timestamp, u32)>,
@@ -113,7 +113,7 @@ impl<'a> Driver<'a> {
         let holding = lasting.site.holding(&graph, unwatched, lasting.fault);
         let now = Timestamp(lasting.rng.u64(..1000));
         let machine = Machine::holding(graph.graph.clone(), Site::told(&graph, lasting.fault), &owed, now, holding);
-        let machine = machine.sharing(lasting.site.shared(&graph, lasting.fault));
+        let machine = machine.with_semaphores(lasting.site.shared(&graph, lasting.fault));
         Driver {
             machine,
             graph,
@@ -188,7 +188,7 @@ impl<'a> Driver<'a> {
         self.swap(true)?;
         self.lasting.system.heal();
         // The causes of failures are removed, with an event, except for parts that retry by themselves.
-        let is_mended = |seen: &Seen| matches!(seen.settlement, Some(Settlement::Failed | Settlement::Unknown));
+        let is_mended = |seen: &Seen| matches!(seen.settlement, Some(Disposition::Failed | Disposition::Unknown));
         let mended = self.seen.iter().filter(|(_, seen)| is_mended(seen)).map(|(part, _)| *part);
         let mended: Vec<u32> = mended.filter(|part| !self.comes_back(*part)).collect();
         self.untold.extend(mended);
@@ -231,7 +231,7 @@ impl<'a> Driver<'a> {
     /// Returns true if a part has failed, so that the machine retries it without an event.
     fn comes_back(&self, part: u32) -> bool {
         let vertex = self.graph.vertex_of(part);
-        vertex.is_some_and(|vertex| self.machine.settlement(vertex) == Some(Settlement::Failed))
+        vertex.is_some_and(|vertex| self.machine.settlement(vertex) == Some(Disposition::Failed))
     }
 
     /// Applies the effect of a call to the system.
@@ -257,7 +257,7 @@ impl<'a> Driver<'a> {
     fn notifies(&mut self, part: u32) -> Result<(), Violation> {
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
         for receiver in self.graph.refreshing(vertex) {
-            let token = Token { first: VertexId(part), second: VertexId(self.part(receiver)) };
+            let token = RefreshToken { first: VertexId(part), second: VertexId(self.part(receiver)) };
             let what = || format!("it changed, and the refresh of {} is not in the journal", receiver.0);
             ensure(self.lasting.journal.owes(token), Property::Refreshes, vertex, what)?;
             self.lasting.notified.insert((part, token.second.0), self.lasting.tick);
@@ -285,12 +285,16 @@ impl<'a> Driver<'a> {
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
             (_, Answer::Found(verdict)) => Input::Checked(vertex, told(verdict, &self.machine, &mut self.lasting.rng)),
             (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(vertex, heard != Heard::Failed),
-            (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => Input::Applied(vertex, Ran::Done { refreshed }),
-            (_, Answer::Heard(_)) => Input::Applied(vertex, Ran::Failed),
+            (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => {
+                Input::Applied(vertex, ApplyResult::Done { refreshed })
+            }
+            (_, Answer::Heard(_)) => Input::Applied(vertex, ApplyResult::Failed),
         };
         let failed = matches!(
             input,
-            Input::Checked(_, Verdict::Failed) | Input::Applied(_, Ran::Failed) | Input::Refreshed(_, false)
+            Input::Checked(_, CheckResult::Failed)
+                | Input::Applied(_, ApplyResult::Failed)
+                | Input::Refreshed(_, false)
         );
         self.lasting.counts.failures += u64::from(failed);
         let now = self.now;
@@ -302,8 +306,8 @@ impl<'a> Driver<'a> {
         ensure(!is_demoted, Property::Limits, vertex, || "it has no budget, and is demoted".to_owned())?;
         let seen = self.seen_of(flight.part);
         match input {
-            Input::Checked(_, verdict) => seen.differs = verdict == Verdict::Differs && seen.told <= flight.began,
-            Input::Applied(_, Ran::Done { .. }) => {
+            Input::Checked(_, verdict) => seen.differs = verdict == CheckResult::Differs && seen.told <= flight.began,
+            Input::Applied(_, ApplyResult::Done { .. }) => {
                 seen.repairs.add(now, budget);
                 let repairs = seen.repairs.count();
                 let what = || format!("{repairs} repairs in {} ms", budget.within);
@@ -325,7 +329,7 @@ impl<'a> Driver<'a> {
             let described = self.graph.vertices[vertex.0 as usize];
             let settlement = self.machine.settlement(vertex);
             let what = || format!("it has come to rest as {settlement:?}");
-            ensure(settlement.is_some_and(Settlement::lets_pass), Property::Converges, vertex, what)?;
+            ensure(settlement.is_some_and(Disposition::unblocks_dependents), Property::Converges, vertex, what)?;
             let in_sync = self.lasting.system.is_in_sync(VertexId(part));
             let what = || format!("it is not in its state, and said to be {settlement:?}");
             ensure(in_sync || described.noop, Property::Converges, vertex, what)?;
@@ -342,7 +346,7 @@ impl<'a> Driver<'a> {
     /// Releases the semaphores of a part that is not in this graph.
     fn free(&mut self, part: u32) {
         let held = self.lasting.site.semaphores.get(&part).cloned().unwrap_or_default();
-        held.into_iter().for_each(|semaphore| self.give(Input::Freed(semaphore)));
+        held.into_iter().for_each(|semaphore| self.give(Input::SemaphoreReleased(semaphore)));
     }
 
     /// Returns true if the result of a check does not count, because of an event on the vertex or on its parents
@@ -372,9 +376,9 @@ impl<'a> Driver<'a> {
         self.seen.entry(part).or_default()
     }
 
-    fn of_parts(&self, tokens: &[Token]) -> Vec<Token> {
+    fn of_parts(&self, tokens: &[RefreshToken]) -> Vec<RefreshToken> {
         let part = |vertex| VertexId(self.part(vertex));
-        tokens.iter().map(|token| Token { first: part(token.first), second: part(token.second) }).collect()
+        tokens.iter().map(|token| RefreshToken { first: part(token.first), second: part(token.second) }).collect()
     }
 
     fn give(&mut self, input: Input) {
@@ -383,7 +387,7 @@ impl<'a> Driver<'a> {
 }
 
 /// Returns the initial observations of the parts, and the vertices whose watches have not started.
-fn watches(site: &Site, graph: &Incarnation) -> (BTreeMap<u32, Seen>, BTreeSet<VertexId>) {
+fn watches(site: &Site, graph: &GraphVersion) -> (BTreeMap<u32, Seen>, BTreeSet<VertexId>) {
     let mut unwatched = BTreeSet::new();
     let mut seen = BTreeMap::new();
     for (at, part) in graph.part_of.iter().enumerate() {
@@ -399,14 +403,14 @@ fn watches(site: &Site, graph: &Incarnation) -> (BTreeMap<u32, Seen>, BTreeSet<V
 
 /// Returns the pending refreshes for a machine over this graph. A receiver inherits the refreshes of senders that no
 /// longer precede it.
-fn owed(journal: &Journal, graph: &Incarnation) -> Vec<Token> {
-    let mut owed: Vec<Token> = journal
+fn owed(journal: &Journal, graph: &GraphVersion) -> Vec<RefreshToken> {
+    let mut owed: Vec<RefreshToken> = journal
         .owed()
         .iter()
         .filter_map(|token| {
             let second = graph.vertex_of(token.second.0)?;
             let first = graph.vertex_of(token.first.0).filter(|first| graph.graph.find(*first, second).is_some());
-            Some(first.map_or(Token::inherited(second), |first| Token { first, second }))
+            Some(first.map_or(RefreshToken::orphaned(second), |first| RefreshToken { first, second }))
         })
         .collect();
     owed.sort_unstable();

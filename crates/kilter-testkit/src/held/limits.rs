@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use kilter_engine::{Backoff, Budget, Limit, Timestamp};
+use kilter_engine::{Backoff, RateLimit, RepairBudget, Timestamp};
 
 /// Events of a part that had an effect, at once or delayed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,8 +14,8 @@ pub(super) struct Heeded {
 impl Heeded {
     /// Counts an event. Returns the allowed number if there are too many. Starts with the first event that is not
     /// delayed, because the event after a delayed one may come sooner.
-    pub(super) fn count(&mut self, now: Timestamp, limit: Option<Limit>, is_late: bool) -> Option<u64> {
-        let Limit { interval, burst } = limit?;
+    pub(super) fn count(&mut self, now: Timestamp, limit: Option<RateLimit>, is_late: bool) -> Option<u64> {
+        let RateLimit { interval, burst } = limit?;
         if self.since.is_none() && is_late {
             return None;
         }
@@ -38,7 +38,7 @@ pub(super) struct LeftAlone {
 
 impl LeftAlone {
     /// Records a further failure.
-    pub(super) fn fails(&mut self, now: Timestamp, Backoff { roused, longest, .. }: Backoff) {
+    pub(super) fn fails(&mut self, now: Timestamp, Backoff { min_after_event: roused, longest, .. }: Backoff) {
         if self.last == 0 || self.is_roused {
             self.last = (self.last * 2).clamp(roused, longest.max(roused));
         }
@@ -104,7 +104,7 @@ impl Contest {
 
 impl Repairs {
     /// Counts a repair. One in a contest starts the next interval, unless the contest is over.
-    pub(super) fn add(&mut self, now: Timestamp, budget: Budget) {
+    pub(super) fn add(&mut self, now: Timestamp, budget: RepairBudget) {
         match self.contest.filter(|contest| !contest.is_over(now)) {
             Some(Contest { interval, .. }) => {
                 let interval = (interval * 2).min(budget.longest);
@@ -119,7 +119,7 @@ impl Repairs {
     }
 
     /// Starts the back-off of a part whose budget is used up.
-    pub(super) fn contend(&mut self, now: Timestamp, budget: Budget) {
+    pub(super) fn contend(&mut self, now: Timestamp, budget: RepairBudget) {
         if self.contest.is_none() {
             let interval = budget.first.min(budget.longest);
             self.contest = Some(Contest { next: Timestamp(now.0 + interval), interval });

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use kilter_engine::{Backoff, Budget, Edge, Graph, Holding, Limit, Origin, Semaphores, Vertex, VertexId};
+use kilter_engine::{Backoff, Edge, Graph, HoldConfig, Origin, RateLimit, RepairBudget, Semaphores, Vertex, VertexId};
 use kilter_model::{RelationKind, SourceId, Span};
 
 use super::Fault;
-use crate::shape;
+use crate::graph_gen;
 use crate::world::{World, chance, temper};
 
 /// A graph over some of the parts, in some order.
 #[derive(Clone, Debug)]
-pub(super) struct Incarnation {
+pub(super) struct GraphVersion {
     pub(super) graph: Graph,
     pub(super) vertices: Vec<Vertex>,
     /// Part of each vertex.
@@ -21,19 +21,19 @@ pub(super) struct Incarnation {
     pub(super) version: Vec<u32>,
 }
 
-impl Incarnation {
+impl GraphVersion {
     pub(super) fn vertex_of(&self, part: u32) -> Option<VertexId> {
         self.part_of.iter().position(|known| *known == part).map(|at| VertexId(at as u32))
     }
 
     pub(super) fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
-        self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first)
+        self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge).from)
     }
 
     /// Returns the vertices that handle a refresh from a vertex.
     pub(super) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
-        let edges = self.graph.leaving(vertex).map(|edge| self.graph.edge(edge)).filter(|edge| edge.notify);
-        edges.map(|edge| edge.second).filter(|second| self.vertices[second.0 as usize].refreshable)
+        let edges = self.graph.outgoing(vertex).map(|edge| self.graph.edge(edge)).filter(|edge| edge.notify);
+        edges.map(|edge| edge.to).filter(|second| self.vertices[second.0 as usize].refreshable)
     }
 }
 
@@ -42,9 +42,9 @@ impl Incarnation {
 pub(super) struct Site {
     /// For each part, true if it has a watch that must start first.
     pub(super) is_watched: Vec<bool>,
-    pub(super) budget: Budget,
+    pub(super) budget: RepairBudget,
     pub(super) backoff: Backoff,
-    pub(super) limits: BTreeMap<u32, Limit>,
+    pub(super) limits: BTreeMap<u32, RateLimit>,
     pub(super) counts: Vec<u32>,
     pub(super) semaphores: BTreeMap<u32, Vec<u16>>,
     forgiving: BTreeSet<u32>,
@@ -60,7 +60,7 @@ pub(super) struct Site {
 
 fn backoff(rng: &mut Rng) -> Backoff {
     let first = rng.u64(1..50) * 10;
-    Backoff { first, roused: rng.u64(1..=first), longest: rng.u64(50..500) * 10 }
+    Backoff { first, min_after_event: rng.u64(1..=first), longest: rng.u64(50..500) * 10 }
 }
 
 impl Site {
@@ -75,7 +75,7 @@ impl Site {
         let noop = temper(rng) / 2;
         let mut site = Site {
             is_watched: (0..count).map(|_| chance(rng, watched)).collect(),
-            budget: Budget {
+            budget: RepairBudget {
                 repairs: rng.u32(1..12),
                 within: rng.u64(1..20) * 500,
                 first: rng.u64(1..20) * 50,
@@ -94,7 +94,7 @@ impl Site {
         };
         for part in 0..count {
             if chance(rng, limited) {
-                site.limits.insert(part, Limit { interval: rng.u64(1..400), burst: rng.u32(1..4) });
+                site.limits.insert(part, RateLimit { interval: rng.u64(1..400), burst: rng.u32(1..4) });
             }
             if chance(rng, semaphored) {
                 let all = 0..site.counts.len() as u16;
@@ -127,7 +127,7 @@ impl Site {
     }
 
     /// Creates a graph of all declarations, or of some.
-    pub(super) fn incarnate(&self, rng: &mut Rng, is_whole: bool) -> Incarnation {
+    pub(super) fn incarnate(&self, rng: &mut Rng, is_whole: bool) -> GraphVersion {
         let mut part_of: Vec<u32> = (0..self.parts()).filter(|_| is_whole || chance(rng, 85)).collect();
         if rng.bool() {
             rng.shuffle(&mut part_of);
@@ -136,10 +136,10 @@ impl Site {
         let edge = |rng: &mut Rng, (first, second): (u32, u32)| {
             let kind = if chance(rng, self.notifying) { RelationKind::Notify } else { RelationKind::Before };
             let origin = Origin::Written { kind, span: Span::new(SourceId(0), first, second) };
-            Edge { first: VertexId(first), second: VertexId(second), notify: kind.refreshes(), origin }
+            Edge { from: VertexId(first), to: VertexId(second), notify: kind.refreshes(), origin }
         };
-        let edges = shape::edges(rng, count).into_iter().map(|pair| edge(rng, pair)).collect();
-        Incarnation {
+        let edges = graph_gen::edges(rng, count).into_iter().map(|pair| edge(rng, pair)).collect();
+        GraphVersion {
             graph: Graph::new(count, edges).expect("the shapes have no cycles"),
             vertices: part_of.iter().map(|part| self.declared[*part as usize].1).collect(),
             version: part_of.iter().map(|part| self.declared[*part as usize].0).collect(),
@@ -147,33 +147,33 @@ impl Site {
         }
     }
 
-    /// Returns the configuration of a graph. The watches of the vertices in `unwatched` have not started.
-    pub(super) fn holding(&self, of: &Incarnation, unwatched: BTreeSet<VertexId>, fault: Option<Fault>) -> Holding {
+    /// Returns the configuration of a graph. The watches of the vertices in `awaiting_watch` have not started.
+    pub(super) fn holding(&self, of: &GraphVersion, unwatched: BTreeSet<VertexId>, fault: Option<Fault>) -> HoldConfig {
         let vertex = |part: &u32| of.vertex_of(*part);
         let forgets = |what: Fault| fault == Some(what);
         let limits = self.limits.iter().filter(|_| !forgets(Fault::ForgetsLimits));
-        Holding {
+        HoldConfig {
             budget: self.told_budget(fault),
             backoff: if forgets(Fault::ForgetsBackoff) {
-                Backoff { first: 0, roused: 0, longest: 0 }
+                Backoff { first: 0, min_after_event: 0, longest: 0 }
             } else {
                 self.backoff
             },
-            unwatched,
+            awaiting_watch: unwatched,
             limits: limits.filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
-            forgiving: (0..self.parts())
+            retry_reset: (0..self.parts())
                 .filter(|part| self.is_forgiving(*part, fault))
                 .filter_map(|part| vertex(&part))
                 .collect(),
-            tireless: self.tireless.iter().filter_map(vertex).collect(),
+            exempt_from_budget: self.tireless.iter().filter_map(vertex).collect(),
             yielding: self.yielding.iter().filter_map(vertex).collect(),
         }
     }
 
     /// Returns the configured budget, with the bug applied.
-    fn told_budget(&self, fault: Option<Fault>) -> Budget {
+    fn told_budget(&self, fault: Option<Fault>) -> RepairBudget {
         let less = u32::from(fault == Some(Fault::TiresEarly));
-        Budget { repairs: self.budget.repairs - less, ..self.budget }
+        RepairBudget { repairs: self.budget.repairs - less, ..self.budget }
     }
 
     /// Returns true if the retries of a part are reset when it is in sync, with the bug applied.
@@ -186,7 +186,7 @@ impl Site {
     }
 
     /// Returns the vertices of a graph for the machine, with the bug applied.
-    pub(super) fn told(of: &Incarnation, fault: Option<Fault>) -> Vec<Vertex> {
+    pub(super) fn told(of: &GraphVersion, fault: Option<Fault>) -> Vec<Vertex> {
         let mut vertices = of.vertices.clone();
         for vertex in &mut vertices {
             match fault {
@@ -199,7 +199,7 @@ impl Site {
     }
 
     /// Returns the semaphores of a graph.
-    pub(super) fn shared(&self, of: &Incarnation, fault: Option<Fault>) -> Semaphores {
+    pub(super) fn shared(&self, of: &GraphVersion, fault: Option<Fault>) -> Semaphores {
         if fault == Some(Fault::ForgetsSemaphores) {
             return Semaphores::default();
         }

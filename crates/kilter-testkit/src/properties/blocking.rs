@@ -1,6 +1,6 @@
 //! Properties of failures and blocked vertices.
 
-use kilter_engine::{Settlement, VertexId};
+use kilter_engine::{Disposition, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
@@ -10,14 +10,14 @@ use crate::observed::Observed;
 pub(crate) fn the_blocker_is_a_failed_ancestor(
     run: &Observed<'_>,
     vertex: VertexId,
-    settlement: Settlement,
+    settlement: Disposition,
 ) -> Result<(), Violation> {
-    let Settlement::Blocked(by) = settlement else { return Ok(()) };
-    let failed = run.seen.get(by.0 as usize).and_then(|seen| seen.settled()) == Some(Settlement::Failed);
+    let Disposition::Blocked(by) = settlement else { return Ok(()) };
+    let failed = run.seen.get(by.0 as usize).and_then(|seen| seen.settled()) == Some(Disposition::Failed);
     ensure(failed, Property::Blocking, vertex, || format!("it is blocked by {}, which has not failed", by.0))?;
     let blamed = |parent| match run.of(parent).settled() {
-        Some(Settlement::Failed) => Some((run.of(parent).settled_at, parent)),
-        Some(Settlement::Blocked(by)) => Some((run.of(parent).settled_at, by)),
+        Some(Disposition::Failed) => Some((run.of(parent).settled_at, parent)),
+        Some(Disposition::Blocked(by)) => Some((run.of(parent).settled_at, by)),
         _ => None,
     };
     let first = run.world.parents(vertex).filter_map(blamed).min().map(|(_, blamed)| blamed);
@@ -32,8 +32,8 @@ pub(crate) fn blocked_exactly_behind_failures(run: &Observed<'_>) -> Result<(), 
     for vertex in run.world.graph.vertices() {
         let seen = run.of(vertex);
         match seen.settled() {
-            Some(Settlement::Blocked(_)) => continue,
-            Some(Settlement::Interrupted) if !run.interrupted => {
+            Some(Disposition::Blocked(_)) => continue,
+            Some(Disposition::Interrupted) if !run.interrupted => {
                 return Err(Violation::at(
                     Property::Blocking,
                     vertex,
@@ -44,7 +44,7 @@ pub(crate) fn blocked_exactly_behind_failures(run: &Observed<'_>) -> Result<(), 
         }
         for parent in run.world.parents(vertex) {
             let before = run.of(parent);
-            if !matches!(before.settled(), Some(Settlement::Failed | Settlement::Blocked(_))) {
+            if !matches!(before.settled(), Some(Disposition::Failed | Disposition::Blocked(_))) {
                 continue;
             }
             let began = seen.began > 0 && seen.began < before.settled_at && before.retakes > 0;

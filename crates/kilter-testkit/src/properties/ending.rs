@@ -1,6 +1,6 @@
 //! Properties of the end of a run: it ends, and its settlements are true.
 
-use kilter_engine::{Machine, Settlement, Verdict, VertexId};
+use kilter_engine::{CheckResult, Disposition, Machine, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
@@ -32,20 +32,20 @@ pub(crate) fn a_check_has_a_reason(run: &Observed<'_>, vertex: VertexId) -> Resu
 pub(crate) fn the_settlement_says_what_was_found(
     run: &Observed<'_>,
     vertex: VertexId,
-    settlement: Settlement,
+    settlement: Disposition,
 ) -> Result<(), Violation> {
     let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
-    let in_sync = seen.found == Some(Verdict::InSync);
+    let in_sync = seen.found == Some(CheckResult::InSync);
     let agrees = match settlement {
-        Settlement::InSync => in_sync && !seen.changed && !seen.refreshed,
-        Settlement::Changed => in_sync && seen.changed && !told.noop,
-        Settlement::Refreshed => in_sync && !seen.changed && seen.refreshed && !told.noop,
-        Settlement::WouldChange => seen.found == Some(Verdict::Differs) && told.noop,
-        Settlement::WouldRefresh => in_sync && told.refreshable && !seen.changed && !seen.refreshed,
-        Settlement::Unknown => seen.found == Some(Verdict::Unknown) || in_sync && may_be_refreshed(run, vertex),
-        Settlement::Failed => seen.failures > 0,
-        Settlement::Blocked(_) => true,
-        Settlement::Interrupted => run.interrupted,
+        Disposition::InSync => in_sync && !seen.changed && !seen.refreshed,
+        Disposition::Changed => in_sync && seen.changed && !told.noop,
+        Disposition::Refreshed => in_sync && !seen.changed && seen.refreshed && !told.noop,
+        Disposition::WouldChange => seen.found == Some(CheckResult::Differs) && told.noop,
+        Disposition::WouldRefresh => in_sync && told.refreshable && !seen.changed && !seen.refreshed,
+        Disposition::Unknown => seen.found == Some(CheckResult::Unknown) || in_sync && may_be_refreshed(run, vertex),
+        Disposition::Failed => seen.failures > 0,
+        Disposition::Blocked(_) => true,
+        Disposition::Interrupted => run.interrupted,
     };
     ensure(agrees, Property::Ending, vertex, || format!("it settles as {settlement:?} and {:?} was found", seen.found))
 }
@@ -68,7 +68,7 @@ pub(crate) fn everything_has_settled(run: &Observed<'_>, machine: &Machine) -> R
 
 /// Checks at the end of a complete run that vertices reported as in sync really are, also after events.
 pub(crate) fn what_is_said_to_be_in_its_state_is(run: &Observed<'_>, system: &System) -> Result<(), Violation> {
-    use Settlement::{Changed, InSync, Refreshed, WouldRefresh};
+    use Disposition::{Changed, InSync, Refreshed, WouldRefresh};
     for vertex in run.world.graph.vertices() {
         let settled = run.of(vertex).settled();
         let claims = matches!(settled, Some(InSync | Changed | Refreshed | WouldRefresh));
@@ -82,6 +82,6 @@ pub(crate) fn what_is_said_to_be_in_its_state_is(run: &Observed<'_>, system: &Sy
 /// Returns true if a noop vertex acts on a refresh that an unknown vertex may send.
 fn may_be_refreshed(run: &Observed<'_>, vertex: VertexId) -> bool {
     let told = run.world.vertex(vertex);
-    let is_unknown = |parent| run.of(parent).settlement == Some(Settlement::Unknown);
-    told.noop && told.refreshable && run.world.notifying(vertex).any(|edge| is_unknown(edge.first))
+    let is_unknown = |parent| run.of(parent).settlement == Some(Disposition::Unknown);
+    told.noop && told.refreshable && run.world.notifying(vertex).any(|edge| is_unknown(edge.from))
 }

@@ -1,6 +1,6 @@
 //! Properties of calls: each needs a reason.
 
-use kilter_engine::{Token, Verdict, VertexId};
+use kilter_engine::{CheckResult, RefreshToken, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::journal::Journal;
@@ -22,7 +22,7 @@ pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: VertexId
     let noop = run.world.vertex(vertex).noop;
     ensure(!noop, Property::Entitled, vertex, || "it is changed and only to be looked at".into())?;
     let found = run.of(vertex).found;
-    let differs = found == Some(Verdict::Differs);
+    let differs = found == Some(CheckResult::Differs);
     ensure(differs, Property::Entitled, vertex, || format!("it is changed after a check that found {found:?}"))?;
     ensure(run.mode != Mode::Calm, Property::Calm, vertex, || "it is changed and has not drifted".into())
 }
@@ -37,9 +37,9 @@ pub(crate) fn a_refresh_follows_a_debt(
     ensure(!told.noop, Property::Entitled, vertex, || "it is refreshed and only to be looked at".into())?;
     ensure(told.refreshable, Property::Entitled, vertex, || "it is refreshed and does not act on that".into())?;
     let found = run.of(vertex).found;
-    let in_sync = found == Some(Verdict::InSync);
+    let in_sync = found == Some(CheckResult::InSync);
     ensure(in_sync, Property::Entitled, vertex, || format!("it is refreshed after a check that found {found:?}"))?;
-    let owed = run.world.parents(vertex).any(|first| journal.owes(Token { first, second: vertex }));
+    let owed = run.world.parents(vertex).any(|first| journal.owes(RefreshToken { first, second: vertex }));
     ensure(owed, Property::Entitled, vertex, || "it is refreshed and nothing is owed".into())?;
     ensure(run.mode != Mode::Calm, Property::Calm, vertex, || "it is refreshed and nothing has changed".into())
 }

@@ -1,13 +1,13 @@
 //! Properties of the order of commands.
 
-use kilter_engine::{Batch, Command, Settlement, Vertex, VertexId};
+use kilter_engine::{Batch, Command, Disposition, Vertex, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::{Observed, Seen};
 
 /// Checks that every parent has settled so that children may run.
 pub(crate) fn parents_let_pass(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
-    let passes = |parent: &VertexId| run.of(*parent).settled().is_some_and(Settlement::lets_pass);
+    let passes = |parent: &VertexId| run.of(*parent).settled().is_some_and(Disposition::unblocks_dependents);
     match run.world.parents(vertex).find(|parent| !passes(parent)) {
         None => Ok(()),
         Some(parent) => {

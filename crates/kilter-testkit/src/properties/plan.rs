@@ -1,6 +1,6 @@
 //! Properties of a plan and the following apply.
 
-use kilter_engine::{Settlement, VertexId};
+use kilter_engine::{Disposition, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::journal::Journal;
@@ -8,8 +8,8 @@ use crate::observed::Observed;
 
 /// Checks that an apply without failures makes the changes that the plan showed.
 pub(crate) fn the_apply_did_what_the_plan_showed(
-    planned: &[Option<Settlement>],
-    applied: &[Option<Settlement>],
+    planned: &[Option<Disposition>],
+    applied: &[Option<Disposition>],
 ) -> Result<(), Violation> {
     for (at, (plan, apply)) in planned.iter().zip(applied).enumerate() {
         let same = plan.map(shown) == apply.map(shown);
@@ -20,8 +20,8 @@ pub(crate) fn the_apply_did_what_the_plan_showed(
 
 /// Checks that an apply with batches has the same result as without.
 pub(crate) fn batches_change_nothing(
-    together: &[Option<Settlement>],
-    alone: &[Option<Settlement>],
+    together: &[Option<Disposition>],
+    alone: &[Option<Disposition>],
 ) -> Result<(), Violation> {
     for (at, (together, alone)) in together.iter().zip(alone).enumerate() {
         let what = || format!("in a batch it came to {together:?}, alone to {alone:?}");
@@ -33,29 +33,29 @@ pub(crate) fn batches_change_nothing(
 /// Checks the refreshes that a plan shows for vertices in sync. A vertex must handle refreshes, and either have a
 /// pending refresh or a noop parent that would send one.
 pub(crate) fn a_refresh_is_shown_where_it_would_come(run: &Observed<'_>, journal: &Journal) -> Result<(), Violation> {
-    let would = |settled| matches!(settled, Some(Settlement::WouldChange | Settlement::WouldRefresh));
+    let would = |settled| matches!(settled, Some(Disposition::WouldChange | Disposition::WouldRefresh));
     for vertex in run.world.graph.vertices().filter(|vertex| run.world.vertex(*vertex).refreshable) {
         let seen = run.of(vertex);
         let shown = match seen.settled() {
-            Some(Settlement::InSync) => false,
-            Some(Settlement::WouldRefresh) => true,
+            Some(Disposition::InSync) => false,
+            Some(Disposition::WouldRefresh) => true,
             _ => continue,
         };
         if run.world.parents(vertex).any(|parent| run.of(parent).settled_at > seen.began) {
             continue;
         }
         let mut notifying = run.world.notifying(vertex);
-        let comes = notifying.any(|edge| journal.owes(Observed::token(edge)) || would(run.of(edge.first).settled()));
+        let comes = notifying.any(|edge| journal.owes(Observed::token(edge)) || would(run.of(edge.from).settled()));
         ensure(shown == comes, Property::Plan, vertex, || format!("it settled as {:?}", seen.settled()))?;
     }
     Ok(())
 }
 
 /// Returns the settlement that a plan shows for a settlement of an apply.
-fn shown(settlement: Settlement) -> Settlement {
+fn shown(settlement: Disposition) -> Disposition {
     match settlement {
-        Settlement::Changed => Settlement::WouldChange,
-        Settlement::Refreshed => Settlement::WouldRefresh,
+        Disposition::Changed => Disposition::WouldChange,
+        Disposition::Refreshed => Disposition::WouldRefresh,
         other => other,
     }
 }

@@ -1,6 +1,6 @@
 //! Properties of retries.
 
-use kilter_engine::{Settlement, Timestamp, VertexId};
+use kilter_engine::{Disposition, Timestamp, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
@@ -26,10 +26,10 @@ pub(crate) fn its_time_has_come(run: &Observed<'_>, vertex: VertexId) -> Result<
 pub(crate) fn fails_after_its_tries(
     run: &Observed<'_>,
     vertex: VertexId,
-    settlement: Settlement,
+    settlement: Disposition,
 ) -> Result<(), Violation> {
     let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
-    if settlement != Settlement::Failed || run.interrupted {
+    if settlement != Disposition::Failed || run.interrupted {
         return Ok(());
     }
     let used_up = told.retry >= 0 && seen.failures == told.retry.unsigned_abs() + 1;

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kilter_script::{Limits, Scripts, Surroundings};
+use kilter_script::{Limits, ScriptEnvironment, Scripts};
 
 /// A scenario, and what is said of the script.
 const DESCRIBING: [(&str, &str); 15] = [
@@ -28,7 +28,7 @@ const DESCRIBING: [(&str, &str); 15] = [
 #[test]
 fn a_script_that_does_wrong_while_it_describes_itself_is_told_and_not_used() {
     let limits = Limits { describe: Duration::from_secs(1), ..Limits::default() };
-    let surroundings = Arc::new(Surroundings { limits, ..Surroundings::new() });
+    let surroundings = Arc::new(ScriptEnvironment { limits, ..ScriptEnvironment::new() });
     for (scenario, expected) in DESCRIBING {
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("t.prov");

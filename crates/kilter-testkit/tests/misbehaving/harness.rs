@@ -9,7 +9,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Value};
 use kilter_provider::{Context, Level, Log, Mode, Provider, Wanted, check_one};
 use kilter_script::mold::Mold;
-use kilter_script::{Limits, Scripts, Surroundings};
+use kilter_script::{Limits, ScriptEnvironment, Scripts};
 
 /// The conventions, in the order of the table.
 pub(crate) const CONVENTIONS: [&str; 3] = ["simple", "json", "mold"];
@@ -93,7 +93,7 @@ impl Place {
         let seconds = if waits.iter().any(|word| self.scenario.contains(word)) { 1 } else { 60 };
         let (read, change) = (Duration::from_secs(seconds), Duration::from_secs(seconds));
         let limits = Limits { read, change, ..Limits::default() };
-        let surroundings = Arc::new(Surroundings { limits, ..Surroundings::new() });
+        let surroundings = Arc::new(ScriptEnvironment { limits, ..ScriptEnvironment::new() });
         if self.convention == "mold" {
             let mold = Mold::open(&self.path(""), surroundings).unwrap();
             let found = mold.provider("tt").unwrap_or_else(|| panic!("{:?}", mold.notes()));
@@ -122,7 +122,7 @@ impl Place {
 /// Has the script do it.
 pub(crate) fn play(provider: &dyn Provider, phase: Phase) -> Came {
     let (log, name) = (Lines::default(), EcoString::from("a"));
-    let cx = Context::bare().with_log(&log);
+    let cx = Context::empty().with_log(&log);
     let result = match phase {
         Phase::Read => read(provider, &cx, &name),
         Phase::Update => change(provider, &cx, &name, Mode::Apply),

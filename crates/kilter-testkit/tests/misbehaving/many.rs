@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_provider::{Context, Query, Wanted};
-use kilter_script::{Limits, Script, Scripts, Surroundings};
+use kilter_script::{Limits, Script, ScriptEnvironment, Scripts};
 
 use crate::harness::{Phase, Place};
 
@@ -16,7 +16,7 @@ fn a_script_that_never_reads_a_large_request_does_no_harm() {
     let names: Vec<EcoString> =
         (0..50_000).map(|number| EcoString::from(format!("resource number {number}"))).collect();
     let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, None)).collect();
-    let states = provider.get(&Context::bare(), Query::Named(&wanted)).unwrap();
+    let states = provider.get(&Context::empty(), Query::Named(&wanted)).unwrap();
     assert!(states.len() == 50_000 && states.iter().all(|state| !state.exists));
 }
 
@@ -31,13 +31,13 @@ fn printing(place: &tempfile::TempDir, metadata: &str, print: &str) -> Arc<dyn S
     );
     std::fs::write(place.path().join("t.yaml"), text).unwrap();
     let limits = Limits { read: Duration::from_secs(60), ..Limits::default() };
-    let surroundings = Arc::new(Surroundings { limits, ..Surroundings::new() });
+    let surroundings = Arc::new(ScriptEnvironment { limits, ..ScriptEnvironment::new() });
     let found = Scripts::find(&[place.path().to_owned()], None, &surroundings);
     found.providers.into_iter().next().unwrap_or_else(|| panic!("{:?}", found.notes))
 }
 
 fn list(provider: &Arc<dyn Script>) -> Result<usize, String> {
-    let states = provider.get(&Context::bare(), Query::All);
+    let states = provider.get(&Context::empty(), Query::All);
     states.map(|states| states.len()).map_err(|error| error.message.to_string())
 }
 

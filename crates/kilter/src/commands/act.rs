@@ -10,7 +10,7 @@ use crate::cli::{ActArgs, Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
-use crate::{pauses, providers, recording, say, signals, words, world};
+use crate::{output, parse_value, pauses, providers, recording, signals, world};
 
 pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
     match act(args, global) {
@@ -26,15 +26,18 @@ fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
     let (type_name, title, action) = said(args)?;
     let provider = providers::find(&registry, type_name)?;
     let name = named(provider, title)?;
-    provider.check_action(action).map_err(|problem| say::fail_with(&problem.message, &problem.hint))?;
+    provider.check_action(action).map_err(|problem| output::fail_with(&problem.message, &problem.hint))?;
     signals::listen()?;
     if let Suitability::Unsuitable(why) = provider.suitable() {
         let of = &provider.schema().name;
-        return Err(say::fail(format_args!("the provider `{}` of {of} is not suitable here: {why}", provider.name())));
+        return Err(output::fail(format_args!(
+            "the provider `{}` of {of} is not suitable here: {why}",
+            provider.name()
+        )));
     }
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
     let interrupt = Interrupt::new(signals::raised(), None);
-    let cx = Context::bare()
+    let cx = Context::empty()
         .with_log(&log)
         .with_strictness(global.strict.into())
         .with_interrupt(interrupt)
@@ -45,7 +48,7 @@ fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
         ReportFormat::Human => human(&reference, action, &outcome, global),
         ReportFormat::Json => format!("{:#}\n", document(&reference, action, &outcome)),
     };
-    let told = if shown.is_empty() { Exit::Done } else { say::data(&shown) };
+    let told = if shown.is_empty() { Exit::Done } else { output::data(&shown) };
     Ok(match (&outcome.failure, told) {
         (Some(_), _) => signals::exit().unwrap_or(Exit::Failed),
         // Exit code 1 would mean that the action did not run.
@@ -60,15 +63,15 @@ fn said(args: &ActArgs) -> Result<(&str, &str, &str), Exit> {
     match (name, args.words.as_slice()) {
         (Some(name), [action]) => Ok((type_name, name, action)),
         (None, [name, action]) => Ok((type_name, name, action)),
-        (Some(_), _) => Err(say::fail("one action is given: kilter act TYPE[NAME] ACTION")),
-        (None, _) => Err(say::fail("a resource and an action are given: kilter act TYPE[NAME] ACTION")),
+        (Some(_), _) => Err(output::fail("one action is given: kilter act TYPE[NAME] ACTION")),
+        (None, _) => Err(output::fail("a resource and an action are given: kilter act TYPE[NAME] ACTION")),
     }
 }
 
 fn named(provider: &dyn Provider, title: &str) -> Result<EcoString, Exit> {
     let schema = provider.schema();
     let identified = schema.identify(title, &Attributes::default());
-    let (name, namevars) = identified.map_err(|error| words::misnamed(schema, title, &error))?;
+    let (name, namevars) = identified.map_err(|error| parse_value::misnamed(schema, title, &error))?;
     Ok(canonical_name(provider, &name, &namevars).map_or(name, |(name, _)| name))
 }
 

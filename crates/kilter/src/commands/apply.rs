@@ -3,8 +3,8 @@
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
-use super::pass::{Exits, Pass};
-use super::routine;
+use super::mold_loop;
+use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
@@ -15,12 +15,12 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
     }
-    let pass = Pass {
+    let pass = ExecOptions {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: args.format,
         jobs: args.jobs.count(),
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
-        exits: if args.detailed_exitcodes { Exits::Detailed } else { Exits::Plain },
+        exits: if args.detailed_exitcodes { ExitCodeMode::Detailed } else { ExitCodeMode::Plain },
     };
     let state_dir = global.state_dir_if_any().filter(|_| pass.mode == Mode::Apply && !args.even_if_paused);
     if let Some(Err(exit)) = state_dir.as_deref().map(pauses::refuse) {
@@ -63,12 +63,12 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
 }
 
 /// Applies a prescription: with the choreographer, or else with the engine.
-fn prescribed(args: &ApplyArgs, pass: Pass, global: &Global) -> Exit {
-    let registry = match routine::registry(global, args.jobs.given()) {
+fn prescribed(args: &ApplyArgs, pass: ExecOptions, global: &Global) -> Exit {
+    let registry = match mold_loop::registry(global, args.jobs.given()) {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    let prescription = match routine::prescription(&args.input) {
+    let prescription = match mold_loop::prescription(&args.input) {
         Ok(prescription) => prescription,
         Err(exit) => return exit,
     };

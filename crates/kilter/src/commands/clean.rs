@@ -10,7 +10,7 @@ use super::pass::fail;
 use crate::cli::{CleanArgs, Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
-use crate::{paths, say};
+use crate::{output, paths};
 
 /// Runs the command.
 pub(crate) fn run(args: &CleanArgs, global: &Global) -> Exit {
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &CleanArgs, global: &Global) -> Exit {
 
 fn clean(args: &CleanArgs, global: &Global) -> Result<Exit, Exit> {
     if let Some(missing) = args.directories.iter().find(|path| !path.is_dir()) {
-        return Err(say::fail(format_args!("there is no directory {}", visible(&shown(missing)))));
+        return Err(output::fail(format_args!("there is no directory {}", visible(&shown(missing)))));
     }
     let directories: Vec<_> = args.directories.iter().map(|path| paths::whole(path)).collect();
     let state_dir = global.state_dir()?;
@@ -35,9 +35,9 @@ fn clean(args: &CleanArgs, global: &Global) -> Result<Exit, Exit> {
         ReportFormat::Json => json(&cleaned, args.noop),
     };
     for (path, why) in &cleaned.failed {
-        say::error(format_args!("cannot clean {}: {why}", visible(&shown(path))));
+        output::error(format_args!("cannot clean {}: {why}", visible(&shown(path))));
     }
-    let exit = say::data(&told);
+    let exit = output::data(&told);
     Ok(match exit {
         Exit::Done if !cleaned.failed.is_empty() => Exit::Failed,
         Exit::Done if args.noop && !cleaned.removed.is_empty() => Exit::Pending,

@@ -8,13 +8,13 @@ use kilter_provider::Registry;
 
 use crate::cli::{Called, Cli, CompletionsArgs, Global};
 use crate::exit::Exit;
-use crate::{providers, ralsh, say};
+use crate::{output, providers, ralsh};
 
 pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
     match (args.called, args.shell) {
-        (Called::Ralsh, Shell::Bash) => return say::bytes(ralsh::BASH.as_bytes()),
+        (Called::Ralsh, Shell::Bash) => return output::bytes(ralsh::BASH.as_bytes()),
         (Called::Ralsh, shell) => {
-            return say::fail(format_args!("there is a completion of ralsh for bash, not for {shell}"));
+            return output::fail(format_args!("there is a completion of ralsh for bash, not for {shell}"));
         }
         (Called::Kilter, _) => {}
     }
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
     if args.shell == Shell::Fish {
         script.extend(fish(&registry).into_bytes());
     }
-    say::bytes(&script)
+    output::bytes(&script)
 }
 
 /// Returns additions to the generated script for fish: types, and the attributes of a type for `set`.

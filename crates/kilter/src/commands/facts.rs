@@ -4,9 +4,9 @@ use kilter_model::{Value, to_json};
 
 use crate::cli::{FactsArgs, FactsFormat, Global};
 use crate::exit::Exit;
+use crate::output;
 use crate::render::diff::visible;
 use crate::render::{NAME, styled};
-use crate::say;
 use crate::yaml::{Texts, Yaml};
 use crate::{facts, signals};
 
@@ -27,8 +27,8 @@ pub(crate) fn run(args: &FactsArgs, global: &Global) -> Exit {
         facts::warn(&known);
     }
     match value {
-        Ok(value) => say::data(&shown(&value, args.format)),
-        Err(error) => say::fail(error),
+        Ok(value) => output::data(&shown(&value, args.format)),
+        Err(error) => output::fail(error),
     }
 }
 

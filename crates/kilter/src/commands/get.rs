@@ -11,11 +11,11 @@ use kilter_runtime::StateDir;
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
 use crate::resources::{self, Secrets};
-use crate::{providers, recording, say, signals, terminal, words, world};
+use crate::{output, parse_value, providers, recording, signals, terminal, world};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     // Its threads wait for scripts and need no separate memory arenas.
-    kilter_process::keep_memory_together();
+    kilter_process::use_single_arena();
     let registry = match providers::registry(global) {
         Ok(registry) => registry,
         Err(exit) => return exit,
@@ -38,7 +38,10 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Ok(Suitability::Suitable) => {}
         Ok(Suitability::Unsuitable(why)) => {
             let of = &provider.schema().name;
-            return say::fail(format_args!("the provider `{}` of {of} is not suitable here: {why}", provider.name()));
+            return output::fail(format_args!(
+                "the provider `{}` of {of} is not suitable here: {why}",
+                provider.name()
+            ));
         }
         Err(exit) => return exit,
     }
@@ -49,17 +52,17 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     }
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
     let kept = global.state_dir_if_any().map(StateDir::new);
-    let cx = Context::bare()
+    let cx = Context::empty()
         .with_log(&log)
         .with_var_dir(kept.as_ref().map(StateDir::path))
         .with_hostname(world::host())
         .with_strictness(global.strict.into())
-        .with_asked(&asked)
+        .with_requested_attributes(&asked)
         .with_interrupt(Interrupt::new(signals::raised(), None));
     match read(provider, &cx, &names) {
         Ok((states, failed)) => {
             for (title, error) in &failed {
-                say::error(format_args!("cannot read {type_name}[{title}]: {error}"));
+                output::error(format_args!("cannot read {type_name}[{title}]: {error}"));
             }
             if !failed.is_empty() && (states.is_empty() || signals::exit().is_some()) {
                 return signals::exit().unwrap_or(Exit::Failed);
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
             if failed.is_empty() { told } else { Exit::Failed }
         }
         Err(error) => {
-            say::error(format_args!("cannot read {type_name} resources: {error}"));
+            output::error(format_args!("cannot read {type_name} resources: {error}"));
             signals::exit().unwrap_or(Exit::Failed)
         }
     }
@@ -113,7 +116,7 @@ fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named
                 }
                 named.push(Named { title: title.clone(), name, namevars: is_composite.then_some(namevars) });
             }
-            Err(error) => refused = Some(words::misnamed(schema, title, &error)),
+            Err(error) => refused = Some(parse_value::misnamed(schema, title, &error)),
         }
     }
     match refused {
@@ -126,7 +129,7 @@ fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named
 fn asked(schema: &TypeSchema, names: &[String]) -> Result<Vec<EcoString>, Exit> {
     let mut refused = None;
     for name in names.iter().filter(|name| schema.known(name).is_none()) {
-        refused = Some(words::no_attribute(schema, name));
+        refused = Some(parse_value::no_attribute(schema, name));
     }
     match refused {
         Some(exit) => Err(exit),
@@ -179,12 +182,12 @@ fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<St
     let secrets = if args.show_sensitive { Secrets::Shown } else { Secrets::Hidden };
     let text = match args.format {
         ResourceFormat::Json => {
-            return say::parts(resources::json(schema, states, secrets).chain(["\n".to_owned()]));
+            return output::parts(resources::json(schema, states, secrets).chain(["\n".to_owned()]));
         }
         ResourceFormat::Yaml => resources::yaml(schema, &states, secrets),
         ResourceFormat::Puppet => match resources::puppet(schema, provider.name(), &states, secrets) {
             Ok(text) => text,
-            Err(why) => return say::fail_with(why, ["`--format yaml` prints what kilter takes back"]),
+            Err(why) => return output::fail_with(why, ["`--format yaml` prints what kilter takes back"]),
         },
         ResourceFormat::Human => match states.as_slice() {
             [state] if named == 1 => resources::one(schema, state, secrets),
@@ -193,12 +196,12 @@ fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<St
     };
     // The process ends: freeing a long list would only take time.
     std::mem::forget(states);
-    say::data(&text)
+    output::data(&text)
 }
 
 fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
     if states.is_empty() && !global.quiet {
-        say::line(format_args!("there are no resources of the type {}", schema.name));
+        output::line(format_args!("there are no resources of the type {}", schema.name));
     }
     if states.is_empty() {
         return String::new();
@@ -207,10 +210,10 @@ fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secret
         schema,
         states,
         secrets,
-        recording::ask("columns", || serde_json::Value::Null, terminal::columns),
+        recording::record_or_replay("columns", || serde_json::Value::Null, terminal::columns),
     );
     if !left.is_empty() && !global.quiet {
-        say::line(format_args!("no room for {}: use a wider terminal or another --format", left.join(", ")));
+        output::line(format_args!("no room for {}: use a wider terminal or another --format", left.join(", ")));
     }
     text
 }
@@ -223,7 +226,7 @@ pub(crate) struct Lines {
 impl Log for Lines {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         if level >= self.from {
-            say::line(crate::render::progress::log_line(level, type_name, name, message));
+            output::line(crate::render::progress::log_line(level, type_name, name, message));
         }
     }
 }

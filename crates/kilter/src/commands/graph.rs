@@ -1,25 +1,25 @@
 //! `kilter graph`: draws the graph of a manifest.
 
-use super::routine;
+use super::mold_loop;
 use crate::cli::{Global, GraphArgs, GraphFormat};
 use crate::draw::{self, Drawing};
 use crate::exit::Exit;
-use crate::load::Audience;
-use crate::{load, providers, say, signals};
+use crate::load::ErrorFormat;
+use crate::{load, output, providers, signals};
 
 pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
     let is_prescribed = args.input.manifests.is_empty();
     if let Err(exit) = signals::listen() {
         return exit;
     }
-    let registry = if is_prescribed { routine::registry(global, None) } else { providers::registry(global) };
+    let registry = if is_prescribed { mold_loop::registry(global, None) } else { providers::registry(global) };
     let registry = match registry {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    let audience = if args.format == GraphFormat::Json { Audience::Programs } else { Audience::People };
+    let audience = if args.format == GraphFormat::Json { ErrorFormat::Programs } else { ErrorFormat::People };
     let loaded = match is_prescribed {
-        true => routine::prescription(&args.input).and_then(|prescription| prescription.prepare(audience, &registry)),
+        true => mold_loop::prescription(&args.input).and_then(|prescription| prescription.prepare(audience, &registry)),
         false => load::prepare(&args.input, audience, &registry),
     };
     let loaded = match loaded {
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
             Err(exit) => return exit,
         }
     }
-    say::data(&match args.format {
+    output::data(&match args.format {
         GraphFormat::Human => draw::list(&drawing),
         GraphFormat::Json => format!("{:#}\n", draw::json(&drawing)),
         GraphFormat::Dot => draw::dot(&drawing),

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use crate::cli::{Global, HistoryArgs, ReportFormat};
 use crate::exit::Exit;
+use crate::output;
 use crate::render::diff::visible;
 use crate::render::{NAME, styled};
-use crate::say;
 
 /// Minimum width of names.
 const NAMES: usize = 24;
@@ -23,24 +23,24 @@ const KEYS: usize = 8;
 /// Runs the command.
 pub(crate) fn run(args: &HistoryArgs, global: &Global) -> Exit {
     let Some(path) = global.channel3.as_deref() else {
-        return say::fail_with(
+        return output::fail_with(
             "there is no history of runs yet: name a raw log of what scripts of mold did, with --channel3 FILE",
             ["other commands write one with --channel3 FILE: kilter apply --mold DIR --channel3 FILE"],
         );
     };
     let log: Box<dyn Read> = match open(path) {
         Ok(log) => log,
-        Err(error) => return say::fail(format!("cannot open the log {}: {error}", path.display())),
+        Err(error) => return output::fail(format!("cannot open the log {}: {error}", path.display())),
     };
     let mut told = Ok(());
     let read = read_log(log, &mut |frames| {
-        told = say::write(&shown(frames, args, path));
+        told = output::write(&shown(frames, args, path));
         if told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     match (read, told) {
-        (Err(error), _) => say::fail(format!("cannot read the log {}: {error}", path.display())),
+        (Err(error), _) => output::fail(format!("cannot read the log {}: {error}", path.display())),
         (_, Err(error)) if error.kind() != ErrorKind::BrokenPipe => {
-            say::fail(format!("cannot write to the standard output: {error}"))
+            output::fail(format!("cannot write to the standard output: {error}"))
         }
         _ => Exit::Done,
     }
@@ -61,7 +61,7 @@ fn shown(frames: Vec<Frame<Message>>, args: &HistoryArgs, path: &Path) -> String
             Frame::Message(message) if !is_wanted(&message, args) => {}
             Frame::Message(message) => text += &line(&message, args.format),
             Frame::Damage(damage) => {
-                say::warning(format_args!(
+                output::warning(format_args!(
                     "{}: at byte {}: {}",
                     path.display(),
                     damage.at,

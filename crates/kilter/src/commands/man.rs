@@ -8,19 +8,19 @@ use clap_mangen::Man;
 
 use crate::cli::{Cli, ManArgs};
 use crate::exit::Exit;
-use crate::say;
+use crate::output;
 
 pub(crate) fn run(args: &ManArgs) -> Exit {
     let mut command = Cli::command();
     command.build();
     match &args.directory {
         None => match page(&command, "kilter") {
-            Ok(page) => say::bytes(&page),
-            Err(error) => say::fail(format_args!("cannot make the manual page: {error}")),
+            Ok(page) => output::bytes(&page),
+            Err(error) => output::fail(format_args!("cannot make the manual page: {error}")),
         },
         Some(directory) => match write(&command, directory) {
             Ok(()) => Exit::Done,
-            Err(error) => say::fail(format_args!("cannot write manual pages to {}: {error}", directory.display())),
+            Err(error) => output::fail(format_args!("cannot write manual pages to {}: {error}", directory.display())),
         },
     }
 }

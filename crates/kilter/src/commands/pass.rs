@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use kilter_provider::{Durability, Level};
-use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, StateDir, Status, Stop};
+use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, ShutdownHandle, StateDir, Status};
 
 use crate::cli::{Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
-use crate::{say, signals};
+use crate::{output, signals};
 
 /// Settings for the execution and output of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pass {
+pub(crate) struct ExecOptions {
     /// Mode of the run.
     pub(crate) mode: Mode,
     /// Format of the report.
@@ -23,12 +23,12 @@ pub(crate) struct Pass {
     /// Durability of changes after a crash.
     pub(crate) durability: Durability,
     /// Meaning of its exit code.
-    pub(crate) exits: Exits,
+    pub(crate) exits: ExitCodeMode,
 }
 
 /// Meaning of the exit code of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exits {
+pub(crate) enum ExitCodeMode {
     /// Success or failure of the run.
     Plain,
     /// Changes and failures separately, as in Puppet.
@@ -37,7 +37,7 @@ pub(crate) enum Exits {
     Standing,
 }
 
-impl Pass {
+impl ExecOptions {
     /// Executes `prepared` with output, and returns the exit code.
     pub(crate) fn carry_out(self, prepared: &Prepared<'_>, global: &Global) -> Exit {
         match self.report(prepared, global) {
@@ -64,7 +64,7 @@ impl Pass {
                 if let Some(why) = lock.failure() {
                     let why =
                         format_args!("{why}: another run may start beside this one if the state directory is removed");
-                    say::warning(why);
+                    output::warning(why);
                 }
                 // `kilter clean` reports files that cannot be removed.
                 kilter_native::clean_temporary_files(Some(state_dir.path()), &[], false);
@@ -106,10 +106,10 @@ impl Pass {
     }
 
     /// Returns the stop of the run. A run without changes does not wait for calls in flight.
-    pub(crate) fn stop(self) -> Result<Stop, Exit> {
+    pub(crate) fn stop(self) -> Result<ShutdownHandle, Exit> {
         let stop = match self.mode {
-            Mode::Noop => Stop::of_looks(),
-            Mode::Apply => Stop::new(),
+            Mode::Noop => ShutdownHandle::of_looks(),
+            Mode::Apply => ShutdownHandle::new(),
         };
         stop.map_err(fail)
     }
@@ -127,7 +127,7 @@ impl Pass {
     fn show(self, finished: &Report, global: &Global) -> Exit {
         let noop = self.mode == Mode::Noop;
         if self.format == ReportFormat::Json {
-            return say::data(&format!("{:#}\n", json::report(finished, noop)));
+            return output::data(&format!("{:#}\n", json::report(finished, noop)));
         }
         let left: Vec<&ResourceReport> = match (self.mode, global.quiet) {
             (Mode::Apply, false) => Vec::new(),
@@ -138,14 +138,14 @@ impl Pass {
         if !global.quiet || finished.has_failures() {
             text += &report::summary(finished, noop);
         }
-        if text.is_empty() { Exit::Done } else { say::data(&text) }
+        if text.is_empty() { Exit::Done } else { output::data(&text) }
     }
 
     fn exit(self, report: &Report) -> Exit {
         let counts = &report.counts;
-        let is_detailed = self.exits == Exits::Detailed && self.mode == Mode::Apply;
+        let is_detailed = self.exits == ExitCodeMode::Detailed && self.mode == Mode::Apply;
         let changed = is_detailed && counts.changed + counts.refreshed > 0;
-        let is_standing = self.exits == Exits::Standing;
+        let is_standing = self.exits == ExitCodeMode::Standing;
         match report.has_failures() || is_standing && counts.interrupted > 0 {
             _ if report.interrupted => signals::exit().unwrap_or(Exit::Interrupted),
             true if changed => Exit::ChangedAndFailed,
@@ -165,5 +165,5 @@ pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
         text += &format!(": {error}");
         cause = error.source();
     }
-    say::fail(text)
+    output::fail(text)
 }

@@ -13,7 +13,7 @@ use crate::cli::{Global, PauseArgs, ResumeArgs};
 use crate::exit::Exit;
 use crate::pauses::{self, Ends, Pauses};
 use crate::render::diff::visible;
-use crate::{desk, say};
+use crate::{desk, output};
 
 /// Interval of checks whether running calls have ended.
 const LOOK: Duration = Duration::from_millis(100);
@@ -49,14 +49,14 @@ fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
     };
     let left: Vec<&str> = answer["left"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
     match (answer["was_paused"] == true, answer["ended"].as_u64().unwrap_or(0)) {
-        (false, _) => say::line("it was not paused"),
+        (false, _) => output::line("it was not paused"),
         (true, 0) => {
             let what =
                 args.id.map_or("this session has paused nothing".to_owned(), |id| format!("there is no pause {id}"));
             let hints = ["`kilter resume ID` ends one of them, `kilter resume --all` ends all"];
-            return Err(say::fail_with(format_args!("{what}; still paused: {}", left.join("; ")), hints));
+            return Err(output::fail_with(format_args!("{what}; still paused: {}", left.join("; ")), hints));
         }
-        (true, _) if !left.is_empty() => say::line(format_args!("still paused: {}", left.join("; "))),
+        (true, _) if !left.is_empty() => output::line(format_args!("still paused: {}", left.join("; "))),
         (true, _) => {}
     }
     Ok(Exit::Done)
@@ -64,7 +64,7 @@ fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
 
 /// Ends pauses of a state directory without a run. Returns `None` if a run holds it, or there is no pause.
 fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
-    let fail = |error: io::Error| say::fail(format_args!("the pause cannot be ended: {error}"));
+    let fail = |error: io::Error| output::fail(format_args!("the pause cannot be ended: {error}"));
     let is_paused = |pauses: &Pauses| pauses.as_one().is_some();
     if UnixStream::connect(desk::path(state_dir)).is_ok() || !Pauses::read(state_dir).is_ok_and(|one| is_paused(&one)) {
         return Ok(None);
@@ -84,7 +84,7 @@ fn paused(args: &PauseArgs, global: &Global) -> Result<Exit, Exit> {
         until_nothing_is_under_way(global)?;
     }
     if !global.quiet {
-        say::line(format_args!(
+        output::line(format_args!(
             "pause {}: `kilter resume` ends it in this session, `kilter resume {0}` anywhere",
             answer["id"]
         ));
@@ -97,7 +97,7 @@ fn until_nothing_is_under_way(global: &Global) -> Result<(), Exit> {
     loop {
         let status = ask(global, &json!({"ask": "status"}))?;
         if !status["paused"].is_object() {
-            return Err(say::fail(
+            return Err(output::fail(
                 "the pause is over, by `--for` or `kilter resume`, before all that was under way has ended",
             ));
         }
@@ -106,7 +106,7 @@ fn until_nothing_is_under_way(global: &Global) -> Result<(), Exit> {
         }
         let under_way = under_way(&status);
         if under_way != told && !global.quiet {
-            say::line(format_args!("paused; waiting for what is under way: {under_way}"));
+            output::line(format_args!("paused; waiting for what is under way: {under_way}"));
         }
         told = under_way;
         std::thread::sleep(LOOK);

@@ -6,11 +6,11 @@ use std::path::Path;
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
-use super::pass::{Exits, Pass};
-use super::routine;
+use super::mold_loop;
+use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{Global, PlanArgs};
 use crate::exit::Exit;
-use crate::{load, plan_file, providers, recording, say, signals};
+use crate::{load, output, plan_file, providers, recording, signals};
 
 /// Returns true if two paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -26,25 +26,25 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
     if let Some(output) = &args.output
         && let Some(input) = args.input.manifests.iter().find(|input| {
             let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
-            recording::ask("same file", about, || is_same(input, output))
+            recording::record_or_replay("same file", about, || is_same(input, output))
         })
     {
         let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
-        return say::fail_with(message, ["give another name to --output"]);
+        return output::fail_with(message, ["give another name to --output"]);
     }
     let signer = match plan_file::signer(args.sign.as_deref()) {
         Ok(signer) => signer,
         Err(exit) => return exit,
     };
-    let pass = Pass {
+    let pass = ExecOptions {
         mode: Mode::Noop,
         format: args.format,
         jobs: args.jobs.count(),
         durability: Durability::Unflushed,
-        exits: Exits::Plain,
+        exits: ExitCodeMode::Plain,
     };
     let prescription = match args.input.manifests.as_slice() {
-        [] => Some(routine::prescription(&args.input)),
+        [] => Some(mold_loop::prescription(&args.input)),
         _ => None,
     };
     let prescription = match prescription.transpose() {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
     };
     let jobs = args.jobs.given();
     let registry = match prescription {
-        Some(_) => routine::registry(global, jobs),
+        Some(_) => mold_loop::registry(global, jobs),
         None => providers::registry_with(global, jobs),
     };
     let registry = match registry {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
     let loaded = match &prescription {
         Some(prescription) if args.output.is_some() => {
             let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };
-            return say::fail(format_args!("{what} cannot be kept as a plan: it is made anew in each run"));
+            return output::fail(format_args!("{what} cannot be kept as a plan: it is made anew in each run"));
         }
         Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, global),
         Some(prescription) => prescription.prepare(args.format.into(), &registry),
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     if report.has_failures() || report.interrupted {
-        say::warning(format_args!("the plan is not complete and was not written to {}", output.display()));
+        output::warning(format_args!("the plan is not complete and was not written to {}", output.display()));
         return pass.conclude(&report, global);
     }
     let state = match global.state_dir() {
@@ -97,6 +97,6 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
             plan_file::written(&provenance, output, global);
             exit
         }
-        Err(error) => say::fail(format_args!("cannot write the plan to {}: {error}", output.display())),
+        Err(error) => output::fail(format_args!("cannot write the plan to {}: {error}", output.display())),
     }
 }

@@ -14,23 +14,23 @@ use std::time::{Duration, SystemTime};
 
 use kilter_provider::{Durability, Registry, Unreachable};
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Outdated, Report, Ring, RunError, Stale,
-    StateDir, StateDirError, Stop, Takeover, Window,
+    Event, Held, Hold, ManifestSource, Mode, Observer, Options, Outdated, Reload, ReloadNotifier, Report, ResumePlan,
+    RunError, ShutdownHandle, Stale, StateDir, StateDirError, StatusHandle, SuspendedRun,
 };
 
-use super::pass::{Exits, Pass, fail};
-use crate::attendant::Attendant;
+use super::pass::{ExecOptions, ExitCodeMode, fail};
+use crate::attendant::AcceptLoop;
 use crate::cli::{Global, ReportFormat, RunArgs};
 use crate::collected::Keeper;
-use crate::desk::Desk;
+use crate::desk::StatusServer;
 use crate::exit::Exit;
-use crate::load::{self, Audience, Loaded, Noted};
-use crate::manager::Manager;
+use crate::load::{self, ErrorFormat, InputFiles, Loaded};
+use crate::output::Said;
 use crate::pauses::Pauses;
 use crate::render::progress::{Progress, Shown};
-use crate::say::Said;
+use crate::sd_notify::Manager;
 use crate::world::Collected;
-use crate::{manager, metrics, providers, say, signals, world};
+use crate::{metrics, output, providers, sd_notify, signals, world};
 
 /// Default time without activity until the run counts as converged.
 const QUIET: Duration = Duration::from_secs(5);
@@ -44,19 +44,19 @@ pub(crate) fn run(args: &RunArgs, global: &Global) -> Exit {
 
 fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     signals::listen()?;
-    kilter_process::keep_memory_together();
+    kilter_process::use_single_arena();
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
     are_files(&args.input.manifests)?;
     let registry = providers::registry_with(global, args.jobs.given())?;
-    let noted = Noted::default();
+    let noted = InputFiles::default();
     let fallback = global.state_dir_if_any();
-    let mut loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted, fallback.as_deref())?;
+    let mut loaded = load::prepare_noting(&args.input, ErrorFormat::People, &registry, &noted, fallback.as_deref())?;
     let pass = pass(args);
     // The lock stays over all reloads, so that no other run can start in between.
     let _lock = pass.lock(global)?;
     let keeper = fallback.clone().filter(|_| pass.mode == Mode::Apply).map(Keeper::new);
     keep(keeper.as_ref(), &mut loaded);
-    let window = Arc::new(Window::default());
+    let window = Arc::new(StatusHandle::default());
     let desk = desk(pass, global, &window)?;
     let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
     let manager = RefCell::new(Manager::default());
@@ -74,7 +74,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     };
     let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
     let window = (desk.is_some() || metrics.is_some()).then_some(&*window);
-    let keeping = Keeping {
+    let keeping = RunSession {
         args,
         registry: &registry,
         options,
@@ -92,13 +92,13 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
 }
 
 /// Parts of a run that stay the same over all reloads.
-struct Keeping<'a, 'r> {
+struct RunSession<'a, 'r> {
     args: &'a RunArgs,
     registry: &'r Registry,
     options: Options,
     shown: Shown,
-    stop: &'a Stop,
-    window: Option<&'a Window>,
+    stop: &'a ShutdownHandle,
+    window: Option<&'a StatusHandle>,
     outside: Outside<'a>,
     /// State directory with the resources that are collected while the world cannot be reached.
     fallback: Option<&'a Path>,
@@ -158,27 +158,27 @@ impl Drop for EndsPrograms {
 }
 
 /// End of one held graph, and its successor.
-struct Former<'r> {
+struct PreviousManifest<'r> {
     held: Held,
-    noted: Noted,
+    noted: InputFiles,
     /// Next graph.
     next: Option<Loaded<'r>>,
     /// Last held graph, if it replaced `loaded` while calls of a former graph were still running.
     last: Option<Loaded<'r>>,
 }
 
-impl<'env, 'r> Keeping<'env, 'r> {
+impl<'env, 'r> RunSession<'env, 'r> {
     /// Reports that collected resources may be too old, or no longer are.
     fn report_stale(&self, stale: Option<Stale>) {
         match (self.stale.replace(stale.is_some()), stale) {
-            (false, Some(stale)) => say::warning(crate::render::status::holding_collected(&stale)),
-            (true, None) => say::line("the resources that others export can be collected again"),
+            (false, Some(stale)) => output::warning(crate::render::status::holding_collected(&stale)),
+            (true, None) => output::line("the resources that others export can be collected again"),
             _ => {}
         }
     }
 
     /// Holds the declared state over all edits until the end.
-    fn until_the_end(&'env self, mut loaded: Loaded<'r>, mut noted: Noted) -> Result<Report, RunError> {
+    fn until_the_end(&'env self, mut loaded: Loaded<'r>, mut noted: InputFiles) -> Result<Report, RunError> {
         std::thread::scope(|scope| {
             // A read that is still running at the end is of no use.
             let _ends = EndsPrograms;
@@ -189,7 +189,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
                     (Held::Ended(report), _) => return Ok(*report),
                     (Held::Superseded(handover), next) => (handover, next.expect(READ)),
                 };
-                takeover = Some(handover.onto(&former.last.as_ref().unwrap_or(&loaded).prepared, &next.prepared));
+                takeover = Some(handover.diff(&former.last.as_ref().unwrap_or(&loaded).prepared, &next.prepared));
                 noted = former.noted;
                 former.last.into_iter().for_each(|last| take_apart(scope, last));
                 take_apart(scope, std::mem::replace(&mut loaded, next));
@@ -202,9 +202,9 @@ impl<'env, 'r> Keeping<'env, 'r> {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         loaded: &Loaded<'r>,
-        noted: Noted,
-        takeover: Option<Takeover>,
-    ) -> Result<Former<'r>, RunError>
+        noted: InputFiles,
+        takeover: Option<ResumePlan>,
+    ) -> Result<PreviousManifest<'r>, RunError>
     where
         'r: 'scope,
     {
@@ -222,7 +222,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
             last: None,
         };
         // A pause continues over reloads by itself.
-        let paused = self.outside.desk.filter(|_| takeover.is_none()).and_then(Desk::paused);
+        let paused = self.outside.desk.filter(|_| takeover.is_none()).and_then(StatusServer::paused);
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
@@ -234,10 +234,10 @@ impl<'env, 'r> Keeping<'env, 'r> {
             until_converged: args.converged_exit,
             longest: args.max_runtime.map(Duration::from_secs),
             declared: &mut declared,
-            alive: manager::watchdog(),
+            watchdog_interval: sd_notify::watchdog(),
             paused: paused.as_ref(),
             window: self.window,
-            door: self.outside.desk.map(Desk::path),
+            status_socket: self.outside.desk.map(StatusServer::path),
         };
         let progress = Progress::new(self.shown, loaded.prepared.resources().len());
         let settled = if takeover.is_some() { MANY } else { 0 };
@@ -248,7 +248,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
         };
         watching.progress.clear();
         let Manifests { noted, next, last, .. } = declared;
-        Ok(Former { held: held?, noted, next, last })
+        Ok(PreviousManifest { held: held?, noted, next, last })
     }
 }
 
@@ -264,29 +264,29 @@ fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Load
         // The allocator returns the memory only after the thread has ended, because each thread keeps a cache.
         let taken_apart = named().spawn_scoped(scope, move || drop(former));
         drop(taken_apart.map(std::thread::ScopedJoinHandle::join));
-        kilter_process::give_memory_back();
+        kilter_process::trim_heap();
     };
     drop(named().spawn_scoped(scope, and_give_back));
 }
 
 /// Opens the status server. A run without changes leaves no trace, and has none.
-fn desk(pass: Pass, global: &Global, window: &Arc<Window>) -> Result<Option<Desk>, Exit> {
+fn desk(pass: ExecOptions, global: &Global, window: &Arc<StatusHandle>) -> Result<Option<StatusServer>, Exit> {
     if pass.mode == Mode::Noop {
         return Ok(None);
     }
     let state_dir = global.state_dir()?;
     let pauses = Pauses::read_or_fail(&state_dir)?;
-    let opened = Desk::open(&state_dir, window, pauses);
-    Ok(opened.map_err(|error| say::warning(format_args!("`kilter status` cannot ask this run: {error}"))).ok())
+    let opened = StatusServer::open(&state_dir, window, pauses);
+    Ok(opened.map_err(|error| output::warning(format_args!("`kilter status` cannot ask this run: {error}"))).ok())
 }
 
 /// Opens the metrics server. A failure ends the run, because monitoring depends on the metrics.
-fn answer(at: SocketAddr, window: &Arc<Window>) -> Result<Attendant, Exit> {
+fn answer(at: SocketAddr, window: &Arc<StatusHandle>) -> Result<AcceptLoop, Exit> {
     let (attendant, bound) = metrics::open(at, window).map_err(|error| {
-        say::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
+        output::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
     })?;
     if at.port() == 0 {
-        say::line(format_args!("metrics are told at http://{bound}/metrics"));
+        output::line(format_args!("metrics are told at http://{bound}/metrics"));
     }
     Ok(attendant)
 }
@@ -294,46 +294,46 @@ fn answer(at: SocketAddr, window: &Arc<Window>) -> Result<Attendant, Exit> {
 /// Verifies that the manifests are files, because the run reads them repeatedly.
 fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
     if manifests.is_empty() {
-        return Err(say::fail("`kilter run` needs a manifest"));
+        return Err(output::fail("`kilter run` needs a manifest"));
     }
     for path in manifests {
         let hint = "write it to a file, which is read again whenever it is edited";
         if path.as_os_str() == "-" {
-            return Err(say::fail_with("`kilter run` does not read the standard input", [hint]));
+            return Err(output::fail_with("`kilter run` does not read the standard input", [hint]));
         }
         // The reader reports missing files.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             let path = path.display();
-            return Err(say::fail_with(format_args!("`kilter run` takes files, and {path} is none"), [hint]));
+            return Err(output::fail_with(format_args!("`kilter run` takes files, and {path} is none"), [hint]));
         }
     }
     Ok(())
 }
 
-fn pass(args: &RunArgs) -> Pass {
-    Pass {
+fn pass(args: &RunArgs) -> ExecOptions {
+    ExecOptions {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: ReportFormat::Human,
         jobs: args.jobs.count(),
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
-        exits: Exits::Standing,
+        exits: ExitCodeMode::Standing,
     }
 }
 
 /// Returns true if the declared state may change without an edit.
-fn may_differ(args: &RunArgs, loaded: &Loaded<'_>, noted: &Noted) -> bool {
+fn may_differ(args: &RunArgs, loaded: &Loaded<'_>, noted: &InputFiles) -> bool {
     let mut manifests = args.input.manifests.iter();
     !loaded.facts.is_empty() || !noted.trees().is_empty() || manifests.any(|path| load::is_program(path))
 }
 
 /// Manifests of a run, with their edits.
 struct Manifests<'a, 'scope, 'env, 'r> {
-    keeping: &'env Keeping<'env, 'r>,
+    keeping: &'env RunSession<'env, 'r>,
     scope: &'scope Scope<'scope, 'env>,
     /// Graph of this holder.
     loaded: &'a Loaded<'r>,
     /// Files of the last read.
-    noted: Noted,
+    noted: InputFiles,
     /// Channel for the result of the running read.
     read: Option<Receiver<Read<'r>>>,
     /// Messages of the last read, if it found errors.
@@ -350,7 +350,7 @@ struct Manifests<'a, 'scope, 'env, 'r> {
 
 /// Result of a read, with its messages.
 struct Read<'r> {
-    noted: Noted,
+    noted: InputFiles,
     loaded: Result<Loaded<'r>, Exit>,
     said: Said,
 }
@@ -361,7 +361,7 @@ const STACK: usize = 8 << 20;
 /// Message for a missing graph: a graph is superseded only after its successor was read.
 const READ: &str = "what is declared now was read";
 
-impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
+impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
     fn files(&self) -> Vec<PathBuf> {
         self.noted.files()
     }
@@ -375,69 +375,69 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
     }
 
     fn is_touched(&mut self) -> bool {
-        self.noted.is_touched()
+        self.noted.may_have_changed()
     }
 
-    fn begin_reading(&mut self, ring: Ring) {
-        let Keeping { args, registry, fallback, keeper, .. } = *self.keeping;
+    fn begin_reading(&mut self, ring: ReloadNotifier) {
+        let RunSession { args, registry, fallback, keeper, .. } = *self.keeping;
         let (sender, receiver) = channel();
         self.read = Some(receiver);
         let read = move || {
-            let noted = Noted::default();
+            let noted = InputFiles::default();
             let prepare = || {
-                let mut loaded = load::prepare_noting(&args.input, Audience::People, registry, &noted, fallback)?;
+                let mut loaded = load::prepare_noting(&args.input, ErrorFormat::People, registry, &noted, fallback)?;
                 keep(keeper, &mut loaded);
                 Ok(loaded)
             };
-            let (loaded, said) = say::holding_back(|| catch_unwind(AssertUnwindSafe(prepare)));
+            let (loaded, said) = output::buffered(|| catch_unwind(AssertUnwindSafe(prepare)));
             match loaded {
                 // A closed receiver means that the run has ended.
                 Ok(loaded) => drop(sender.send(Read { noted, loaded, said })),
                 // The panic has printed its own message, and the run continues.
-                Err(_) => said.lines.iter().for_each(say::line),
+                Err(_) => said.lines.iter().for_each(output::line),
             }
             drop(ring);
         };
         let reader = std::thread::Builder::new().name("manifest".into()).stack_size(STACK);
         if let Err(error) = reader.spawn_scoped(self.scope, read) {
-            say::warning(format_args!("no thread can be made that reads what is declared: {error}"));
+            output::warning(format_args!("no thread can be made that reads what is declared: {error}"));
         }
     }
 
-    fn read(&mut self) -> Anew {
+    fn read(&mut self) -> Reload {
         // Without a thread, or after its panic, there is no result.
         let read = self.read.take().and_then(|read| read.recv().ok());
         let Some(Read { noted, loaded, said }) = read else {
             let lines = vec!["it could not be read: there was no thread for it, or it met a defect".to_owned()];
             self.wrong = Some(Said { lines, errors: 1 });
-            return Anew::Wrong;
+            return Reload::Wrong;
         };
         let before = std::mem::replace(&mut self.noted, noted);
         let Ok(new) = loaded else {
             self.tell_wrong(said, &before);
             self.keeping.report_stale(self.stale());
-            return Anew::Wrong;
+            return Reload::Wrong;
         };
-        said.lines.iter().for_each(say::line);
+        said.lines.iter().for_each(output::line);
         // The files are still being written.
         if self.noted.has_changed() {
             take_apart(self.scope, new);
-            return Anew::Unsettled;
+            return Reload::Unsettled;
         }
         let was_wrong = self.wrong.take().is_some();
         let collected = SourceOfCollected::of(&new);
         self.keeping.report_stale(collected.stale(false));
         if !is_same(self.loaded, &new) {
             self.next = Some(new);
-            return Anew::Other;
+            return Reload::Other;
         }
         self.same_at = Some(new.read_at);
         self.collected = collected;
         take_apart(self.scope, new);
         if was_wrong {
-            say::line("what is declared is mended, and as it was before");
+            output::line("what is declared is mended, and as it was before");
         }
-        Anew::Same
+        Reload::Same
     }
 
     fn outdated(&self) -> Option<Outdated> {
@@ -454,10 +454,10 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
         self.collected.stale(self.wrong.is_some())
     }
 
-    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
         let next = self.next.take().expect(READ);
         let before = self.last.as_ref().unwrap_or(self.loaded);
-        let takeover = handover.onto(&before.prepared, &next.prepared);
+        let takeover = handover.diff(&before.prepared, &next.prepared);
         self.last = None;
         let former = self.keeping.hold(self.scope, &next, std::mem::take(&mut self.noted), Some(takeover))?;
         (self.noted, self.next) = (former.noted, former.next);
@@ -468,12 +468,12 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
 
 impl Manifests<'_, '_, '_, '_> {
     /// Reports the errors, unless the same errors of unchanged files were reported before.
-    fn tell_wrong(&mut self, said: Said, before: &Noted) {
+    fn tell_wrong(&mut self, said: Said, before: &InputFiles) {
         let is_known = self.wrong.as_ref() == Some(&said) && self.noted.is_of_same(before);
         // A signal ends the read and the run.
         if !is_known && signals::exit().is_none() {
-            said.lines.iter().for_each(say::line);
-            say::warning("what was declared before is held until this is mended");
+            said.lines.iter().for_each(output::line);
+            output::warning("what was declared before is held until this is mended");
         }
         self.wrong = Some(said);
     }
@@ -488,11 +488,11 @@ fn status_file(path: &Path) -> Result<File, Exit> {
     // Other users may write to the directory, and must not choose another file by a link.
     let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(no_links).open(path);
-    opened.map_err(|error| say::fail(format_args!("cannot open the status file {}: {error}", path.display())))
+    opened.map_err(|error| output::fail(format_args!("cannot open the status file {}: {error}", path.display())))
 }
 
 /// Shows the resources out of sync at the end. After a signal, the signal determines the exit code.
-fn conclude(report: &Report, pass: Pass, global: &Global) -> Exit {
+fn conclude(report: &Report, pass: ExecOptions, global: &Global) -> Exit {
     let told = pass.conclude(report, global);
     signals::exit().unwrap_or(told)
 }
@@ -502,11 +502,11 @@ fn conclude(report: &Report, pass: Pass, global: &Global) -> Exit {
 struct Outside<'a> {
     /// Status file, which records if the run is converged.
     status: Option<&'a File>,
-    desk: Option<&'a Desk>,
+    desk: Option<&'a StatusServer>,
     /// The service manager that started this run.
     manager: &'a RefCell<Manager>,
     state_dir: &'a StateDir,
-    stop: &'a Stop,
+    stop: &'a ShutdownHandle,
 }
 
 /// Observer that shows events and forwards them.
@@ -526,10 +526,10 @@ impl Watching<'_> {
             // This run holds the same lock until it ends.
             Ok(lock) => drop(lock),
             Err(error @ StateDirError::Locked { .. }) => {
-                say::error(format_args!("the state directory was removed, and {error}: this run ends"));
+                output::error(format_args!("the state directory was removed, and {error}: this run ends"));
                 self.outside.stop.request();
             }
-            Err(error) => say::warning(format_args!("{error}: it was removed, and cannot be made again")),
+            Err(error) => output::warning(format_args!("{error}: it was removed, and cannot be made again")),
         }
     }
 }
@@ -540,10 +540,10 @@ const MANY: usize = 1000;
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
         if let Some(desk) = self.outside.desk {
-            desk.tell(&event);
-            if let Event::Door = event {
+            desk.broadcast(&event);
+            if let Event::StatusSocketChanged = event {
                 self.keep_state_dir();
-                desk.open_again();
+                desk.rebind();
                 desk.restore_pauses();
             }
         }
@@ -553,18 +553,18 @@ impl Observer for Watching<'_> {
             Event::Quiet(_) if self.settled >= MANY => {
                 self.settled = 0;
                 self.is_unflushed = true;
-                kilter_process::give_memory_back();
+                kilter_process::trim_heap();
             }
             Event::Flushed if std::mem::take(&mut self.is_unflushed) || self.settled >= MANY => {
                 self.settled = 0;
-                kilter_process::give_memory_back();
+                kilter_process::trim_heap();
             }
             _ => {}
         }
         if let (Event::Converged(converged), Some(mut status)) = (&event, self.outside.status)
             && let Err(error) = status.write_all(format!("{converged}\n").as_bytes())
         {
-            say::warning(format_args!("the status file cannot be written: {error}"));
+            output::warning(format_args!("the status file cannot be written: {error}"));
         }
         self.progress.event(event);
     }

@@ -3,7 +3,7 @@
 use crate::cli::{Global, SchemaArgs, SchemaOf};
 use crate::exit::Exit;
 use crate::load::Types;
-use crate::{providers, say, signals};
+use crate::{output, providers, signals};
 
 /// Schema of mold's documents.
 const MOLD: &str = include_str!("../../../../docs/schemas/mold.schema.json");
@@ -17,10 +17,10 @@ pub(crate) fn run(args: &SchemaArgs, global: &Global) -> Exit {
             };
             // The choice of a provider may depend on facts of scripts.
             match signals::heeded(|| kilter_manifest::json_schema(&Types(&registry))) {
-                Ok(schema) => say::data(&format!("{schema:#}\n")),
+                Ok(schema) => output::data(&format!("{schema:#}\n")),
                 Err(exit) => exit,
             }
         }
-        SchemaOf::Mold => say::data(MOLD),
+        SchemaOf::Mold => output::data(MOLD),
     }
 }

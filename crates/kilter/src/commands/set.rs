@@ -10,11 +10,11 @@ use kilter_model::{
 use kilter_provider::Durability;
 use kilter_runtime::{Mode, Rejected, plan_of};
 
-use super::pass::{Exits, Pass};
+use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{Global, SetArgs};
 use crate::exit::Exit;
-use crate::words::{self, WordError};
-use crate::{pauses, providers, recording, say, signals};
+use crate::parse_value::{self, WordError};
+use crate::{output, pauses, providers, recording, signals};
 
 /// Maximum number of bytes from the standard input for one attribute.
 const LONGEST_INPUT: u64 = 64 << 20;
@@ -34,7 +34,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
     let schema = provider.schema();
     learn(Some(schema), &words);
     let attributes = attributes(schema, &words)?;
-    recording::learn(attributes.iter().map(|(_, value)| value));
+    recording::register_secrets(attributes.iter().map(|(_, value)| value));
     recording::settle();
     let mut resource = resource(schema, name, attributes)?;
     if let Some(provider) = providers::named(provider, type_name) {
@@ -44,12 +44,12 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
     signals::listen()?;
     let prepared =
         plan_of(catalog, &registry).map_err(|rejected| signals::exit().unwrap_or_else(|| refuse(&rejected)))?;
-    let pass = Pass {
+    let pass = ExecOptions {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: args.format,
         jobs: 1,
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
-        exits: Exits::Plain,
+        exits: ExitCodeMode::Plain,
     };
     Ok(pass.carry_out(&prepared, global))
 }
@@ -67,11 +67,11 @@ fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
     let (name, rest) = match (name, args.words.split_first()) {
         (Some(name), _) => (name, args.words.as_slice()),
         (None, Some((name, rest))) => (name.as_str(), rest),
-        (None, None) => return Err(say::fail("the name of a resource is missing")),
+        (None, None) => return Err(output::fail("the name of a resource is missing")),
     };
     if rest.is_empty() {
         let hint = format!("`kilter types {type_name}` tells what can be said, such as mode=0644 of a file");
-        return Err(say::fail_with(
+        return Err(output::fail_with(
             format_args!("nothing is said of {type_name}[{name}]: ATTR=VALUE is missing"),
             [hint],
         ));
@@ -83,7 +83,7 @@ fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
 fn pair(word: &str) -> Result<(&str, &str), Exit> {
     word.split_once('=').filter(|(attribute, _)| !attribute.is_empty()).ok_or_else(|| {
         let hint = "the name of the resource comes first, then what is to be of it";
-        say::fail_with(format_args!("`{word}` is not of the form ATTR=VALUE"), [hint])
+        output::fail_with(format_args!("`{word}` is not of the form ATTR=VALUE"), [hint])
     })
 }
 
@@ -103,7 +103,7 @@ fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes,
         }
     }
     for attribute in schema.attributes.iter().filter(|attribute| is_missing(attribute, words)) {
-        refused = Some(say::fail(format_args!("the type {} needs the attribute `{}`", schema.name, attribute.name)));
+        refused = Some(output::fail(format_args!("the type {} needs the attribute `{}`", schema.name, attribute.name)));
     }
     match refused {
         Some(exit) => Err(exit),
@@ -137,15 +137,17 @@ fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<Cow<'s, AttributeS
             _ if is_reserved(name) => {
                 let hint =
                     format!("`{name}` is about other resources, or about how a run treats one: write a manifest");
-                say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
+                output::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
             }
-            _ => words::no_attribute(schema, name),
+            _ => parse_value::no_attribute(schema, name),
         });
     };
     match attribute.behaviour {
-        Behaviour::ReadOnly => Err(say::fail(format_args!("the attribute `{name}` of {type_name} can only be read"))),
+        Behaviour::ReadOnly => {
+            Err(output::fail(format_args!("the attribute `{name}` of {type_name} can only be read")))
+        }
         Behaviour::Namevar if schema.namevars().count() == 1 => {
-            Err(say::fail(format_args!("`{name}` is what names a {type_name}: it is given as NAME")))
+            Err(output::fail(format_args!("`{name}` is what names a {type_name}: it is given as NAME")))
         }
         _ => Ok(attribute),
     }
@@ -158,10 +160,10 @@ fn is_reserved(name: &str) -> bool {
 
 fn value(schema: &TypeSchema, attribute: &AttributeSchema, words: &[&str], input: &mut Input) -> Result<Value, Exit> {
     let result = match words {
-        ["-"] => words::value_of_bytes(attribute, &input.read(attribute)?),
-        words => words::value_of(attribute, words),
+        ["-"] => parse_value::value_of_bytes(attribute, &input.read(attribute)?),
+        words => parse_value::value_of(attribute, words),
     };
-    result.map_err(|error: WordError| say::fail_with(&error, error.hint_of(schema.name.as_str())))
+    result.map_err(|error: WordError| output::fail_with(&error, error.hint_of(schema.name.as_str())))
 }
 
 /// Standard input, from which only one attribute can be read.
@@ -175,12 +177,14 @@ impl Input {
     fn read(&mut self, attribute: &AttributeSchema) -> Result<Vec<u8>, Exit> {
         let name = attribute.name.text();
         if let Some(other) = self.read_for.replace(name.clone()) {
-            return Err(say::fail(format_args!("`{other}` and `{name}` cannot both be read from the standard input")));
+            return Err(output::fail(format_args!(
+                "`{other}` and `{name}` cannot both be read from the standard input"
+            )));
         }
-        let read = recording::ask("input", || name.as_str().into(), || standard_input(name));
-        let mut bytes = read.map_err(say::fail)?.as_bytes().unwrap_or_default().to_vec();
+        let read = recording::record_or_replay("input", || name.as_str().into(), || standard_input(name));
+        let mut bytes = read.map_err(output::fail)?.as_bytes().unwrap_or_default().to_vec();
         if attribute.data_type.may_hold_secrets() {
-            recording::learn([&Value::sensitive(Value::from_bytes(&bytes))]);
+            recording::register_secrets([&Value::sensitive(Value::from_bytes(&bytes))]);
         }
         if attribute.data_type.may_hold_secrets() && bytes.last() == Some(&b'\n') {
             bytes.pop();
@@ -205,7 +209,7 @@ fn standard_input(name: &str) -> Result<Value, String> {
 /// name.
 fn resource(schema: &TypeSchema, title: &str, mut attributes: Attributes) -> Result<Resource, Exit> {
     let (name, namevars) =
-        schema.identify(title, &attributes).map_err(|error| words::misnamed(schema, title, &error))?;
+        schema.identify(title, &attributes).map_err(|error| parse_value::misnamed(schema, title, &error))?;
     if namevars.len() > 1 {
         namevars.iter().for_each(|(name, value)| attributes.set(name.clone(), value.clone()));
     }
@@ -223,8 +227,8 @@ fn refuse(rejected: &Rejected) -> Exit {
     for (vertex, problem) in &rejected.problems {
         let reference = &rejected.catalog.resources[vertex.0 as usize].reference;
         let attribute = problem.attribute.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-        say::error(format_args!("{reference}: {attribute}{}", problem.message));
-        problem.hint.iter().for_each(say::hint);
+        output::error(format_args!("{reference}: {attribute}{}", problem.message));
+        problem.hint.iter().for_each(output::hint);
     }
     Exit::NotStarted
 }

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use crate::cli::{Global, StatusArgs, StatusFormat};
 use crate::exit::Exit;
 use crate::render::{metrics, status};
-use crate::{desk, say};
+use crate::{desk, output};
 
 /// Timeout for the answer of a run: longer than the run's own timeout, so that a busy run can report that.
 const LONGEST: Duration = Duration::from_secs(70);
@@ -35,12 +35,12 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
     let answer = answer(&stream, &which)?;
     let unknown = answer["unknown"].as_array().map_or(0, Vec::len);
     for name in answer["unknown"].as_array().into_iter().flatten().filter_map(Json::as_str) {
-        say::error(format_args!("{name} is not among the resources that are held"));
+        output::error(format_args!("{name} is not among the resources that are held"));
     }
     let shown = match args.format {
-        StatusFormat::Json => say::data(&format!("{answer:#}\n")),
-        StatusFormat::Human => say::data(&status::text(&answer)),
-        StatusFormat::Prometheus => say::data(&metrics::text(&answer)),
+        StatusFormat::Json => output::data(&format!("{answer:#}\n")),
+        StatusFormat::Human => output::data(&status::text(&answer)),
+        StatusFormat::Prometheus => output::data(&metrics::text(&answer)),
     };
     let count = |key: &str| answer["counts"][key].as_u64().unwrap_or(0);
     let is_failed =
@@ -65,7 +65,7 @@ fn can_be_told(args: &StatusArgs) -> Result<(), Exit> {
         StatusFormat::Prometheus if !args.resources.is_empty() => "a resource",
         _ => return Ok(()),
     };
-    Err(say::fail(format_args!("metrics are of all that is held: {what} cannot be used with `--format prometheus`")))
+    Err(output::fail(format_args!("metrics are of all that is held: {what} cannot be used with `--format prometheus`")))
 }
 
 /// Returns the state of each resource of a run.
@@ -86,9 +86,9 @@ fn answer(stream: &UnixStream, which: &Json) -> Result<Json, Exit> {
 /// Returns the answer of a run to a request.
 pub(super) fn ask_for(stream: &UnixStream, question: &Json) -> Result<Json, Exit> {
     let answer =
-        asked(stream, question).map_err(|error| say::fail(format_args!("the run does not answer: {error}")))?;
+        asked(stream, question).map_err(|error| output::fail(format_args!("the run does not answer: {error}")))?;
     match answer["error"].as_str() {
-        Some(why) => Err(say::fail(why)),
+        Some(why) => Err(output::fail(why)),
         None => Ok(answer),
     }
 }
@@ -100,7 +100,7 @@ fn which(args: &StatusArgs) -> Result<Json, Exit> {
     }
     let parsed = args.resources.iter().map(|name| match name.parse::<ResourceRef>() {
         Ok(reference) => Ok(reference.to_string()),
-        Err(error) => Err(say::fail_with(
+        Err(error) => Err(output::fail_with(
             format_args!("`{name}` names no resource: {error}"),
             ["a resource is written `type[title]`: 'file[/etc/motd]'"],
         )),
@@ -112,11 +112,11 @@ fn which(args: &StatusArgs) -> Result<Json, Exit> {
 pub(super) fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
     let path = desk::path(state_dir);
     UnixStream::connect(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => say::fail_with(
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => output::fail_with(
             format_args!("no `kilter run` holds a state with the state directory {}", state_dir.display()),
             ["start one: kilter run MANIFEST", "or name its directory with --state-dir"],
         ),
-        _ => say::fail(format_args!("cannot ask the run at {}: {error}", path.display())),
+        _ => output::fail(format_args!("cannot ask the run at {}: {error}", path.display())),
     })
 }
 
@@ -136,7 +136,7 @@ fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
 
 /// Prints events until the run ends.
 fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
-    let told = |error: io::Error| say::fail(format_args!("the run does not answer: {error}"));
+    let told = |error: io::Error| output::fail(format_args!("the run does not answer: {error}"));
     let asked = stream.write_all(format!("{}\n", json!({"ask": "follow"})).as_bytes());
     for line in BufReader::new(stream).lines() {
         let line = line.map_err(told)?;
@@ -144,17 +144,17 @@ fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
             return Ok(Exit::Done);
         }
         if let Some(why) = refused(&line) {
-            return Err(say::fail(why));
+            return Err(output::fail(why));
         }
-        match say::write(&format!("{line}\n")) {
+        match output::write(&format!("{line}\n")) {
             Ok(()) => {}
             // The reader has closed the pipe.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Done),
-            Err(error) => return Err(say::fail(format_args!("cannot write to the standard output: {error}"))),
+            Err(error) => return Err(output::fail(format_args!("cannot write to the standard output: {error}"))),
         }
     }
     asked.map_err(told)?;
-    Err(say::fail("the run has ended, and did not say so: it was killed"))
+    Err(output::fail("the run has ended, and did not say so: it was killed"))
 }
 
 /// Returns the reason if the line is a refusal.

@@ -8,7 +8,7 @@ use kilter_provider::{Provider, Registry};
 
 use crate::cli::{Global, TypesArgs, TypesFormat};
 use crate::exit::Exit;
-use crate::{providers, say, signals};
+use crate::{output, providers, signals};
 
 pub(crate) fn run(args: &TypesArgs, global: &Global) -> Exit {
     let registry = match providers::registry(global) {
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &TypesArgs, global: &Global) -> Exit {
     };
     // The suitability of a provider may depend on facts of scripts.
     match signals::heeded(|| text(args, &registry)) {
-        Ok(Ok(text)) => say::data(&text),
+        Ok(Ok(text)) => output::data(&text),
         Ok(Err(exit)) | Err(exit) => exit,
     }
 }

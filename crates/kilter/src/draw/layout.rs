@@ -142,7 +142,7 @@ fn heights(rows: &[Vec<usize>], items: &[Item]) -> Vec<f64> {
                     middle(neighbours, &height).unwrap_or(height[*item])
                 })
                 .collect();
-            row.iter().zip(place::apart(&wanted)).for_each(|(item, at)| height[*item] = at);
+            row.iter().zip(place::spread(&wanted)).for_each(|(item, at)| height[*item] = at);
         }
     }
     let top = rows.iter().flatten().map(|item| height[*item]).fold(f64::INFINITY, f64::min);

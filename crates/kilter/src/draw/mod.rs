@@ -116,8 +116,8 @@ impl Drawing {
             state: None,
         };
         let edges = prepared.graph().edges().iter().map(|edge| Edge {
-            first: edge.first.0 as usize,
-            second: edge.second.0 as usize,
+            first: edge.from.0 as usize,
+            second: edge.to.0 as usize,
             notify: edge.notify,
             from: from(edge, prepared),
         });
@@ -143,7 +143,7 @@ fn from(edge: &kilter_engine::Edge, prepared: &Prepared<'_>) -> From {
         Origin::Automatic(Reason::Owner) => From::Automatic("owner"),
         Origin::Automatic(Reason::Suitability) => From::Automatic("suitability"),
         Origin::Output { span } => {
-            let deferred = prepared.resource(edge.second).deferred();
+            let deferred = prepared.resource(edge.to).deferred();
             let here = |place: &kilter_model::Span| {
                 place.source == span.source && place.start <= span.start && span.end <= place.end
             };

@@ -2,7 +2,7 @@
 
 /// Returns the positions with the least sum of squared distances to `wanted` that are at least 1 apart and in the
 /// given order (pool adjacent violators).
-pub(super) fn apart(wanted: &[f64]) -> Vec<f64> {
+pub(super) fn spread(wanted: &[f64]) -> Vec<f64> {
     // After subtraction of its index, a position must only not be less than the previous one.
     let mut pools: Vec<(f64, usize)> = Vec::with_capacity(wanted.len());
     for (at, wish) in wanted.iter().enumerate() {
@@ -25,12 +25,12 @@ mod tests {
 
     #[test]
     fn those_who_have_room_stay() {
-        assert_eq!(apart(&[0.0, 2.0, 5.0]), [0.0, 2.0, 5.0]);
+        assert_eq!(spread(&[0.0, 2.0, 5.0]), [0.0, 2.0, 5.0]);
     }
 
     #[test]
     fn those_who_want_the_same_place_share_the_way() {
-        assert_eq!(apart(&[1.0, 1.0, 1.0]), [0.0, 1.0, 2.0]);
-        assert_eq!(apart(&[5.0, 0.0]), [2.0, 3.0]);
+        assert_eq!(spread(&[1.0, 1.0, 1.0]), [0.0, 1.0, 2.0]);
+        assert_eq!(spread(&[5.0, 0.0]), [2.0, 3.0]);
     }
 }

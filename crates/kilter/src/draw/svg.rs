@@ -32,7 +32,7 @@ const STYLE: &str = "\
 
 /// Returns the drawing as SVG.
 pub(crate) fn svg(drawing: &Drawing) -> String {
-    let sheet = Sheet::new(drawing);
+    let sheet = SvgWriter::new(drawing);
     let (width, height) = sheet.size;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n{STYLE}<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
@@ -59,7 +59,7 @@ pub(crate) fn svg(drawing: &Drawing) -> String {
 }
 
 /// Positions in pixels: the left end of a box and the middle of its height.
-struct Sheet {
+struct SvgWriter {
     layout: Layout,
     widths: Vec<f64>,
     places: Vec<(f64, f64)>,
@@ -68,15 +68,15 @@ struct Sheet {
     size: (f64, f64),
 }
 
-impl Sheet {
-    fn new(drawing: &Drawing) -> Sheet {
+impl SvgWriter {
+    fn new(drawing: &Drawing) -> SvgWriter {
         let layout = layout(drawing);
         let widths: Vec<f64> = drawing.nodes.iter().map(|node| shown(node).width() as f64 * CHARACTER + 16.0).collect();
         let layers = layers(&layout, &widths);
         let rows = layout.nodes.iter().flatten().chain(layout.bends.iter().flatten());
         let lowest = rows.map(|(_, row)| row + 1.0).fold(0.0, f64::max);
         let right = layers.last().map_or(0.0, |(x, width)| x + width);
-        let mut sheet = Sheet { layout, widths, places: Vec::new(), layers, size: (right, 0.0) };
+        let mut sheet = SvgWriter { layout, widths, places: Vec::new(), layers, size: (right, 0.0) };
         sheet.places = sheet.layout.nodes.iter().map(|at| at.map_or((0.0, 0.0), |at| sheet.point(at))).collect();
         sheet.size.1 = lowest * ROW;
         sheet.lone();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kilter_model::{Value, to_json};
-use kilter_process::{Cancel, Capture, Ending, Finished, Invocation};
+use kilter_process::{Cancel, Capture, Invocation, Output, Termination};
 
 use crate::facts::Gathered;
 use crate::{signals, trust};
@@ -49,7 +49,7 @@ pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invoc
 ///
 /// # Errors
 /// The reason why it did not start or how it ended, with the end of its error output.
-pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
+pub(super) fn run(invocation: &Invocation) -> Result<Output, String> {
     let cancel = Cancel::new(signals::raised());
     let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {
         let text = error.with_sources();
@@ -57,14 +57,16 @@ pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
         if no_program { format!("{text}; if it is no program: chmod a-x") } else { text }
     })?;
     let why = match finished.ending {
-        Ending::Exited if finished.leaked => {
+        Termination::Exited if finished.leaked => {
             "it left a process behind that may still have had something to print".to_owned()
         }
-        Ending::Exited if finished.is_success() => return Ok(finished),
-        Ending::Exited => format!("it ended with {}", finished.status),
-        Ending::Deadline => format!("it did not end within {} s", invocation.deadline.unwrap_or_default().as_secs()),
-        Ending::Flooded => "it printed more than is allowed and was ended".to_owned(),
-        Ending::Cancelled => "it was interrupted".to_owned(),
+        Termination::Exited if finished.is_success() => return Ok(finished),
+        Termination::Exited => format!("it ended with {}", finished.status),
+        Termination::Deadline => {
+            format!("it did not end within {} s", invocation.deadline.unwrap_or_default().as_secs())
+        }
+        Termination::OutputLimit => "it printed more than is allowed and was ended".to_owned(),
+        Termination::Cancelled => "it was interrupted".to_owned(),
     };
     let complaint = finished.stderr.text();
     let lines: String = complaint.lines().map(|line| format!("\n    {}", crate::render::diff::visible(line))).collect();

@@ -12,15 +12,15 @@ const COARSE: Duration = Duration::from_millis(20);
 
 /// Files that were read, or were to be read.
 #[derive(Debug, Default)]
-pub(crate) struct Noted {
-    files: RefCell<IndexMap<PathBuf, Option<Stamp>>>,
+pub(crate) struct InputFiles {
+    files: RefCell<IndexMap<PathBuf, Option<Fingerprint>>>,
     /// Directories whose complete content counts.
-    trees: RefCell<IndexMap<PathBuf, Vec<Stamp>>>,
+    trees: RefCell<IndexMap<PathBuf, Vec<Fingerprint>>>,
 }
 
 /// Fingerprint of a file, which changes with its content.
 #[derive(Debug)]
-struct Stamp {
+struct Fingerprint {
     place: (u64, u64),
     size: u64,
     modified: (i64, i64),
@@ -29,16 +29,16 @@ struct Stamp {
     is_fresh: bool,
 }
 
-impl Stamp {
+impl Fingerprint {
     /// Returns the fingerprint of a path, if it exists.
-    fn of(path: &Path) -> Option<Stamp> {
+    fn of(path: &Path) -> Option<Fingerprint> {
         let found = std::fs::metadata(path).ok()?;
         let is_fresh = found.modified().is_ok_and(|modified| {
             let now = SystemTime::now();
             let apart = now.duration_since(modified).or_else(|_| modified.duration_since(now));
             apart.unwrap_or_default() < COARSE
         });
-        Some(Stamp {
+        Some(Fingerprint {
             place: (found.dev(), found.ino()),
             size: found.size(),
             modified: (found.mtime(), found.mtime_nsec()),
@@ -48,16 +48,16 @@ impl Stamp {
     }
 
     /// Returns the fingerprints of a directory's content, in the order of the paths. Unreadable entries have none.
-    fn of_tree(path: &Path) -> Vec<Stamp> {
-        let mut stamps: Vec<Stamp> = Stamp::of(path).into_iter().collect();
+    fn of_tree(path: &Path) -> Vec<Fingerprint> {
+        let mut stamps: Vec<Fingerprint> = Fingerprint::of(path).into_iter().collect();
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         let mut below: Vec<(PathBuf, bool)> =
             entries.filter_map(|entry| Some((entry.path(), entry.file_type().ok()?.is_dir()))).collect();
         below.sort_unstable();
         for (path, is_directory) in below {
             match is_directory {
-                true => stamps.extend(Stamp::of_tree(&path)),
-                false => stamps.extend(Stamp::of(&path)),
+                true => stamps.extend(Fingerprint::of_tree(&path)),
+                false => stamps.extend(Fingerprint::of(&path)),
             }
         }
         stamps
@@ -68,16 +68,16 @@ impl Stamp {
     }
 }
 
-impl Noted {
+impl InputFiles {
     /// Records a file that is about to be read.
     pub(super) fn note(&self, path: &Path) {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        self.files.borrow_mut().entry(path).or_insert_with_key(|path| Stamp::of(path));
+        self.files.borrow_mut().entry(path).or_insert_with_key(|path| Fingerprint::of(path));
     }
 
     /// Records a directory whose content is about to be read.
     pub(super) fn note_tree(&self, path: &Path) {
-        self.trees.borrow_mut().entry(path.to_owned()).or_insert_with_key(|path| Stamp::of_tree(path));
+        self.trees.borrow_mut().entry(path.to_owned()).or_insert_with_key(|path| Fingerprint::of_tree(path));
     }
 
     /// Returns the directories that are recorded with their content, missing ones included.
@@ -91,17 +91,18 @@ impl Noted {
     }
 
     /// Returns true if a file may have changed since just before it was read.
-    pub(crate) fn is_touched(&self) -> bool {
-        let is_fresh = |stamp: &Stamp| stamp.is_fresh;
+    pub(crate) fn may_have_changed(&self) -> bool {
+        let is_fresh = |stamp: &Fingerprint| stamp.is_fresh;
         self.files.borrow().values().flatten().any(is_fresh)
             || self.trees.borrow().values().flatten().any(is_fresh)
             || self.has_changed()
     }
 
     /// Returns true if both records have the same unchanged files.
-    pub(crate) fn is_of_same(&self, other: &Noted) -> bool {
-        let is_same =
-            |one: &Option<Stamp>, other: &Option<Stamp>| one.as_ref().map(Stamp::id) == other.as_ref().map(Stamp::id);
+    pub(crate) fn is_of_same(&self, other: &InputFiles) -> bool {
+        let is_same = |one: &Option<Fingerprint>, other: &Option<Fingerprint>| {
+            one.as_ref().map(Fingerprint::id) == other.as_ref().map(Fingerprint::id)
+        };
         let (files, others) = (self.files.borrow(), other.files.borrow());
         files.len() == others.len()
             && files.iter().all(|(path, stamp)| others.get(path).is_some_and(|other| is_same(stamp, other)))
@@ -109,11 +110,11 @@ impl Noted {
 
     /// Returns true if a file has certainly changed.
     pub(crate) fn has_changed(&self) -> bool {
-        let is_another = |path: &PathBuf, stamp: &Option<Stamp>| {
-            Stamp::of(path).map(|now| now.id()) != stamp.as_ref().map(Stamp::id)
+        let is_another = |path: &PathBuf, stamp: &Option<Fingerprint>| {
+            Fingerprint::of(path).map(|now| now.id()) != stamp.as_ref().map(Fingerprint::id)
         };
-        let is_another_tree = |path: &PathBuf, stamps: &Vec<Stamp>| {
-            !Stamp::of_tree(path).iter().map(Stamp::id).eq(stamps.iter().map(Stamp::id))
+        let is_another_tree = |path: &PathBuf, stamps: &Vec<Fingerprint>| {
+            !Fingerprint::of_tree(path).iter().map(Fingerprint::id).eq(stamps.iter().map(Fingerprint::id))
         };
         self.files.borrow().iter().any(|(path, stamp)| is_another(path, stamp))
             || self.trees.borrow().iter().any(|(path, stamps)| is_another_tree(path, stamps))
@@ -133,28 +134,28 @@ mod tests {
             if let Ok(file) = std::fs::File::options().write(true).open(path) {
                 file.set_modified(SystemTime::now() - COARSE * 2).unwrap();
             }
-            let noted = Noted::default();
+            let noted = InputFiles::default();
             noted.note(path);
-            assert!(!noted.is_touched());
+            assert!(!noted.may_have_changed());
             noted
         };
         let noted = settled(&file);
         std::fs::write(&file, "one").unwrap();
-        assert!(noted.is_touched(), "made");
+        assert!(noted.may_have_changed(), "made");
         let noted = settled(&file);
         assert_eq!(noted.files(), [file.as_path()]);
         std::fs::write(&file, "two").unwrap();
-        assert!(noted.is_touched(), "written");
+        assert!(noted.may_have_changed(), "written");
         std::fs::write(&other, "two").unwrap();
         let noted = settled(&file);
         std::fs::rename(&other, &file).unwrap();
-        assert!(noted.is_touched(), "replaced");
+        assert!(noted.may_have_changed(), "replaced");
         let noted = settled(&file);
         std::fs::remove_file(&file).unwrap();
-        assert!(noted.is_touched(), "removed");
+        assert!(noted.may_have_changed(), "removed");
         std::fs::write(&file, "one").unwrap();
-        let noted = Noted::default();
+        let noted = InputFiles::default();
         noted.note(&file);
-        assert!(noted.is_touched(), "it may have been written again in the same tick of the clock");
+        assert!(noted.may_have_changed(), "it may have been written again in the same tick of the clock");
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use super::{PlanFile, VERSION, parsed, sealed, trust};
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
-use crate::{recording, say, trust as trust_rule};
+use crate::{output, recording, trust as trust_rule};
 
 /// Maximum size of a plan, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 1 << 30;
 pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>, Exit> {
     let not_a_plan = || match args.verify.as_slice() {
         [] => Ok(None),
-        _ => Err(say::fail_with(
+        _ => Err(output::fail_with(
             "`--verify` is for plans, and a manifest was given",
             ["give a plan alone: `kilter apply PLAN`"],
         )),
@@ -38,20 +38,20 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
             None
         })
     };
-    let text = recording::ask("plan", || path.to_string_lossy().into(), ask);
+    let text = recording::record_or_replay("plan", || path.to_string_lossy().into(), ask);
     if let Some(why) = refused {
-        return Err(say::fail(why));
+        return Err(output::fail(why));
     }
     let Some(text) = text else { return not_a_plan() };
-    let changed = |why: &str| say::fail_with(format_args!("the plan {} {why}", path.display()), ["make a new plan"]);
+    let changed = |why: &str| output::fail_with(format_args!("the plan {} {why}", path.display()), ["make a new plan"]);
     let json = serde_json::from_str::<Json>(&text).map_err(|_| changed("is damaged"))?;
     let version = json.get("kilter_plan").ok_or_else(|| changed("is damaged"))?;
     if version.as_u64() != Some(VERSION) {
         let hint = format!("this kilter ({}) reads version {VERSION}; make a new plan", env!("CARGO_PKG_VERSION"));
-        return Err(say::fail_with(format_args!("{} is a plan of version {version}", path.display()), [hint]));
+        return Err(output::fail_with(format_args!("{} is a plan of version {version}", path.display()), [hint]));
     }
     if !args.input.vars.is_empty() || !args.input.facts_dirs.is_empty() {
-        return Err(say::fail_with("a plan has its variables and facts already", ["give them to `kilter plan`"]));
+        return Err(output::fail_with("a plan has its variables and facts already", ["give them to `kilter plan`"]));
     }
     let secrets = believed(path, &text, &args.verify, global)?;
     let opened = json.get("sealed").map(|it| sealed::opened(path, it, global)).transpose()?;
@@ -66,7 +66,7 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
 /// Verifies a plan; returns how its secrets are compared.
 fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result<SecretDigests, Exit> {
     let mut refused = None;
-    let answer = recording::ask(
+    let answer = recording::record_or_replay(
         "plan check",
         || path.to_string_lossy().into(),
         || match check(path, text, verify, global) {
@@ -80,11 +80,11 @@ fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Res
     );
     match (answer.as_deref(), refused) {
         (_, Some(exit)) => Err(exit),
-        (None, None) => Err(say::fail("the plan was refused when this was recorded")),
+        (None, None) => Err(output::fail("the plan was refused when this was recorded")),
         (Some(_), None) if recording::is_replay() => Ok(SecretDigests::Replayed),
         (Some("here"), None) => match SealingKey::of(&global.state_dir()?) {
             Ok(key) => Ok(SecretDigests::Keyed(Box::new(key))),
-            Err(error) => Err(say::fail(error)),
+            Err(error) => Err(output::fail(error)),
         },
         (Some(_), None) => Ok(SecretDigests::Foreign),
     }
@@ -97,10 +97,10 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
     let key = match SealingKey::of(&state) {
         Ok(key) => Some(key),
         Err(kilter_runtime::SealingKeyError::Missing { .. }) => None,
-        Err(error) => return Err(say::fail(error)),
+        Err(error) => return Err(output::fail(error)),
     };
     let Integrity { maker, signed_by } = integrity::verify(text, key.as_ref())
-        .map_err(|error| say::fail_with(format_args!("the plan {shown} {error}"), ["make a new plan"]))?;
+        .map_err(|error| output::fail_with(format_args!("the plan {shown} {error}"), ["make a new plan"]))?;
     let secrets = match (maker, key) {
         (Maker::Here, Some(key)) => SecretDigests::Keyed(Box::new(key)),
         _ => SecretDigests::Foreign,
@@ -125,7 +125,7 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
                 (why, "apply it where it was made, make a new plan here, or sign it: `kilter plan --sign KEY -o FILE`")
             }
         };
-        return Err(say::fail_with(format_args!("the plan {shown} {why}"), [hint]));
+        return Err(output::fail_with(format_args!("the plan {shown} {why}"), [hint]));
     };
     let trusted = trust::trusted(verify)?;
     if trusted.keys.contains(&by) {
@@ -142,7 +142,7 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
         ),
         _ => "name the public key that belongs to it with `--verify`".to_owned(),
     };
-    Err(say::fail_with(
+    Err(output::fail_with(
         format_args!("the plan {shown} is signed with a key that is not trusted: {}", by.text()),
         [hint],
     ))

@@ -5,7 +5,7 @@ use std::path::Path;
 use kilter_runtime::{PlanProvenance, Report, StateDir};
 
 use crate::cli::Global;
-use crate::{recording, say};
+use crate::{output, recording};
 
 /// Returns the time, in seconds, as in RFC 3339.
 pub(super) fn now() -> String {
@@ -15,20 +15,22 @@ pub(super) fn now() -> String {
 /// Reports that a plan was written.
 pub(crate) fn written(plan: &PlanProvenance, path: &Path, global: &Global) {
     if !global.quiet {
-        say::line(format_args!("{} is written to {}", described(plan), path.display()));
+        output::line(format_args!("{} is written to {}", described(plan), path.display()));
     }
 }
 
 /// Reports the provenance of a plan before its apply. Warns if it was carried out completely before.
 pub(crate) fn introduce(plan: &PlanProvenance, global: &Global) {
     if !global.quiet {
-        say::line(described(plan));
+        output::line(described(plan));
     }
     let about = || plan.id.as_str().into();
-    let applied = recording::ask("plan applied", about, || plan.applied_at(&StateDir::new(global.state_dir_if_any()?)));
+    let applied = recording::record_or_replay("plan applied", about, || {
+        plan.applied_at(&StateDir::new(global.state_dir_if_any()?))
+    });
     if let Some(at) = applied {
-        say::warning(format_args!("plan {} was carried out already, at {at}", plan.short_id()));
-        say::hint(
+        output::warning(format_args!("plan {} was carried out already, at {at}", plan.short_id()));
+        output::hint(
             "commands without a guard and steps that were unknown run again; make a new plan to see what is left to do",
         );
     }
@@ -42,7 +44,7 @@ pub(crate) fn record_applied(plan: &PlanProvenance, report: &Report, global: &Gl
     }
     let Some(state) = global.state_dir_if_any() else { return };
     if let Err(error) = plan.record_applied(&StateDir::new(state), &now()) {
-        say::warning(format_args!("cannot record that plan {} was carried out: {error}", plan.short_id()));
+        output::warning(format_args!("cannot record that plan {} was carried out: {error}", plan.short_id()));
     }
 }
 

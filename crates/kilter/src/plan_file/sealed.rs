@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::load::{Loaded, Types};
-use crate::{recording, say};
+use crate::{output, recording};
 use kilter_manifest::Schemas;
 
 /// Domain of the encryption, which separates plans from other uses of the key.
@@ -50,7 +50,7 @@ pub(super) fn seal(text: &str, key: &SealingKey) -> Result<String, String> {
 pub(super) fn opened(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
     let mut refused = None;
     let about = || path.to_string_lossy().into();
-    let text = recording::ask("sealed plan", about, || match live(path, sealed, global) {
+    let text = recording::record_or_replay("sealed plan", about, || match live(path, sealed, global) {
         Ok(json) => Some(json.to_string()),
         Err(exit) => {
             refused = Some(exit);
@@ -58,14 +58,14 @@ pub(super) fn opened(path: &Path, sealed: &Json, global: &Global) -> Result<Json
         }
     });
     text.and_then(|text| serde_json::from_str(&text).ok())
-        .ok_or_else(|| refused.unwrap_or_else(|| say::fail("the plan could not be opened when this was recorded")))
+        .ok_or_else(|| refused.unwrap_or_else(|| output::fail("the plan could not be opened when this was recorded")))
 }
 
 fn live(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
     let state = global.state_dir()?;
     let cannot = |why: &str| {
         let hint = "apply it on the machine and with the state directory that it was made with, or make it anew";
-        say::fail_with(format_args!("the plan {} is sealed, and {why}", path.display()), [hint])
+        output::fail_with(format_args!("the plan {} is sealed, and {why}", path.display()), [hint])
     };
     let key = SealingKey::of(&state).map_err(|error| cannot(&error.to_string()))?;
     let text = key.open(sealed.as_str().unwrap_or_default(), &bound([PURPOSE]));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kilter_runtime::{PlanKeyError, PrivateKey, PublicKey};
 
 use crate::exit::Exit;
-use crate::{paths, say, trust};
+use crate::{output, paths, trust};
 
 /// Maximum size of the file of a key, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
@@ -24,7 +24,7 @@ pub(super) struct Trusted {
 /// If it cannot be used; reported.
 pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
     let Some(path) = path else { return Ok(None) };
-    let checked = trust::open_as("the key ", path).map_err(say::fail)?;
+    let checked = trust::open_as("the key ", path).map_err(output::fail)?;
     let key = match checked.metadata().is_file() {
         false => Err(PlanKeyError::Refused { path: path.to_owned(), why: "is not a file".to_owned() }),
         true => checked
@@ -33,7 +33,7 @@ pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
             .and_then(|file| PrivateKey::read(path, file)),
     };
     key.map(Some).map_err(|error| {
-        say::fail_with(error, ["make one: `openssl genpkey -algorithm ed25519 -out plan.key` with `umask 077`"])
+        output::fail_with(error, ["make one: `openssl genpkey -algorithm ed25519 -out plan.key` with `umask 077`"])
     })
 }
 
@@ -50,21 +50,22 @@ pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
         (named, _) => named.to_vec(),
     };
     let keys = paths.iter().map(|path| {
-        let text =
-            trust::policy().read(path, MAX_BYTES).map_err(|why| say::fail(trust::refusal("the key ", path, &why)))?;
+        let text = trust::policy()
+            .read(path, MAX_BYTES)
+            .map_err(|why| output::fail(trust::refusal("the key ", path, &why)))?;
         PublicKey::parse(path, &String::from_utf8_lossy(&text))
-            .map_err(|error| say::fail_with(error, ["`openssl pkey -in plan.key -pubout -out plan.pub` makes one"]))
+            .map_err(|error| output::fail_with(error, ["`openssl pkey -in plan.key -pubout -out plan.pub` makes one"]))
     });
     Ok(Trusted { keys: keys.collect::<Result<_, _>>()?, place })
 }
 
 /// Returns the files `*.pub` and `*.pem` of a directory, in order.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Exit> {
-    let fail = |error: std::io::Error| say::fail(format_args!("cannot read {}: {error}", directory.display()));
+    let fail = |error: std::io::Error| output::fail(format_args!("cannot read {}: {error}", directory.display()));
     match trust::policy().directory(directory) {
         Ok(_) => {}
         Err(error) if error.is_missing() => return Ok(Vec::new()),
-        Err(error) => return Err(say::fail(trust::refusal("the directory of keys ", directory, &error))),
+        Err(error) => return Err(output::fail(trust::refusal("the directory of keys ", directory, &error))),
     }
     let entries = std::fs::read_dir(directory).map_err(fail)?;
     let is_key = |path: &PathBuf| path.extension().is_some_and(|end| end == "pub" || end == "pem");

@@ -9,7 +9,7 @@ use clap::{Parser, ValueEnum};
 
 use super::complete::Completed;
 use super::log::LogLevel;
-use super::trouble::Trouble;
+use super::trouble::Error;
 
 const AFTER: &str = "\
 What is named decides what is done:
@@ -88,15 +88,14 @@ impl Args {
     ///
     /// # Errors
     /// An impossible option or combination.
-    pub(super) fn check(&self) -> Result<(), Trouble> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(target) = &self.target {
             let why = format!("failed to connect to {target}: kilter cannot work on other machines yet");
-            return Err(Trouble::new(why));
+            return Err(Error::new(why));
         }
         match self.explain && self.json {
             true => {
-                Err(Trouble::new("--json and --explain exclude each other")
-                    .hint("'ralsh --json' explains all providers"))
+                Err(Error::new("--json and --explain exclude each other").hint("'ralsh --json' explains all providers"))
             }
             false => Ok(()),
         }

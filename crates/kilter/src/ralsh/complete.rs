@@ -7,7 +7,7 @@ use super::args::Args;
 use super::log::{LogLevel, Logger};
 use super::lookup;
 use super::read;
-use super::trouble::Trouble;
+use super::trouble::Error;
 use crate::providers::Providers;
 
 /// Completion for bash.
@@ -28,7 +28,7 @@ pub(super) enum Completed {
 ///
 /// # Errors
 /// If there is no such type, or its resources cannot be read.
-pub(super) fn words(what: Completed, args: &Args, providers: &Providers) -> Result<String, Trouble> {
+pub(super) fn words(what: Completed, args: &Args, providers: &Providers) -> Result<String, Error> {
     let provider = || lookup::find(providers, args.resource_type.as_deref().unwrap_or_default());
     let words = match what {
         Completed::Types => types(&lookup::suitable(providers)),
@@ -50,8 +50,8 @@ fn types(providers: &[&dyn Provider]) -> Vec<String> {
     words
 }
 
-fn names(provider: &dyn Provider) -> Result<Vec<String>, Trouble> {
-    let states = read::all(provider, &Logger::new(LogLevel::None)).map_err(Trouble::failed)?;
+fn names(provider: &dyn Provider) -> Result<Vec<String>, Error> {
+    let states = read::all(provider, &Logger::new(LogLevel::None)).map_err(Error::failed)?;
     Ok(states.into_iter().map(|state| state.label().to_string()).collect())
 }
 

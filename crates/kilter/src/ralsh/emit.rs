@@ -3,17 +3,17 @@
 mod human;
 mod json;
 
-use human::Look;
+use human::ResourceStyle;
 use kilter_model::{Attributes, Difference, State, Value};
 use kilter_provider::Provider;
 
 use super::args::Args;
 use super::lookup;
-use super::trouble::Trouble;
+use super::trouble::Error;
 use crate::exit::Exit;
+use crate::output;
 use crate::providers::Providers;
 use crate::render::{FAILED, styled};
-use crate::say;
 
 /// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ impl Form {
     /// Prints the resources of a provider.
     pub(super) fn list(self, provider: &dyn Provider, states: &[State]) -> Exit {
         if self == Form::Human {
-            let look = Look::of(provider);
-            return say::parts(states.iter().map(|state| human::resource(&look, &state.name, &shown(state))));
+            let look = ResourceStyle::of(provider);
+            return output::parts(states.iter().map(|state| human::resource(&look, &state.name, &shown(state))));
         }
         self.tell(String::new, || json::list(provider, states.iter().map(|state| (state.name.as_str(), shown(state)))))
     }
@@ -54,7 +54,11 @@ impl Form {
     /// Prints a resource, or that there is none.
     pub(super) fn found(self, provider: &dyn Provider, state: Option<&State>) -> Exit {
         self.tell(
-            || state.map(|state| human::resource(&Look::of(provider), &state.name, &shown(state))).unwrap_or_default(),
+            || {
+                state
+                    .map(|state| human::resource(&ResourceStyle::of(provider), &state.name, &shown(state)))
+                    .unwrap_or_default()
+            },
             || json::found(provider, state.map(|state| (state.name.as_str(), shown(state)))),
         )
     }
@@ -69,30 +73,30 @@ impl Form {
     ) -> Exit {
         let shown = sorted(attributes);
         self.tell(
-            || human::resource(&Look::of(provider), name, &shown) + &human::changes(changes) + "\n",
+            || human::resource(&ResourceStyle::of(provider), name, &shown) + &human::changes(changes) + "\n",
             || json::updated(provider, (name, shown.clone()), changes),
         )
     }
 
     /// Prints an error.
-    pub(super) fn fail(self, trouble: &Trouble) {
+    pub(super) fn fail(self, trouble: &Error) {
         match self {
             _ if trouble.message.is_empty() => {}
             Form::Json => {
                 // The exit code reports the error even if the pipe is closed.
-                let _ = say::data(&format!("{}\n", json::error(trouble)));
+                let _ = output::data(&format!("{}\n", json::error(trouble)));
             }
             Form::Human | Form::Quiet => {
-                say::line(styled(FAILED, crate::render::diff::visible(&trouble.message)));
-                trouble.hint.iter().for_each(say::line);
+                output::line(styled(FAILED, crate::render::diff::visible(&trouble.message)));
+                trouble.hint.iter().for_each(output::line);
             }
         }
     }
 
     fn tell(self, human: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) -> Exit {
         match self {
-            Form::Human => say::data(&human()),
-            Form::Json => say::data(&format!("{}\n", json())),
+            Form::Human => output::data(&human()),
+            Form::Json => output::data(&format!("{}\n", json())),
             Form::Quiet => Exit::Done,
         }
     }

@@ -9,10 +9,10 @@ use kilter_model::Timestamp;
 use kilter_provider::{Level, Log};
 use kilter_runtime::{Event, Observer};
 
+use crate::output;
 use crate::render::diff::visible;
 use crate::render::progress::interrupted;
 use crate::render::{FAILED, FAINT, styled};
-use crate::say;
 
 const WARNING: Style = AnsiColor::Yellow.on_default();
 
@@ -92,7 +92,7 @@ impl Logger {
         };
         let speaker = self.speaker.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let text = format!("{:<5} {speaker} - {}", level.word(), visible(message));
-        say::line(format_args!("{} {}", now(), styled(style, text)));
+        output::line(format_args!("{} {}", now(), styled(style, text)));
     }
 }
 

@@ -7,7 +7,7 @@ use kilter_provider::{ChoiceError, Level, Provider, Suitability};
 
 use super::args::Args;
 use super::log::Logger;
-use super::trouble::Trouble;
+use super::trouble::Error;
 use crate::providers::{self, Providers, Search};
 
 /// Names of libral's own providers, with the corresponding types of kilter.
@@ -18,7 +18,7 @@ const LIBRALS: [(&str, &str); 4] =
 const DATA_DIRS: [&str; 2] = ["/usr/local/share/libral/data", "/usr/share/libral/data"];
 
 /// Returns all providers, and logs the notes about scripts.
-pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Trouble> {
+pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Error> {
     let listed = |name: &str| env::var_os(name).map(|list| providers::directories(&list)).unwrap_or_default();
     let given = args.include.iter().filter(|directory| !directory.as_os_str().is_empty()).cloned();
     let data = given.chain(listed("RALSH_DATA_DIR"));
@@ -29,7 +29,7 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Troub
     let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
     // Like libral, `ralsh` does not ask a suitable script again.
     let search = Search { directories, state_dir, libexec, jobs: None, verify_suitability: false };
-    let providers = providers::collect(&search).map_err(|_| Trouble::said())?;
+    let providers = providers::collect(&search).map_err(|_| Error::said())?;
     for note in &providers.notes {
         // A problem of one script is no error of a command that may use another.
         logger.line(note.level.min(Level::Warning), &note.to_string());
@@ -67,7 +67,7 @@ pub(super) fn suitable(providers: &Providers) -> Vec<&dyn Provider> {
 ///
 /// # Errors
 /// If there is none, or the name is ambiguous.
-pub(super) fn find<'p>(providers: &'p Providers, name: &str) -> Result<&'p dyn Provider, Trouble> {
+pub(super) fn find<'p>(providers: &'p Providers, name: &str) -> Result<&'p dyn Provider, Error> {
     let registry = &providers.registry;
     let chosen = match registry.choose(name, None) {
         Err(ChoiceError::Type(_)) => {
@@ -96,12 +96,12 @@ pub(super) fn find<'p>(providers: &'p Providers, name: &str) -> Result<&'p dyn P
     }
 }
 
-fn unknown(name: &str) -> Trouble {
-    Trouble::new(format!("unknown provider: '{name}'")).hint("run 'ralsh' to see a list of all providers")
+fn unknown(name: &str) -> Error {
+    Error::new(format!("unknown provider: '{name}'")).hint("run 'ralsh' to see a list of all providers")
 }
 
-fn ambiguous(type_name: &str, among: &[&str]) -> Trouble {
+fn ambiguous(type_name: &str, among: &[&str]) -> Error {
     let candidates: Vec<String> = among.iter().map(|name| format!("{type_name}::{name}")).collect();
-    Trouble::new(format!("ambiguous type: '{type_name}' has the providers {}", candidates.join(", ")))
+    Error::new(format!("ambiguous type: '{type_name}' has the providers {}", candidates.join(", ")))
         .hint(format!("name one of them, such as {}", candidates.first().map_or("", String::as_str)))
 }

@@ -30,9 +30,9 @@ pub(crate) use complete::BASH;
 use self::args::Args;
 use self::emit::Form;
 use self::log::Logger;
-use self::trouble::Trouble;
+use self::trouble::Error;
 use crate::exit::Exit;
-use crate::{say, signals};
+use crate::{output, signals};
 
 /// Result of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(crate) fn run() -> ExitCode {
         Err(refused) => return refuse(&refused).into(),
     };
     if args.version {
-        return shown(say::data(&format!("{} (kilter)\n", env!("CARGO_PKG_VERSION")))).into();
+        return shown(output::data(&format!("{} (kilter)\n", env!("CARGO_PKG_VERSION")))).into();
     }
     let logger = Logger::new(args.log_level);
     let ended = match carry_out(&args, &logger) {
@@ -89,24 +89,24 @@ pub(crate) fn run() -> ExitCode {
 /// Reports the error in the arguments, or shows the requested help.
 fn refuse(refused: &clap::Error) -> Ended {
     if refused.kind() == ErrorKind::DisplayHelp {
-        return shown(say::data(&refused.render().ansi().to_string()));
+        return shown(output::data(&refused.render().ansi().to_string()));
     }
-    say::line(format_args!("error: {}\n\ntry 'ralsh -h' for more information.", args::complaint(refused)));
+    output::line(format_args!("error: {}\n\ntry 'ralsh -h' for more information.", args::complaint(refused)));
     Ended::Wrong
 }
 
-fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Trouble> {
+fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Error> {
     args.check()?;
     if (args.sudo || args.keep) && args.target.is_none() {
-        say::warning("--keep and --sudo without --target have no effect");
+        output::warning("--keep and --sudo without --target have no effect");
     }
     if args.explain && args.resource_type.is_none() {
-        return Err(Trouble::new("please provide a type").hint("run 'ralsh' to see a list of all types"));
+        return Err(Error::new("please provide a type").hint("run 'ralsh' to see a list of all types"));
     }
-    signals::listen().map_err(|_| Trouble::said())?;
+    signals::listen().map_err(|_| Error::said())?;
     let providers = lookup::providers(args, logger)?;
     if let Some(what) = args.complete {
-        return Ok(shown(say::data(&complete::words(what, args, &providers)?)));
+        return Ok(shown(output::data(&complete::words(what, args, &providers)?)));
     }
     let form = Form::of(args);
     let Some(type_name) = &args.resource_type else {
@@ -114,7 +114,7 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Trouble> {
     };
     let provider = lookup::find(&providers, type_name)?;
     if args.explain {
-        return Ok(shown(say::data(&explain::explain(provider, &lookup::source(&providers, provider)))));
+        return Ok(shown(output::data(&explain::explain(provider, &lookup::source(&providers, provider)))));
     }
     logger.speak_for(&lookup::qualified(provider));
     match &args.name {

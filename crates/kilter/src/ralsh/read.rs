@@ -6,13 +6,13 @@ use kilter_provider::{Context, Interrupt, Provider, ProviderError, Query, Wanted
 
 use super::emit::Form;
 use super::log::Logger;
-use super::trouble::Trouble;
+use super::trouble::Error;
 use super::{Ended, shown};
 use crate::{signals, world};
 
 /// Prints all resources of a provider.
-pub(super) fn list(provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Trouble> {
-    Ok(shown(form.list(provider, &all(provider, logger).map_err(Trouble::failed)?)))
+pub(super) fn list(provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Error> {
+    Ok(shown(form.list(provider, &all(provider, logger).map_err(Error::failed)?)))
 }
 
 /// Returns all resources of a provider.
@@ -29,7 +29,7 @@ pub(super) fn find(
     is_absent_missing: bool,
     form: Form,
     logger: &Logger,
-) -> Result<Ended, Trouble> {
+) -> Result<Ended, Error> {
     let state = one(provider, name, None, logger)?;
     let told = shown(form.found(provider, state.as_ref()));
     let is_missing = match &state {
@@ -49,7 +49,7 @@ pub(super) fn one(
     title: &str,
     parameters: Option<&Attributes>,
     logger: &Logger,
-) -> Result<Option<State>, Trouble> {
+) -> Result<Option<State>, Error> {
     let (name, namevars) = identified(provider, title)?;
     let cx = surroundings(logger);
     let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters, received: &[], noop: false }];
@@ -57,7 +57,7 @@ pub(super) fn one(
         provider.open(&cx)?;
         get_checked(provider, &cx, Query::Named(&wanted))
     };
-    let states = read().map_err(Trouble::failed)?;
+    let states = read().map_err(Error::failed)?;
     let state = states.into_iter().find(|state| state.name == name).unwrap_or_else(|| State::absent(name.clone()));
     Ok(if state.exists || state.attributes.get("ensure").is_some() {
         Some(state)
@@ -76,11 +76,11 @@ fn can_be_absent(provider: &dyn Provider) -> bool {
 }
 
 /// Returns the name of a resource on the system, and its namevars if there are several.
-fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option<Attributes>), Trouble> {
+fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option<Attributes>), Error> {
     let schema = provider.schema();
     let identified = schema.identify(title, &Attributes::default());
     let (name, namevars) =
-        identified.map_err(|error| Trouble::failed(format_args!("{}[{title}]: {error}", schema.name)))?;
+        identified.map_err(|error| Error::failed(format_args!("{}[{title}]: {error}", schema.name)))?;
     let is_composite = schema.namevars().nth(1).is_some();
     let given = if is_composite { namevars } else { Attributes::new() };
     let (name, namevars) = canonical_name(provider, &name, &given).unwrap_or((name, given));
@@ -88,7 +88,7 @@ fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option
 }
 
 fn surroundings(logger: &Logger) -> Context<'_> {
-    Context::bare()
+    Context::empty()
         .with_hostname(world::host())
         .with_log(logger)
         .with_interrupt(Interrupt::new(signals::raised(), None))

@@ -4,7 +4,7 @@ use super::Ended;
 
 /// Error of the command.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct Error {
     /// Message; empty if it was reported already.
     pub(super) message: String,
     /// Advice.
@@ -13,24 +13,24 @@ pub(super) struct Trouble {
     pub(super) ends_with: Ended,
 }
 
-impl Trouble {
+impl Error {
     /// Creates an error for an invalid request.
-    pub(super) fn new(message: impl Into<String>) -> Trouble {
-        Trouble { message: message.into(), hint: None, ends_with: Ended::Wrong }
+    pub(super) fn new(message: impl Into<String>) -> Error {
+        Error { message: message.into(), hint: None, ends_with: Ended::Wrong }
     }
 
     /// Creates an error for a failed operation.
-    pub(super) fn failed(why: impl std::fmt::Display) -> Trouble {
-        Trouble::new(format!("failed: {why}"))
+    pub(super) fn failed(why: impl std::fmt::Display) -> Error {
+        Error::new(format!("failed: {why}"))
     }
 
     /// Creates an error that was reported already.
-    pub(super) fn said() -> Trouble {
-        Trouble::new("")
+    pub(super) fn said() -> Error {
+        Error::new("")
     }
 
     /// Adds advice.
-    pub(super) fn hint(self, hint: impl Into<String>) -> Trouble {
-        Trouble { hint: Some(hint.into()), ..self }
+    pub(super) fn hint(self, hint: impl Into<String>) -> Error {
+        Error { hint: Some(hint.into()), ..self }
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Difference, State};
 use kilter_provider::{Durability, Level, Provider, Registry, Strictness};
-use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status, Stop};
+use kilter_runtime::{Mode, Options, ResourceReport, RunError, ShutdownHandle, StateDir, Status};
 
 use self::declared::{can_be_made, completed, prepared};
 use super::emit::Form;
 use super::log::{Listening, Logger};
-use super::trouble::Trouble;
+use super::trouble::Error;
 use super::{Ended, read, shown, words};
 use crate::{paths, pauses, signals};
 
@@ -25,7 +25,7 @@ pub(super) fn update(
     words: &[String],
     form: Form,
     logger: &Logger,
-) -> Result<Ended, Trouble> {
+) -> Result<Ended, Error> {
     let options = options()?;
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let mut should = words::attributes(provider, words)?;
@@ -39,7 +39,7 @@ pub(super) fn update(
         let more = state.and_then(|state| completed(provider, &should, &state)).ok_or(refused)?;
         prepared(registry, provider, name, &more)
     })?;
-    let stop = Arc::new(Stop::new().map_err(|error| not_started(&error))?);
+    let stop = Arc::new(ShutdownHandle::new().map_err(|error| not_started(&error))?);
     signals::stop(&stop);
     let report = prepared.execute(&options, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
@@ -56,7 +56,7 @@ pub(super) fn update(
     tell(provider, name, &should, (&changes, &report.told), form, logger)
 }
 
-fn is_absent(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<bool, Trouble> {
+fn is_absent(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<bool, Error> {
     let state = found(provider, name, should, logger)?;
     Ok(state.is_some_and(|state| state.attributes.text("ensure") == Some("absent")))
 }
@@ -70,25 +70,25 @@ fn parameters(provider: &dyn Provider, should: &Attributes) -> Attributes {
 }
 
 /// Reads the resource at the place that the parameters determine. Parameters of scripts do not.
-fn found(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<Option<State>, Trouble> {
+fn found(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<Option<State>, Error> {
     let parameters = parameters(provider, should);
     let parameters = (!provider.is_external() && !parameters.is_empty()).then_some(&parameters);
     read::one(provider, name, parameters, logger)
 }
 
 /// Refuses a change while the runs with this state directory are paused.
-fn refuse_if_paused(state_dir: &Path) -> Result<(), Trouble> {
+fn refuse_if_paused(state_dir: &Path) -> Result<(), Error> {
     let refusal = pauses::refusal(state_dir)
-        .map_err(|error| Trouble::failed(format!("cannot read the pauses in {}: {error}", state_dir.display())))?;
+        .map_err(|error| Error::failed(format!("cannot read the pauses in {}: {error}", state_dir.display())))?;
     let hint = "`kilter resume ID` ends a pause; `kilter set --even-if-paused` makes a change meanwhile";
-    refusal.map_or(Ok(()), |refusal| Err(Trouble::failed(refusal.why).hint(hint)))
+    refusal.map_or(Ok(()), |refusal| Err(Error::failed(refusal.why).hint(hint)))
 }
 
-fn options() -> Result<Options, Trouble> {
+fn options() -> Result<Options, Error> {
     let given = std::env::var_os("KILTER_STATE_DIR").map(std::path::PathBuf::from);
     let state_dir = given.filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
     let state_dir = state_dir.ok_or_else(|| {
-        Trouble::failed("there is no directory to keep state in: HOME is not set").hint("set KILTER_STATE_DIR")
+        Error::failed("there is no directory to keep state in: HOME is not set").hint("set KILTER_STATE_DIR")
     })?;
     Ok(Options {
         mode: Mode::Apply,
@@ -118,7 +118,7 @@ fn tell(
     (changes, told): (&[Difference], &[Difference]),
     form: Form,
     logger: &Logger,
-) -> Result<Ended, Trouble> {
+) -> Result<Ended, Error> {
     if form == Form::Quiet {
         return Ok(Ended::Well);
     }
@@ -143,26 +143,20 @@ fn tell(
 }
 
 /// Returns the error of a failed run. For a resource that cannot be created it is "not found".
-fn failed(
-    provider: &dyn Provider,
-    name: &str,
-    should: &Attributes,
-    report: &ResourceReport,
-    logger: &Logger,
-) -> Trouble {
-    let trouble = Trouble::failed(report.failure.as_deref().unwrap_or("the run was interrupted"));
+fn failed(provider: &dyn Provider, name: &str, should: &Attributes, report: &ResourceReport, logger: &Logger) -> Error {
+    let trouble = Error::failed(report.failure.as_deref().unwrap_or("the run was interrupted"));
     let failed_before_its_change = report.status == Status::Failed && report.differences.is_empty();
     let is_missing = || matches!(found(provider, name, should, logger), Ok(None));
     let ends_with = if failed_before_its_change && is_missing() { Ended::NotFound } else { Ended::Wrong };
-    Trouble { ends_with, ..trouble }
+    Error { ends_with, ..trouble }
 }
 
-fn not_started(error: &RunError) -> Trouble {
+fn not_started(error: &RunError) -> Error {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         text += &format!(": {error}");
         cause = error.source();
     }
-    Trouble::failed(text)
+    Error::failed(text)
 }

@@ -4,23 +4,23 @@ use kilter_model::{AttributeSchema, Attributes, Behaviour, DataType, TypeSchema,
 use kilter_provider::Provider;
 
 use super::lookup;
-use super::trouble::Trouble;
-use crate::words;
+use super::trouble::Error;
+use crate::parse_value;
 
 /// Returns the attributes of words `ATTRIBUTE=VALUE`. The last value of a repeated attribute wins.
 ///
 /// # Errors
 /// If a word has another form.
-pub(super) fn attributes(provider: &dyn Provider, words: &[String]) -> Result<Attributes, Trouble> {
+pub(super) fn attributes(provider: &dyn Provider, words: &[String]) -> Result<Attributes, Error> {
     let mut attributes = Attributes::new();
     for word in words {
         let pair = word.split_once('=').filter(|(name, _)| !name.is_empty());
-        let (name, text) = pair
-            .ok_or_else(|| Trouble::new(format!("failed to read '{word}': it is not of the form ATTRIBUTE=VALUE")))?;
+        let (name, text) =
+            pair.ok_or_else(|| Error::new(format!("failed to read '{word}': it is not of the form ATTRIBUTE=VALUE")))?;
         let value = settable(provider.schema(), name).and_then(|attribute| value(attribute, text));
         let value = value.map_err(|why| {
             let hint = "to get a list of attributes and valid values";
-            Trouble::new(format!("failed to read attribute {name}: {why}"))
+            Error::new(format!("failed to read attribute {name}: {why}"))
                 .hint(format!("run 'ralsh -e {}' {hint}", lookup::qualified(provider)))
         })?;
         attributes.set(name, value);
@@ -50,7 +50,7 @@ fn value(attribute: &AttributeSchema, text: &str) -> Result<Value, String> {
             attribute.data_type.check(&list).map_err(|mismatch| mismatch.to_string())?;
             Ok(list)
         }
-        _ => words::value_of(attribute, &[text]).map_err(|error| match error.hint() {
+        _ => parse_value::value_of(attribute, &[text]).map_err(|error| match error.hint() {
             Some(hint) => format!("{error} ({hint})"),
             None => error.to_string(),
         }),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use kilter_process::{Cancel, Finished, Observer, SpawnError};
-use kilter_script::recorded::{Overheard, RecordedExchange};
-use kilter_script::{Exchange, Exchanges, Live};
+use kilter_process::{Cancel, Observer, Output, SpawnError};
+use kilter_script::recorded::{CallRecorder, RecordedExchange};
+use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
 
 use super::player::Player;
 use super::recorder::Recorder;
@@ -13,23 +13,23 @@ use super::recorder::Recorder;
 /// Runs scripts and records the results.
 pub(super) struct Recorded(pub(super) Arc<Recorder>);
 
-impl Exchanges for Recorded {
+impl ScriptRunner for Recorded {
     fn run<'a>(
         &self,
-        exchange: &Exchange<'a>,
+        exchange: &ScriptCall<'a>,
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError> {
+    ) -> Result<Output, SpawnError> {
         // A call without an end cannot be recorded.
         if exchange.is_endless() {
-            return Live.run(exchange, cancel, observer);
+            return ProcessRunner.run(exchange, cancel, observer);
         }
         let asked = RecordedExchange::asked(exchange);
         let secrets = exchange.seal.texts();
         self.0.learn(|veil| secrets.iter().for_each(|secret| veil.learn(secret)));
-        let mut overheard = Overheard::default();
+        let mut overheard = CallRecorder::default();
         let began = Instant::now();
-        let result = Live.run(exchange, cancel, &mut |event| {
+        let result = ProcessRunner.run(exchange, cancel, &mut |event| {
             overheard.observe(&event);
             observer(event);
         });
@@ -41,13 +41,13 @@ impl Exchanges for Recorded {
 /// Replays scripts from a recording.
 pub(super) struct Played(pub(super) Arc<Player>);
 
-impl Exchanges for Played {
+impl ScriptRunner for Played {
     fn run<'a>(
         &self,
-        exchange: &Exchange<'a>,
+        exchange: &ScriptCall<'a>,
         _: Option<Cancel<'_>>,
         observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError> {
+    ) -> Result<Output, SpawnError> {
         if exchange.is_endless() {
             return Err(SpawnError::Told { text: "a recording has no watches".into() });
         }

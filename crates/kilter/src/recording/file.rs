@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use kilter_model::{base64, from_base64};
-use kilter_script::recorded::{RecordedExchange, Veil};
+use kilter_script::recorded::{RecordedExchange, SecretMasker};
 use serde_json::{Value as Json, json};
 
 /// Version of the format.
@@ -46,7 +46,7 @@ pub(crate) enum Line {
 
 impl Line {
     /// Returns the line with placeholders for secrets.
-    pub(super) fn veiled(&self, veil: &Veil) -> Line {
+    pub(super) fn veiled(&self, veil: &SecretMasker) -> Line {
         match self {
             Line::Command(words) => Line::Command(words.iter().map(|word| veil.hide_bytes(word)).collect()),
             Line::Asked { what, of, answer } => Line::Asked {
@@ -116,7 +116,7 @@ fn is_metadata(what: &str) -> bool {
 
 /// Replaces secrets in metadata of scripts, their paths and notes. Keys and numbers stay, because the replay must
 /// be able to read the metadata.
-fn veiled_metadata(answer: &Json, veil: &Veil) -> Json {
+fn veiled_metadata(answer: &Json, veil: &SecretMasker) -> Json {
     match answer {
         Json::String(text) => Json::String(veil.hide(text)),
         Json::Array(values) => values.iter().map(|value| veiled_metadata(value, veil)).collect(),

@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 const MISSING: &str = "the recording does not tell";
 
 /// Answer that can be stored as JSON.
-pub(crate) trait Kept: Sized {
+pub(crate) trait Recordable: Sized {
     /// Returns the answer as JSON, with secrets in clear.
     fn keep(&self) -> Json;
     /// Returns the answer of a JSON value; none if the value has another form.
@@ -29,7 +29,7 @@ pub(crate) trait Kept: Sized {
     }
 }
 
-impl Kept for bool {
+impl Recordable for bool {
     fn keep(&self) -> Json {
         (*self).into()
     }
@@ -43,7 +43,7 @@ impl Kept for bool {
     }
 }
 
-impl Kept for usize {
+impl Recordable for usize {
     fn keep(&self) -> Json {
         (*self).into()
     }
@@ -57,7 +57,7 @@ impl Kept for usize {
     }
 }
 
-impl Kept for () {
+impl Recordable for () {
     fn keep(&self) -> Json {
         Json::Null
     }
@@ -69,7 +69,7 @@ impl Kept for () {
     fn missing() {}
 }
 
-impl Kept for String {
+impl Recordable for String {
     fn keep(&self) -> Json {
         self.as_str().into()
     }
@@ -83,7 +83,7 @@ impl Kept for String {
     }
 }
 
-impl Kept for EcoString {
+impl Recordable for EcoString {
     fn keep(&self) -> Json {
         self.as_str().into()
     }
@@ -97,7 +97,7 @@ impl Kept for EcoString {
     }
 }
 
-impl Kept for Value {
+impl Recordable for Value {
     fn keep(&self) -> Json {
         to_canonical_json_clear(self)
     }
@@ -112,7 +112,7 @@ impl Kept for Value {
 }
 
 /// A value is stored as a list with one element, which distinguishes none from null.
-impl<T: Kept> Kept for Option<T> {
+impl<T: Recordable> Recordable for Option<T> {
     fn keep(&self) -> Json {
         self.as_ref().map_or(Json::Null, |value| json!([value.keep()]))
     }
@@ -129,7 +129,7 @@ impl<T: Kept> Kept for Option<T> {
     }
 }
 
-impl<T: Kept> Kept for Vec<T> {
+impl<T: Recordable> Recordable for Vec<T> {
     fn keep(&self) -> Json {
         self.iter().map(T::keep).collect()
     }
@@ -143,7 +143,7 @@ impl<T: Kept> Kept for Vec<T> {
     }
 }
 
-impl<T: Kept, E: Kept> Kept for Result<T, E> {
+impl<T: Recordable, E: Recordable> Recordable for Result<T, E> {
     fn keep(&self) -> Json {
         match self {
             Ok(value) => json!({ "ok": value.keep() }),
@@ -163,7 +163,7 @@ impl<T: Kept, E: Kept> Kept for Result<T, E> {
     }
 }
 
-impl<A: Kept, B: Kept> Kept for (A, B) {
+impl<A: Recordable, B: Recordable> Recordable for (A, B) {
     fn keep(&self) -> Json {
         json!([self.0.keep(), self.1.keep()])
     }
@@ -180,7 +180,7 @@ impl<A: Kept, B: Kept> Kept for (A, B) {
     }
 }
 
-impl Kept for Source {
+impl Recordable for Source {
     fn keep(&self) -> Json {
         json!({ "name": self.name.as_str(), "text": self.text.as_str() })
     }
@@ -194,7 +194,7 @@ impl Kept for Source {
     }
 }
 
-impl Kept for Attributes {
+impl Recordable for Attributes {
     fn keep(&self) -> Json {
         self.iter().map(|(name, value)| json!([name.as_str(), value.keep()])).collect()
     }
@@ -209,7 +209,7 @@ impl Kept for Attributes {
     }
 }
 
-impl Kept for Difference {
+impl Recordable for Difference {
     fn keep(&self) -> Json {
         json!({
             "attribute": self.attribute.as_str(),
@@ -237,7 +237,7 @@ impl Kept for Difference {
     }
 }
 
-impl Kept for State {
+impl Recordable for State {
     fn keep(&self) -> Json {
         json!({
             "name": self.name.as_str(),
@@ -273,7 +273,7 @@ impl Kept for State {
     }
 }
 
-impl Kept for Unknown {
+impl Recordable for Unknown {
     fn keep(&self) -> Json {
         match &self.because {
             UnknownCause::Resource(because) => json!({
@@ -302,7 +302,7 @@ impl Kept for Unknown {
     }
 }
 
-impl Kept for Outcome {
+impl Recordable for Outcome {
     fn keep(&self) -> Json {
         json!({
             "failure": self.failure.keep(),
@@ -313,7 +313,7 @@ impl Kept for Outcome {
             "outputs": self.outputs.keep(),
             "notes": self.notes.keep(),
             "by": self.by.keep(),
-            "document": self.document.as_ref().map(Kept::keep),
+            "document": self.document.as_ref().map(Recordable::keep),
         })
     }
 
@@ -338,7 +338,7 @@ impl Kept for Outcome {
     }
 }
 
-impl Kept for Suitability {
+impl Recordable for Suitability {
     fn keep(&self) -> Json {
         match self {
             Suitability::Suitable => true.into(),
@@ -358,7 +358,7 @@ impl Kept for Suitability {
     }
 }
 
-impl Kept for Insync {
+impl Recordable for Insync {
     fn keep(&self) -> Json {
         match self {
             Insync::Default => json!("default"),
@@ -386,7 +386,7 @@ impl Kept for Insync {
     }
 }
 
-impl Kept for ResourceRef {
+impl Recordable for ResourceRef {
     fn keep(&self) -> Json {
         self.to_string().into()
     }
@@ -404,7 +404,7 @@ impl Kept for ResourceRef {
 const LEVELS: [Level; 8] =
     [Level::Debug, Level::Info, Level::Notice, Level::Warning, Level::Err, Level::Critical, Level::Alert, Level::Emerg];
 
-impl Kept for Level {
+impl Recordable for Level {
     fn keep(&self) -> Json {
         self.word().into()
     }
@@ -418,7 +418,7 @@ impl Kept for Level {
     }
 }
 
-impl Kept for PathBuf {
+impl Recordable for PathBuf {
     fn keep(&self) -> Json {
         // The path of a provider is always valid text; other paths are only shown.
         self.to_string_lossy().into()
@@ -433,7 +433,7 @@ impl Kept for PathBuf {
     }
 }
 
-impl Kept for Note {
+impl Recordable for Note {
     fn keep(&self) -> Json {
         json!({ "file": self.file.keep(), "level": self.level.keep(), "message": self.message.keep() })
     }
@@ -451,7 +451,7 @@ impl Kept for Note {
     }
 }
 
-impl Kept for FoundScript {
+impl Recordable for FoundScript {
     fn keep(&self) -> Json {
         json!({
             "path": self.path.keep(),
@@ -488,7 +488,7 @@ impl Kept for FoundScript {
     }
 }
 
-impl Kept for Found {
+impl Recordable for Found {
     fn keep(&self) -> Json {
         json!({ "scripts": self.scripts.keep(), "notes": self.notes.keep() })
     }

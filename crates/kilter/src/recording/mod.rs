@@ -20,21 +20,21 @@ use std::sync::{Arc, OnceLock};
 
 use kilter_model::Value;
 use kilter_provider::{Provider, Registry};
-use kilter_script::{Exchanges, Live};
+use kilter_script::{ProcessRunner, ScriptRunner};
 use serde_json::Value as Json;
 
 pub(crate) use file::{Recording, VERSION};
-pub(crate) use kept::Kept;
+pub(crate) use kept::Recordable;
 pub(crate) use player::Player;
 pub(crate) use recorder::Recorder;
 
 use exchanges::{Played, Recorded};
-use witness::Witness;
+use witness::RecordingProvider;
 
-static TAPE: OnceLock<Tape> = OnceLock::new();
+static TAPE: OnceLock<RecordMode> = OnceLock::new();
 
 /// Destination of queries.
-enum Tape {
+enum RecordMode {
     Recording(Arc<Recorder>),
     Replaying(Arc<Player>),
 }
@@ -42,12 +42,12 @@ enum Tape {
 /// Records all queries from now on.
 pub(crate) fn record(recorder: Arc<Recorder>) {
     // The command runs once.
-    let _ = TAPE.set(Tape::Recording(recorder));
+    let _ = TAPE.set(RecordMode::Recording(recorder));
 }
 
 /// Answers all queries from a recording from now on.
 pub(crate) fn replay(player: Arc<Player>) {
-    let _ = TAPE.set(Tape::Replaying(player));
+    let _ = TAPE.set(RecordMode::Replaying(player));
 }
 
 /// Returns true during a recording or replay.
@@ -57,49 +57,53 @@ pub(crate) fn is_recorded() -> bool {
 
 /// Returns true during a replay.
 pub(crate) fn is_replay() -> bool {
-    matches!(TAPE.get(), Some(Tape::Replaying(_)))
+    matches!(TAPE.get(), Some(RecordMode::Replaying(_)))
 }
 
 /// Makes an external query: `what` is its kind, `of` its subject.
-pub(crate) fn ask<T: Kept>(what: &'static str, of: impl FnOnce() -> Json, live: impl FnOnce() -> T) -> T {
+pub(crate) fn record_or_replay<T: Recordable>(
+    what: &'static str,
+    of: impl FnOnce() -> Json,
+    live: impl FnOnce() -> T,
+) -> T {
     match TAPE.get() {
         None => live(),
-        Some(Tape::Recording(recorder)) => {
+        Some(RecordMode::Recording(recorder)) => {
             let answer = live();
             recorder.asked(what, of(), answer.keep());
             answer
         }
-        Some(Tape::Replaying(player)) => player.answer(what, &of()),
+        Some(RecordMode::Replaying(player)) => player.answer(what, &of()),
     }
 }
 
 /// Registers the sensitive values among these as secrets.
-pub(crate) fn learn<'a>(values: impl IntoIterator<Item = &'a Value>) {
-    if let Some(Tape::Recording(recorder)) = TAPE.get() {
+pub(crate) fn register_secrets<'a>(values: impl IntoIterator<Item = &'a Value>) {
+    if let Some(RecordMode::Recording(recorder)) = TAPE.get() {
         recorder.learn(|veil| values.into_iter().for_each(|value| veil.learn_value(value)));
     }
 }
 
 /// Registers texts as secrets.
 pub(crate) fn learn_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) {
-    if let Some(Tape::Recording(recorder)) = TAPE.get() {
+    if let Some(RecordMode::Recording(recorder)) = TAPE.get() {
         recorder.learn(|veil| texts.into_iter().for_each(|text| veil.learn(text.as_ref())));
     }
 }
 
 /// Marks the point at which all secrets of the earlier queries are known.
 pub(crate) fn settle() {
-    if let Some(Tape::Recording(recorder)) = TAPE.get() {
+    if let Some(RecordMode::Recording(recorder)) = TAPE.get() {
         recorder.settle();
     }
 }
 
 /// Returns the runner of scripts.
-pub(crate) fn exchanges() -> Arc<dyn Exchanges> {
+pub(crate) fn exchanges() -> Arc<dyn ScriptRunner> {
     match TAPE.get() {
-        None => Arc::new(Live),
-        Some(Tape::Recording(recorder)) => Arc::new(Recorded(Arc::clone(recorder))),
-        Some(Tape::Replaying(player)) => Arc::new(Played(Arc::clone(player))),
+        None => Arc::new(ProcessRunner),
+        Some(RecordMode::Recording(recorder)) => Arc::new(Recorded(Arc::clone(recorder))),
+        Some(RecordMode::Replaying(player)) => Arc::new(Played(Arc::clone(player))),
     }
 }
 
@@ -108,10 +112,12 @@ pub(crate) fn witnessed(registry: Registry) -> Registry {
     match TAPE.get() {
         None => registry,
         Some(tape) => {
-            if let Tape::Recording(recorder) = tape {
+            if let RecordMode::Recording(recorder) = tape {
                 recorder.know(&registry);
             }
-            Registry::new(registry.iter().cloned().map(|inner| Arc::new(Witness { inner }) as Arc<dyn Provider>))
+            Registry::new(
+                registry.iter().cloned().map(|inner| Arc::new(RecordingProvider { inner }) as Arc<dyn Provider>),
+            )
         }
     }
 }

@@ -12,7 +12,7 @@ use kilter_script::recorded::RecordedExchange;
 use serde_json::Value as Json;
 
 use super::file::{Entry, Recording};
-use super::kept::Kept;
+use super::kept::Recordable;
 use super::subject::Subject;
 
 /// Maximum size of a query in messages, in bytes.
@@ -63,7 +63,7 @@ impl Player {
     }
 
     /// Returns the recorded answer to a query.
-    pub(super) fn answer<T: Kept>(&self, what: &str, of: &Json) -> T {
+    pub(super) fn answer<T: Recordable>(&self, what: &str, of: &Json) -> T {
         let mut state = self.state();
         let found = state.take(&key_asked(what, of)).map(|at| match &state.events[at].entry {
             Entry::Asked { answer, .. } => T::kept(answer),

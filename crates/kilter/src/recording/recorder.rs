@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kilter_model::AttributeSchema;
 use kilter_provider::Registry;
-use kilter_script::recorded::{RecordedExchange, Veil};
+use kilter_script::recorded::{RecordedExchange, SecretMasker};
 use serde_json::Value as Json;
 
 use super::file::{self, Line};
@@ -22,7 +22,7 @@ pub(crate) struct Recorder {
 
 struct State {
     file: File,
-    veil: Veil,
+    veil: SecretMasker,
     /// Lines that are held back until their secrets are known.
     held: Option<Vec<Line>>,
     /// Number of known secrets when the first line was written.
@@ -35,7 +35,7 @@ struct State {
 }
 
 /// Statistics of a recording.
-pub(crate) struct Told {
+pub(crate) struct Entry {
     pub(crate) exchanges: usize,
     /// Number of replaced secrets.
     pub(crate) secrets: usize,
@@ -50,7 +50,7 @@ impl Recorder {
     /// If the file cannot be created.
     pub(crate) fn begin(path: &Path, words: &[Vec<u8>], replaced: &[String]) -> io::Result<Recorder> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        let mut veil = Veil::default();
+        let mut veil = SecretMasker::default();
         replaced.iter().for_each(|text| veil.learn(text));
         file::write(&mut file, &Line::Header { kilter_version: env!("CARGO_PKG_VERSION").to_owned() })?;
         let held = Some(vec![Line::Command(words.to_vec())]);
@@ -75,7 +75,7 @@ impl Recorder {
     }
 
     /// Registers secrets.
-    pub(super) fn learn(&self, teach: impl FnOnce(&mut Veil)) {
+    pub(super) fn learn(&self, teach: impl FnOnce(&mut SecretMasker)) {
         teach(&mut self.state().veil);
     }
 
@@ -102,7 +102,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If a write failed, now or before.
-    pub(crate) fn end(&self, exit: Option<u8>) -> io::Result<Told> {
+    pub(crate) fn end(&self, exit: Option<u8>) -> io::Result<Entry> {
         let mut state = self.state();
         state.settle();
         state.line(Line::Ended { exit });
@@ -115,7 +115,7 @@ impl Recorder {
             state.file.sync_all()?;
         }
         sync_directory(&self.path)?;
-        Ok(Told { exchanges: state.exchanges, secrets: state.veil.count(), short: state.veil.too_short() })
+        Ok(Entry { exchanges: state.exchanges, secrets: state.veil.count(), short: state.veil.too_short() })
     }
 }
 
@@ -176,7 +176,7 @@ fn is_sealed(attribute: &AttributeSchema) -> bool {
 }
 
 /// Rewrites a recording with placeholders for secrets that became known after the lines containing them.
-fn rewrite(path: &Path, veil: &Veil) -> io::Result<()> {
+fn rewrite(path: &Path, veil: &SecretMasker) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
@@ -188,7 +188,7 @@ fn rewrite(path: &Path, veil: &Veil) -> io::Result<()> {
     written
 }
 
-fn rewritten(path: &Path, new: &Path, veil: &Veil) -> io::Result<()> {
+fn rewritten(path: &Path, new: &Path, veil: &SecretMasker) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
     for line in BufReader::new(File::open(path)?).lines() {
         let line = line?;

@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Effect, Footprint, Found, Insync, Level, Log, Mode, Owner, Placement, Problem, Provider,
-    ProviderError, ProviderEvent, Query, Reach, Restores, Suitability, Tell, Wanted, Watch, Wish,
+    AutoEdge, Batch, Context, Declared, Effect, Footprint, Found, Insync, Level, Log, Mode, Owner, Placement, Provider,
+    ProviderError, ProviderEvent, Query, Revert, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
 };
 use serde_json::{Value as Json, json};
 
-use super::kept::Kept;
-use super::{ask, is_replay, learn};
+use super::kept::Recordable;
+use super::{is_replay, record_or_replay, register_secrets};
 
 /// Wrapper of a provider.
-pub(super) struct Witness {
+pub(super) struct RecordingProvider {
     pub(super) inner: Arc<dyn Provider>,
 }
 
@@ -54,9 +54,9 @@ impl Log for Tee<'_> {
     }
 }
 
-impl Witness {
+impl RecordingProvider {
     /// Makes a query for a call. The lines written during the call belong to the answer.
-    fn call<T: Kept>(
+    fn call<T: Recordable>(
         &self,
         cx: &Context<'_>,
         call: &str,
@@ -64,7 +64,7 @@ impl Witness {
         live: impl FnOnce(&Context<'_>) -> T,
     ) -> T {
         let mut was_asked = false;
-        let (answer, lines): (T, Vec<Line>) = ask(
+        let (answer, lines): (T, Vec<Line>) = record_or_replay(
             "provider",
             || self.about(call, about()),
             || {
@@ -90,7 +90,7 @@ impl Witness {
             return live();
         }
         let about = || should.iter().map(|(name, _)| Json::from(name.as_str())).collect();
-        let is_inline = ask("provider", || self.about(call, about()), || live() == Placement::Inline);
+        let is_inline = record_or_replay("provider", || self.about(call, about()), || live() == Placement::Inline);
         if is_inline { Placement::Inline } else { Placement::Worker }
     }
 
@@ -103,8 +103,8 @@ impl Witness {
 fn wanted(of: &Wanted<'_>) -> Json {
     json!({
         "name": of.name.as_str(),
-        "namevars": of.namevars.map(Kept::keep),
-        "should": of.should.map(Kept::keep),
+        "namevars": of.namevars.map(Recordable::keep),
+        "should": of.should.map(Recordable::keep),
     })
 }
 
@@ -112,8 +112,8 @@ fn change(of: &Change<'_>) -> Json {
     json!({
         "name": of.name.as_str(),
         "is": of.is.keep(),
-        "should": of.should.map(Kept::keep),
-        "differences": of.differences.iter().map(Kept::keep).collect::<Vec<_>>(),
+        "should": of.should.map(Recordable::keep),
+        "differences": of.differences.iter().map(Recordable::keep).collect::<Vec<_>>(),
         "refresh": of.refresh,
     })
 }
@@ -125,22 +125,22 @@ fn message(error: ProviderError) -> EcoString {
 /// Registers the secrets in states.
 fn learn_states(states: &[State]) {
     for state in states {
-        learn(state.attributes.iter().chain(state.outputs.iter()).map(|(_, value)| value));
+        register_secrets(state.attributes.iter().chain(state.outputs.iter()).map(|(_, value)| value));
     }
 }
 
 fn learn_outcomes(outcomes: &[Outcome]) {
     for outcome in outcomes {
-        learn(outcome.outputs.iter().map(|(_, value)| value));
-        learn(outcome.changed.iter().flat_map(|changed| [&changed.is, &changed.should]));
+        register_secrets(outcome.outputs.iter().map(|(_, value)| value));
+        register_secrets(outcome.changed.iter().flat_map(|changed| [&changed.is, &changed.should]));
     }
 }
 
 fn learn_wanted<'a>(attributes: impl IntoIterator<Item = &'a Attributes>) {
-    attributes.into_iter().for_each(|attributes| learn(attributes.iter().map(|(_, value)| value)));
+    attributes.into_iter().for_each(|attributes| register_secrets(attributes.iter().map(|(_, value)| value)));
 }
 
-impl Provider for Witness {
+impl Provider for RecordingProvider {
     fn schema(&self) -> &TypeSchema {
         self.inner.schema()
     }
@@ -157,14 +157,14 @@ impl Provider for Witness {
         if self.passes() {
             return self.inner.suitable();
         }
-        ask("provider", || self.about("suitable", Json::Null), || self.inner.suitable())
+        record_or_replay("provider", || self.about("suitable", Json::Null), || self.inner.suitable())
     }
 
     fn is_default(&self) -> bool {
         if self.passes() {
             return self.inner.is_default();
         }
-        ask("provider", || self.about("is_default", Json::Null), || self.inner.is_default())
+        record_or_replay("provider", || self.about("is_default", Json::Null), || self.inner.is_default())
     }
 
     fn is_external(&self) -> bool {
@@ -205,8 +205,8 @@ impl Provider for Witness {
         state
     }
 
-    fn reads_singly(&self) -> bool {
-        self.inner.reads_singly()
+    fn gets_one_by_one(&self) -> bool {
+        self.inner.gets_one_by_one()
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -240,7 +240,7 @@ impl Provider for Witness {
         self.inner.acts_on_refresh(is, should)
     }
 
-    fn check_action(&self, action: &str) -> Result<(), Problem> {
+    fn check_action(&self, action: &str) -> Result<(), ValidationError> {
         self.inner.check_action(action)
     }
 
@@ -255,15 +255,15 @@ impl Provider for Witness {
         outcome
     }
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         self.inner.validate(name, should, deferred)
     }
 
-    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
-        self.inner.contradictions(name, should, declared)
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
+        self.inner.conflicts(name, should, declared)
     }
 
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
         self.inner.canonicalize(name, should)
     }
 
@@ -276,7 +276,7 @@ impl Provider for Witness {
             return self.inner.insync(attribute, is, should);
         }
         let about = || self.about("insync", json!({ "attribute": attribute, "name": is.name.as_str() }));
-        ask("provider", about, || self.inner.insync(attribute, is, should))
+        record_or_replay("provider", about, || self.inner.insync(attribute, is, should))
     }
 
     fn generate(&self, cx: &Context<'_>, one: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
@@ -301,11 +301,11 @@ impl Provider for Witness {
             return self.inner.diff(attribute, is, should);
         }
         let about = || self.about("diff", json!({ "attribute": attribute, "name": is.name.as_str() }));
-        ask("provider", about, || self.inner.diff(attribute, is, should))
+        record_or_replay("provider", about, || self.inner.diff(attribute, is, should))
     }
 
-    fn reach(&self, should: &Attributes) -> Reach {
-        self.inner.reach(should)
+    fn side_effects(&self, should: &Attributes) -> SideEffects {
+        self.inner.side_effects(should)
     }
 
     fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
@@ -324,63 +324,63 @@ impl Provider for Witness {
         self.placed("set_placement", should, || self.inner.set_placement(should))
     }
 
-    fn batch(&self) -> Batch {
-        self.inner.batch()
+    fn batch_size(&self) -> Batch {
+        self.inner.batch_size()
     }
 
     fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
         self.inner.identities(name, should, say);
     }
 
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
-        self.inner.wishes(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+        self.inner.auto_edges(name, should, wish);
     }
 
-    fn owner(&self) -> Option<&dyn Owner> {
-        self.inner.owner().map(|_| self as &dyn Owner)
+    fn owned_paths(&self) -> Option<&dyn Owner> {
+        self.inner.owned_paths().map(|_| self as &dyn Owner)
     }
 
-    fn names_paths(&self) -> bool {
-        self.inner.names_paths()
+    fn names_are_paths(&self) -> bool {
+        self.inner.names_are_paths()
     }
 
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.inner.watches(name, should)
     }
 
-    fn heeds_others(&self, should: &Attributes) -> bool {
-        self.inner.heeds_others(should)
+    fn depends_on_catalog(&self, should: &Attributes) -> bool {
+        self.inner.depends_on_catalog(should)
     }
 
-    fn restores(&self) -> Restores {
-        self.inner.restores()
+    fn revert_support(&self) -> Revert {
+        self.inner.revert_support()
     }
 
-    fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        self.inner.before(should, is)
+    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+        self.inner.revert_state(should, is)
     }
 
-    fn before_where(&self) -> Option<String> {
-        self.inner.before_where()
+    fn revert_scope(&self) -> Option<String> {
+        self.inner.revert_scope()
     }
 
-    fn apart_from_outputs(&self) -> &'static [&'static str] {
-        self.inner.apart_from_outputs()
+    fn output_independent_attributes(&self) -> &'static [&'static str] {
+        self.inner.output_independent_attributes()
     }
 
-    fn fallback(&self, should: &Attributes) -> Attributes {
-        self.inner.fallback(should)
+    fn default_outputs(&self, should: &Attributes) -> Attributes {
+        self.inner.default_outputs(should)
     }
 
-    fn acts_anew(&self, should: &Attributes) -> bool {
-        self.inner.acts_anew(should)
+    fn is_action(&self, should: &Attributes) -> bool {
+        self.inner.is_action(should)
     }
 
-    fn does_jobs(&self, should: &Attributes) -> bool {
-        self.inner.does_jobs(should)
+    fn is_event_handler(&self, should: &Attributes) -> bool {
+        self.inner.is_event_handler(should)
     }
 
-    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         self.inner.watch(cx, alone, tell)
     }
 
@@ -394,9 +394,9 @@ impl Provider for Witness {
 }
 
 /// A query for owned paths runs no script, so that it is recorded here for all providers.
-impl Owner for Witness {
+impl Owner for RecordingProvider {
     fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
-        let Some(owner) = self.inner.owner() else { return Vec::new() };
-        ask("provider", || self.about("owned", Json::from(name)), || owner.owned(name, should, is_wanted))
+        let Some(owner) = self.inner.owned_paths() else { return Vec::new() };
+        record_or_replay("provider", || self.about("owned", Json::from(name)), || owner.owned(name, should, is_wanted))
     }
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use kilter_model::Difference;
 use kilter_provider::Level;
-use kilter_runtime::{Event, Fate, Observer};
+use kilter_runtime::{Event, InFlight, Observer};
 
 use super::diff::visible;
 use super::{CHANGED, FAILED, FAINT, report, styled};
-use crate::{say, terminal};
+use crate::{output, terminal};
 
 /// Minimum interval between two updates of the status line.
 const PAINTING: Duration = Duration::from_millis(80);
@@ -52,7 +52,7 @@ impl Progress {
         self.unpaint();
         if !self.held.is_empty() {
             // A reader that closes the pipe early does not matter. The summary reports a full disk.
-            let _ = say::write(&self.held);
+            let _ = output::write(&self.held);
             self.held.clear();
         }
     }
@@ -160,7 +160,7 @@ impl Observer for Progress {
                     &format!("what is declared cannot be watched, and is looked at every {seconds} s: {why}"),
                 );
             }
-            Event::Quiet(_) | Event::Conditions(_) | Event::Flushed | Event::Alive | Event::Door => {}
+            Event::Quiet(_) | Event::Conditions(_) | Event::Flushed | Event::Watchdog | Event::StatusSocketChanged => {}
             Event::Rewatched { count: 1 } => self.tell(FAINT, "1 resource is watched again"),
             Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
             Event::Paused { why, longest } => self.tell(CHANGED, &paused(why, longest)),
@@ -183,12 +183,12 @@ impl Progress {
 }
 
 /// Returns the message about an interrupt, and its effect on calls in flight.
-pub(crate) fn interrupted(in_flight: usize, fate: Fate) -> String {
+pub(crate) fn interrupted(in_flight: usize, fate: InFlight) -> String {
     match (in_flight, fate) {
         (0, _) => "interrupted".to_owned(),
-        (n, Fate::Finished) => format!("interrupted: {n} in flight will be finished; once more ends them too"),
-        (n, Fate::Ended) => format!("interrupted: {n} in flight are being ended; once more kills them"),
-        (n, Fate::Killed) => format!("interrupted: {n} in flight are killed"),
+        (n, InFlight::Finished) => format!("interrupted: {n} in flight will be finished; once more ends them too"),
+        (n, InFlight::Ended) => format!("interrupted: {n} in flight are being ended; once more kills them"),
+        (n, InFlight::Killed) => format!("interrupted: {n} in flight are killed"),
     }
 }
 

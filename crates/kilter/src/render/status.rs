@@ -4,9 +4,10 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kilter_model::{Receipt, ResourceRef};
+use kilter_model::{ReceivedValue, ResourceRef};
 use kilter_runtime::{
-    Begun, CompositeStanding, Conditions, Contest, Counts, Event, Outdated, Paused, Stale, Standing, Standings, Watched,
+    CompositeStanding, Conditions, Contest, Counts, Event, InFlightCall, Outdated, Paused, ResourceStatus, Stale,
+    StatusSnapshot, Watched,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -17,7 +18,7 @@ use crate::pauses;
 
 /// Writes the status as one line of JSON, one resource after the other. A single document of 100,000 resources
 /// would take 400 MB of memory.
-pub(crate) fn write(standings: Standings, pauses: Json, mut out: impl Write) -> io::Result<()> {
+pub(crate) fn write(standings: StatusSnapshot, pauses: Json, mut out: impl Write) -> io::Result<()> {
     let mut of_all = of_all(&standings);
     if of_all["paused"].is_object() {
         of_all["paused"]["pauses"] = pauses;
@@ -33,9 +34,9 @@ pub(crate) fn write(standings: Standings, pauses: Json, mut out: impl Write) -> 
 }
 
 /// Returns the status for metrics, with only the name and the state of each resource.
-pub(crate) fn brief(standings: &Standings) -> Json {
+pub(crate) fn brief(standings: &StatusSnapshot) -> Json {
     let mut json = of_all(standings);
-    let brief = |one: &Standing| json!({"resource": one.reference.to_string(), "state": one.word});
+    let brief = |one: &ResourceStatus| json!({"resource": one.reference.to_string(), "state": one.word});
     json["resources"] = standings.resources.iter().map(brief).collect();
     json
 }
@@ -54,7 +55,7 @@ pub(crate) fn plain(json: &Json) -> String {
 }
 
 /// Returns the general part of the status.
-fn of_all(standings: &Standings) -> Json {
+fn of_all(standings: &StatusSnapshot) -> Json {
     let mut of_all = json::counts(&standings.counts);
     of_all["under_way"] = standings.under_way.into();
     of_all["in_sync_now"] = standings.in_sync_now.into();
@@ -185,7 +186,7 @@ fn composite(standing: &CompositeStanding) -> Json {
 }
 
 /// Returns one resource without empty keys.
-fn standing(standing: &Standing) -> Json {
+fn standing(standing: &ResourceStatus) -> Json {
     let mut json = match standing.report.as_ref().map(json::resource) {
         Some(Json::Object(report)) => report,
         _ => Map::new(),
@@ -263,11 +264,11 @@ fn names(resources: &[ResourceRef]) -> Json {
 }
 
 /// Returns a running call of a former graph.
-fn begun(begun: &Begun) -> Json {
+fn begun(begun: &InFlightCall) -> Json {
     json!({"resource": begun.reference.to_string(), "doing": begun.doing, "for_ms": ms(begun.since)})
 }
 
-fn received(receipt: &Receipt) -> Json {
+fn received(receipt: &ReceivedValue) -> Json {
     json!({"attribute": receipt.attribute.as_str(), "from": receipt.sources(), "changed": receipt.changed})
 }
 
@@ -320,7 +321,12 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             "watched_only": conditions.watched_only,
         }),
         Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
-        Event::Flushed | Event::Alive | Event::Door | Event::Waiting { .. } | Event::Idle | Event::Progress { .. } => {
+        Event::Flushed
+        | Event::Watchdog
+        | Event::StatusSocketChanged
+        | Event::Waiting { .. }
+        | Event::Idle
+        | Event::Progress { .. } => {
             return None;
         }
     };

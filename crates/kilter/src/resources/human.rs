@@ -115,7 +115,7 @@ fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
 }
 
 fn told(value: &Value, secrets: Secrets) -> Value {
-    if secrets == Secrets::Shown { value.clear() } else { value.clone() }
+    if secrets == Secrets::Shown { value.expose() } else { value.clone() }
 }
 
 /// Returns a value on one line.

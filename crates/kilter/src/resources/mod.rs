@@ -22,13 +22,13 @@ pub(crate) enum Secrets {
 }
 
 /// Declaration of a resource: attributes that can be set, and the names of the secret ones that are left out.
-struct Declared<'a> {
+struct ManifestView<'a> {
     attributes: Vec<(&'a AttributeName, Value)>,
     left_out: Vec<&'a str>,
 }
 
-fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: Secrets) -> Declared<'a> {
-    let mut declared = Declared { attributes: Vec::new(), left_out: Vec::new() };
+fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: Secrets) -> ManifestView<'a> {
+    let mut declared = ManifestView { attributes: Vec::new(), left_out: Vec::new() };
     if !state.exists {
         return declared;
     }

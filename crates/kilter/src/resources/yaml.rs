@@ -34,7 +34,7 @@ fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secret
         // The type marks the values as sensitive; only a text can be written as a secret of its own.
         match (value, value.unwrap_sensitive()) {
             (Value::Sensitive(_), Value::String(_)) => yaml.entry(2, name.as_str(), value),
-            _ => yaml.entry(2, name.as_str(), &value.clear()),
+            _ => yaml.entry(2, name.as_str(), &value.expose()),
         }
     }
     if !declared.left_out.is_empty() {

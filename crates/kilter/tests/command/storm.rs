@@ -4,7 +4,7 @@
 
 use kilter_testkit::edits::{Edits, edits};
 use kilter_testkit::outside::Held;
-use kilter_testkit::storm::{Storm, storm};
+use kilter_testkit::storm::{StressTest, storm};
 
 use crate::support::*;
 
@@ -13,7 +13,7 @@ fn in_a_storm_of_events_nothing_is_missed_and_no_memory_taken() {
     let place = Place::new();
     let directory = place.path().join("d");
     std::fs::create_dir(&directory).unwrap();
-    let of_it = Storm { bursts: 3, operations: 20_000 };
+    let of_it = StressTest { bursts: 3, operations: 20_000 };
     let weathered = storm(of_it, |args| place.command(args), &directory, &place.path().join("state"));
     eprintln!("{weathered:?}");
     let grown = weathered.behind.peak - weathered.before.memory;

@@ -30,7 +30,7 @@ struct Checked {
 /// Checks a resource in a noop run.
 fn noop(bench: &Bench, should: &Attributes) -> Checked {
     let (name, warnings) = ("work".into(), Warnings::default());
-    let cx = Context::bare().with_log(&warnings);
+    let cx = Context::empty().with_log(&warnings);
     let state = bench.provider.get_one(&cx, Wanted::new(&name, Some(should)).with_noop(true)).unwrap();
     let due = state.drift.first().map(|drift| drift.message.as_deref().unwrap().to_owned());
     let unknown = state.unknown.first();

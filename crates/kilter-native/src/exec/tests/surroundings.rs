@@ -40,12 +40,12 @@ fn any_of_its_commands_is_ended_by_the_signal_it_asks_for() {
 fn what_it_sends_while_nothing_is_known_is_what_was_said() {
     let provider = ExecProvider::new(System::real());
     let wanted = with(sh("true"), "fallback", mapping(&[("stdout", "none".into()), ("exit_code", Value::Integer(0))]));
-    let sent = provider.fallback(&wanted);
+    let sent = provider.default_outputs(&wanted);
     assert_eq!(
         (sent.text("stdout"), sent.get("exit_code"), sent.get("output")),
         (Some("none"), Some(&Value::Integer(0)), None)
     );
-    assert_eq!(provider.fallback(&sh("true")), Attributes::new());
+    assert_eq!(provider.default_outputs(&sh("true")), Attributes::new());
     let secret = with(wanted, "environment", mapping(&[("X", Value::sensitive("hunter2".into()))]));
-    assert!(provider.fallback(&secret).get("stdout").unwrap().holds_sensitive());
+    assert!(provider.default_outputs(&secret).get("stdout").unwrap().holds_sensitive());
 }

@@ -4,9 +4,9 @@ use kilter_model::{Change, Difference, Outcome, State};
 
 use super::reading::declared;
 use crate::compare::compare;
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
-use crate::conformance::subject::Lack;
+use crate::conformance::subject::Unsupported;
 use crate::contract::{Batch, Mode};
 
 /// A pending change of a resource.
@@ -47,7 +47,7 @@ fn ways(world: &World) -> Result<Vec<Way>, Stop> {
     all.into_iter().map(|one| Way::of(world, one)).collect()
 }
 
-pub(super) fn each_is_answered(bench: &Bench) -> Trial {
+pub(super) fn each_is_answered(bench: &Harness) -> Trial {
     let world = bench.world()?;
     let ways = ways(&world)?;
     let outcomes = set(&world, &ways);
@@ -72,10 +72,10 @@ pub(super) fn each_is_answered(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn one_by_one(bench: &Bench) -> Trial {
+pub(super) fn one_by_one(bench: &Harness) -> Trial {
     bench.is_sighted()?;
     let world = bench.world()?;
-    if world.provider().batch() == Batch::One {
+    if world.provider().batch_size() == Batch::One {
         return not_applicable("the provider takes one change at a time");
     }
     let ways: Vec<Way> = declared(&world)?.into_iter().map(|one| Way::of(&world, one)).collect::<Result<_, _>>()?;
@@ -89,9 +89,9 @@ pub(super) fn one_by_one(bench: &Bench) -> Trial {
     }
 }
 
-pub(super) fn failure_is_alone(bench: &Bench) -> Trial {
+pub(super) fn failure_is_alone(bench: &Harness) -> Trial {
     let world = bench.world()?;
-    world.needs(Lack::Failing)?;
+    world.needs(Unsupported::Failing)?;
     if world.subject.failing_specimen().is_none() {
         return untried("the subject has no change that fails, nor says why not");
     }

@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Behaviour, State};
 use super::listing::every_state;
 use super::reading::{Missing, declared, unlike_attributes};
 use crate::compare::compare;
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, untried};
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, untried};
 
 /// Returns every declaration of every specimen in canonical form.
 pub(super) fn all_declared(world: &World) -> Result<Vec<Declared>, Stop> {
@@ -19,7 +19,7 @@ pub(super) fn all_declared(world: &World) -> Result<Vec<Declared>, Stop> {
     Ok(all)
 }
 
-pub(super) fn is_final(bench: &Bench) -> Trial {
+pub(super) fn is_final(bench: &Harness) -> Trial {
     let world = bench.world()?;
     for once in all_declared(&world)? {
         let twice = world.canonical(once.clone());
@@ -31,7 +31,7 @@ pub(super) fn is_final(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn read_is_canonical(bench: &Bench) -> Trial {
+pub(super) fn read_is_canonical(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for state in every_state(&world)?.into_iter().filter(|state| state.exists) {
         let read = Declared { name: state.name.clone(), should: state.attributes.clone() };
@@ -47,7 +47,7 @@ pub(super) fn read_is_canonical(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn read_can_be_declared(bench: &Bench) -> Trial {
+pub(super) fn read_can_be_declared(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for one in declared(&world)? {
         let state = world.look(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
@@ -109,7 +109,7 @@ fn as_read(world: &World, one: &Declared, state: &State, parameters: Parameters)
     should
 }
 
-pub(super) fn deferred_is_not_missed(bench: &Bench) -> Trial {
+pub(super) fn deferred_is_not_missed(bench: &Harness) -> Trial {
     let world = bench.world()?;
     for specimen in world.subject.specimens() {
         for (deferred, _) in specimen.first().iter() {
@@ -131,7 +131,7 @@ pub(super) fn deferred_is_not_missed(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn differences_are_named(bench: &Bench) -> Trial {
+pub(super) fn differences_are_named(bench: &Harness) -> Trial {
     let fresh = bench.world()?;
     let made = bench.made()?;
     let has_properties = fresh.schema().attributes.iter().any(|attribute| attribute.behaviour == Behaviour::Property);

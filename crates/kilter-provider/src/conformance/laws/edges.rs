@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, Value};
 
 use super::reading::{Missing, declared, seen, unlike_attributes};
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, told, untried};
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, told, untried};
 use crate::conformance::edge;
-use crate::conformance::specimen::Specimen;
-use crate::conformance::subject::Lack;
+use crate::conformance::specimen::Sample;
+use crate::conformance::subject::Unsupported;
 use crate::conformance::suite::end_of;
 use crate::contract::{Mode, Query};
 
@@ -49,7 +49,7 @@ impl Tally {
     }
 }
 
-pub(super) fn values_survive(bench: &Bench) -> Trial {
+pub(super) fn values_survive(bench: &Harness) -> Trial {
     let mut tally = Tally::default();
     let world = bench.made()?;
     let is_settable =
@@ -99,7 +99,7 @@ fn is_declared(world: &World, name: &str) -> bool {
     all.flat_map(|one| one.others().iter().chain([one.first()])).any(|given| given.get(name).is_some())
 }
 
-pub(super) fn names_survive(bench: &Bench) -> Trial {
+pub(super) fn names_survive(bench: &Harness) -> Trial {
     let mut tally = Tally::default();
     let world = bench.made()?;
     for namevar in world.schema().namevars() {
@@ -119,9 +119,9 @@ pub(super) fn names_survive(bench: &Bench) -> Trial {
 
 /// Tries a declaration in a world of its own, in which all specimens except the first exist.
 fn attempt(
-    bench: &Bench,
+    bench: &Harness,
     what: &str,
-    declare: impl Fn(&Specimen, &World) -> (Specimen, Attributes),
+    declare: impl Fn(&Sample, &World) -> (Sample, Attributes),
 ) -> Result<Reception, Stop> {
     let world = bench.world()?;
     let (first, others) = world.subject.specimens().split_first().expect("a world has a specimen");
@@ -141,7 +141,7 @@ fn attempt(
     }
 }
 
-fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result<Reception, Stop> {
+fn put_through(world: &World, specimen: &Sample, given: &Attributes) -> Result<Reception, Stop> {
     let Ok(one) = world.declare(specimen, given) else { return Ok(Reception::Refused) };
     ask_around(world, &one);
     let before = Others::of(world, &one)?;
@@ -187,10 +187,10 @@ fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
 /// Calls the other methods that the engine uses. They must accept the value too.
 fn ask_around(world: &World, one: &Declared) {
     let provider = world.provider();
-    let _ = (provider.reach(&one.should), provider.placement(&one.should), provider.set_placement(&one.should));
+    let _ = (provider.side_effects(&one.should), provider.placement(&one.should), provider.set_placement(&one.should));
     provider.identities(&one.name, &one.should, &mut |_| {});
-    provider.wishes(&one.name, &one.should, &mut |_| {});
-    let _ = provider.contradictions(&one.name, &one.should, &|_, _| None);
+    provider.auto_edges(&one.name, &one.should, &mut |_| {});
+    let _ = provider.conflicts(&one.name, &one.should, &|_, _| None);
 }
 
 fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<(), Stop> {
@@ -206,7 +206,7 @@ fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<
 /// Checks that a created resource can be removed, with any value.
 fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
     let is = seen(world, one)?;
-    if world.subject.reason(Lack::Removal).is_some() || !is.exists {
+    if world.subject.reason(Unsupported::Removal).is_some() || !is.exists {
         return Ok(());
     }
     world.remove(&is).or_else(|why| broken(format!("it was taken, but cannot be removed: {why}")))?;
@@ -229,7 +229,7 @@ impl Others {
         let others = declared(world)?.into_iter().skip(1).filter(is_other);
         let states = others.map(|other| seen(world, &other)).collect::<Result<_, _>>()?;
         let mut names = Vec::new();
-        if world.subject.reason(Lack::Listing).is_none() {
+        if world.subject.reason(Unsupported::Listing).is_none() {
             let listed = world.get(Query::All).unwrap_or_default().into_iter().map(|state| state.name);
             names.extend(listed.filter(|name| *name != one.name));
         }

@@ -8,16 +8,16 @@ use kilter_model::{Change, Difference, State};
 
 use super::reading::{agrees_anew, declared, seen};
 use crate::compare::compare;
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, untried};
-use crate::conformance::subject::Lack;
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, untried};
+use crate::conformance::subject::Unsupported;
 use crate::contract::Mode;
 
 /// Polling interval while waiting for the start of a slow change.
 const ASKED: Duration = Duration::from_millis(2);
 
-pub(super) fn ends_a_call(bench: &Bench) -> Trial {
+pub(super) fn ends_a_call(bench: &Harness) -> Trial {
     let world = Arc::new(bench.world()?);
-    world.needs(Lack::Slow)?;
+    world.needs(Unsupported::Slow)?;
     let Some(slow) = world.subject.slow_change() else {
         return untried("the subject has no change that takes long, nor says why not");
     };
@@ -84,7 +84,7 @@ fn told_truly(world: &World, one: &Declared, failure: Option<String>) -> Result<
     }
 }
 
-pub(super) fn leaves_the_truth(bench: &Bench) -> Trial {
+pub(super) fn leaves_the_truth(bench: &Harness) -> Trial {
     let world = bench.world()?;
     let all = declared(&world)?;
     for one in &all {

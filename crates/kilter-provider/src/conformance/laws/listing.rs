@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use kilter_model::{Attributes, State};
 
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
-use crate::conformance::subject::Lack;
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::subject::Unsupported;
 use crate::context::Strictness;
 use crate::contract::{Query, Wanted};
 
@@ -16,10 +16,10 @@ const SLOW_LIST: Duration = Duration::from_secs(5);
 /// Maximum number of listed resources that are also read individually, because a machine may have very many.
 const LOOKED_AT: usize = 50;
 
-pub(super) fn unknown_is_absent(bench: &Bench) -> Trial {
+pub(super) fn unknown_is_absent(bench: &Harness) -> Trial {
     // The world stays without specimens, because a provider without absent states may be unable to create any.
     let world = bench.world()?;
-    world.needs(Lack::Unknown)?;
+    world.needs(Unsupported::Unknown)?;
     if world.subject.unknown_names().is_empty() {
         return untried("the subject names nothing that does not exist, nor says why not");
     }
@@ -36,7 +36,7 @@ pub(super) fn unknown_is_absent(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn none_is_no_error(bench: &Bench) -> Trial {
+pub(super) fn none_is_no_error(bench: &Harness) -> Trial {
     let world = bench.made()?;
     match world.provider().get(&world.cx(), Query::Named(&[])) {
         Ok(_) => Ok(None),
@@ -46,11 +46,11 @@ pub(super) fn none_is_no_error(bench: &Bench) -> Trial {
 
 /// Lists all resources of a world with all specimens.
 fn all(world: &World) -> Result<Vec<State>, Stop> {
-    world.needs(Lack::Listing)?;
+    world.needs(Unsupported::Listing)?;
     world.get(Query::All).or_else(|why| broken(format!("a get of all is an error: {why}")))
 }
 
-pub(super) fn some_among_all(bench: &Bench) -> Trial {
+pub(super) fn some_among_all(bench: &Harness) -> Trial {
     let world = bench.made()?;
     let all = all(&world)?;
     for one in declared(&world)? {
@@ -65,7 +65,7 @@ pub(super) fn some_among_all(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn once(bench: &Bench) -> Trial {
+pub(super) fn once(bench: &Harness) -> Trial {
     let world = bench.made()?;
     let begun = Instant::now();
     let all = all(&world)?;
@@ -111,7 +111,7 @@ fn remark(first: &[State], second: &[State], took: Duration) -> Option<String> {
 /// Returns every readable state: from a list, with a desired state, and by name.
 pub(super) fn every_state(world: &World) -> Result<Vec<State>, Stop> {
     let mut states = Vec::new();
-    if world.subject.reason(Lack::Listing).is_none() {
+    if world.subject.reason(Unsupported::Listing).is_none() {
         // Another law covers listing.
         states.extend(world.get(Query::All).unwrap_or_default());
     }
@@ -124,7 +124,7 @@ pub(super) fn every_state(world: &World) -> Result<Vec<State>, Stop> {
     Ok(states)
 }
 
-pub(super) fn fits(bench: &Bench) -> Trial {
+pub(super) fn fits(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for state in every_state(&world)? {
         for (name, value) in state.attributes.iter().filter(|(_, value)| !value.is_undef()) {
@@ -147,7 +147,7 @@ pub(super) fn fits(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn titles_fit(bench: &Bench) -> Trial {
+pub(super) fn titles_fit(bench: &Harness) -> Trial {
     let world = bench.made()?;
     if world.schema().namevars().nth(1).is_none() {
         return not_applicable("the type has one namevar");

@@ -12,7 +12,7 @@ mod schema;
 mod secrets;
 mod setting;
 
-use super::bench::{Bench, Trial};
+use super::bench::{Harness, Trial};
 
 /// A requirement for all providers.
 #[derive(Debug)]
@@ -21,10 +21,10 @@ pub struct Law {
     pub name: &'static str,
     /// The requirement in one sentence.
     pub sentence: &'static str,
-    pub(super) trial: fn(&Bench) -> Trial,
+    pub(super) trial: fn(&Harness) -> Trial,
 }
 
-const fn law(name: &'static str, sentence: &'static str, trial: fn(&Bench) -> Trial) -> Law {
+const fn law(name: &'static str, sentence: &'static str, trial: fn(&Harness) -> Trial) -> Law {
     Law { name, sentence, trial }
 }
 

@@ -5,7 +5,7 @@ use kilter_model::{Change, Feature};
 use super::canonical::all_declared;
 use super::reading::seen;
 use crate::compare::compare;
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
 use crate::contract::Mode;
 
@@ -23,7 +23,7 @@ fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
 }
 
 /// Creates a world without specimens, and another with all specimens.
-fn worlds(bench: &Bench) -> Result<[World; 2], Stop> {
+fn worlds(bench: &Harness) -> Result<[World; 2], Stop> {
     let fresh = bench.world()?;
     if !fresh.schema().has(Feature::SupportsNoop) {
         return not_applicable("the provider has not the feature `supports_noop`: nobody asks it for a preview");
@@ -31,7 +31,7 @@ fn worlds(bench: &Bench) -> Result<[World; 2], Stop> {
     Ok([fresh, bench.made()?])
 }
 
-pub(super) fn changes_nothing(bench: &Bench) -> Trial {
+pub(super) fn changes_nothing(bench: &Harness) -> Trial {
     let worlds = worlds(bench)?;
     bench.is_sighted()?;
     for world in worlds {
@@ -56,7 +56,7 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn foresees_rightly(bench: &Bench) -> Trial {
+pub(super) fn foresees_rightly(bench: &Harness) -> Trial {
     let [fresh, made] = worlds(bench)?;
     for at in 0..fresh.subject.specimens().len() {
         let mut ways: Vec<(&World, Declared)> = vec![(&fresh, fresh.first(&fresh.subject.specimens()[at])?)];

@@ -6,7 +6,7 @@ use kilter_model::{Attributes, State};
 
 use crate::check::read;
 use crate::compare::compare;
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, told, untried};
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, told, untried};
 use crate::conformance::fingerprint;
 use crate::contract::{Query, Wanted};
 
@@ -23,7 +23,7 @@ pub(super) fn seen(world: &World, declared: &Declared) -> Result<State, Stop> {
     world.see(declared).or_else(|why| untried(format!("{} cannot be read: {why}", declared.name)))
 }
 
-pub(super) fn changes_nothing(bench: &Bench) -> Trial {
+pub(super) fn changes_nothing(bench: &Harness) -> Trial {
     bench.is_sighted()?;
     for world in [bench.world()?, bench.made()?] {
         let before = world.subject.fingerprint();
@@ -58,7 +58,7 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn returns_what_is(bench: &Bench) -> Trial {
+pub(super) fn returns_what_is(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for one in declared(&world)? {
         match world.see(&one) {
@@ -73,7 +73,7 @@ pub(super) fn returns_what_is(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn is_steady(bench: &Bench) -> Trial {
+pub(super) fn is_steady(bench: &Harness) -> Trial {
     let world = bench.made()?;
     let mut slowest = Duration::ZERO;
     for one in declared(&world)? {
@@ -87,7 +87,7 @@ pub(super) fn is_steady(bench: &Bench) -> Trial {
     Ok((slowest > SLOW_GET).then(|| format!("a get of one resource took {:.1} s", slowest.as_secs_f32())))
 }
 
-pub(super) fn one_and_many(bench: &Bench) -> Trial {
+pub(super) fn one_and_many(bench: &Harness) -> Trial {
     let world = bench.made()?;
     let all = declared(&world)?;
     let wanted: Vec<Wanted<'_>> = all.iter().map(Declared::wanted).collect();
@@ -108,7 +108,7 @@ pub(super) fn one_and_many(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn does_not_echo(bench: &Bench) -> Trial {
+pub(super) fn does_not_echo(bench: &Harness) -> Trial {
     let world = bench.made()?;
     let mut tried = 0;
     for specimen in world.subject.specimens() {
@@ -140,7 +140,7 @@ fn one(declared: &Declared) -> &str {
     &declared.name
 }
 
-pub(super) fn is_on_the_system(bench: &Bench) -> Trial {
+pub(super) fn is_on_the_system(bench: &Harness) -> Trial {
     let world = bench.made()?;
     agrees_anew(&world, &declared(&world)?)
 }

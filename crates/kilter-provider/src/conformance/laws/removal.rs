@@ -1,8 +1,8 @@
 //! Laws about removal.
 
 use super::reading::{declared, seen};
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
-use crate::conformance::subject::Lack;
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::subject::Unsupported;
 
 /// Returns all specimens declared as absent.
 ///
@@ -14,9 +14,9 @@ fn absences(world: &World) -> Result<Vec<Declared>, Stop> {
     if absences.is_empty() { not_applicable("the type has no `ensure: absent`") } else { Ok(absences) }
 }
 
-pub(super) fn ensure_absent(bench: &Bench) -> Trial {
+pub(super) fn ensure_absent(bench: &Harness) -> Trial {
     let world = bench.made()?;
-    world.needs(Lack::Removal)?;
+    world.needs(Unsupported::Removal)?;
     for absent in absences(&world)? {
         match world.bring(&absent) {
             Err(why) => return broken(why),
@@ -35,11 +35,11 @@ fn gone(world: &World, declared: &Declared) -> Result<(), Stop> {
     }
 }
 
-pub(super) fn no_should(bench: &Bench) -> Trial {
+pub(super) fn no_should(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for one in declared(&world)? {
         let before = seen(&world, &one)?;
-        match (world.remove(&before), world.subject.reason(Lack::Removal)) {
+        match (world.remove(&before), world.subject.reason(Unsupported::Removal)) {
             (Ok(()), None) => gone(&world, &one)?,
             (Err(why), None) => return broken(format!("{} was not removed: {why}", one.name)),
             (Ok(()), Some(_)) => {
@@ -54,7 +54,7 @@ pub(super) fn no_should(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn absent_stays(bench: &Bench) -> Trial {
+pub(super) fn absent_stays(bench: &Harness) -> Trial {
     let world = bench.world()?;
     for absent in absences(&world)? {
         match world.check(&absent) {

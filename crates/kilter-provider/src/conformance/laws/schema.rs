@@ -2,9 +2,9 @@
 
 use kilter_model::{AttributeSchema, TypeSchema};
 
-use crate::conformance::bench::{Bench, Trial, broken};
+use crate::conformance::bench::{Harness, Trial, broken};
 
-pub(super) fn is_described(bench: &Bench) -> Trial {
+pub(super) fn is_described(bench: &Harness) -> Trial {
     let world = bench.world()?;
     let schema = world.schema();
     if *schema != *world.subject.provider_anew().schema() {
@@ -20,7 +20,7 @@ pub(super) fn is_described(bench: &Bench) -> Trial {
     }
 }
 
-pub(super) fn is_sound(bench: &Bench) -> Trial {
+pub(super) fn is_sound(bench: &Harness) -> Trial {
     let world = bench.world()?;
     let schema = world.schema();
     if schema.namevars().next().is_none() {

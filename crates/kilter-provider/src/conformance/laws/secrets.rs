@@ -3,8 +3,8 @@
 use kilter_model::{AttributeSchema, Behaviour, Change, DataType, Difference, Hash, Outcome, State, Value};
 
 use crate::compare::compare;
-use crate::conformance::bench::{Bench, Stop, Trial, World, broken, not_applicable};
-use crate::conformance::specimen::Specimen;
+use crate::conformance::bench::{Harness, Stop, Trial, World, broken, not_applicable};
+use crate::conformance::specimen::Sample;
 use crate::contract::Mode;
 
 /// Test secrets, in forms that pass the validation of most providers.
@@ -13,7 +13,7 @@ const SECRETS: [&str; 3] = ["kilter-secret-1", "/kilter-secret-1", "kilter secre
 /// Minimum length of a text of a specimen that is used as a secret, in bytes.
 const TELLING: usize = 8;
 
-pub(super) fn stay_secret(bench: &Bench) -> Trial {
+pub(super) fn stay_secret(bench: &Harness) -> Trial {
     let world = bench.world()?;
     let mut tried = 0;
     let is_meant = |attribute: &&AttributeSchema| {
@@ -53,7 +53,7 @@ fn sealed(data_type: &DataType, secret: &str) -> Vec<Value> {
 
 /// Returns the first specimen's value of an attribute as a secret, if no other attribute contains the same
 /// text.
-fn own_texts(specimen: &Specimen, name: &str) -> Option<(String, Value)> {
+fn own_texts(specimen: &Sample, name: &str) -> Option<(String, Value)> {
     let given = specimen.first().get(name)?;
     let text = given.as_str()?;
     let is_told_elsewhere =
@@ -97,7 +97,7 @@ fn put_through(world: &World, name: &str, value: &Value, said: &mut Said) {
     }
 }
 
-fn pass(world: &World, specimen: &Specimen, given: &kilter_model::Attributes, said: &mut Said) -> Result<(), Stop> {
+fn pass(world: &World, specimen: &Sample, given: &kilter_model::Attributes, said: &mut Said) -> Result<(), Stop> {
     let complete = world.complete(specimen, given).or_else(broken)?;
     let provider = world.provider();
     for problem in provider.validate(&complete.name, &complete.should, &[]) {

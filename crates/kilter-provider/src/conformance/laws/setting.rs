@@ -4,12 +4,12 @@ use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change
 
 use super::reading::{declared, seen};
 use crate::compare::compare;
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
-use crate::conformance::subject::Lack;
+use crate::conformance::subject::Unsupported;
 use crate::contract::Mode;
 
-pub(super) fn makes_what_was_asked(bench: &Bench) -> Trial {
+pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
     let fresh = bench.world()?;
     let (mut made, mut changed) = (0, 0);
     for at in 0..fresh.subject.specimens().len() {
@@ -42,7 +42,7 @@ fn bring(world: &World, declared: &Declared) -> Result<bool, Stop> {
     world.bring(declared).or_else(broken)
 }
 
-pub(super) fn again_changes_nothing(bench: &Bench) -> Trial {
+pub(super) fn again_changes_nothing(bench: &Harness) -> Trial {
     let world = bench.made()?;
     let before = world.subject.fingerprint();
     for one in declared(&world)? {
@@ -59,7 +59,7 @@ pub(super) fn again_changes_nothing(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-pub(super) fn leaves_others(bench: &Bench) -> Trial {
+pub(super) fn leaves_others(bench: &Harness) -> Trial {
     let count = bench.world()?.subject.specimens().len();
     if count < 2 {
         return untried("the subject has only one specimen");
@@ -80,7 +80,7 @@ pub(super) fn leaves_others(bench: &Bench) -> Trial {
         tried += usize::from(world.remove(&before[changed]).is_ok());
         unchanged(&all, changed, &before, &states(&world)?, "was removed")?;
     }
-    match (tried, bench.world()?.subject.reason(Lack::Removal)) {
+    match (tried, bench.world()?.subject.reason(Unsupported::Removal)) {
         (0, Some(reason)) => not_applicable(reason),
         (0, None) => untried("no specimen could be changed or removed"),
         _ => Ok(None),
@@ -95,7 +95,7 @@ fn unchanged(all: &[Declared], but: usize, before: &[State], after: &[State], ho
     }
 }
 
-pub(super) fn leaves_other_attributes(bench: &Bench) -> Trial {
+pub(super) fn leaves_other_attributes(bench: &Harness) -> Trial {
     let fresh = bench.world()?;
     let mut tried = 0;
     for (at, specimen) in fresh.subject.specimens().iter().enumerate() {
@@ -130,7 +130,7 @@ fn is_free(world: &World, name: &str) -> bool {
 
 /// Changes an attribute of a specimen, with only its parameters declared in addition. Returns false if this
 /// declaration is invalid.
-fn alone(bench: &Bench, at: usize, (changed, value): (&str, &Value), others: &[&str]) -> Result<bool, Stop> {
+fn alone(bench: &Harness, at: usize, (changed, value): (&str, &Value), others: &[&str]) -> Result<bool, Stop> {
     let world = bench.made()?;
     let specimen = &world.subject.specimens()[at];
     let first = world.first(specimen)?;
@@ -171,7 +171,7 @@ fn owned((name, value): (&AttributeName, &Value)) -> (AttributeName, Value) {
     (name.clone(), value.clone())
 }
 
-pub(super) fn absence_in_any_form(bench: &Bench) -> Trial {
+pub(super) fn absence_in_any_form(bench: &Harness) -> Trial {
     let world = bench.world()?;
     let mut tried = false;
     for (at, one) in declared(&world)?.iter().enumerate() {
@@ -215,7 +215,7 @@ fn created(world: &World, one: &Declared, is: State) -> Result<(), Stop> {
     }
 }
 
-pub(super) fn refreshes(bench: &Bench) -> Trial {
+pub(super) fn refreshes(bench: &Harness) -> Trial {
     let world = bench.made()?;
     if !world.schema().has(Feature::Refresh) {
         return not_applicable("the provider has not the feature `refresh`");

@@ -6,7 +6,7 @@ fn the_example_of_the_specification_is_logged_like_this() {
         log.updating("F1D2D2F9", None, |log| {
             log.warning("Original key not found");
             log.attribute_changed(
-                Here,
+                InScope,
                 "content",
                 kilter_model::Value::Undef,
                 "E242ED3B".into(),
@@ -131,7 +131,7 @@ fn one_title_of_a_batch_block_can_fail_alone() {
 fn a_block_whose_titles_have_all_failed_did_not_end_well() {
     let body = |mut log: ChangeLog<'_>| {
         let went_well = log.updating("a", None, |log| {
-            log.failed(Here, "no such key");
+            log.failed(InScope, "no such key");
             Ok(())
         });
         assert!(!went_well);

@@ -41,7 +41,7 @@ fn call() -> impl Strategy<Value = Call> {
 fn make(log: &mut ChangeLog<'_>, call: &Call) {
     match call {
         Call::Say(title) => log.info_for(title, "…"),
-        Call::SayHere => log.info_for(Here, "…"),
+        Call::SayHere => log.info_for(InScope, "…"),
         Call::Changed(title) => log.attribute_changed(title, "trust", 1.into(), 2.into(), None),
         Call::Ended(title, true) => log.updated(title, None),
         Call::Ended(title, false) => log.failed(title, "plain"),

@@ -156,7 +156,7 @@ fn secrets_are_neither_told_nor_kept_in_clear() {
 fn events_are_json() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", "Renewing", |log| {
-            log.attribute_changed(Here, "trust", Value::Integer(1), Value::Integer(5), "more");
+            log.attribute_changed(InScope, "trust", Value::Integer(1), Value::Integer(5), "more");
             Ok(())
         });
         log.updating("b", None, |_| Err(Failure::fatal("no power")));
@@ -244,9 +244,9 @@ fn a_fatal_failure_reaches_the_run_even_if_all_have_their_status() {
 fn what_goes_with_an_outcome_is_in_it() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", None, |log| {
-            log.note(Here, "took the second mirror");
-            log.send(Here, "fingerprint", "E242ED3B");
-            log.refreshed(Here);
+            log.note(InScope, "took the second mirror");
+            log.send(InScope, "fingerprint", "E242ED3B");
+            log.refreshed(InScope);
             Ok(())
         });
         log.outcomes()

@@ -184,7 +184,7 @@ fn inside_its_block_a_resource_gets_no_other_status_than_failed() {
 #[test]
 fn without_a_title_there_has_to_be_a_block() {
     let body = |mut log: ChangeLog<'_>| {
-        log.attribute_changed(Here, "trust", 1.into(), 2.into(), None);
+        log.attribute_changed(InScope, "trust", 1.into(), 2.into(), None);
         log.outcomes()
     };
     let text = error("`attribute_changed` of apt_key without a title outside of a block");

@@ -4,7 +4,11 @@ use kilter_model::{Difference, TypeSchema, Value};
 
 /// Returns the entries of `told` that are not in `differences`: other attributes, and other values than the
 /// declared ones.
-pub(super) fn otherwise(schema: &TypeSchema, told: &[Difference], differences: &[Difference]) -> Vec<Difference> {
+pub(super) fn unplanned_changes(
+    schema: &TypeSchema,
+    told: &[Difference],
+    differences: &[Difference],
+) -> Vec<Difference> {
     let is_news = |told: &&Difference| {
         let is_it = |one: &&Difference| one.attribute == told.attribute && one.entry == told.entry;
         match differences.iter().find(is_it) {
@@ -39,7 +43,7 @@ mod tests {
     }
 
     fn of(told: Difference, difference: Difference) -> usize {
-        otherwise(&schema(), &[told], &[difference]).len()
+        unplanned_changes(&schema(), &[told], &[difference]).len()
     }
 
     #[test]

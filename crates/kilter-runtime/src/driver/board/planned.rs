@@ -5,15 +5,15 @@ use kilter_engine::VertexId;
 use kilter_model::Difference;
 use rustc_hash::FxHashSet;
 
-use super::Board;
-use super::otherwise::otherwise;
+use super::RunState;
+use super::otherwise::unplanned_changes;
 use crate::plan::{Plan, Step};
 use crate::report::Deviation;
 
 /// Advice for a stale step.
 const REMEDY: &str = "make a new plan with `kilter plan -o FILE`";
 
-impl Board<'_> {
+impl RunState<'_> {
     /// Returns true if the resource must not be changed, because the plan does not show the change.
     ///
     /// A resource is compared once. A change of an earlier attempt of this run is no drift.
@@ -79,11 +79,11 @@ impl Board<'_> {
             None => Some("the plan had it in its state, and it is not any more".into()),
             Some(step) => {
                 let seal = self.seal(vertex);
-                let told: Vec<Difference> = differences.iter().map(|one| seal.hide_in(one.clone())).collect();
+                let told: Vec<Difference> = differences.iter().map(|one| seal.redact_difference(one.clone())).collect();
                 let draft = self.drafts.get(&vertex);
                 let said = draft.map(|draft| draft.told.as_slice()).unwrap_or_default();
                 let basis = draft.and_then(|draft| draft.basis.as_ref());
-                let otherwise = otherwise(self.prepared.provider(vertex).schema(), said, &told);
+                let otherwise = unplanned_changes(self.prepared.provider(vertex).schema(), said, &told);
                 plan.drift(reference, step, &told, &otherwise, basis)
             }
         };
@@ -135,8 +135,8 @@ impl Board<'_> {
         let graph = &self.prepared.graph;
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
         while let Some(at) = open.pop() {
-            for first in graph.entering(at).iter().map(|edge| graph.edge(*edge).first) {
-                if self.changed.contains_key(&first) && self.prepared.provider(first).owner().is_some() {
+            for first in graph.incoming(at).iter().map(|edge| graph.edge(*edge).from) {
+                if self.changed.contains_key(&first) && self.prepared.provider(first).owned_paths().is_some() {
                     return Some(first);
                 }
                 if seen.insert(first) {
@@ -152,8 +152,8 @@ impl Board<'_> {
         let graph = &self.prepared.graph;
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
         while let Some(at) = open.pop() {
-            let edges = graph.entering(at).iter().map(|edge| graph.edge(*edge)).filter(|edge| edge.notify);
-            for first in edges.map(|edge| edge.first) {
+            let edges = graph.incoming(at).iter().map(|edge| graph.edge(*edge)).filter(|edge| edge.notify);
+            for first in edges.map(|edge| edge.from) {
                 let is_unknown =
                     || plan.step(&self.prepared.resource(first).reference).is_some_and(|step| step.is_unknown);
                 if self.changed.contains_key(&first) && is_unknown() {

@@ -3,17 +3,17 @@
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Meta, Resource};
-use kilter_provider::{Context, Restores};
+use kilter_provider::{Context, Revert};
 use rustc_hash::FxHashSet;
 
-use super::Board;
+use super::RunState;
 use crate::driver::{Mode, Options};
 use crate::prepare::Prepared;
 use crate::report::Status;
-use crate::reversals::Reversals;
-use crate::step::guarded;
+use crate::reversals::RevertStore;
+use crate::step::catch_panic;
 
-impl Board<'_> {
+impl RunState<'_> {
     /// Saves the state of a resource with `reverse` at its first check.
     pub(super) fn keep_before(&self, vertex: VertexId) -> Result<(), EcoString> {
         let resource = self.prepared.resource(vertex);
@@ -22,11 +22,11 @@ impl Board<'_> {
             return Ok(());
         }
         let provider = self.prepared.provider(vertex);
-        let cx = Context::bare().with_hostname(self.prepared.registry.hostname());
+        let cx = Context::empty().with_hostname(self.prepared.registry.hostname());
         let kept = match &self.before {
-            Some(before) => guarded(provider, || before.kept.keep(&cx, provider, resource)).and_then(|kept| kept),
+            Some(before) => catch_panic(provider, || before.kept.keep(&cx, provider, resource)).and_then(|kept| kept),
             // Restoring the absence needs no saved state.
-            None if provider.restores() == Restores::Absence => Ok(()),
+            None if provider.revert_support() == Revert::Absence => Ok(()),
             None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
         };
         kept.map_err(|why| {
@@ -43,7 +43,9 @@ impl Board<'_> {
                 "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
                 path.display()
             ),
-            None if self.prepared.provider(vertex).restores() == Restores::Absence => "it is declared no longer".into(),
+            None if self.prepared.provider(vertex).revert_support() == Revert::Absence => {
+                "it is declared no longer".into()
+            }
             None => "it is declared no longer: what was there before is restored (`reverse`)".into(),
         }
     }
@@ -60,21 +62,21 @@ impl Board<'_> {
 }
 
 /// Saved pre-change state of this manifest.
-pub(super) struct Before {
-    kept: Reversals,
+pub(super) struct RevertTracker {
+    kept: RevertStore,
     /// Resources whose saved state is removed when they are in sync.
     over: FxHashSet<VertexId>,
 }
 
-impl Before {
+impl RevertTracker {
     /// Returns none if no state is saved and no resource may need one.
-    pub(super) fn of(prepared: &Prepared<'_>, options: &Options) -> Option<Before> {
-        let kept = Reversals::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
+    pub(super) fn of(prepared: &Prepared<'_>, options: &Options) -> Option<RevertTracker> {
+        let kept = RevertStore::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
         let is_reversed = |one: &Resource| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse);
         if !kept.exists() && !prepared.resources().iter().any(is_reversed) {
             return None;
         }
-        let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.only_looks();
+        let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.is_observe_only();
         let is_over = |one: &Resource| one.is_reversal() || one.meta().is_none_or(is_to_stay);
         let paths = kept.paths();
         let is_kept =
@@ -82,6 +84,6 @@ impl Before {
         let all = prepared.resources().iter().zip((0..).map(VertexId));
         let over =
             all.filter(|(one, vertex)| is_over(one) && is_kept(one, *vertex)).map(|(_, vertex)| vertex).collect();
-        Some(Before { kept, over })
+        Some(RevertTracker { kept, over })
     }
 }

@@ -6,13 +6,13 @@ use kilter_engine::VertexId;
 use kilter_model::{AttributeName, Difference, ResourceRef};
 use rustc_hash::FxHashMap;
 
-use crate::driver::handover::Kept;
+use crate::driver::graph_swap::Kept;
 use crate::driver::millis;
-use crate::driver::window::Tally;
+use crate::driver::window::ChangeCounters;
 
 /// Changes and refreshes of all resources.
 #[derive(Debug, Default)]
-pub(in super::super) struct Tallies {
+pub(in super::super) struct Counters {
     of: FxHashMap<VertexId, Done>,
     /// Sets of attributes that changed together, stored once for many resources.
     sets: Vec<Box<[AttributeName]>>,
@@ -33,7 +33,7 @@ struct Done {
     changed_at: u64,
 }
 
-impl Tallies {
+impl Counters {
     /// Counts a change.
     pub(super) fn changed(&mut self, vertex: VertexId, differences: &[Difference]) {
         let set = self.number(differences);
@@ -69,11 +69,11 @@ impl Tallies {
     }
 
     /// Returns the numbers of a resource.
-    pub(super) fn of(&self, vertex: VertexId) -> Tally {
-        let Some(done) = self.of.get(&vertex) else { return Tally::default() };
+    pub(super) fn of(&self, vertex: VertexId) -> ChangeCounters {
+        let Some(done) = self.of.get(&vertex) else { return ChangeCounters::default() };
         let set = self.sets.get(done.set as usize).filter(|_| done.changes > 0);
         let time = |at: u64| UNIX_EPOCH + Duration::from_millis(at);
-        Tally {
+        ChangeCounters {
             changes: done.changes.into(),
             refreshes: done.refreshes.into(),
             failures: done.failures.into(),
@@ -83,8 +83,8 @@ impl Tallies {
     }
 
     /// Converts to the vertices of the next graph.
-    pub(super) fn renumbered(self, kept: &Kept) -> Tallies {
-        Tallies { of: kept.map(self.of), refreshes: kept.map(self.refreshes), ..self }
+    pub(super) fn renumbered(self, kept: &Kept) -> Counters {
+        Counters { of: kept.map(self.of), refreshes: kept.map(self.refreshes), ..self }
     }
 }
 
@@ -100,16 +100,16 @@ mod tests {
     #[test]
     fn what_was_done_is_told_as_it_was() {
         let difference = |name: &str| Difference::new(name, 1.into(), 2.into());
-        let mut tallies = Tallies::default();
+        let mut tallies = Counters::default();
         let (one, other) = (VertexId(1), VertexId(2));
-        assert_eq!(tallies.of(one), Tally::default());
+        assert_eq!(tallies.of(one), ChangeCounters::default());
         tallies.failed(one);
-        assert_eq!(tallies.of(one), Tally { failures: 1, ..Tally::default() });
+        assert_eq!(tallies.of(one), ChangeCounters { failures: 1, ..ChangeCounters::default() });
         tallies.changed(one, &[difference("mode"), difference("mode"), difference("owner")]);
         tallies.refreshed(one, vec![ResourceRef::new("file", "/a")]);
         tallies.changed(other, &[difference("mode"), difference("owner")]);
         tallies.refreshed(other, Vec::new());
-        let names = |tally: &Tally| tally.last_change.as_ref().map(|(_, names)| names.len());
+        let names = |tally: &ChangeCounters| tally.last_change.as_ref().map(|(_, names)| names.len());
         let tally = tallies.of(one);
         assert_eq!((tally.changes, tally.refreshes, tally.failures, names(&tally)), (1, 1, 1, Some(2)));
         let (at, _) = tally.last_change.unwrap();

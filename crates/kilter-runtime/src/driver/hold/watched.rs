@@ -8,71 +8,77 @@ use kilter_engine::{Input, Timestamp, VertexId};
 use kilter_model::Poll;
 use kilter_provider::{POLL, Watch};
 
-use super::{DECLARED, DOOR, Holder, is_watched, poll_of};
-use crate::driver::polls::Missing;
+use super::{DECLARED, ReconcileLoop, STATUS_SOCKET, is_watched, poll_of};
+use crate::driver::polls::PollReason;
 use crate::driver::reading::LOOK_AT_DECLARED;
 use crate::driver::{Driver, millis};
 use crate::observer::Event;
 use crate::state_dir::StateDir;
-use crate::step::{Item, Received, Should};
-use crate::watch::{Bell, Lost, PathWatch, Scope, Subscriber, Told, Why};
+use crate::step::{Job, ResolvedInputs, Should};
+use crate::watch::{EventSource, PathWatch, Scope, Subscriber, WatchError, WatchEvent, WatchLost};
 
 /// Sources of events for a resource.
 #[derive(Default)]
-pub(super) struct Ways {
+pub(super) struct WatchPlan {
     pub(super) paths: Vec<PathWatch>,
-    pub(super) rings: Vec<Bell>,
+    pub(super) rings: Vec<EventSource>,
     /// Poll interval in milliseconds.
     pub(super) interval: Option<u64>,
     /// Events of the provider, by the name of the resource.
-    pub(super) telling: Option<Telling>,
+    pub(super) telling: Option<NotifyScope>,
 }
 
 /// Selection of a provider's events: all of its resources, or one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum NotifyScope {
     All,
     Alone,
 }
 
-impl Ways {
-    pub(super) fn of(watches: Vec<Watch>, state_dir: Option<&Path>) -> Ways {
-        let mut ways = Ways::default();
+impl WatchPlan {
+    pub(super) fn of(watches: Vec<Watch>, state_dir: Option<&Path>) -> WatchPlan {
+        let mut ways = WatchPlan::default();
         for watch in watches {
             match watch {
                 Watch::Path { path, scope } => ways.paths.push(PathWatch { path, scope }),
-                Watch::Kept(path) => {
+                Watch::StateFile(path) => {
                     ways.paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
                 }
-                Watch::Network(what) => ways.rings.push(Bell::Network(what)),
+                Watch::Network(what) => ways.rings.push(EventSource::Network(what)),
                 Watch::Process(file) => {
                     ways.paths.push(PathWatch { path: file.clone(), scope: Scope::This });
-                    ways.rings.push(Bell::Process(file));
+                    ways.rings.push(EventSource::Process(file));
                 }
-                Watch::Every(interval) => {
+                Watch::Poll(interval) => {
                     let interval = millis(interval).max(1);
                     ways.interval = Some(ways.interval.map_or(interval, |known| interval.min(known)));
                 }
-                Watch::Told => ways.telling = Some(Telling::All),
-                Watch::ToldAlone => ways.telling = Some(Telling::Alone),
+                Watch::Provider => ways.telling = Some(NotifyScope::All),
+                Watch::ProviderPerResource => ways.telling = Some(NotifyScope::Alone),
             }
         }
         ways
     }
 }
 
-impl Holder<'_> {
+impl ReconcileLoop<'_> {
     /// Replaces the path and process watches of a resource after its received outputs have changed. Its check
     /// follows.
-    fn follow(&mut self, vertex: VertexId, received: Arc<Received>, ways: Ways, now: Timestamp) -> Vec<Lost> {
+    fn follow(
+        &mut self,
+        vertex: VertexId,
+        received: Arc<ResolvedInputs>,
+        ways: WatchPlan,
+        now: Timestamp,
+    ) -> Vec<WatchLost> {
         let subscriber = self.subscribers.of(vertex);
         let mut lost = self.hub.watch(subscriber, ways.paths);
         self.bells.unwatch(subscriber);
         if !ways.rings.is_empty() {
             lost.extend(self.bells.watch(subscriber, ways.rings).err());
         }
-        for former in [Missing::Limit, Missing::Process, Missing::Other] {
-            self.polls.misses_no_longer(vertex, former);
+        for former in [PollReason::Limit, PollReason::Process, PollReason::Other] {
+            self.polls.remove_reason(vertex, former);
         }
         self.polls.declare(vertex, ways.interval, now);
         self.followed.insert(vertex, received);
@@ -80,7 +86,7 @@ impl Holder<'_> {
     }
 
     /// Handles a lost watch; returns true if it must be reported.
-    fn lost(&mut self, subscriber: Subscriber, why: &Why, now: Timestamp) -> bool {
+    fn lost(&mut self, subscriber: Subscriber, why: &WatchError, now: Timestamp) -> bool {
         if subscriber == DECLARED {
             let is_news = !std::mem::replace(&mut self.reading.is_unwatched, true);
             self.reading.looked(now);
@@ -88,22 +94,22 @@ impl Holder<'_> {
         }
         let Some(vertex) = self.subscribers.vertex(subscriber) else { return false };
         let what = match why {
-            Why::Process(_) => Missing::Process,
-            why if why.is_limit() => Missing::Limit,
-            _ => Missing::Other,
+            WatchError::Process(_) => PollReason::Process,
+            why if why.is_limit() => PollReason::Limit,
+            _ => PollReason::Other,
         };
         // The limit is reached many times.
         let is_news = !(why.is_limit() && self.polls.is_missing(vertex, what));
-        self.polls.misses(vertex, what, now);
+        self.polls.add_reason(vertex, what, now);
         is_news
     }
 
     /// Retries watches that failed because of a limit; returns true if they work now.
     pub(super) fn finds(&mut self, vertex: VertexId) -> bool {
-        let is_found = self.polls.is_missing(vertex, Missing::Limit)
+        let is_found = self.polls.is_missing(vertex, PollReason::Limit)
             && self.hub.watch_again(self.subscribers.of(vertex)).is_empty();
         if is_found {
-            self.polls.misses_no_longer(vertex, Missing::Limit);
+            self.polls.remove_reason(vertex, PollReason::Limit);
         }
         is_found
     }
@@ -122,14 +128,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    fn told(&mut self, told: Told) {
+    fn told(&mut self, told: WatchEvent) {
         match told {
-            Told::Changed(subscribers) => {
+            WatchEvent::Changed(subscribers) => {
                 for subscriber in subscribers {
                     self.changed(subscriber);
                 }
             }
-            Told::Everything => {
+            WatchEvent::Everything => {
                 for vertex in self.prepared.graph.vertices() {
                     // An unwatched resource has missed no event.
                     if poll_of(self.prepared.resource(vertex)) == Poll::Watched {
@@ -137,14 +143,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                     }
                 }
                 self.changed(DECLARED);
-                self.changed(DOOR);
+                self.changed(STATUS_SOCKET);
             }
-            Told::Lost(Lost { subscribers, why }) => self.lost(&subscribers, &why),
+            WatchEvent::Lost(WatchLost { subscribers, why }) => self.lost(&subscribers, &why),
         }
     }
 
     /// Reports lost watches and starts polling.
-    fn lost(&mut self, subscribers: &[Subscriber], why: &Why) {
+    fn lost(&mut self, subscribers: &[Subscriber], why: &WatchError) {
         let Some(holder) = &mut self.holder else { return };
         let news: Vec<Subscriber> =
             subscribers.iter().copied().filter(|subscriber| holder.lost(*subscriber, why, self.now)).collect();
@@ -163,13 +169,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         if subscriber == DECLARED {
             holder.reading.touched(self.now);
-        } else if subscriber == DOOR {
+        } else if subscriber == STATUS_SOCKET {
             self.tell_door();
         } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
             match holder.bells.look(subscriber) {
-                Ok(()) => holder.polls.misses_no_longer(vertex, Missing::Process),
-                Err(Lost { why, .. }) => {
-                    if holder.polls.misses(vertex, Missing::Process, self.now) {
+                Ok(()) => holder.polls.remove_reason(vertex, PollReason::Process),
+                Err(WatchLost { why, .. }) => {
+                    if holder.polls.add_reason(vertex, PollReason::Process, self.now) {
                         self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
                     }
                 }
@@ -180,14 +186,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Reports that the path of status clients may have changed.
     pub(in super::super) fn tell_door(&mut self) {
-        if self.holder.as_ref().is_some_and(|holder| holder.hold.door.is_some()) {
-            self.observer.event(Event::Door);
+        if self.holder.as_ref().is_some_and(|holder| holder.hold.status_socket.is_some()) {
+            self.observer.event(Event::StatusSocketChanged);
             self.look_at_journal();
         }
     }
 
     /// Updates the watches of a resource whose received outputs have changed.
-    pub(in super::super) fn follow(&mut self, item: &Item<'_>) {
+    pub(in super::super) fn follow(&mut self, item: &Job<'_>) {
         let (Some(holder), Should::Resolved(received)) = (&mut self.holder, &item.should) else { return };
         let vertex = item.vertex;
         let resource = self.prepared.resource(vertex);
@@ -196,9 +202,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             return;
         }
         let watches = self.prepared.provider(vertex).watches(&resource.name, &received.attributes);
-        let ways = Ways::of(watches, self.options.state_dir.as_ref().map(StateDir::path));
+        let ways = WatchPlan::of(watches, self.options.state_dir.as_ref().map(StateDir::path));
         for lost in holder.follow(vertex, Arc::clone(received), ways, self.now) {
-            self.told(Told::Lost(lost));
+            self.told(WatchEvent::Lost(lost));
         }
     }
 

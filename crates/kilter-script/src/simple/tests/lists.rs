@@ -150,14 +150,14 @@ fn a_failed_process_is_no_answer_whatever_it_printed() {
     killed.status = Status::Signal(9);
     assert_eq!(simple().decode(&Request::List, &killed).unwrap_err().to_string(), "it failed with signal 9");
     for (ending, why) in [
-        (Ending::Deadline, "it gave no answer in time and was ended"),
+        (Termination::Deadline, "it gave no answer in time and was ended"),
         (
-            Ending::Flooded,
+            Termination::OutputLimit,
             "it was ended because it wrote more than is taken: 9 bytes (`output` in its metadata allows more)",
         ),
-        (Ending::Cancelled, "it was ended because the run was interrupted"),
+        (Termination::Cancelled, "it was ended because the run was interrupted"),
     ] {
-        let finished = Finished { ending, ..ended(0, "# simple\n") };
+        let finished = Output { ending, ..ended(0, "# simple\n") };
         assert_eq!(simple().decode(&Request::List, &finished).unwrap_err().to_string(), why);
     }
 }

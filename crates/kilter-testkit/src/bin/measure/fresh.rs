@@ -10,19 +10,19 @@ use std::process::{Command, Stdio};
 const SIZE: u64 = 4 << 30;
 
 /// A mounted ext4 file system in an image file. Dropping it unmounts it.
-pub(crate) struct Fresh {
+pub(crate) struct LoopbackFs {
     mounted: PathBuf,
 }
 
-impl Fresh {
+impl LoopbackFs {
     /// Creates a file system below `scratch`; returns none if mounting is not allowed.
-    pub(crate) fn new(scratch: &Path) -> Option<Fresh> {
+    pub(crate) fn new(scratch: &Path) -> Option<LoopbackFs> {
         let (image, mounted) = (scratch.join("image"), scratch.join("fresh"));
         std::fs::create_dir_all(&mounted).ok()?;
         std::fs::File::create(&image).and_then(|file| file.set_len(SIZE)).ok()?;
         let made = run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
         let there = made && run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mounted));
-        there.then_some(Fresh { mounted })
+        there.then_some(LoopbackFs { mounted })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -30,7 +30,7 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for LoopbackFs {
     fn drop(&mut self) {
         run(Command::new("umount").arg(&self.mounted));
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_testkit::outside::{Running, wait};
+use kilter_testkit::outside::{KilterProcess, wait};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use super::run::{Bench, best};
@@ -25,9 +25,9 @@ const CHANGES: usize = 400;
 /// Maximum memory per resource in bytes, in addition to its declaration.
 const IDLE: f64 = 1024.0;
 
-fn begin(bench: &Bench, manifest: &Path) -> Running {
+fn begin(bench: &Bench, manifest: &Path) -> KilterProcess {
     let mut command = bench.kilter(&["run", "--quiet"]);
-    Running::begin(command.arg(manifest), &bench.state())
+    KilterProcess::begin(command.arg(manifest), &bench.state())
 }
 
 fn path(directory: &Path, number: usize) -> PathBuf {
@@ -72,7 +72,7 @@ pub(crate) fn held(bench: &Bench, table: &mut Table) {
 }
 
 /// Measures an edit of ten resources among all: time until they are held, and number of checks.
-fn edited(directory: &Path, running: &Running, table: &mut Table) {
+fn edited(directory: &Path, running: &KilterProcess, table: &mut Table) {
     let before = running.held();
     let mut events = running.follow();
     let (mut took, mut most) = (Vec::new(), 0);
@@ -109,7 +109,7 @@ fn time_of(word: &str, line: &str) -> Option<f64> {
 }
 
 /// Returns the number of settlements, and of those with a change.
-fn counted(running: &Running) -> [u64; 2] {
+fn counted(running: &KilterProcess) -> [u64; 2] {
     let status = running.status("notable").expect("it listens");
     let settled = status["settled"].as_object().expect("it is counted");
     let all = settled.values().filter_map(serde_json::Value::as_u64).sum();
@@ -117,7 +117,7 @@ fn counted(running: &Running) -> [u64; 2] {
 }
 
 /// Waits until the run reports that it has been quiet for half a second.
-fn rested(running: &Running) {
+fn rested(running: &KilterProcess) {
     let rests = || running.status("notable").is_some_and(|status| status["quiet_for_ms"].as_u64() > Some(500));
     wait("rest after an edit", Duration::from_secs(60), rests);
 }
@@ -137,7 +137,7 @@ pub(crate) fn idle(bench: &Bench, table: &mut Table) {
             // Without queries: after a query the run returns memory to the system.
             let converged = directory.join("converged");
             let mut command = bench.kilter(&["run", "--quiet", "--converged-status-file"]);
-            let running = Running::begin(command.arg(&converged).arg(declared), &bench.state());
+            let running = KilterProcess::begin(command.arg(&converged).arg(declared), &bench.state());
             let rests = || fs::read(&converged).is_ok_and(|told| told.starts_with(b"true"));
             wait("rest", Duration::from_secs(600), rests);
             running.held().memory as f64 * 1024.0

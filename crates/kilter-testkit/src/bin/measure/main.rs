@@ -5,8 +5,8 @@
 //! noise (system calls, processes, bytes of memory per resource), which the tests run. `--program PATH` names the
 //! program to measure.
 
+mod baseline;
 mod floods;
-mod floor;
 mod fresh;
 mod held;
 mod outside;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use table::Table;
 
 fn main() -> ExitCode {
-    if floor::serve() {
+    if baseline::serve() {
         return ExitCode::SUCCESS;
     }
     let Arguments { program: kilter, gates, only } = match arguments(std::env::args().skip(1)) {

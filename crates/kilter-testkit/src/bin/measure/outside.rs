@@ -1,14 +1,14 @@
 //! Measures the effect of many events and many edits on a run that holds a state.
 
 use kilter_testkit::edits::{Edits, Lasted, edits};
-use kilter_testkit::storm::{Storm, storm};
+use kilter_testkit::storm::{StressTest, storm};
 
 use super::run::Bench;
 use super::table::Table;
 
 /// Measures a million operations on files, in bursts.
 pub(crate) fn million(bench: &Bench, table: &mut Table) {
-    let of_it = Storm { bursts: 16, operations: 62_500 };
+    let of_it = StressTest { bursts: 16, operations: 62_500 };
     let directory = bench.directory("storm");
     let weathered = storm(of_it, |args| bench.kilter(args), &directory, &bench.state());
     eprintln!("{weathered:?}");

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::fresh::Fresh;
+use super::fresh::LoopbackFs;
 use super::run::{Bench, Cost, best, calls, once};
 use super::table::Table;
-use super::{floods, floor, held, outside, peer, scripts, workload};
+use super::{baseline, floods, held, outside, peer, scripts, workload};
 
 type Measure = fn(&Bench, &mut Table);
 
@@ -63,7 +63,7 @@ fn files(bench: &Bench, table: &mut Table) {
     for count in [1000, 5000] {
         let (directory, manifest) = applied(bench, "files", |directory| workload::files(directory, count, false));
         let cost = unchanged(bench, &manifest);
-        let bare = floor::cost(9, "check", || directory.clone(), count);
+        let bare = baseline::cost(9, "check", || directory.clone(), count);
         let what = format!("{count} files, nothing to change, CPU");
         table.ratio(&what, cost.cpu, bare.cpu, "ms", "floor", 3.0);
         if count == 5000 {
@@ -104,8 +104,8 @@ fn mixed(bench: &Bench, table: &mut Table) {
 /// Measures the first apply. Floor and kilter run alternately, on a fresh file system if mounting is allowed.
 fn first_apply(bench: &Bench, table: &mut Table) {
     let count = 5000;
-    let fresh = Fresh::new(bench.scratch());
-    let place = fresh.as_ref().map_or(bench.scratch(), Fresh::path);
+    let fresh = LoopbackFs::new(bench.scratch());
+    let place = fresh.as_ref().map_or(bench.scratch(), LoopbackFs::path);
     let run = |more: &[&str]| {
         let directory = Bench::directory_in(place, "first");
         let manifest = workload::files(&directory, count, false);
@@ -113,7 +113,7 @@ fn first_apply(bench: &Bench, table: &mut Table) {
         once(Command::new("sync"));
         once(bench.apply(&manifest, more))
     };
-    let floor = || floor::cost(1, "write", || Bench::directory_in(place, "bare"), count);
+    let floor = || baseline::cost(1, "write", || Bench::directory_in(place, "bare"), count);
     let turns: Vec<[Cost; 3]> = (0..7).map(|_| [floor(), run(&["--no-flush"]), run(&[])]).collect();
     let [bare, quick, durable] = [0, 1, 2].map(|at| super::run::least(turns.iter().map(|turn| turn[at])));
     let on = if fresh.is_some() { "a fresh ext4" } else { "whatever is there" };
@@ -127,7 +127,7 @@ fn guards(bench: &Bench, table: &mut Table) {
     let directory = bench.directory("guards");
     let manifest = workload::guarded(&directory, count, "onlyif: [[/usr/bin/test, \"!\", -e, /etc/passwd]]");
     let cost = best(5, || bench.apply(&manifest, &[]));
-    let bare = floor::cost(5, "spawn", || directory.clone(), count);
+    let bare = baseline::cost(5, "spawn", || directory.clone(), count);
     table.ratio("500 spawned guards, CPU", cost.cpu, bare.cpu, "ms", "floor", 1.3);
     table.ratio("500 spawned guards, wall", cost.wall, bare.wall, "ms", "floor", 1.0);
     let directory = bench.directory("creates");

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::say;
+use crate::output;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +57,7 @@ struct Draft {
 pub(super) fn run(args: &NewArgs, global: &Global) -> Exit {
     match write(args) {
         Ok(drafts) if global.quiet => drop(drafts),
-        Ok(drafts) => return say::data(&told(args, &drafts)),
+        Ok(drafts) => return output::data(&told(args, &drafts)),
         Err(exit) => return exit,
     }
     Exit::Done
@@ -70,12 +70,12 @@ fn write(args: &NewArgs) -> Result<Vec<Draft>, Exit> {
     if !there.is_empty() {
         let exist = if there.len() == 1 { "exists" } else { "exist" };
         let message = format!("nothing is written: {} {exist} already", there.join(" and "));
-        return Err(say::fail_with(message, ["give it another name, or write it elsewhere with --directory"]));
+        return Err(output::fail_with(message, ["give it another name, or write it elsewhere with --directory"]));
     }
     let mut made = Made::default();
     for draft in &drafts {
         if let Err(error) = made.write(draft) {
-            return Err(say::fail(format_args!("nothing is written: {}: {error}", draft.path.display())));
+            return Err(output::fail(format_args!("nothing is written: {}: {error}", draft.path.display())));
         }
     }
     made.keep();
@@ -145,18 +145,18 @@ fn check_names(args: &NewArgs) -> Result<(), Exit> {
     };
     let of_type = type_name(args);
     if args.convention == Convention::Mold && args.type_name.as_ref().is_some_and(|of| *of != args.name) {
-        return Err(say::fail("the type of a script of mold is the name of its file: leave --type out"));
+        return Err(output::fail("the type of a script of mold is the name of its file: leave --type out"));
     }
     if !is_name(&args.name) {
         let message = format!("`{}` cannot be the name of a provider", args.name);
-        return Err(say::fail_with(message, ["it takes letters, digits, `_`, `-` and `+`"]));
+        return Err(output::fail_with(message, ["it takes letters, digits, `_`, `-` and `+`"]));
     }
     if !is_type(of_type) {
         let hint = match args.type_name {
             Some(_) => "a type is a small letter, and then small letters, digits and `_`",
             None => "a type is a small letter, and then small letters, digits and `_`: give one with --type",
         };
-        return Err(say::fail_with(format!("`{of_type}` cannot be the name of a type"), [hint]));
+        return Err(output::fail_with(format!("`{of_type}` cannot be the name of a type"), [hint]));
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use clap::{Args, Parser};
 
 use crate::cli::{Cli, Command, Global, Strict};
 use crate::exit::Exit;
+use crate::output;
 use crate::recording::{self, Recorder};
-use crate::say;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -60,12 +60,12 @@ fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
     let told = recorder.end(exit.as_ref().ok().map(|exit| exit.code()));
     let shown = args.file.display();
     match told {
-        Err(error) => say::error(format_args!("the recording {shown} is not whole: {error}")),
+        Err(error) => output::error(format_args!("the recording {shown} is not whole: {error}")),
         Ok(told) if !global.quiet => {
             let calls = counted(told.exchanges, "call");
             let secrets = counted(told.secrets, "secret");
-            say::line(format_args!("recorded {calls} of scripts in {shown}; {secrets} replaced"));
-            say::hint(format_args!("look through it before you pass it on: kilter provider replay {shown} --list"));
+            output::line(format_args!("recorded {calls} of scripts in {shown}; {secrets} replaced"));
+            output::hint(format_args!("look through it before you pass it on: kilter provider replay {shown} --list"));
             warn_of_short(told.short);
         }
         Ok(told) => warn_of_short(told.short),
@@ -76,7 +76,7 @@ fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
 fn warn_of_short(count: usize) {
     if count > 0 {
         let secrets = counted(count, "secret");
-        say::warning(format_args!("{secrets} of fewer than four characters could not be replaced"));
+        output::warning(format_args!("{secrets} of fewer than four characters could not be replaced"));
     }
 }
 
@@ -91,7 +91,7 @@ fn parsed(words: &[OsString], global: &Global) -> Result<Cli, Exit> {
     let mut cli = cli.map_err(|refused| crate::refuse(&refused))?;
     if !is_recordable(&cli.command) {
         let hint = "get, set, act, plan, apply, types and graph can be";
-        return Err(say::fail_with("this command cannot be recorded", [hint]));
+        return Err(output::fail_with("this command cannot be recorded", [hint]));
     }
     let says_where = words.iter().any(|word| word.as_bytes().starts_with(b"--state-dir"));
     if !says_where {
@@ -130,7 +130,7 @@ fn replaced(args: &RecordArgs) -> Result<Vec<String>, Exit> {
     let mut texts = args.replace.clone();
     for path in &args.replace_from {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| say::fail(format_args!("cannot read {}: {error}", path.display())))?;
+            .map_err(|error| output::fail(format_args!("cannot read {}: {error}", path.display())))?;
         texts.extend(text.lines().map(str::to_owned));
     }
     Ok(texts)
@@ -140,17 +140,18 @@ fn begin(args: &RecordArgs, words: &[OsString], replaced: &[String]) -> Result<A
     let shown = args.file.display();
     let found = std::fs::symlink_metadata(&args.file);
     if found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
-        return Err(say::fail(format_args!("{shown} is not a file")));
+        return Err(output::fail(format_args!("{shown} is not a file")));
     }
     if args.force && found.is_ok() {
-        std::fs::remove_file(&args.file).map_err(|error| say::fail(format_args!("cannot remove {shown}: {error}")))?;
+        std::fs::remove_file(&args.file)
+            .map_err(|error| output::fail(format_args!("cannot remove {shown}: {error}")))?;
     }
     let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
     match Recorder::begin(&args.file, &words, replaced) {
         Ok(recorder) => Ok(Arc::new(recorder)),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(say::fail_with(format_args!("there is a file {shown} already"), ["--force takes its place"]))
+            Err(output::fail_with(format_args!("there is a file {shown} already"), ["--force takes its place"]))
         }
-        Err(error) => Err(say::fail(format_args!("cannot write the recording {shown}: {error}"))),
+        Err(error) => Err(output::fail(format_args!("cannot write the recording {shown}: {error}"))),
     }
 }

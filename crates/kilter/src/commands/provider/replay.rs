@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::recording::{self, Player, Recording, VERSION};
 use crate::render::diff::visible;
 use crate::table::Table;
-use crate::{say, signals};
+use crate::{output, signals};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -47,10 +47,10 @@ pub(crate) struct ReplayArgs {
 pub(super) fn run(args: &ReplayArgs, global: &Global) -> Exit {
     let recording = match Recording::read(&args.file) {
         Ok(recording) => recording,
-        Err(unreadable) => return say::fail(visible(&unreadable.0)),
+        Err(unreadable) => return output::fail(visible(&unreadable.0)),
     };
     if let (Some(why), true) = (&recording.cut, args.list || args.exchange.is_some()) {
-        say::warning(format_args!("the recording {} is not whole: {why}", args.file.display()));
+        output::warning(format_args!("the recording {} is not whole: {why}", args.file.display()));
     }
     match (args.list, args.exchange) {
         (true, _) => list(&recording, args.format),
@@ -65,7 +65,7 @@ pub(super) fn run(args: &ReplayArgs, global: &Global) -> Exit {
 fn list(recording: &Recording, format: Option<ResourceFormat>) -> Exit {
     if format == Some(ResourceFormat::Json) {
         let calls: Vec<serde_json::Value> = recording.exchanges().map(|(number, one)| document(number, one)).collect();
-        return say::data(&format!("{:#}\n", serde_json::Value::Array(calls)));
+        return output::data(&format!("{:#}\n", serde_json::Value::Array(calls)));
     }
     let headings =
         ["call", "type", "provider", "action", "names", "ended", "ms", "stdin", "stdout", "stderr", "channel"];
@@ -87,7 +87,7 @@ fn list(recording: &Recording, format: Option<ResourceFormat>) -> Exit {
             size(finished.map(|finished| finished.channel.bytes.as_slice()).filter(|bytes| !bytes.is_empty())),
         ]);
     }
-    say::data(&table.render(None).0)
+    output::data(&table.render(None).0)
 }
 
 fn names(names: &[String]) -> String {
@@ -106,15 +106,17 @@ fn document(number: usize, one: &kilter_script::recorded::RecordedExchange) -> s
 /// Shows one complete call.
 fn show(recording: &Recording, number: usize, format: Option<ResourceFormat>) -> Exit {
     match recording.exchanges().find(|(known, _)| *known == number) {
-        Some((_, one)) if format == Some(ResourceFormat::Json) => say::data(&format!("{:#}\n", document(number, one))),
-        Some((_, one)) => say::data(&one.shown(usize::MAX)),
+        Some((_, one)) if format == Some(ResourceFormat::Json) => {
+            output::data(&format!("{:#}\n", document(number, one)))
+        }
+        Some((_, one)) => output::data(&one.shown(usize::MAX)),
         None => {
             let numbers = recording.exchanges().map(|(number, _)| number);
             let hint = match (numbers.clone().min(), numbers.max()) {
                 (Some(first), Some(last)) => format!("there are {first} to {last}; --list shows them"),
                 _ => "it holds no calls of scripts".to_owned(),
             };
-            say::fail_with(format_args!("there is no call {number} in the recording"), [hint])
+            output::fail_with(format_args!("there is no call {number} in the recording"), [hint])
         }
     }
 }
@@ -123,10 +125,10 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
     let shown = args.file.display();
     if let Some(why) = &recording.cut {
         let hint = "kilter was killed, or the file was cut; --list and --exchange show what is there";
-        return Err(say::fail_with(format_args!("the recording {shown} is not whole: {why}"), [hint]));
+        return Err(output::fail_with(format_args!("the recording {shown} is not whole: {why}"), [hint]));
     }
     let directory = Scratch::make()
-        .map_err(|error| say::fail(format_args!("cannot make a temporary directory for the replay: {error}")))?;
+        .map_err(|error| output::fail(format_args!("cannot make a temporary directory for the replay: {error}")))?;
     let cli = parsed(args, global, &recording, &directory.0)?;
     let (version, exit) = (recording.kilter_version.clone(), recording.exit);
     let player = Arc::new(Player::new(recording));
@@ -138,18 +140,18 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
             // A signal ended the replay, which is no difference.
             Some(_) if signals::exit().is_some() => Ok(ended),
             Some(code) => {
-                say::error(format_args!("the recorded command ended with {code}, this one with {}", ended.code()));
+                output::error(format_args!("the recorded command ended with {code}, this one with {}", ended.code()));
                 Err(Exit::Diverged)
             }
             None => Ok(ended),
         };
     }
-    say::error("the command went another way than the recording");
-    divergences.iter().take(TOLD).for_each(|told| say::line(format_args!("  {told}")));
+    output::error("the command went another way than the recording");
+    divergences.iter().take(TOLD).for_each(|told| output::line(format_args!("  {told}")));
     if divergences.len() > TOLD {
-        say::line(format_args!("  and {} more", divergences.len() - TOLD));
+        output::line(format_args!("  and {} more", divergences.len() - TOLD));
     }
-    say::hint(format_args!(
+    output::hint(format_args!(
         "it was recorded by kilter {version} (format {VERSION}), this is {}: what it asks has changed, or the recording was",
         env!("CARGO_PKG_VERSION")
     ));
@@ -162,7 +164,7 @@ fn parsed(args: &ReplayArgs, global: &Global, recording: &Recording, state: &Pat
     let cli = Cli::try_parse_from(std::iter::once(OsString::from("kilter")).chain(words));
     let mut cli = cli.map_err(|refused| crate::refuse(&refused))?;
     if !super::record::is_recordable(&cli.command) {
-        return Err(say::fail(format_args!(
+        return Err(output::fail(format_args!(
             "{} is a recording of no command that can be recorded",
             args.file.display()
         )));
@@ -195,7 +197,7 @@ fn reformat(command: &mut Command, format: ResourceFormat) -> Result<(), Exit> {
         (Command::Apply(args), Some(report)) => args.format = report,
         (Command::Types(args), Some(_)) => args.format = if is_json { TypesFormat::Json } else { TypesFormat::Human },
         (Command::Graph(args), Some(_)) => args.format = if is_json { GraphFormat::Json } else { GraphFormat::Human },
-        _ => return Err(say::fail("the recorded command does not print in this format")),
+        _ => return Err(output::fail("the recorded command does not print in this format")),
     }
     Ok(())
 }

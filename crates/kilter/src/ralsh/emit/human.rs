@@ -9,28 +9,28 @@ use kilter_provider::Provider;
 use super::Shown;
 use crate::ralsh::lookup;
 use crate::render::diff::visible;
-use crate::{puppet, say};
+use crate::{output, puppet};
 
 const NAME: Style = AnsiColor::Blue.on_default();
 const ATTRIBUTE: Style = AnsiColor::Green.on_default();
 
 /// Style of a provider's resources.
-pub(super) struct Look {
+pub(super) struct ResourceStyle {
     qualified: String,
     of_name: Style,
     of_attribute: Style,
 }
 
-impl Look {
-    pub(super) fn of(provider: &dyn Provider) -> Look {
-        let [of_name, of_attribute] = say::seen([NAME, ATTRIBUTE]);
-        Look { qualified: lookup::qualified(provider), of_name, of_attribute }
+impl ResourceStyle {
+    pub(super) fn of(provider: &dyn Provider) -> ResourceStyle {
+        let [of_name, of_attribute] = output::seen([NAME, ATTRIBUTE]);
+        ResourceStyle { qualified: lookup::qualified(provider), of_name, of_attribute }
     }
 }
 
 /// Returns a resource with its attributes, `ensure` first.
-pub(super) fn resource(look: &Look, name: &str, shown: &Shown<'_>) -> String {
-    let Look { qualified, of_name, of_attribute } = look;
+pub(super) fn resource(look: &ResourceStyle, name: &str, shown: &Shown<'_>) -> String {
+    let ResourceStyle { qualified, of_name, of_attribute } = look;
     let quoted = puppet::string(name);
     // The text between the quotes is coloured, the quotes are not.
     let (quote, inner) = (&quoted[..1], &quoted[1..quoted.len() - 1]);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::Shown;
 use crate::ralsh::explain;
 use crate::ralsh::lookup;
-use crate::ralsh::trouble::Trouble;
+use crate::ralsh::trouble::Error;
 
 /// Returns providers with their attributes.
 pub(super) fn providers(providers: &[&dyn Provider], source: &dyn Fn(&dyn Provider) -> String) -> Json {
@@ -76,7 +76,7 @@ fn resource(provider: &dyn Provider, name: &str, shown: &Shown<'_>) -> Json {
 }
 
 /// Returns an error.
-pub(super) fn error(trouble: &Trouble) -> Json {
+pub(super) fn error(trouble: &Error) -> Json {
     let hint = trouble.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
     json!({ "error": { "message": format!("{}{hint}", trouble.message) } })
 }

@@ -6,7 +6,7 @@ use kilter_model::{
 use kilter_provider::{Provider, Registry};
 use kilter_runtime::{Prepared, Rejected, plan_of};
 
-use crate::ralsh::trouble::Trouble;
+use crate::ralsh::trouble::Error;
 
 /// Prepares a run with only this resource.
 pub(super) fn prepared<'r>(
@@ -14,7 +14,7 @@ pub(super) fn prepared<'r>(
     provider: &dyn Provider,
     name: &str,
     should: &Attributes,
-) -> Result<Prepared<'r>, Trouble> {
+) -> Result<Prepared<'r>, Error> {
     let catalog = Catalog { resources: vec![resource(provider, name, should)?], ..Catalog::default() };
     plan_of(catalog, registry).map_err(|rejected| refused(&rejected))
 }
@@ -42,9 +42,9 @@ pub(super) fn can_be_made(provider: &dyn Provider) -> bool {
 }
 
 /// Returns the resource that the words declare.
-fn resource(provider: &dyn Provider, title: &str, should: &Attributes) -> Result<Resource, Trouble> {
+fn resource(provider: &dyn Provider, title: &str, should: &Attributes) -> Result<Resource, Error> {
     let schema = provider.schema();
-    let refused = |why: &dyn std::fmt::Display| Trouble::failed(format_args!("{}[{title}]: {why}", schema.name));
+    let refused = |why: &dyn std::fmt::Display| Error::failed(format_args!("{}[{title}]: {why}", schema.name));
     let (name, namevars) = schema.identify(title, should).map_err(|error| refused(&error))?;
     let mut attributes = should.clone();
     if namevars.len() > 1 {
@@ -65,7 +65,7 @@ fn resource(provider: &dyn Provider, title: &str, should: &Attributes) -> Result
     Ok(resource)
 }
 
-fn refused(rejected: &Rejected) -> Trouble {
+fn refused(rejected: &Rejected) -> Error {
     let told = rejected.problems.iter().map(|(_, problem)| problem.to_string());
-    Trouble::failed(told.collect::<Vec<_>>().join("; "))
+    Error::failed(told.collect::<Vec<_>>().join("; "))
 }

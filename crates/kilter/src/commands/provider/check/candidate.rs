@@ -7,20 +7,20 @@ use kilter_model::TypeSchema;
 use kilter_process::trust::TrustPolicy;
 use kilter_provider::Provider;
 use kilter_script::mold::Mold;
-use kilter_script::{Exchanges, Script, Scripts, Surroundings, script};
+use kilter_script::{Script, ScriptEnvironment, ScriptRunner, Scripts, script};
 
 use super::findings::{self, Finding};
 use crate::cli::Global;
 use crate::exit::Exit;
+use crate::output;
 use crate::providers::{self, Search};
-use crate::say;
 
 /// Provider under test, with a way to create further instances.
 pub(super) struct Candidate {
     kind: Kind,
     /// Instance that makes no changes.
     provider: Arc<dyn Provider>,
-    surroundings: Surroundings,
+    surroundings: ScriptEnvironment,
 }
 
 enum Kind {
@@ -56,7 +56,7 @@ impl Candidate {
         }
     }
 
-    pub(super) fn surroundings(&self) -> &Surroundings {
+    pub(super) fn surroundings(&self) -> &ScriptEnvironment {
         &self.surroundings
     }
 
@@ -66,10 +66,10 @@ impl Candidate {
     /// If its files have changed.
     pub(super) fn make(
         &self,
-        exchanges: Arc<dyn Exchanges>,
+        exchanges: Arc<dyn ScriptRunner>,
         state_dir: Option<PathBuf>,
     ) -> Result<Arc<dyn Provider>, String> {
-        let surroundings = Arc::new(Surroundings { exchanges, state_dir, ..self.surroundings.clone() });
+        let surroundings = Arc::new(ScriptEnvironment { exchanges, state_dir, ..self.surroundings.clone() });
         let type_name = &self.schema().name;
         match &self.kind {
             Kind::Script(known) => Ok(script(known.path(), known.metadata().clone(), &surroundings)),
@@ -103,14 +103,14 @@ pub(super) fn find(word: &str, global: &Global) -> Result<Found, Exit> {
         return known(word, global);
     }
     if !path.exists() {
-        return Err(say::fail(format_args!("{word}: there is no such file")));
+        return Err(output::fail(format_args!("{word}: there is no such file")));
     }
-    let path = path.canonicalize().map_err(|error| say::fail(format_args!("{word}: {error}")))?;
+    let path = path.canonicalize().map_err(|error| output::fail(format_args!("{word}: {error}")))?;
     let above = path.parent().and_then(Path::file_name);
     match path.extension() {
         Some(end) if end == "prov" => Ok(of_script(&path)),
         _ if above.is_some_and(|above| above == "resources") => Ok(of_mold(&path)),
-        _ => Err(say::fail_with(
+        _ => Err(output::fail_with(
             format!("{word} is neither called NAME.prov nor in a directory `resources`"),
             ["`kilter provider new` writes a provider to start from"],
         )),
@@ -118,8 +118,8 @@ pub(super) fn find(word: &str, global: &Global) -> Result<Found, Exit> {
 }
 
 /// A script that the user names explicitly runs without the trust rule.
-fn surroundings() -> Surroundings {
-    Surroundings { trust: TrustPolicy::any(), ..providers::surroundings(None) }
+fn surroundings() -> ScriptEnvironment {
+    ScriptEnvironment { trust: TrustPolicy::any(), ..providers::surroundings(None) }
 }
 
 fn of_script(path: &Path) -> Found {
@@ -186,7 +186,7 @@ fn known(word: &str, global: &Global) -> Result<Found, Exit> {
 }
 
 /// Returns the script of a path, and the notes about it.
-pub(super) fn script_at(path: &Path, surroundings: Surroundings) -> (Option<Arc<dyn Script>>, Scripts) {
+pub(super) fn script_at(path: &Path, surroundings: ScriptEnvironment) -> (Option<Arc<dyn Script>>, Scripts) {
     let scripts = Scripts::at(path, &Arc::new(surroundings));
     (scripts.providers.first().cloned(), scripts)
 }

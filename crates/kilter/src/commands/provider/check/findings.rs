@@ -10,7 +10,7 @@ use std::time::Duration;
 use kilter_process::{DEFAULT_PATH, which};
 use kilter_provider::Level;
 use kilter_script::recorded::RecordedExchange;
-use kilter_script::{Metadata, Note, Script, Surroundings, script};
+use kilter_script::{Metadata, Note, Script, ScriptEnvironment, script};
 
 use super::candidate::script_at;
 use super::recorder::Trials;
@@ -147,7 +147,7 @@ fn distrust(path: &Path) -> Option<Finding> {
 type Described = (Option<Arc<dyn Script>>, Vec<Finding>);
 
 /// Returns the metadata of the script, and its problems.
-pub(super) fn described(path: &Path, surroundings: &Surroundings) -> Described {
+pub(super) fn described(path: &Path, surroundings: &ScriptEnvironment) -> Described {
     let beside = path.with_extension("yaml");
     if beside.exists() {
         return of_metadata(path, &beside, surroundings);
@@ -160,7 +160,7 @@ pub(super) fn described(path: &Path, surroundings: &Surroundings) -> Described {
     (provider, findings)
 }
 
-fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> Described {
+fn of_metadata(path: &Path, beside: &Path, surroundings: &ScriptEnvironment) -> Described {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let text = fs::read(beside).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let faults = match text.map(|text| Metadata::parse(&text, &stem)) {
@@ -177,11 +177,11 @@ fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> Descr
 }
 
 /// Asks the script for its metadata.
-fn asked(path: &Path, surroundings: &Surroundings) -> (Described, Option<Box<RecordedExchange>>) {
+fn asked(path: &Path, surroundings: &ScriptEnvironment) -> (Described, Option<Box<RecordedExchange>>) {
     // Only the call matters here: no command of the author runs.
     let trials = Trials::new(Duration::MAX);
     let exchanges = trials.recorder();
-    let (provider, scripts) = script_at(path, Surroundings { exchanges, ..surroundings.clone() });
+    let (provider, scripts) = script_at(path, ScriptEnvironment { exchanges, ..surroundings.clone() });
     // The recorder was only for this call; later calls run as usual.
     let provider =
         provider.map(|known| script(known.path(), known.metadata().clone(), &Arc::new(surroundings.clone())));

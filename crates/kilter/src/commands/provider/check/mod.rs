@@ -23,14 +23,14 @@ use kilter_provider::conformance::{LAWS, Progress, Report, Suite};
 
 use crate::cli::{Global, ReportFormat};
 use crate::exit::Exit;
-use crate::{say, signals};
+use crate::{output, signals};
 
 use candidate::Candidate;
 use findings::Finding;
 use recorder::Trials;
 use scorecard::Scorecard;
 use specimens::Specimens;
-use worlds::Place;
+use worlds::TestLocation;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -99,7 +99,7 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
     };
     let file = specimens::file(args.file.as_deref(), &candidate)?;
     if args.example {
-        return Ok(say::data(&specimens::example(&candidate)));
+        return Ok(output::data(&specimens::example(&candidate)));
     }
     let specimens = match specimens::read(file, &candidate) {
         Ok(specimens) => specimens,
@@ -107,28 +107,28 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
     };
     let has_setup = specimens.file.setup.is_some();
     if args.here && has_setup && !args.setup_here {
-        return Err(say::fail_with(
+        return Err(output::fail_with(
             "the check file has a `setup`: with --here it would be run on this machine itself",
             ["--setup-here runs it: it is made for a world that is thrown away, and may replace what is here"],
         ));
     }
     // Users other than root need a user namespace, which must be created before any thread.
     let place = match args.here {
-        true => Place::Here(global.state_dir_if_any()),
-        false => Place::Worlds(Arc::new(worlds::prepare()?)),
+        true => TestLocation::Here(global.state_dir_if_any()),
+        false => TestLocation::Worlds(Arc::new(worlds::prepare()?)),
     };
     if args.here {
-        say::warning("the laws are tried on this machine itself: whatever the provider changes is changed");
+        output::warning("the laws are tried on this machine itself: whatever the provider changes is changed");
     }
     if args.here && has_setup {
-        say::warning(worlds::SETUP_HERE);
+        output::warning(worlds::SETUP_HERE);
     }
     findings.extend(place.findings(&specimens));
     let card = Scorecard { candidate: &candidate, specimens: &specimens, findings: &findings, place: &place };
     let mut out = scorecard::Out::new(args.format, &card);
     let outcome = tried(args, &candidate, &specimens, &place, &mut out);
     if let Some(exit) = signals::exit() {
-        say::error("interrupted: the laws that are left were not tried");
+        output::error("interrupted: the laws that are left were not tried");
         return Ok(exit);
     }
     let (report, trials) = outcome;
@@ -146,7 +146,7 @@ fn tried(
     args: &CheckArgs,
     candidate: &Arc<Candidate>,
     specimens: &Arc<Specimens>,
-    place: &Place,
+    place: &TestLocation,
     out: &mut scorecard::Out,
 ) -> (Report, Arc<Trials>) {
     let limit = Duration::from_secs(args.limit);
@@ -181,6 +181,6 @@ fn unusable(args: &CheckArgs, findings: &[Finding]) -> Exit {
 }
 
 fn say_all(told: &[String]) -> Exit {
-    told.iter().for_each(say::error);
+    told.iter().for_each(output::error);
     Exit::NotStarted
 }

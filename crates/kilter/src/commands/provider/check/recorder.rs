@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Attempt, Cancel, Finished, Observer, SpawnError};
-use kilter_provider::Seal;
-use kilter_script::recorded::{Overheard, RecordedExchange};
-use kilter_script::{Exchange, Exchanges, Live};
+use kilter_process::{Attempt, Cancel, Observer, Output, SpawnError};
+use kilter_provider::Redactor;
+use kilter_script::recorded::{CallRecorder, RecordedExchange};
+use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
 
 use crate::signals;
 
@@ -40,7 +40,7 @@ fn is_change(kept: &RecordedExchange) -> bool {
 #[derive(Default)]
 pub(super) struct Trial {
     kept: VecDeque<RecordedExchange>,
-    seals: Vec<Seal>,
+    seals: Vec<Redactor>,
     /// Attempts of confined calls that were not reported yet; at most as many as stored calls.
     tried: Vec<Attempt>,
 }
@@ -67,11 +67,11 @@ impl Trial {
         std::mem::take(&mut self.tried)
     }
 
-    pub(super) fn seals(&self) -> &[Seal] {
+    pub(super) fn seals(&self) -> &[Redactor] {
         &self.seals
     }
 
-    fn keep(&mut self, kept: RecordedExchange, seal: &Seal) {
+    fn keep(&mut self, kept: RecordedExchange, seal: &Redactor) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
@@ -119,7 +119,7 @@ impl Trials {
     }
 
     /// Returns a runner of scripts that records for the current trial.
-    pub(super) fn recorder(&self) -> Arc<dyn Exchanges> {
+    pub(super) fn recorder(&self) -> Arc<dyn ScriptRunner> {
         Arc::new(Recorder { trial: self.current() })
     }
 
@@ -133,20 +133,20 @@ struct Recorder {
     trial: Arc<Mutex<Trial>>,
 }
 
-impl Exchanges for Recorder {
+impl ScriptRunner for Recorder {
     fn run<'a>(
         &self,
-        exchange: &Exchange<'a>,
+        exchange: &ScriptCall<'a>,
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError> {
+    ) -> Result<Output, SpawnError> {
         if signals::raised().load(Ordering::Acquire) {
             return Err(SpawnError::Cancelled { program: exchange.invocation.program.clone() });
         }
         let asked = RecordedExchange::asked(exchange);
         let begun = Instant::now();
-        let result = Live.run(exchange, cancel, observer);
-        let kept = asked.answered(&result, Overheard::default(), begun.elapsed());
+        let result = ProcessRunner.run(exchange, cancel, observer);
+        let kept = asked.answered(&result, CallRecorder::default(), begun.elapsed());
         self.trial.lock().unwrap_or_else(PoisonError::into_inner).keep(shortened(kept), exchange.seal);
         result
     }

@@ -10,14 +10,14 @@ use serde_json::{Value as Json, json};
 use super::candidate::Candidate;
 use super::findings::{Finding, Weight};
 use super::recorder::Trials;
-use super::shown::{self, Shown};
+use super::shown::{self, CallView};
 use super::specimens::{Origin, Specimens};
-use super::worlds::Place;
+use super::worlds::TestLocation;
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
+use crate::output;
 use crate::render::diff::visible;
 use crate::render::{ADDED, CHANGED, FAILED, FAINT, NAME, styled};
-use crate::say;
 
 /// Maximum number of characters of an observation, for people.
 const LONGEST: usize = 1500;
@@ -27,13 +27,13 @@ pub(super) struct Scorecard<'a> {
     pub(super) candidate: &'a Arc<Candidate>,
     pub(super) specimens: &'a Arc<Specimens>,
     pub(super) findings: &'a [Finding],
-    pub(super) place: &'a Place,
+    pub(super) place: &'a TestLocation,
 }
 
 /// Output of a scorecard, with the calls of broken laws.
 pub(super) struct Out {
     format: ReportFormat,
-    exchanges: Vec<(&'static str, Vec<Shown>)>,
+    exchanges: Vec<(&'static str, Vec<CallView>)>,
     /// Reasons why laws could not be tried. A repeated reason refers to the first law.
     reasons: Vec<(String, &'static str)>,
     shows_progress: bool,
@@ -45,7 +45,7 @@ impl Out {
     pub(super) fn new(format: ReportFormat, card: &Scorecard<'_>) -> Out {
         let is_human = format == ReportFormat::Human;
         let shows_progress = is_human && std::io::stderr().is_terminal();
-        let told = if is_human { say::data(&heading(card)) } else { Exit::Done };
+        let told = if is_human { output::data(&heading(card)) } else { Exit::Done };
         Out { format, exchanges: Vec::new(), reasons: Vec::new(), shows_progress, told }
     }
 
@@ -67,7 +67,7 @@ impl Out {
             self.exchanges.push((finding.law, shown));
         }
         if self.format == ReportFormat::Human && self.told == Exit::Done {
-            self.told = say::data(&one(finding, same, self.of(finding.law)));
+            self.told = output::data(&one(finding, same, self.of(finding.law)));
         }
     }
 
@@ -81,15 +81,15 @@ impl Out {
         same
     }
 
-    fn of(&self, law: &str) -> &[Shown] {
+    fn of(&self, law: &str) -> &[CallView] {
         self.exchanges.iter().find(|(known, _)| *known == law).map_or(&[], |(_, shown)| shown)
     }
 
     pub(super) fn end(&self, card: &Scorecard<'_>, report: &Report, _: &Trials, took: Duration) -> Exit {
         match self.format {
             _ if self.told != Exit::Done => self.told,
-            ReportFormat::Human => say::data(&counts(report, took)),
-            ReportFormat::Json => say::data(&format!("{:#}\n", self.document(card, report, took))),
+            ReportFormat::Human => output::data(&counts(report, took)),
+            ReportFormat::Json => output::data(&format!("{:#}\n", self.document(card, report, took))),
         }
     }
 
@@ -98,7 +98,7 @@ impl Out {
         for law in document["laws"].as_array_mut().into_iter().flatten() {
             let name = law["law"].as_str().unwrap_or_default().to_owned();
             if matches!(law["verdict"].as_str(), Some("broken" | "not_tested")) {
-                law["exchanges"] = self.of(&name).iter().map(Shown::json).collect();
+                law["exchanges"] = self.of(&name).iter().map(CallView::json).collect();
             }
         }
         let is_conforming = report.is_conforming() && !card.findings.iter().any(Finding::is_fatal);
@@ -109,7 +109,7 @@ impl Out {
             Origin::File(path) => path.display().to_string().into(),
             Origin::Types => Json::Null,
         };
-        document["place"] = if matches!(card.place, Place::Here(_)) { "machine" } else { "worlds" }.into();
+        document["place"] = if matches!(card.place, TestLocation::Here(_)) { "machine" } else { "worlds" }.into();
         document["findings"] = card.findings.iter().map(found).collect();
         document["seconds"] = json!((took.as_secs_f64() * 1000.0).round() / 1000.0);
         document
@@ -126,11 +126,11 @@ pub(super) fn unusable(format: ReportFormat, word: &str, findings: &[Finding]) -
     match format {
         ReportFormat::Human => {
             let lines: String = findings.iter().map(line).collect();
-            say::data(&format!("{lines}{word} cannot be used: no law was tried\n"))
+            output::data(&format!("{lines}{word} cannot be used: no law was tried\n"))
         }
         ReportFormat::Json => {
             let findings: Vec<Json> = findings.iter().map(found).collect();
-            say::data(&format!("{:#}\n", json!({"conforming": false, "findings": findings, "laws": []})))
+            output::data(&format!("{:#}\n", json!({"conforming": false, "findings": findings, "laws": []})))
         }
     }
 }
@@ -155,8 +155,8 @@ fn heading(card: &Scorecard<'_>) -> String {
         }
     };
     let place = match card.place {
-        Place::Here(_) => "on this machine itself",
-        Place::Worlds(_) => "each law in worlds of its own",
+        TestLocation::Here(_) => "on this machine itself",
+        TestLocation::Worlds(_) => "each law in worlds of its own",
     };
     let lines: String = card.findings.iter().map(line).collect();
     format!(
@@ -167,7 +167,7 @@ fn heading(card: &Scorecard<'_>) -> String {
 }
 
 /// Returns the line of a law. If it is broken or cannot be tried, the observation and the calls before it follow.
-fn one(finding: &LawFinding, same: Option<&str>, exchanges: &[Shown]) -> String {
+fn one(finding: &LawFinding, same: Option<&str>, exchanges: &[CallView]) -> String {
     let (word, why) = (finding.verdict.word(), finding.verdict.why());
     let law = finding.law;
     match &finding.verdict {
@@ -199,7 +199,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-fn calls(exchanges: &[Shown]) -> String {
+fn calls(exchanges: &[CallView]) -> String {
     let what = match exchanges.len() {
         0 => return String::new(),
         1 => "the last call (< is its input, > its output, ! its standard error):",

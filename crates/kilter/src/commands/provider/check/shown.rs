@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 
-use kilter_process::{Ending, Finished};
-use kilter_provider::Seal;
+use kilter_process::{Output, Termination};
+use kilter_provider::Redactor;
 use kilter_script::recorded::RecordedExchange;
 use serde_json::{Value as Json, json};
 
@@ -16,7 +16,7 @@ const LINES: usize = 12;
 const LONGEST: usize = 300;
 
 /// Call with redacted secrets.
-pub(super) struct Shown {
+pub(super) struct CallView {
     /// Command line for a shell.
     command: String,
     stdin: Option<String>,
@@ -27,12 +27,12 @@ pub(super) struct Shown {
 }
 
 /// Returns the calls that explain the end of a trial.
-pub(super) fn of(trial: &Trial) -> Vec<Shown> {
-    trial.telling().into_iter().map(|kept| Shown::of(kept, trial.seals())).collect()
+pub(super) fn of(trial: &Trial) -> Vec<CallView> {
+    trial.telling().into_iter().map(|kept| CallView::of(kept, trial.seals())).collect()
 }
 
-impl Shown {
-    fn of(kept: &RecordedExchange, seals: &[Seal]) -> Shown {
+impl CallView {
+    fn of(kept: &RecordedExchange, seals: &[Redactor]) -> CallView {
         let program = quoted(&kept.path.to_string_lossy());
         let args = kept.argv.iter().skip(1).map(|arg| quoted(&word(arg, &kept.convention, seals)));
         let command: Vec<String> = std::iter::once(program).chain(args).collect();
@@ -43,7 +43,7 @@ impl Shown {
         };
         let stdin = kept.stdin.as_deref().map(hidden);
         let milliseconds = u64::try_from(kept.duration.as_millis()).unwrap_or(u64::MAX);
-        Shown { command: command.join(" "), stdin, stdout, stderr, end, milliseconds }
+        CallView { command: command.join(" "), stdin, stdout, stderr, end, milliseconds }
     }
 
     /// Returns lines for people.
@@ -69,23 +69,23 @@ impl Shown {
     }
 }
 
-fn end(finished: &Finished) -> String {
+fn end(finished: &Output) -> String {
     let why = match finished.ending {
-        Ending::Exited => "",
-        Ending::Deadline => ", since its time was up",
-        Ending::Cancelled => ", since it was interrupted",
-        Ending::Flooded => ", since it wrote more than is taken",
+        Termination::Exited => "",
+        Termination::Deadline => ", since its time was up",
+        Termination::Cancelled => ", since it was interrupted",
+        Termination::OutputLimit => ", since it wrote more than is taken",
     };
     format!("{}{why}", finished.status)
 }
 
 /// Redacts secrets in a text.
-fn hide(text: &str, seals: &[Seal]) -> String {
-    seals.iter().fold(text.into(), |text, seal| seal.hide(text)).to_string()
+fn hide(text: &str, seals: &[Redactor]) -> String {
+    seals.iter().fold(text.into(), |text, seal| seal.redact(text)).to_string()
 }
 
 /// Redacts secrets in a word of a command line. In `simple`, a value is quoted, and its quotes are escaped.
-fn word(arg: &OsStr, convention: &str, seals: &[Seal]) -> String {
+fn word(arg: &OsStr, convention: &str, seals: &[Redactor]) -> String {
     let text = arg.to_string_lossy();
     let quoted = text.split_once("='").and_then(|(key, rest)| Some((key, rest.strip_suffix('\'')?)));
     match quoted.filter(|_| convention == "simple") {
@@ -98,7 +98,7 @@ fn word(arg: &OsStr, convention: &str, seals: &[Seal]) -> String {
 }
 
 /// Redacts secrets in a stream. In JSON it redacts each string separately, because escapes may hide a secret.
-fn document(text: &str, seals: &[Seal]) -> String {
+fn document(text: &str, seals: &[Redactor]) -> String {
     if seals.is_empty() {
         return text.to_owned();
     }
@@ -111,7 +111,7 @@ fn document(text: &str, seals: &[Seal]) -> String {
     }
 }
 
-fn hide_below(json: &mut Json, seals: &[Seal]) {
+fn hide_below(json: &mut Json, seals: &[Redactor]) {
     match json {
         Json::String(text) => *text = hide(text, seals),
         Json::Array(values) => values.iter_mut().for_each(|value| hide_below(value, seals)),
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn secrets_are_hidden_in_whatever_form_they_are_written() {
-        let seals = [Seal::of_values(&[Value::sensitive("it's \"so\"".into())])];
+        let seals = [Redactor::of_values(&[Value::sensitive("it's \"so\"".into())])];
         let told = word(OsStr::new("value='it'\\''s \"so\"'"), "simple", &seals);
         assert!(!told.contains("so") && told.starts_with("value='"), "{told}");
         let told = document(r#"{"v":["it's \"so\""]}"#, &seals);

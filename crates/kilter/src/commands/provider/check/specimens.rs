@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kilter_model::{AttributeSchema, Attributes, Behaviour, DataType, TypeSchema, Value, to_json};
-use kilter_provider::conformance::{Lack, Specimen};
-use kilter_provider::{Problem, Provider};
+use kilter_provider::conformance::{Sample, Unsupported};
+use kilter_provider::{Provider, ValidationError};
 use kilter_script::CheckFile;
 
 use super::candidate::Candidate;
 use crate::exit::Exit;
-use crate::say;
+use crate::output;
 
 /// Specimens for a test.
 pub(super) struct Specimens {
@@ -33,7 +33,7 @@ pub(super) fn file(given: Option<&Path>, candidate: &Candidate) -> Result<Option
     if let Some(given) = given {
         return match given.exists() {
             true => Ok(Some(given.to_owned())),
-            false => Err(say::fail(format_args!("{}: there is no such file", given.display()))),
+            false => Err(output::fail(format_args!("{}: there is no such file", given.display()))),
         };
     }
     Ok(candidate.script().map(beside).filter(|path| path.exists()))
@@ -71,9 +71,9 @@ fn made_up(candidate: &Candidate) -> CheckFile {
     }
 }
 
-fn lacks(candidate: &Candidate) -> Vec<(Lack, ecow::EcoString)> {
+fn lacks(candidate: &Candidate) -> Vec<(Unsupported, ecow::EcoString)> {
     match candidate.convention() {
-        "mold" => vec![(Lack::Listing, "a script of mold cannot list its resources".into())],
+        "mold" => vec![(Unsupported::Listing, "a script of mold cannot list its resources".into())],
         _ => Vec::new(),
     }
 }
@@ -130,11 +130,11 @@ impl Made {
         Made { namevars, present, changed }
     }
 
-    fn specimen(&self) -> Specimen {
+    fn specimen(&self) -> Sample {
         let mut namevars = self.namevars.iter();
         let specimen = match (namevars.next(), namevars.next()) {
-            (Some((_, Value::String(name))), None) => Specimen::new(name.clone()),
-            _ => Specimen::keyed(borrowed(&self.namevars)),
+            (Some((_, Value::String(name))), None) => Sample::new(name.clone()),
+            _ => Sample::keyed(borrowed(&self.namevars)),
         };
         let specimen = specimen.present(borrowed(&self.present));
         if self.changed.is_empty() { specimen } else { specimen.changed(borrowed(&self.changed)) }
@@ -169,7 +169,7 @@ fn name(provider: &dyn Provider, namevar: &AttributeSchema, number: usize) -> Va
         format!("/tmp/kilter-check-{number}"),
     ];
     let is_taken = |word: &str| {
-        let of_name = |problem: &Problem| problem.attribute.as_ref().is_some_and(|of| *of == namevar.name);
+        let of_name = |problem: &ValidationError| problem.attribute.as_ref().is_some_and(|of| *of == namevar.name);
         namevar.data_type.check(&Value::from(word)).is_ok()
             && !provider.validate(word, &Attributes::new(), &[]).iter().any(of_name)
     };
@@ -212,7 +212,7 @@ fn goes_with(provider: &dyn Provider, attribute: &str, more: &Attributes, before
         }
         provider.validate("kilter-check", &should, &[])
     };
-    let is_of = |problem: &Problem| problem.attribute.as_ref().is_some_and(|of| *of == attribute);
+    let is_of = |problem: &ValidationError| problem.attribute.as_ref().is_some_and(|of| *of == attribute);
     let now = problems(more);
     !now.iter().any(is_of) && now.len() <= problems(before).len()
 }

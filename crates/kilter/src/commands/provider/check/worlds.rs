@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use kilter_process::world::{World, WorldError, Worlds};
-use kilter_process::{Attempt, Cancel, Ending, Invocation, Leftovers, run};
+use kilter_process::world::{Sandbox, SandboxBuilder, WorldError};
+use kilter_process::{Attempt, Cancel, Invocation, KillMode, Termination, run};
 use kilter_provider::conformance::{Subject, give_up};
 
 use super::candidate::Candidate;
@@ -14,7 +14,7 @@ use super::glob::is_meant;
 use super::recorder::Trials;
 use super::specimens::Specimens;
 use crate::exit::Exit;
-use crate::{say, signals};
+use crate::{output, signals};
 
 /// Files that reads may create legitimately: Python caches compiled code.
 const NOISE: [&str; 2] = ["__pycache__", STATE];
@@ -30,32 +30,32 @@ pub(super) const SETUP_HERE: &str = "the `setup` of the check file is run on thi
 
 /// Place in which laws are tried.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum TestLocation {
     /// This machine itself, with its state directory.
     Here(Option<PathBuf>),
     /// Separate worlds.
-    Worlds(Arc<Worlds>),
+    Worlds(Arc<SandboxBuilder>),
 }
 
-impl Place {
+impl TestLocation {
     /// Returns the state directory of a provider.
     fn state_dir(&self, candidate: &Candidate) -> Option<PathBuf> {
         match self {
-            Place::Here(state_dir) => state_dir.clone(),
-            Place::Worlds(_) if candidate.script().is_some() => Some(STATE.into()),
-            Place::Worlds(_) => Some(KEPT.into()),
+            TestLocation::Here(state_dir) => state_dir.clone(),
+            TestLocation::Worlds(_) if candidate.script().is_some() => Some(STATE.into()),
+            TestLocation::Worlds(_) => Some(KEPT.into()),
         }
     }
 
     /// Returns the findings about the place.
     pub(super) fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
         match self {
-            Place::Here(_) => {
+            TestLocation::Here(_) => {
                 let why = "the laws are tried on this machine itself, and what the provider changes is changed; its traces are not seen";
                 let setup = specimens.file.setup.is_some().then_some(SETUP_HERE);
                 [why].into_iter().chain(setup).map(|why| Finding::warning(Path::new("/"), why)).collect()
             }
-            Place::Worlds(worlds) => {
+            TestLocation::Worlds(worlds) => {
                 let told = |path: &Path| {
                     Finding::warning(path, "no layer can be laid above it: nothing of it is in the worlds")
                 };
@@ -69,8 +69,8 @@ impl Place {
 ///
 /// # Errors
 /// If there is none; reported.
-pub(super) fn prepare() -> Result<Worlds, Exit> {
-    Worlds::prepare().map_err(|error| {
+pub(super) fn prepare() -> Result<SandboxBuilder, Exit> {
+    SandboxBuilder::prepare().map_err(|error| {
         let told = with_sources(&error);
         let hints: &[&str] = match error {
             WorldError::NoUserNamespace { .. } => &[
@@ -83,7 +83,7 @@ pub(super) fn prepare() -> Result<Worlds, Exit> {
                 "--here tries the laws on this machine itself: what the provider changes is changed",
             ],
         };
-        say::fail_with(format!("there are no worlds to try the laws in: {told}"), hints)
+        output::fail_with(format!("there are no worlds to try the laws in: {told}"), hints)
     })
 }
 
@@ -98,12 +98,12 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 pub(super) fn subject(
     candidate: &Arc<Candidate>,
     specimens: &Arc<Specimens>,
-    place: &Place,
+    place: &TestLocation,
     trials: &Arc<Trials>,
 ) -> Subject {
     let world = match place {
-        Place::Here(_) => None,
-        Place::Worlds(worlds) => {
+        TestLocation::Here(_) => None,
+        TestLocation::Worlds(worlds) => {
             let world =
                 worlds.make().unwrap_or_else(|error| give_up(format!("there is no world: {}", with_sources(&error))));
             world.enter().unwrap_or_else(|error| give_up(format!("its world cannot be entered: {error}")));
@@ -165,12 +165,12 @@ fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), St
     let environment = &candidate.surroundings().environment;
     let invocation =
         Invocation::new("/bin/sh").args(["-euc", command]).environment(environment).cwd("/").captured(4096);
-    let invocation = invocation.deadline(limit).leftovers(Leftovers::Ended);
+    let invocation = invocation.deadline(limit).leftovers(KillMode::Ended);
     let cancel = Cancel::new(signals::raised());
     let finished = run(&invocation, Some(cancel)).map_err(|error| error.with_sources())?;
     match finished.ending {
-        Ending::Deadline => Err(format!("it has not ended within {:.1} s", limit.as_secs_f32())),
-        Ending::Cancelled => Err("it was interrupted".to_owned()),
+        Termination::Deadline => Err(format!("it has not ended within {:.1} s", limit.as_secs_f32())),
+        Termination::Cancelled => Err("it was interrupted".to_owned()),
         _ if finished.is_success() => Ok(()),
         _ => {
             let said = finished.stderr.text();
@@ -179,7 +179,7 @@ fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), St
     }
 }
 
-fn traces(world: &World, specimens: &Specimens) -> String {
+fn traces(world: &Sandbox, specimens: &Specimens) -> String {
     world
         .traces(&|path| is_noise(specimens, path))
         .unwrap_or_else(|error| give_up(format!("the traces in its world cannot be read: {error}")))

@@ -1,0 +1,111 @@
+//! Pending refreshes per edge, and when they are journalled.
+
+use super::{Command, Machine, RefreshToken};
+use crate::graph::{EdgeId, VertexId};
+use crate::vertex::RefreshState;
+
+impl Machine {
+    /// Returns the pending refreshes.
+    pub fn owed(&self) -> Vec<RefreshToken> {
+        let edges = (0..self.owed.len() as u32).map(EdgeId);
+        let along = edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge));
+        let inherited = self.graph.vertices().filter(|v| self.inherited[v.index()] != RefreshState::Nothing);
+        along.chain(inherited.map(RefreshToken::orphaned)).collect()
+    }
+
+    /// Returns true if a refresh is pending along an edge.
+    pub fn is_owed(&self, edge: EdgeId) -> bool {
+        self.owed[edge.at()] != RefreshState::Nothing
+    }
+
+    /// Returns true if a refresh of a vertex is pending.
+    pub fn is_owed_to(&self, vertex: VertexId) -> bool {
+        self.inherited[vertex.index()] != RefreshState::Nothing
+            || self.graph.incoming(vertex).iter().any(|edge| self.is_owed(*edge))
+    }
+
+    /// Returns the pending refreshes of a vertex.
+    pub fn owed_to(&self, vertex: VertexId) -> Vec<RefreshToken> {
+        let along =
+            self.graph.incoming(vertex).iter().filter(|edge| self.is_owed(**edge)).map(|edge| self.token(*edge));
+        let inherited =
+            (self.inherited[vertex.index()] != RefreshState::Nothing).then_some(RefreshToken::orphaned(vertex));
+        along.chain(inherited).collect()
+    }
+
+    /// Marks vertices whose refresh is pending from an earlier run as possibly failed, because that run may
+    /// have tried the refresh and failed.
+    pub(super) fn remember_failures(&mut self, owed: &[RefreshToken]) {
+        owed.iter().for_each(|token| self.progress[token.second.index()].refresh_failed = true);
+    }
+
+    pub(super) fn has_would(&self, vertex: VertexId) -> bool {
+        self.graph.incoming(vertex).iter().any(|edge| self.would_notify[edge.at()])
+    }
+
+    fn token(&self, edge: EdgeId) -> RefreshToken {
+        let edge = self.graph.edge(edge);
+        RefreshToken { first: edge.from, second: edge.to }
+    }
+
+    /// Journals the refreshes that a change or refresh of these vertices causes. Called before the change.
+    pub(super) fn journal_refreshes(&mut self, vertices: &[VertexId]) {
+        let mut tokens = Vec::new();
+        for &vertex in vertices {
+            for edge in self.graph.outgoing(vertex) {
+                let receiver = self.graph.edge(edge).to;
+                let owes = self.graph.edge(edge).notify && self.vertices[receiver.index()].refreshable;
+                // A refresh in progress belongs to an earlier change, so this change needs another refresh.
+                if owes && std::mem::replace(&mut self.owed[edge.at()], RefreshState::Owed) == RefreshState::Nothing {
+                    tokens.push(self.token(edge));
+                }
+            }
+        }
+        if !tokens.is_empty() {
+            self.commands.push(Command::JournalRefresh(tokens));
+        }
+    }
+
+    /// Handles a failed journal write. The change that would cause the refresh is not made, so the refresh is
+    /// not pending.
+    pub(super) fn unrecorded(&mut self, token: RefreshToken) {
+        if let Some(edge) = self.graph.find(token.first, token.second)
+            && self.owed[edge.at()] == RefreshState::Owed
+        {
+            self.owed[edge.at()] = RefreshState::Nothing;
+        }
+    }
+
+    /// Marks the pending refreshes of a vertex as in progress.
+    pub(super) fn mark_in_progress(&mut self, vertex: VertexId) {
+        for &edge in self.graph.incoming(vertex) {
+            let debt = &mut self.owed[edge.at()];
+            if *debt == RefreshState::Owed {
+                *debt = RefreshState::Served;
+            }
+        }
+        let inherited = &mut self.inherited[vertex.index()];
+        if *inherited == RefreshState::Owed {
+            *inherited = RefreshState::Served;
+        }
+    }
+
+    /// Clears the refreshes in progress of a vertex, and removes them from the journal.
+    pub(super) fn clear_refreshes(&mut self, vertex: VertexId) {
+        self.progress[vertex.index()].refresh_failed = false;
+        let mut tokens = Vec::new();
+        for &edge in self.graph.incoming(vertex) {
+            if self.owed[edge.at()] == RefreshState::Served {
+                self.owed[edge.at()] = RefreshState::Nothing;
+                tokens.push(self.token(edge));
+            }
+        }
+        if self.inherited[vertex.index()] == RefreshState::Served {
+            self.inherited[vertex.index()] = RefreshState::Nothing;
+            tokens.push(RefreshToken::orphaned(vertex));
+        }
+        if !tokens.is_empty() {
+            self.commands.push(Command::ClearRefresh(tokens));
+        }
+    }
+}

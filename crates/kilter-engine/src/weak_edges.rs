@@ -1,0 +1,81 @@
+//! Weak edges: dropped if they would close a cycle.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::cycle;
+use crate::graph::{Edge, Graph, Origin, Reason, VertexId};
+
+/// Maximum number of steps in the search for cycles. Weak edges that have not been examined by then are dropped
+/// too.
+const PATIENCE: usize = 5_000_000;
+
+fn is_weak(edge: &Edge) -> bool {
+    matches!(edge.origin, Origin::Automatic(Reason::Number | Reason::Owner | Reason::Suitability))
+}
+
+/// Returns the edges of a graph without the dropped ones, or none if no edge was dropped. Of two conflicting
+/// edges, the one that was declared first stays.
+pub(crate) fn yielded(graph: &Graph) -> Option<Vec<Edge>> {
+    if !graph.edges().iter().any(is_weak) {
+        return None;
+    }
+    let knots = cycle::nontrivial_components(graph);
+    let left_out: FxHashSet<(VertexId, VertexId)> =
+        knots.iter().flat_map(|knot| Component::of(graph, knot).closing()).collect();
+    if left_out.is_empty() {
+        return None;
+    }
+    let stays = |edge: &&Edge| !(is_weak(edge) && left_out.contains(&(edge.from, edge.to)));
+    Some(graph.edges().iter().filter(stays).copied().collect())
+}
+
+/// The edges within a strongly connected component. Every cycle through one of its vertices lies within it.
+struct Component {
+    after: FxHashMap<VertexId, Vec<VertexId>>,
+    giving_way: Vec<(VertexId, VertexId)>,
+}
+
+impl Component {
+    fn of(graph: &Graph, vertices: &[VertexId]) -> Component {
+        let mut knot = Component { after: FxHashMap::default(), giving_way: Vec::new() };
+        for id in vertices.iter().flat_map(|&vertex| graph.outgoing(vertex)) {
+            let edge = graph.edge(id);
+            if vertices.binary_search(&edge.to).is_err() {
+                continue;
+            }
+            match is_weak(edge) {
+                true => knot.giving_way.push((edge.from, edge.to)),
+                false => knot.after.entry(edge.from).or_default().push(edge.to),
+            }
+        }
+        knot
+    }
+
+    /// Returns the weak edges that would close a cycle if the weak edges were added in order.
+    fn closing(mut self) -> Vec<(VertexId, VertexId)> {
+        let mut closing = Vec::new();
+        let mut patience = PATIENCE;
+        for (first, second) in std::mem::take(&mut self.giving_way) {
+            match self.leads(second, first, &mut patience) {
+                true => closing.push((first, second)),
+                false => self.after.entry(first).or_default().push(second),
+            }
+        }
+        closing
+    }
+
+    /// Returns true if a path leads from `from` to `to`, or if the step limit is reached.
+    fn leads(&self, from: VertexId, to: VertexId, patience: &mut usize) -> bool {
+        let mut seen = FxHashSet::from_iter([from]);
+        let mut open = vec![from];
+        while let Some(vertex) = open.pop() {
+            let next = self.after.get(&vertex).map(Vec::as_slice).unwrap_or_default();
+            *patience = patience.saturating_sub(1 + next.len());
+            if vertex == to || *patience == 0 {
+                return true;
+            }
+            open.extend(next.iter().filter(|next| seen.insert(**next)));
+        }
+        false
+    }
+}

@@ -1,0 +1,250 @@
+//! Reports and bookkeeping when a resource settles.
+
+use kilter_engine::{Disposition, Graph, Machine, Stage, VertexId};
+use kilter_model::{Because, Policy, ResourceRef};
+use kilter_provider::Level;
+
+use super::otherwise::unplanned_changes;
+use super::{PendingReport, RunState, status};
+use crate::driver::Mode;
+use crate::observer::{Event, Observer};
+use crate::report::{ResourceReport, Status};
+
+impl RunState<'_> {
+    pub(in super::super) fn settle(
+        &mut self,
+        vertex: VertexId,
+        settlement: Disposition,
+        machine: &Machine,
+        observer: &mut dyn Observer,
+    ) {
+        let is_polled = self.polled.remove(&vertex);
+        let has_failed = self.drafts.get(&vertex).is_some_and(|draft| draft.failure.is_some());
+        let status = match status(settlement) {
+            // A retry was pending.
+            Status::Interrupted if has_failed => Status::Failed,
+            // A poll was cancelled, so that the state is the same as before.
+            Status::Interrupted if is_polled && !self.found.contains_key(&vertex) => return,
+            status => status,
+        };
+        let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
+        if let Some(has_settled) = self.settled_once.get_mut(vertex.0 as usize) {
+            *has_settled = true;
+        }
+        self.forget_before(vertex, status);
+        if self.prepared.resource(vertex).is_reversal() && status != Status::InSync {
+            let note = self.reversal_note(vertex, status);
+            self.draft(vertex).notes.push(note);
+        }
+        let mut draft = self.drafts.remove(&vertex);
+        if let Some(found) = self.found.remove(&vertex) {
+            // The change was pending and did not run.
+            draft.get_or_insert_default().differences = self.told(vertex, found.differences);
+        }
+        let would = self.refreshing(vertex, machine.graph());
+        let draft_refreshed = draft.as_ref().is_some_and(|draft| draft.refreshed);
+        let is_idle = draft.as_ref().is_some_and(|draft| draft.is_idle);
+        let refreshed = draft_refreshed
+            || settlement == Disposition::WouldRefresh
+            || (settlement == Disposition::WouldChange && !is_idle && !would.is_empty() && self.refreshable(vertex));
+        let is_explained = draft.as_ref().is_some_and(|draft| !draft.unknown.is_empty());
+        let may_refresh = settlement == Disposition::WouldChange && !is_idle && !refreshed && self.refreshable(vertex);
+        if (settlement == Disposition::Unknown && !is_explained || may_refresh)
+            && let Some(by) = unknown_notifier(vertex, machine)
+        {
+            let because = Because { resource: self.prepared.resource(by).reference.clone(), is_ordered: true };
+            let draft = draft.get_or_insert_default();
+            draft.unknown.push(("refresh".into(), because.reason()));
+            draft.unknown_by = Some(because.resource);
+        }
+        self.counts.count(status, refreshed);
+        let is_changed = matches!(settlement, Disposition::Changed | Disposition::WouldChange);
+        let needs_no_refresh = is_changed && is_idle && !refreshed && !would.is_empty() && self.refreshable(vertex);
+        let is_served = draft_refreshed || needs_no_refresh && settlement == Disposition::Changed;
+        self.note_causes(vertex, settlement, is_served, machine);
+        let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
+        if status == Status::InSync && draft.as_ref().is_none_or(PendingReport::says_nothing) {
+            return self.progress(observer);
+        }
+        let resource = self.prepared.resource(vertex);
+        let draft = draft.unwrap_or_default();
+        if self.standing.is_some() && status == Status::Failed {
+            self.tallies.failed(vertex);
+        }
+        let (refreshed_by, unneeded) = match needs_no_refresh {
+            true => (None, would),
+            false => (refreshed.then_some(would), Vec::new()),
+        };
+        let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
+        report.refresh_not_needed = unneeded;
+        report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
+        // A repeated check with the same result is not reported again.
+        let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
+        if !is_known {
+            observer.event(Event::Settled(&report));
+            let is_warned_of = resource.meta().is_some_and(|meta| meta.policy == Policy::Warn);
+            if is_warned_of && status == Status::WouldChange && self.options.mode == Mode::Apply {
+                let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
+                let message = "it is not in its state, and not repaired: its policy is `warn`";
+                observer.event(Event::Log { level: Level::Warning, type_name, name, message });
+            }
+        }
+        match &mut self.standing {
+            Some(_) if matches!(status, Status::Changed | Status::Refreshed | Status::InSync) => {}
+            Some(standing) => drop(standing.insert(vertex, report)),
+            None => self.reports.push((vertex, report)),
+        }
+        self.progress(observer);
+    }
+
+    /// Reports a change of a resource that received an event meanwhile. The next check is reported separately.
+    pub(in super::super) fn report_done(&mut self, vertex: VertexId, machine: &Machine, observer: &mut dyn Observer) {
+        let is_done = |draft: &&mut PendingReport| draft.changed || draft.refreshed;
+        let (Some(_), Some(draft)) = (&self.standing, self.drafts.get_mut(&vertex).filter(is_done)) else { return };
+        // A refresh after a change is reported with it.
+        if machine.settlement(vertex).is_some() || machine.stage(vertex) == Stage::Owed {
+            return;
+        }
+        let (failure, repaired) = (draft.failure.clone(), draft.differences.clone());
+        let next = PendingReport { failure, repaired, is_continued: true, ..PendingReport::default() };
+        let done = std::mem::replace(draft, next);
+        let settlement = if done.changed { Disposition::Changed } else { Disposition::Refreshed };
+        let (status, refreshed) = (status(settlement), done.refreshed);
+        let by = refreshed.then(|| self.refreshing(vertex, machine.graph()));
+        self.counts.count(status, refreshed);
+        self.note_causes(vertex, settlement, refreshed, machine);
+        let report = self.report_of(vertex, status, settlement, by, done);
+        observer.event(Event::Settled(&report));
+    }
+
+    fn report_of(
+        &self,
+        vertex: VertexId,
+        status: Status,
+        settlement: Disposition,
+        refreshed_by: Option<Vec<ResourceRef>>,
+        draft: PendingReport,
+    ) -> ResourceReport {
+        let resource = self.prepared.resource(vertex);
+        let notes = draft.plan_note.into_iter().chain(draft.notes).collect();
+        ResourceReport {
+            reference: resource.reference.clone(),
+            is_contested: false,
+            span: resource.span,
+            status,
+            otherwise: unplanned_changes(self.prepared.provider(vertex).schema(), &draft.told, &draft.differences),
+            differences: draft.differences,
+            told: draft.told,
+            is_unsettled: draft.is_unsettled && status == Status::Failed,
+            unknown: draft.unknown,
+            failure: if status == Status::Failed { draft.failure } else { None },
+            because_of: match settlement {
+                Disposition::Blocked(by) => Some(self.prepared.resource(by).reference.clone()),
+                Disposition::Unknown => draft.unknown_by,
+                _ => None,
+            },
+            refreshed: refreshed_by.is_some(),
+            refresh_not_needed: Vec::new(),
+            refreshed_by: refreshed_by.unwrap_or_default(),
+            notes,
+            basis: draft.basis,
+            deviation: draft.deviation,
+            tries: draft.tries,
+            duration: draft.duration,
+        }
+    }
+
+    /// Counts a change, and the refresh that it included.
+    pub(super) fn count_change(&mut self, vertex: VertexId, refreshed: Option<Vec<ResourceRef>>) {
+        let differences = self.drafts.get(&vertex).map(|draft| draft.differences.as_slice());
+        if self.standing.is_some() {
+            self.tallies.changed(vertex, differences.unwrap_or_default());
+        }
+        if let Some(owed_by) = refreshed {
+            self.count_refresh(vertex, owed_by);
+        }
+    }
+
+    /// Counts a refresh.
+    pub(super) fn count_refresh(&mut self, vertex: VertexId, owed_by: Vec<ResourceRef>) {
+        if self.standing.is_some() {
+            self.tallies.refreshed(vertex, owed_by);
+        }
+    }
+
+    /// Records a resource that refreshes others, and marks the refreshes of this one as served.
+    fn note_causes(&mut self, vertex: VertexId, settlement: Disposition, refreshed: bool, machine: &Machine) {
+        let graph = machine.graph();
+        if refreshed && !self.changed.is_empty() {
+            // A notifier that changed again meanwhile causes another refresh.
+            let served =
+                graph.incoming(vertex).iter().filter(|edge| graph.edge(**edge).notify && !machine.is_owed(**edge));
+            self.served.extend(served);
+        }
+        match settlement {
+            Disposition::Changed | Disposition::Refreshed | Disposition::WouldChange | Disposition::WouldRefresh => {
+                for edge in graph.outgoing(vertex) {
+                    self.served.remove(&edge);
+                }
+                self.changed.insert(vertex, settlement);
+            }
+            Disposition::InSync => {
+                // A predicted change is gone. A completed change counts until its refreshes have been delivered.
+                let is_looked_at =
+                    |was: &Disposition| matches!(was, Disposition::WouldChange | Disposition::WouldRefresh);
+                if self.changed.get(&vertex).is_some_and(is_looked_at) {
+                    self.changed.remove(&vertex);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn progress(&self, observer: &mut dyn Observer) {
+        observer.event(Event::Progress { settled: self.counts.total, total: self.prepared.resources().len() });
+    }
+
+    fn refreshable(&self, vertex: VertexId) -> bool {
+        self.prepared.is_refreshable(vertex)
+    }
+
+    /// Returns true if a vertex has a notifier that changed or would change.
+    pub(super) fn is_to_be_refreshed(&self, vertex: VertexId) -> bool {
+        self.refreshable(vertex) && !self.refreshing(vertex, &self.prepared.graph).is_empty()
+    }
+
+    /// Returns the resources whose changes refresh a vertex.
+    fn refreshing(&self, vertex: VertexId, graph: &Graph) -> Vec<ResourceRef> {
+        if self.changed.is_empty() {
+            return Vec::new();
+        }
+        let edges = graph.incoming(vertex).iter().filter(|id| !self.served.contains(id));
+        let edges = edges.map(|id| graph.edge(*id)).filter(|edge| edge.notify);
+        let changed = edges.filter(|edge| self.changed.contains_key(&edge.from));
+        changed.map(|edge| self.prepared.resource(edge.from).reference.clone()).collect()
+    }
+}
+
+/// Returns the notifier of a vertex that is unknown.
+fn unknown_notifier(vertex: VertexId, machine: &Machine) -> Option<VertexId> {
+    let graph = machine.graph();
+    let edges = graph.incoming(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
+    edges.map(|edge| edge.from).find(|first| machine.settlement(*first) == Some(Disposition::Unknown))
+}
+
+impl PendingReport {
+    fn says_nothing(&self) -> bool {
+        self.notes.is_empty() && self.plan_note.is_none()
+    }
+
+    /// Returns the status without the parts that have been reported already.
+    fn what_is_new(&self, status: Status) -> Status {
+        match status {
+            Status::Changed if self.is_continued && !self.changed && self.refreshed => Status::Refreshed,
+            Status::Changed | Status::Refreshed if self.is_continued && !self.changed && !self.refreshed => {
+                Status::InSync
+            }
+            status => status,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Builds status snapshots for `kilter status`, and answers requests to pause and resume.
+
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_engine::{Disposition, Stage, Timestamp, VertexId};
+use kilter_provider::Watch;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::composite::Asked;
+use super::window::{Contest, Question, ResourceStatus, StatusFilter, StatusSnapshot, Watched};
+use super::{Driver, Mode, hold};
+
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+    /// Answers a request of another thread.
+    pub(super) fn answer_question(&mut self, question: Question) {
+        self.tick();
+        // The requester may be gone and need no answer.
+        match question {
+            Question::Look(which, answer) => {
+                // A requester that waits for changes expects to find them on disk.
+                self.flush_what_was_done();
+                if let Some(standings) = self.standings(&which) {
+                    let _ = answer.send(standings);
+                }
+            }
+            Question::Pause(pause, answer) => {
+                let was_paused = self.pause(&pause);
+                let _ = answer.send(was_paused);
+            }
+            Question::Resume(answer) => {
+                let was_paused = self.resume();
+                let _ = answer.send(was_paused);
+            }
+        }
+    }
+
+    fn standings(&self, which: &StatusFilter) -> Option<StatusSnapshot> {
+        let holder = self.holder.as_ref()?;
+        let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
+        let looks: FxHashMap<VertexId, Duration> =
+            holder.next_looks().map(|(at, vertex)| (vertex, until(at))).collect();
+        let all = || self.prepared.graph.vertices();
+        let Asked { composites, vertices, unknown } = match which {
+            StatusFilter::All => self.all_asked(),
+            StatusFilter::Notable => self.asked_with_owners(all().filter(|vertex| self.is_notable(*vertex)).collect()),
+            StatusFilter::Named(names) => self.asked_by_name(names),
+        };
+        let under_way = all().filter(|vertex| self.is_open(*vertex)).count();
+        let is_at_rest = |vertex: &VertexId| !self.is_open(*vertex) && self.board.standing_of(*vertex).is_none();
+        let watches = holder.watches();
+        let queued = self.calls.vertices_of(&self.workers.queued());
+        Some(StatusSnapshot {
+            held_for: self.start.elapsed(),
+            noop: self.options.mode == Mode::Noop,
+            quiet_for: self.quiet_since().map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
+            paused: holder.paused.as_ref().map(|paused| paused.told(self.now)),
+            in_flight: self.in_flight(),
+            counts: self.board.standing_counts(),
+            in_sync_now: all().filter(is_at_rest).count(),
+            conditions: self.conditions(),
+            polled: holder.polls.polled().count(),
+            oldest_check: holder.polls.polled().filter_map(|vertex| self.board.last_check(vertex, self.now)).max(),
+            under_way,
+            settled: self.board.settled(),
+            watches: watches.watches,
+            overflows: watches.overflows,
+            begun_before: self.calls.superseded_calls().map(|(call, target)| call.begun(target)).collect(),
+            composites: composites.into_iter().map(|at| self.composite_standing(at, &queued)).collect(),
+            resources: vertices
+                .into_iter()
+                .map(|vertex| self.standing(vertex, looks.get(&vertex).copied(), &queued))
+                .collect(),
+            unknown,
+        })
+    }
+
+    /// Returns true if a vertex has not settled, or waits for its next check.
+    fn is_open(&self, vertex: VertexId) -> bool {
+        self.is_under_way(vertex) || self.machine.stage(vertex) == Stage::Delayed
+    }
+
+    fn is_notable(&self, vertex: VertexId) -> bool {
+        self.is_open(vertex)
+            || self.board.standing_of(vertex).is_some()
+            || self.machine.is_watched_only(vertex)
+            || self.machine.contest(vertex).is_some()
+            || self.holder.as_ref().is_some_and(|holder| holder.polls.why(vertex).is_some())
+    }
+
+    fn standing(&self, vertex: VertexId, next_look: Option<Duration>, queued: &FxHashSet<VertexId>) -> ResourceStatus {
+        let resource = self.prepared.resource(vertex);
+        let report = self.board.standing_of(vertex);
+        let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
+        let (waits_for, semaphore, awaited) = match self.machine.stage(vertex) {
+            Stage::Unwatched => (None, None, self.awaited(vertex)),
+            Stage::Waiting(parent) => (Some(parent), None, None),
+            Stage::Parked { semaphore: at, holder } => {
+                let semaphore = resource.meta().and_then(|meta| Some(meta.semaphores.get(at)?.id.clone()));
+                let former = semaphore.as_deref().filter(|_| holder.is_none());
+                let awaited = former.and_then(|name| self.semaphore_holder(name));
+                (holder, semaphore, awaited)
+            }
+            _ => (None, None, None),
+        };
+        let failure = report.map_or_else(|| self.board.failure_under_way(vertex), |report| report.failure.clone());
+        ResourceStatus {
+            reference: resource.reference.clone(),
+            owner: self.owner(vertex),
+            word: self.word(vertex, queued),
+            because_of: match waits_for {
+                Some(parent) => Some(self.prepared.resource(parent).reference.clone()),
+                None => report.and_then(|report| report.because_of.clone()),
+            },
+            semaphore,
+            awaits: awaited.map(|(call, target)| call.begun(target)),
+            failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
+            owed_by: self.owed_by(vertex),
+            report: report.cloned(),
+            received: self.board.received(vertex),
+            watched_only: self.machine.is_watched_only(vertex),
+            contest: self.contest(vertex),
+            watched: self.watched(vertex),
+            unwatched: self.why_unwatched(vertex),
+            last_check: self.board.last_check(vertex, self.now),
+            next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
+            tally: self.board.tally(vertex),
+        }
+    }
+
+    /// Contest over a resource, if there is one.
+    fn contest(&self, vertex: VertexId) -> Option<Contest> {
+        let contest = self.machine.contest(vertex)?;
+        let between = |from: Timestamp, to: Timestamp| Duration::from_millis(to.0.saturating_sub(from.0));
+        Some(Contest {
+            repairs: contest.repairs,
+            since: between(contest.since, self.now),
+            next_repair: between(self.now, contest.next),
+            differences: self.board.contested(vertex).to_vec(),
+        })
+    }
+
+    /// Returns the word for the state of a resource.
+    pub(super) fn word(&self, vertex: VertexId, queued: &FxHashSet<VertexId>) -> &'static str {
+        let report = self.board.standing_of(vertex);
+        match self.machine.stage(vertex) {
+            Stage::Unwatched if self.awaited(vertex).is_some() => "waiting",
+            Stage::Unwatched => "unwatched",
+            Stage::Waiting(_) | Stage::Parked { .. } => "waiting",
+            Stage::Ready | Stage::Owed => "ready",
+            Stage::Checking | Stage::Changing | Stage::Refreshing if queued.contains(&vertex) => "queued",
+            Stage::Checking => "checking",
+            Stage::Changing => "changing",
+            Stage::Refreshing => "refreshing",
+            Stage::Delayed => "delayed",
+            Stage::Settled(Disposition::Interrupted) if report.is_none() => "ready",
+            Stage::Settled(_) if self.prepared.resource(vertex).is_hidden() => "hidden",
+            // A changed resource is in sync.
+            Stage::Settled(_) => report.map_or("in_sync", |report| report.status.word()),
+        }
+    }
+
+    /// Returns the reason why a provider does not watch a resource.
+    fn unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
+        self.holder.as_ref()?.listening.why_unwatched(vertex)
+    }
+
+    /// Returns the reason why a resource is polled instead of watched.
+    fn why_unwatched(&self, vertex: VertexId) -> Option<EcoString> {
+        let of_provider = self.unwatched(vertex).cloned();
+        of_provider.or_else(|| self.holder.as_ref()?.polls.why(vertex).map(EcoString::from))
+    }
+
+    fn watched(&self, vertex: VertexId) -> Watched {
+        let resource = self.prepared.resource(vertex);
+        if let Some(interval) = self.holder.as_ref().and_then(|holder| holder.interval(vertex)) {
+            return Watched::Polled(interval);
+        }
+        let followed = self.holder.as_ref().and_then(|holder| holder.followed.get(&vertex));
+        let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
+        let watches = self.prepared.provider(vertex).watches(&resource.name, attributes);
+        let is_silent = self.unwatched(vertex).is_some();
+        let tells = watches.iter().any(|watch| match watch {
+            Watch::Poll(_) => false,
+            Watch::Provider | Watch::ProviderPerResource => !is_silent,
+            _ => true,
+        });
+        if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }
+    }
+}

@@ -1,0 +1,217 @@
+//! Handling of events, and selection of the subscribers to notify.
+//!
+//! The map first records all events of one read, and then reads the file system once for each affected path. So the
+//! result is newer than all these events.
+
+use std::ffi::OsStr;
+use std::mem::take;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustc_hash::FxHashSet;
+use rustix::fs::inotify::ReadFlags;
+
+use super::kernel::{Happening, Level, NAMES};
+use super::link::names;
+use super::map::WatchTree;
+use super::nodes::Nodes;
+use super::slab::Id;
+use super::subscriptions::Holder;
+use super::{Scope, Subscriber, WatchError, WatchEvent, WatchLost};
+
+/// Results of the events of one read.
+#[derive(Default)]
+pub(super) struct Heard {
+    told: Vec<Subscriber>,
+    pub(super) lost: Vec<WatchLost>,
+    /// Names that may refer to other objects now.
+    stale: Vec<Id>,
+    everything: bool,
+    /// Nodes that have been handled: stale names, paths with changed content, directories with entries.
+    seen_stale: FxHashSet<Id>,
+    touched: FxHashSet<Id>,
+    entered: FxHashSet<Id>,
+}
+
+impl Heard {
+    /// Returns the events to deliver; each subscriber appears once.
+    pub(super) fn into_told(mut self) -> Vec<WatchEvent> {
+        let mut all: Vec<WatchEvent> = take(&mut self.lost).into_iter().map(WatchEvent::Lost).collect();
+        if self.everything {
+            all.push(WatchEvent::Everything);
+        } else if !self.told.is_empty() {
+            self.told.sort_unstable();
+            self.told.dedup();
+            all.push(WatchEvent::Changed(self.told));
+        }
+        all
+    }
+}
+
+impl WatchTree {
+    /// Records one event.
+    pub(super) fn hear(&mut self, happening: Happening<'_>, heard: &mut Heard) {
+        let Happening { watch, what, name } = happening;
+        if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+            heard.everything = true;
+        } else if what.contains(ReadFlags::IGNORED) {
+            if !self.removing.remove(&watch) {
+                self.ended(happening, heard);
+            }
+        } else if !self.removing.contains(&watch) {
+            let mut at = self.watches.get(&watch).copied();
+            while let Some(id) = at {
+                at = self.nodes[id].twin;
+                match name {
+                    Some(name) => self.hear_in(id, what, name, heard),
+                    None => self.touch(id, heard),
+                }
+            }
+        }
+    }
+
+    /// Handles a mount or unmount: the path, and all links that lead to it or through it, may refer to other
+    /// objects.
+    pub(super) fn mounted(&self, path: &[u8], heard: &mut Heard) {
+        let mut names = names(path).into_iter().flatten();
+        heard.stale.extend(names.try_fold(Nodes::ROOT, |at, name| self.nodes.child(at, name)));
+        let path = Path::new(OsStr::from_bytes(path));
+        heard.stale.extend(self.links.keys().copied().filter(|link| {
+            let link = self.nodes.path(*link);
+            Path::new(OsStr::from_bytes(&link)).canonicalize().is_ok_and(|real| path.starts_with(real))
+        }));
+    }
+
+    /// Handles the end of a watch by the kernel: the inode or its file system is gone.
+    fn ended(&mut self, happening: Happening<'_>, heard: &mut Heard) {
+        let ids: Vec<Id> = self.nodes_of(happening.watch).collect();
+        self.watches.remove(&happening.watch);
+        for id in ids {
+            let node = &mut self.nodes[id];
+            (node.watch, node.twin, node.has) = (None, None, Level::Nothing);
+            heard.stale.push(id);
+        }
+    }
+
+    /// Handles an event on a name in a directory.
+    fn hear_in(&mut self, id: Id, what: ReadFlags, name: &[u8], heard: &mut Heard) {
+        self.enter(id, heard);
+        let child = self.nodes.child(id, name);
+        let is_directory = what.contains(ReadFlags::ISDIR);
+        if !what.intersects(NAMES) {
+            let Some(child) = child else { return };
+            self.touch(child, heard);
+            if !self.kernel.is_root && is_directory {
+                // A change of the search permission affects everything below.
+                heard.stale.push(child);
+            }
+        } else if let Some(child) = child {
+            heard.stale.push(child);
+        } else if is_directory
+            && what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO)
+            && self.is_covered(id)
+            && let Some(child) = self.grow_child(id, name, heard)
+        {
+            heard.stale.push(child);
+        }
+    }
+
+    /// Handles an event in a directory.
+    fn enter(&self, id: Id, heard: &mut Heard) {
+        if !heard.entered.insert(id) {
+            return;
+        }
+        for at in self.subscriptions.at(&self.nodes, id) {
+            if at.scope == Scope::Entries {
+                self.tell(at.holder, heard);
+            }
+        }
+        for tree in self.trees_around(id) {
+            for at in self.subscriptions.at(&self.nodes, tree) {
+                if at.scope == Scope::Tree {
+                    self.tell(at.holder, heard);
+                }
+            }
+        }
+    }
+
+    /// Handles a change of content or attributes, reported by the directory or by the file itself.
+    fn touch(&self, id: Id, heard: &mut Heard) {
+        if !heard.touched.insert(id) {
+            return;
+        }
+        for at in self.subscriptions.at(&self.nodes, id) {
+            match at.holder {
+                Holder::Subscriber(_) => self.tell(at.holder, heard),
+                Holder::Link(link) => self.touch(link, heard),
+            }
+        }
+        if let Some(parent) = self.nodes[id].parent {
+            self.enter(parent, heard);
+        }
+    }
+
+    fn tell(&self, holder: Holder, heard: &mut Heard) {
+        if let Holder::Subscriber(subscriber) = holder {
+            heard.told.push(subscriber);
+        }
+    }
+
+    /// Reads the file system for all paths that the events left stale.
+    pub(super) fn settle(&mut self, heard: &mut Heard) {
+        if heard.everything {
+            self.overflows += 1;
+            // The ends of watches may be among the lost events.
+            self.removing.clear();
+            heard.stale.clear();
+            self.look(Nodes::ROOT, &mut Vec::new(), heard);
+        }
+        while let Some(id) = heard.stale.pop() {
+            if self.nodes.get(id).is_some() && heard.seen_stale.insert(id) {
+                self.renew(id, heard);
+            }
+        }
+    }
+
+    /// Updates a stale name, and notifies the subscribers of it, of all paths below, and of links that lead there.
+    fn renew(&mut self, id: Id, heard: &mut Heard) {
+        let mut path = self.nodes.path(id);
+        self.look(id, &mut path, heard);
+        if self.nodes.get(id).is_none() {
+            return;
+        }
+        for id in self.node_and_below(id) {
+            for at in self.subscriptions.at(&self.nodes, id) {
+                match at.holder {
+                    Holder::Subscriber(_) => self.tell(at.holder, heard),
+                    Holder::Link(link) => heard.stale.push(link),
+                }
+            }
+        }
+        if let Some(parent) = self.nodes[id].parent {
+            self.enter(parent, heard);
+        }
+    }
+
+    /// Reports a path that cannot be watched to all affected subscribers: of paths below, of links that lead there,
+    /// and of trees around it.
+    pub(super) fn lose(&self, id: Id, why: WatchError, heard: &mut Heard) {
+        let mut subscribers: Vec<Subscriber> = self.affected(id, &mut FxHashSet::default()).collect();
+        for tree in self.trees_around(id) {
+            for at in self.subscriptions.at(&self.nodes, tree).filter(|at| at.scope == Scope::Tree) {
+                if let Holder::Subscriber(subscriber) = at.holder {
+                    subscribers.push(subscriber);
+                }
+            }
+        }
+        if let Some(known) = heard.lost.iter_mut().find(|lost| lost.why == why) {
+            subscribers.append(&mut known.subscribers);
+            heard.lost.retain(|lost| lost.why != why);
+        }
+        subscribers.sort_unstable();
+        subscribers.dedup();
+        if !subscribers.is_empty() {
+            heard.lost.push(WatchLost { subscribers, why });
+        }
+    }
+}

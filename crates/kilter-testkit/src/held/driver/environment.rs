@@ -1,0 +1,270 @@
+//! Disturbances around a machine: drift, events, watches, timers and graph swaps.
+
+use kilter_engine::{Command, Disposition, Input, Replacement, Stage, VertexId};
+
+use super::{Driver, Flight, owed, watches};
+use crate::held::Fault;
+use crate::held::limits::Repairs;
+use crate::held::site::{GraphVersion, Site};
+use crate::observed::Act;
+use crate::properties::{Property, Violation, ensure};
+
+impl Driver<'_> {
+    /// Changes a part from outside, or brings it in sync.
+    pub(super) fn drift(&mut self) {
+        let rng = &mut self.lasting.rng;
+        let part = rng.u32(..self.lasting.site.parts());
+        match rng.u32(..4) {
+            0 => self.lasting.system.mend(VertexId(part)),
+            _ => self.lasting.system.drift(VertexId(part)),
+        }
+        if self.lasting.fault != Some(Fault::LosesEvents) {
+            self.untold.insert(part);
+        }
+    }
+
+    /// Delivers an event.
+    pub(super) fn tell(&mut self) -> Result<(), Violation> {
+        let parts: Vec<u32> = self.untold.iter().copied().collect();
+        let Some(part) = self.lasting.rng.choice(parts) else { return Ok(()) };
+        let flies = self.flights.iter().any(|flight| flight.part == part && flight.is_orphan);
+        if flies {
+            return Ok(());
+        }
+        self.untold.remove(&part);
+        let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
+        self.lasting.tick += 1;
+        let tick = self.lasting.tick;
+        let is_worked_on = self.flights.iter().any(|flight| flight.part == part);
+        let has_failed = self.machine.settlement(vertex) == Some(Disposition::Failed);
+        let seen = self.seen_of(part);
+        if !seen.watches {
+            // The part is checked when its watch starts.
+            return Ok(());
+        }
+        seen.told = tick;
+        seen.differs = false;
+        seen.stirred = true;
+        seen.left_alone.is_roused |= has_failed;
+        let is_settled = self.machine.settlement(vertex).is_some();
+        match self.lasting.fault {
+            Some(Fault::SwallowsEvents) if is_worked_on => return Ok(()),
+            Some(Fault::HearsLate) if is_settled => return Ok(()),
+            Some(Fault::WakesDependants) => {
+                let children: Vec<VertexId> = self.graph.graph.children(vertex).collect();
+                children.into_iter().for_each(|child| self.give(Input::Stale(child)));
+            }
+            _ => {}
+        }
+        self.outdate(part);
+        self.heed(vertex, Input::Stale(vertex), |_| true)
+    }
+
+    /// Gives an input that may restart a settled vertex, and counts the restart against its limit.
+    fn heed(
+        &mut self,
+        vertex: VertexId,
+        input: Input,
+        counts: impl FnOnce(Disposition) -> bool,
+    ) -> Result<(), Violation> {
+        let before = self.machine.settlement(vertex);
+        self.give(input);
+        let is_taken_up = before.is_some_and(counts) && self.machine.settlement(vertex).is_none();
+        if !is_taken_up {
+            return Ok(());
+        }
+        let part = self.part(vertex);
+        let (now, limit) = (self.now, self.lasting.site.limits.get(&part).copied());
+        let is_late = matches!(input, Input::TimerFired(_));
+        let most = self.seen_of(part).heeded.count(now, limit, is_late);
+        ensure(most.is_none(), Property::Limits, vertex, || format!("of {most:?} events by now one more is heeded"))
+    }
+
+    pub(super) fn wake(&mut self) -> Result<(), Violation> {
+        if self.flights.is_empty() && !self.wakes.iter().any(|(at, _)| *at <= self.now) {
+            self.now = self.wakes.iter().map(|(at, _)| *at).min().unwrap_or(self.now).max(self.now);
+        }
+        let Some(at) = self.wakes.iter().position(|(at, _)| *at <= self.now) else { return Ok(()) };
+        let (_, part) = self.wakes.swap_remove(at);
+        let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
+        // A contested part is repaired when its interval has passed.
+        let (now, is_left) = (self.now, self.machine.settlement(vertex) == Some(Disposition::WouldChange));
+        let seen = self.seen_of(part);
+        let is_repaired = is_left && seen.repairs.contest.is_some_and(|contest| now >= contest.next);
+        seen.stirred |= is_repaired;
+        // A failed part may retry without an event, like a contested part.
+        self.heed(vertex, Input::TimerFired(vertex), |settlement| settlement != Disposition::Failed && !is_repaired)
+    }
+
+    /// Starts a requested watch, but not before the calls of the replaced vertex have ended.
+    pub(super) fn watch(&mut self) {
+        let late: Vec<u32> =
+            self.seen.iter().filter(|(_, seen)| !seen.watches && seen.asked).map(|(part, _)| *part).collect();
+        let Some(part) = self.lasting.rng.choice(late) else { return };
+        if self.flights.iter().any(|flight| flight.part == part) {
+            return;
+        }
+        let Some(vertex) = self.graph.vertex_of(part) else { return };
+        let watches = self.lasting.fault != Some(Fault::WatchesTooLate);
+        let seen = self.seen_of(part);
+        seen.watches = watches;
+        seen.stirred = true;
+        seen.left_alone.until = None;
+        self.give(Input::WatchEstablished(vertex));
+    }
+
+    pub(super) fn watch_all(&self) -> bool {
+        self.seen.values().all(|seen| seen.watches)
+    }
+
+    /// Ends a watch.
+    pub(super) fn unwatch(&mut self) -> Result<(), Violation> {
+        let on: Vec<u32> = self.seen.iter().filter(|(_, seen)| seen.watches).map(|(part, _)| *part).collect();
+        let on = on.into_iter().filter(|part| self.lasting.site.is_watched[*part as usize]);
+        let Some(part) = self.lasting.rng.choice(on.collect::<Vec<_>>()) else { return Ok(()) };
+        let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
+        let seen = self.seen_of(part);
+        seen.watches = false;
+        seen.asked = false;
+        seen.differs = false;
+        self.outdate(part);
+        self.give(Input::WatchLost(vertex));
+        match self.lasting.fault {
+            Some(Fault::WatchesBeside) => self.carry_out(Command::Watch(vertex)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn toggle(&mut self) {
+        self.paused = !self.paused;
+        if self.lasting.fault == Some(Fault::IgnoresPause) {
+            return;
+        }
+        self.give(if self.paused { Input::Pause } else { Input::Resume });
+        if self.paused {
+            self.return_some();
+        } else {
+            self.look_again_at_what_is_about_to_be_done();
+        }
+    }
+
+    /// Returns some calls that had not started at a pause.
+    fn return_some(&mut self) {
+        for at in (0..self.flights.len()).rev() {
+            let Flight { part, act, heard, is_orphan, .. } = self.flights[at];
+            let is_begun = act == Act::Check || heard.is_some() || is_orphan || self.lasting.rng.bool();
+            if let (false, Some(vertex)) = (is_begun, self.graph.vertex_of(part)) {
+                self.flights.swap_remove(at);
+                self.give(Input::Requeued(vertex));
+            }
+        }
+    }
+
+    /// Invalidates the results of earlier checks, because the system may have changed during the pause.
+    fn look_again_at_what_is_about_to_be_done(&mut self) {
+        for vertex in self.graph.graph.vertices() {
+            let part = self.part(vertex);
+            if matches!(self.machine.stage(vertex), Stage::Ready | Stage::Owed) && !self.flies(part) {
+                self.seen_of(part).differs = false;
+                self.give(Input::Stale(vertex));
+            }
+        }
+    }
+
+    pub(super) fn reinstate(&mut self) {
+        let is_meant = |v: &VertexId| self.machine.is_watched_only(*v) || self.machine.contest(*v).is_some();
+        let all: Vec<VertexId> = self.graph.graph.vertices().filter(is_meant).collect();
+        let Some(vertex) = self.lasting.rng.choice(all) else { return };
+        let part = self.part(vertex);
+        // A call in flight continues and causes no additional check. A contested part that is in sync stays so.
+        let is_left = self.machine.settlement(vertex) == Some(Disposition::WouldChange);
+        let is_checked = !self.flies(part) && (is_left || self.machine.is_watched_only(vertex));
+        let seen = self.seen_of(part);
+        seen.repairs = Repairs::default();
+        seen.stirred |= is_checked;
+        self.give(Input::ResetBudget(vertex));
+    }
+
+    /// Marks calls as outdated if a parent of their vertex has not settled in this graph.
+    fn outdate_behind_others(&mut self) {
+        let passes = |parent| self.machine.settlement(parent).is_some_and(Disposition::unblocks_dependents);
+        let behind = self.graph.graph.vertices().filter(|vertex| !self.graph.parents(*vertex).all(passes));
+        let behind: Vec<u32> = behind.map(|vertex| self.part(vertex)).collect();
+        behind.into_iter().for_each(|part| self.outdate(part));
+    }
+
+    /// Replaces the graph.
+    pub(super) fn swap(&mut self, is_whole: bool) -> Result<(), Violation> {
+        // In the other graph, the parent may be missing.
+        self.outdate_behind_others();
+        let lasting = &mut *self.lasting;
+        lasting.site.edit(&mut lasting.rng);
+        let new = lasting.site.incarnate(&mut lasting.rng, is_whole);
+        let blindly = lasting.fault == Some(Fault::SwapsBlindly);
+        let kept: Vec<Option<VertexId>> = (0..new.part_of.len())
+            .map(|at| {
+                let old = self.graph.vertex_of(new.part_of[at])?;
+                (self.graph.version[old.0 as usize] == new.version[at] && !blindly).then_some(old)
+            })
+            .collect();
+        let (mut seen, mut unwatched) = watches(&lasting.site, &new);
+        for (at, old) in kept.iter().enumerate() {
+            let (part, vertex) = (new.part_of[at], VertexId(at as u32));
+            match (old, self.seen.get(&part)) {
+                (Some(_), Some(known)) => {
+                    unwatched.remove(&vertex);
+                    seen.insert(part, known.clone());
+                }
+                _ => {
+                    let flies = self.flights.iter().any(|flight| flight.part == part);
+                    if flies && !blindly {
+                        // The watch starts when the earlier calls have ended.
+                        unwatched.insert(vertex);
+                        seen.entry(part).or_default().watches = false;
+                    }
+                }
+            }
+        }
+        for flight in &mut self.flights {
+            let is_kept = new.vertex_of(flight.part).is_some_and(|vertex| kept[vertex.0 as usize].is_some());
+            flight.is_orphan |= !is_kept;
+        }
+        let whole = lasting.fault == Some(Fault::SwapsWhole);
+        let is_under_way =
+            |old: &VertexId| self.flights.iter().any(|flight| flight.part == self.graph.part_of[old.0 as usize]);
+        let mut told: Vec<Option<VertexId>> =
+            kept.iter().map(|old| old.filter(|old| !whole || is_under_way(old))).collect();
+        if lasting.fault == Some(Fault::KeepsFailed) {
+            for (told, part) in told.iter_mut().zip(&new.part_of) {
+                let old = self.graph.vertex_of(*part);
+                *told = told.or(old.filter(|old| self.machine.settlement(*old) == Some(Disposition::Failed)));
+            }
+        }
+        self.graph = new;
+        self.seen = seen;
+        let is_kept =
+            |part: u32, graph: &GraphVersion| graph.vertex_of(part).is_some_and(|v| kept[v.0 as usize].is_some());
+        self.wakes.retain(|(_, part)| is_kept(*part, &self.graph));
+        let owed = owed(&self.lasting.journal, &self.graph);
+        let replacement = Replacement {
+            graph: self.graph.graph.clone(),
+            vertices: Site::told(&self.graph, self.lasting.fault),
+            holding: self.lasting.site.holding(&self.graph, unwatched, self.lasting.fault),
+            semaphores: self.lasting.site.shared(&self.graph, self.lasting.fault),
+            unchanged: &told,
+            modified: &[],
+            owed: &owed,
+        };
+        self.machine.replace(self.now, replacement);
+        self.outdate_behind_others();
+        if self.lasting.fault == Some(Fault::FreesEarly) {
+            let gone: Vec<u32> =
+                self.flights.iter().filter(|flight| flight.is_orphan).map(|flight| flight.part).collect();
+            gone.into_iter().for_each(|part| self.free(part));
+        }
+        if is_whole && self.paused {
+            self.toggle();
+        }
+        self.obey()
+    }
+}

@@ -1,0 +1,315 @@
+//! Inputs of a compilation: types, facts, included files, secrets.
+
+use std::cell::RefCell;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ecow::EcoString;
+use indexmap::IndexMap;
+use kilter_manifest::{Collect, Loader, Schemas, SecretSource, Secrets, Source};
+use kilter_model::expr::Lookup;
+use kilter_model::{TypeSchema, Value};
+use kilter_process::Capture;
+use kilter_provider::Registry;
+
+use super::{InputFiles, executable};
+use crate::facts::Gathered;
+use crate::world::{Collected, Collector};
+use crate::{recording, trust, world};
+
+/// Maximum size of a secret in bytes.
+const LARGEST_SECRET: usize = 1 << 20;
+
+/// Types of a registry.
+pub(crate) struct Types<'r>(pub(crate) &'r Registry);
+
+impl Schemas for Types<'_> {
+    fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
+        self.0.schema(type_name)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.0.types().map(|provider| provider.schema().name.as_str()).collect()
+    }
+
+    fn schema_of(&self, type_name: &str, provider: &str) -> Option<&TypeSchema> {
+        self.0.choose(type_name, Some(provider)).ok().map(|at| self.0.at(at).schema())
+    }
+
+    fn variants(&self, type_name: &str) -> Vec<&TypeSchema> {
+        let usual = self.schema(type_name);
+        let all = self.0.iter().filter(|provider| provider.type_name() == type_name).map(|provider| provider.schema());
+        let others = all.filter(|schema| usual.is_none_or(|usual| !std::ptr::eq(*schema, usual)));
+        usual.into_iter().chain(others).collect()
+    }
+}
+
+/// Facts that record each use.
+pub(super) trait FactSource {
+    fn as_facts(&self) -> &dyn kilter_manifest::Facts;
+    fn taken(&self) -> IndexMap<EcoString, Value>;
+}
+
+/// Facts of this machine.
+pub(super) struct LiveFacts<'a> {
+    facts: &'a Gathered,
+    taken: RefCell<IndexMap<EcoString, Value>>,
+}
+
+impl<'a> LiveFacts<'a> {
+    pub(super) fn new(facts: &'a Gathered) -> LiveFacts<'a> {
+        LiveFacts { facts, taken: RefCell::default() }
+    }
+}
+
+impl kilter_manifest::Facts for LiveFacts<'_> {
+    fn fact(&self, name: &str) -> Lookup {
+        match self.facts.get(name) {
+            Some(value) => {
+                self.taken.borrow_mut().insert(name.into(), value.clone());
+                Lookup::Found(value)
+            }
+            None => Lookup::Missing,
+        }
+    }
+
+    fn names(&self) -> Vec<EcoString> {
+        self.facts.names()
+    }
+
+    fn is_lower_case(&self, path: &str) -> bool {
+        kilter_facts::LOWER_CASE.contains(&path)
+    }
+}
+
+impl FactSource for LiveFacts<'_> {
+    fn as_facts(&self) -> &dyn kilter_manifest::Facts {
+        self
+    }
+
+    fn taken(&self) -> IndexMap<EcoString, Value> {
+        self.taken.borrow().clone()
+    }
+}
+
+/// Facts of a plan.
+pub(super) struct KnownFacts<'a>(&'a IndexMap<EcoString, Value>);
+
+impl<'a> KnownFacts<'a> {
+    pub(super) fn new(facts: &'a IndexMap<EcoString, Value>) -> KnownFacts<'a> {
+        KnownFacts(facts)
+    }
+}
+
+impl kilter_manifest::Facts for KnownFacts<'_> {
+    fn fact(&self, name: &str) -> Lookup {
+        self.0.get(name).cloned().map_or(Lookup::Missing, Lookup::Found)
+    }
+
+    fn names(&self) -> Vec<EcoString> {
+        self.0.keys().cloned().collect()
+    }
+
+    fn is_lower_case(&self, path: &str) -> bool {
+        kilter_facts::LOWER_CASE.contains(&path)
+    }
+}
+
+impl FactSource for KnownFacts<'_> {
+    fn as_facts(&self) -> &dyn kilter_manifest::Facts {
+        self
+    }
+
+    fn taken(&self) -> IndexMap<EcoString, Value> {
+        self.0.clone()
+    }
+}
+
+type Included = IndexMap<(EcoString, EcoString), Source>;
+
+/// Included files that record each use.
+pub(super) trait Includes {
+    fn as_loader(&self) -> &dyn Loader;
+    fn taken(&self) -> Included;
+}
+
+/// Files, relative to the one that includes them. A file has one name for all paths that lead to it: the first path
+/// under which it was read.
+pub(super) struct LiveIncludes<'a> {
+    names: RefCell<IndexMap<PathBuf, EcoString>>,
+    taken: RefCell<Included>,
+    noted: &'a InputFiles,
+    collection: Collector,
+}
+
+impl<'a> LiveIncludes<'a> {
+    /// Creates the includes of `manifests`, which are recorded before they are read. While the world is
+    /// unreachable, it collects the resources stored in the state directory `fallback`.
+    pub(super) fn new(manifests: &[PathBuf], noted: &'a InputFiles, fallback: Option<&Path>) -> LiveIncludes<'a> {
+        let manifests = if recording::is_replay() { &[] } else { manifests };
+        let named = manifests
+            .iter()
+            .filter_map(|path| Some((std::fs::canonicalize(path).ok()?, path.display().to_string().into())));
+        LiveIncludes {
+            names: RefCell::new(named.collect()),
+            taken: RefCell::default(),
+            noted,
+            collection: Collector::new(fallback),
+        }
+    }
+}
+
+impl Loader for LiveIncludes<'_> {
+    fn load(&self, from: &str, path: &str) -> Result<Source, String> {
+        let source =
+            recording::record_or_replay("include", || serde_json::json!([from, path]), || self.read(from, path))?;
+        self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
+        Ok(source)
+    }
+
+    fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
+        let entry = wanted.to_string();
+        let text = recording::record_or_replay(
+            "collect",
+            || entry.as_str().into(),
+            || {
+                world::watched().iter().for_each(|path| self.noted.note_tree(path));
+                self.collection.take(wanted)
+            },
+        )?;
+        let source = Source::new(entry.as_str(), text);
+        self.taken.borrow_mut().insert((from.into(), entry.into()), source.clone());
+        Ok(source)
+    }
+}
+
+impl LiveIncludes<'_> {
+    /// Returns the resources that others exported for this machine, if the manifests collect any.
+    pub(super) fn into_collected(self) -> Option<Collected> {
+        self.collection.into_collected()
+    }
+
+    fn read(&self, from: &str, path: &str) -> Result<Source, String> {
+        let from_path = from.strip_suffix(" (output)").unwrap_or(from);
+        let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
+        self.noted.note(&file);
+        let opened = trust::open_as("", &file)?;
+        if !opened.metadata().is_file() {
+            return Err(format!("{} is not a file", file.display()));
+        }
+        let text = super::text(&file, &opened)?;
+        let found = std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
+        let name = self.names.borrow_mut().entry(found).or_insert_with(|| file.display().to_string().into()).clone();
+        Ok(Source::new(name, text))
+    }
+}
+
+impl Includes for LiveIncludes<'_> {
+    fn as_loader(&self) -> &dyn Loader {
+        self
+    }
+
+    fn taken(&self) -> Included {
+        self.taken.borrow().clone()
+    }
+}
+
+/// Included texts of a plan.
+pub(super) struct KnownIncludes<'a>(&'a Included);
+
+impl<'a> KnownIncludes<'a> {
+    pub(super) fn new(includes: &'a Included) -> KnownIncludes<'a> {
+        KnownIncludes(includes)
+    }
+}
+
+impl Loader for KnownIncludes<'_> {
+    fn load(&self, from: &str, path: &str) -> Result<Source, String> {
+        let found = self.0.get(&(from.into(), path.into())).cloned();
+        found.ok_or_else(|| format!("the plan does not hold {path}, included from {from}"))
+    }
+
+    fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
+        self.load(from, &wanted.to_string())
+    }
+}
+
+impl Includes for KnownIncludes<'_> {
+    fn as_loader(&self) -> &dyn Loader {
+        self
+    }
+
+    fn taken(&self) -> Included {
+        self.0.clone()
+    }
+}
+
+/// Secrets from files, the environment and commands.
+pub(super) struct SecretsFrom {
+    /// Timeout of a command.
+    pub(super) timeout: Duration,
+}
+
+impl Secrets for SecretsFrom {
+    fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
+        let secret = recording::record_or_replay("secret", || about(source), || self.fetch(source));
+        recording::register_secrets(
+            secret.iter().map(|secret| Value::sensitive(secret.clone())).collect::<Vec<_>>().iter(),
+        );
+        secret
+    }
+}
+
+/// Returns the source of a secret as JSON.
+fn about(source: &SecretSource) -> serde_json::Value {
+    match source {
+        SecretSource::File(path) => serde_json::json!({ "file": path.as_str() }),
+        SecretSource::Env(name) => serde_json::json!({ "env": name.as_str() }),
+        SecretSource::Command(argv) => {
+            serde_json::json!({ "command": argv.iter().map(EcoString::as_str).collect::<Vec<_>>() })
+        }
+    }
+}
+
+impl SecretsFrom {
+    fn fetch(&self, source: &SecretSource) -> Result<Value, String> {
+        let bytes = match source {
+            SecretSource::File(path) => {
+                let path = Path::new(path.as_str());
+                if is_named_pipe(path) {
+                    return Err(format!(
+                        "{} is a named pipe, into which nobody may ever write; `command: [cat, {0}]` waits for a while",
+                        path.display()
+                    ));
+                }
+                super::bounded(path, &trust::open_as("", path)?, LARGEST_SECRET as u64)?
+            }
+            SecretSource::Env(name) => std::env::var_os(name.as_str())
+                .map(std::os::unix::ffi::OsStringExt::into_vec)
+                .ok_or_else(|| format!("the environment variable {name} is not set"))?,
+            SecretSource::Command(argv) => self.output(argv)?,
+        };
+        if bytes.len() > LARGEST_SECRET {
+            return Err(format!("it is larger than {} MiB", LARGEST_SECRET >> 20));
+        }
+        Ok(Value::from_bytes(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
+    }
+}
+
+/// Returns true if a path is a pipe that another process must open first. A pipe of this process is open already.
+fn is_named_pipe(path: &Path) -> bool {
+    let is_own = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd") || path == Path::new("/dev/stdin");
+    !is_own && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
+impl SecretsFrom {
+    /// Returns the output of a command. Its error output is discarded, because it may contain the secret.
+    fn output(&self, argv: &[EcoString]) -> Result<Vec<u8>, String> {
+        let (program, args) = argv.split_first().ok_or("the command is empty")?;
+        let mut invocation = executable::invocation(program.as_str(), self.timeout);
+        invocation.args = args.iter().map(|arg| arg.as_str().into()).collect();
+        invocation.stdout = Capture::AtMost(LARGEST_SECRET);
+        executable::run(&invocation).map(|finished| finished.stdout.bytes)
+    }
+}

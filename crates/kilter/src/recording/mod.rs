@@ -1,10 +1,10 @@
 //! Recordings: all external queries of a command, with the answers.
 //!
-//! A command makes queries through [`ask`], and runs scripts through [`exchanges()`]. A recording writes every
+//! A command makes queries through [`record_or_replay`], and runs scripts through [`exchanges()`]. A recording writes every
 //! query with its answer. In a replay, the answers come from the recording: kilter then reads no state of the
 //! machine, starts no program and changes nothing.
 //!
-//! The recording contains placeholders for secrets ([`Veil`](kilter_script::recorded::Veil)). The secrets are only
+//! The recording contains placeholders for secrets ([`SecretMasker`](kilter_script::recorded::SecretMasker)). The secrets are only
 //! known when manifests are compiled and words are compared with a type. [`settle`] marks this point; earlier lines
 //! are held back until then.
 

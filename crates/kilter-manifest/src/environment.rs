@@ -96,7 +96,8 @@ impl<'t> Environment<'t> {
             is_broken: Cell::new(false),
             secrets: RefCell::default(),
             budget: Cell::new(budget),
-            fetches: Cell::new(true),
+            // An incomplete manifest may lack the condition that keeps a secret's command from running.
+            fetches: Cell::new(loaded.complete),
             own: RefCell::default(),
             owned: RefCell::default(),
             complete: loaded.complete,
@@ -222,6 +223,11 @@ impl<'t> Environment<'t> {
             }
         };
         self.render(&template, view).and_then(|value| value.to_text())
+    }
+
+    /// Allows or forbids to fetch secrets; returns the previous state.
+    pub(crate) fn allow_fetches(&self, is_allowed: bool) -> bool {
+        self.fetches.replace(is_allowed)
     }
 
     /// Returns true if secrets are to be fetched.

@@ -253,7 +253,11 @@ impl<'e, 't> Resources<'e, 't> {
             if !self.index.owners.is_empty() {
                 self.environment.within(self.index.owners.get(&small(at)).cloned());
             }
+            // A resource that may not be part of the run must not run the commands of its secrets.
+            let is_certain = !self.doubtful.contains(&small(at));
+            let fetches = self.environment.allow_fetches(self.environment.fetches() && is_certain);
             let resource = body.compile(small(at), type_, &key.title, entry, &mut catalog);
+            self.environment.allow_fetches(fetches);
             if resource.name != key.title && !resource.is_hidden() {
                 explicit.push((key.type_id, resource.name.clone(), small(at)));
             }
@@ -262,14 +266,16 @@ impl<'e, 't> Resources<'e, 't> {
             }
         }
         self.environment.within(None);
-        // Providers check these resources too. Their relations are ignored.
+        // Providers check these resources too. Their relations are ignored, and their secrets are not fetched.
         let mut repeated = Vec::new();
+        let fetches = self.environment.allow_fetches(false);
         for (number, type_id, title, entry) in &self.repeated {
             let type_ = self.index.types.get(*type_id);
             if type_.schema.is_some() {
                 repeated.push(body.compile(*number, type_, title, entry, &mut Catalog::default()));
             }
         }
+        self.environment.allow_fetches(fetches);
         if !self.doubtful.is_empty() {
             let doubtful: FxHashSet<u32> =
                 self.doubtful.iter().filter_map(|number| self.index.position(*number)).collect();

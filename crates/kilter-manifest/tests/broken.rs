@@ -327,6 +327,32 @@ fn resource_that_is_written_twice_or_has_a_wrong_condition_is_checked_all_the_sa
 }
 
 #[test]
+fn secret_of_an_incomplete_manifest_or_of_a_doubtful_or_repeated_resource_is_not_fetched() {
+    let world = World::new();
+    let fetched = |text: &str| {
+        let (result, sources) = world.compile(text);
+        render(&result.err().unwrap_or_default(), &sources, false).matches("cannot fetch the secret").count()
+    };
+    let secret = "{ sensitive: { command: [none] } }";
+    assert_eq!(fetched(&format!("resources:\n  file[/a]: {{ content: {secret} }}\n")), 1, "a control");
+    for text in [
+        format!("resources:\n  file[/a]: {{ when: 'facts.os.famly == \"debian\"', content: {secret} }}\n"),
+        format!("vars:\n  s: {secret}\nresources:\n  file[/a]: {{ when: 'facts.none', content: '${{vars.s}}' }}\n"),
+        format!("resources:\n  file[/a]: {{ content: {secret} }}\n  file[/b]: {{ content: [ }}\n"),
+        format!("resources:\n  file[/a]: {{}}\n  file[/a]: {{ content: {secret} }}\n"),
+        format!(
+            "vars:\n  s: {secret}\nresources:\n  file[/a]: {{}}\n  file[/a]: {{ meta: {{ retry: '${{vars.s}}' }} }}\n"
+        ),
+        format!("include: none.yaml\nresources:\n  file[/a]: {{ content: {secret} }}\n"),
+    ] {
+        assert!(world.compile(&text).0.is_err(), "{text}");
+        assert_eq!(fetched(&text), 0, "{text}");
+    }
+    let beside = format!("resources:\n  file[/a]: {{ when: 'facts.none' }}\n  file[/b]: {{ content: {secret} }}\n");
+    assert_eq!(fetched(&beside), 1, "a certain resource beside a doubtful one");
+}
+
+#[test]
 fn problems_of_several_files_are_told_together() {
     let world = World::new();
     let mut sources = Sources::new();

@@ -79,6 +79,26 @@ fn problems_of_one_manifest_are_reported_beside_another_that_cannot_be_read() {
     assert!(!ended.stderr.contains("in the other]`"), "{ended:?}");
 }
 
+#[test]
+fn command_of_a_secret_does_not_run_for_a_doubtful_resource_or_an_incomplete_manifest() {
+    let secret = "content: {sensitive: {command: [touch, fetched]}}";
+    for (rest, runs) in [
+        (", when: 'facts.os.famly == \"debian\"'}", false),
+        ("}\n  file[/b]: {content: [ }", false),
+        (", when: 'true', mode: \"9\"}", true),
+    ] {
+        let place = Place::new();
+        place.file("m.yaml", &format!("resources:\n  file[/a]: {{{secret}{rest}\n"));
+        let ended = place.run(&["plan", "m.yaml"]);
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert_eq!(place.path().join("fetched").exists(), runs, "{rest}: {ended:?}");
+    }
+    let place = Place::new();
+    place.file("m.yaml", &format!("resources:\n  file[/a]: {{mode: \"0644\"}}\n  file[/a]: {{{secret}}}\n"));
+    let ended = place.run(&["plan", "m.yaml"]);
+    assert!(ended.code == 1 && !place.path().join("fetched").exists(), "{ended:?}");
+}
+
 /// Runs the command with the providers that come along.
 fn run_with_providers(place: &Place, args: &[&str]) -> Ended {
     let providers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../providers");

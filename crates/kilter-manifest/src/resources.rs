@@ -272,7 +272,9 @@ impl<'e, 't> Resources<'e, 't> {
         for (number, type_id, title, entry) in &self.repeated {
             let type_ = self.index.types.get(*type_id);
             if type_.schema.is_some() {
-                repeated.push(body.compile(*number, type_, title, entry, &mut Catalog::default()));
+                let resource = body.compile(*number, type_, title, entry, &mut Catalog::default());
+                // A composite resource has no provider.
+                repeated.extend(type_.composite.is_none().then_some(resource));
             }
         }
         self.environment.allow_fetches(fetches);

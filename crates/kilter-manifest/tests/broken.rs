@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "it serves several test files")]
 mod support;
 
-use kilter_manifest::{Source, Sources, render};
+use kilter_manifest::{Inputs, Source, Sources, compile_partly, render};
 use support::World;
 
 /// A manifest, and per problem: what its message and hints hold, and `line:column`.
@@ -350,6 +350,20 @@ fn secret_of_an_incomplete_manifest_or_of_a_doubtful_or_repeated_resource_is_not
     }
     let beside = format!("resources:\n  file[/a]: {{ when: 'facts.none' }}\n  file[/b]: {{ content: {secret} }}\n");
     assert_eq!(fetched(&beside), 1, "a certain resource beside a doubtful one");
+}
+
+#[test]
+fn composite_resource_that_is_written_twice_is_not_part_of_the_catalog() {
+    let world = World::new();
+    let text = "types:\n  pair:\n    attributes: { a: { type: 'Optional[String]' } }\n    resources: { 'file[/a]': {} }\n\
+                resources:\n  pair[x]: {}\n  pair[x]: { b: 1 }\n";
+    let mut sources = Sources::new();
+    sources.add(Source::new("site.yaml", text));
+    let inputs = Inputs { schemas: &world, facts: &world, secrets: &world, loader: &world, overrides: &[] };
+    let (compiled, problems) = compile_partly(&mut sources, &inputs);
+    let shown = render(&problems, &sources, false);
+    assert!(problems.len() == 2 && shown.contains("written twice") && shown.contains("no attribute `b`"), "{shown}");
+    assert!(compiled.catalog.resources.iter().all(|one| one.reference.type_name == *"file"), "{:?}", compiled.catalog);
 }
 
 #[test]

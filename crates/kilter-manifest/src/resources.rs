@@ -1,7 +1,7 @@
 //! Compiles all resources: first registers their references, then compiles their bodies.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
@@ -198,6 +198,8 @@ pub(crate) struct Resources<'e, 't> {
     doubtful: FxHashSet<u32>,
     /// Resources that are written a second time, with the number of the first.
     repeated: Vec<(u32, u32, EcoString, Entry<'t>)>,
+    /// True if a text that could not be read completely may define types; searched on first use.
+    may_lack_types: OnceCell<bool>,
 }
 
 impl<'e, 't> Resources<'e, 't> {
@@ -226,6 +228,7 @@ impl<'e, 't> Resources<'e, 't> {
             left_out: 0,
             doubtful: FxHashSet::default(),
             repeated: Vec::new(),
+            may_lack_types: OnceCell::new(),
         }
     }
 
@@ -305,11 +308,7 @@ impl<'e, 't> Resources<'e, 't> {
             }
         };
         let type_id = self.index.types.id(type_name);
-        let may_be_lost = || {
-            let broken = self.loaded.trees.iter().filter(|tree| self.loaded.broken.contains(&tree.source));
-            broken.into_iter().any(|tree| tree.mentions("types:"))
-        };
-        if self.index.types.get(type_id).schema.is_none() && !may_be_lost() {
+        if self.index.types.get(type_id).schema.is_none() && !self.may_lack_types() {
             self.environment.report(self.unknown(type_name, key.span()));
         }
         if !body.is_mapping() && !body.is_null() {
@@ -360,6 +359,14 @@ impl<'e, 't> Resources<'e, 't> {
             self.composites[at as usize].parts.end = *kept;
         }
         self.index.groups.insert(number, number + 1..small(self.index.entries.len()));
+    }
+
+    /// Returns true if a text that could not be read completely may define types.
+    fn may_lack_types(&self) -> bool {
+        *self.may_lack_types.get_or_init(|| {
+            let mut broken = self.loaded.trees.iter().filter(|tree| self.loaded.broken.contains(&tree.source));
+            broken.any(|tree| tree.mentions("types:"))
+        })
     }
 
     /// Creates the problem of a resource with an unknown type.

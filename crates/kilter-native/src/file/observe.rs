@@ -82,13 +82,23 @@ pub(super) fn declared(
     Ok(state)
 }
 
-/// Returns the state of a missing path. In a plan, the future content may be unknown.
+/// Returns the state of a missing path, with the entries of a tree that is copied to it. In a plan, the future content
+/// may be unknown.
 fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: &Spec<'_>) -> Result<State, FileError> {
     let mut state = State::absent(name.clone());
-    if !cx.is_noop() {
-        return Ok(state);
+    if cx.is_noop() {
+        state.unknown.extend(unknown_absent(cx, accounts, name, path, spec));
     }
-    let unknown = match (spec.ensure, spec.source) {
+    if spec.has_tree() && state.unknown.is_empty() {
+        // The preview or the change reports an unreadable source.
+        state.drift = tree_diff::new_entries(cx, accounts, path, spec).unwrap_or_default();
+    }
+    Ok(state)
+}
+
+/// Returns the reason why a plan does not know the content of a missing file.
+fn unknown_absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: &Spec<'_>) -> Option<Unknown> {
+    match (spec.ensure, spec.source) {
         (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
             Ok(Err(because)) => Some(Unknown { attribute: "content".into(), because: because.into() }),
             // The preview reports a missing source.
@@ -96,9 +106,7 @@ fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: 
         },
         _ if spec.has_tree() => unknown_tree(cx, accounts, name, path, spec),
         _ => None,
-    };
-    state.unknown.extend(unknown);
-    Ok(state)
+    }
 }
 
 /// Returns a state with an attribute that a plan does not know.

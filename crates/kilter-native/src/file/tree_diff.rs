@@ -20,6 +20,32 @@ use super::spec::Spec;
 use super::temp_names;
 use crate::accounts::Ids;
 
+/// Maximum number of entries of a new tree that a comparison lists.
+const MAX_NEW_ENTRIES: usize = 20;
+
+/// Returns the entries that a copy of a tree creates at a missing path: the first ones, and the number of the others.
+pub(super) fn new_entries(
+    cx: &Context<'_>,
+    accounts: &Ids,
+    path: &str,
+    spec: &Spec<'_>,
+) -> Result<Vec<Difference>, FileError> {
+    let Some(source) = spec.source.filter(|_| spec.recurse) else { return Ok(Vec::new()) };
+    let source = Source::open_tree(source, path)?;
+    // There is no access list to compare, and the accounts that `acl` names may not exist yet.
+    let mut tree = Tree { cx, accounts, path, spec, policy: AclPolicy::Keep, found: Vec::new() };
+    tree.walk(None, Some(&source), &[], 0)?;
+    let mut entries = tree.found;
+    let more = entries.len().saturating_sub(MAX_NEW_ENTRIES);
+    if more > 0 {
+        entries.truncate(MAX_NEW_ENTRIES);
+        let others = Difference::new("ensure", "absent".into(), "present".into());
+        // The basis of the change covers the number, so the place is the same for every number.
+        entries.push(others.of_entry("…").saying(ecow::eco_format!("and {more} more")));
+    }
+    Ok(entries)
+}
+
 /// Returns the differences below a directory, which may not exist yet.
 ///
 /// A directory precedes its entries. Removed entries precede their removed directory.

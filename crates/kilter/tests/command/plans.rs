@@ -142,6 +142,78 @@ fn what_a_plan_would_remove_or_overwrite_is_left_if_it_is_another_thing_by_now()
     assert!(of(&report, "/fine").0 == "changed" && !place.path().join("fine").exists());
 }
 
+/// A change of a tree after the plan, with the directory of the tree.
+type TreeChange = (&'static str, fn(&std::path::Path));
+
+#[test]
+fn new_tree_whose_source_changed_after_the_plan_is_refused() {
+    let changes: [TreeChange; 7] = [
+        ("content", |from| fs::write(from.join("a"), "other").unwrap()),
+        ("added file", |from| fs::write(from.join("deep/added"), "x").unwrap()),
+        ("added directory", |from| fs::create_dir(from.join("empty")).unwrap()),
+        ("removed file", |from| fs::remove_file(from.join("deep/b")).unwrap()),
+        ("renamed file", |from| fs::rename(from.join("a"), from.join("c")).unwrap()),
+        ("mode", |from| fs::set_permissions(from.join("a"), fs::Permissions::from_mode(0o600)).unwrap()),
+        ("kind", |from| {
+            fs::remove_file(from.join("a")).unwrap();
+            symlink("deep/b", from.join("a")).unwrap();
+        }),
+    ];
+    for (change, make) in changes {
+        let place = place(
+            "  file[DIR/to]: { ensure: directory, recurse: true, source: DIR/from }\n  \
+             file[DIR/below]: { content: x, require: 'file[DIR/to]' }\n  file[DIR/other]: { content: y }\n",
+        );
+        fs::create_dir_all(place.path().join("from/deep")).unwrap();
+        place.file("from/a", "a");
+        place.file("from/deep/b", "b");
+        plan(&place);
+        make(&place.path().join("from"));
+        let (code, report) = applied(&place);
+        let (status, mark, _) = of(&report, "/to");
+        assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{change}: {report:#}");
+        assert_eq!(of(&report, "/below").0, "skipped", "{change}: {report:#}");
+        assert_eq!(of(&report, "/other").0, "changed", "{change}: {report:#}");
+        assert!(!place.path().join("to").exists(), "{change}");
+    }
+}
+
+#[test]
+fn plan_of_new_tree_lists_its_first_entries_and_counts_the_others() {
+    for count in [19_usize, 20, 21, 40] {
+        let place = place(
+            "  file[DIR/to]: { ensure: directory, recurse: true, source: DIR/from }\n  \
+             file[DIR/to/own]: { content: x }\n",
+        );
+        fs::create_dir_all(place.path().join("from/a/deep")).unwrap();
+        symlink("a", place.path().join("from/link")).unwrap();
+        place.file("from/own", "its own resource declares it");
+        place.file("from/a/deep/x", "x");
+        // The directories, the link and the file in the directory.
+        for at in 4..count {
+            place.file(&format!("from/f{at:02}"), "f");
+        }
+        let text = plan(&place).stdout;
+        for line in [
+            "    ensure: absent → directory\n    a: ensure: absent → directory\n    a/deep: ensure: absent → directory\n",
+            "    a/deep/x: ensure: absent → file\n    f04: ensure: absent → file\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let more = count.saturating_sub(20);
+        let listed = text.lines().filter(|line| line.contains(": ensure: absent →")).count();
+        assert_eq!(listed, count.min(20), "{text}");
+        assert_eq!(text.contains(&format!("    …: ensure: and {more} more\n")), more > 0, "{text}");
+        assert!(!text.contains("    own:"), "{text}");
+        let (code, report) = applied(&place);
+        assert_eq!(code, 0, "{report:#}");
+        let made = fs::read_dir(place.path().join("to")).unwrap().count();
+        // Without the directory and the file below `a`, with the declared file.
+        assert_eq!(made, count - 2 + 1);
+        assert_eq!(place.run(&["plan", "m.yaml"]).code, 0, "a second plan is empty");
+    }
+}
+
 #[test]
 fn a_resource_that_was_in_its_state_is_not_changed_by_a_plan_and_one_that_is_by_now_is_left() {
     let place = place("  file[DIR/unchanged]: { content: z }\n  file[DIR/done]: { content: w }\n");

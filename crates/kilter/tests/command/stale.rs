@@ -21,6 +21,7 @@ const PLANS: u64 = 25;
 enum Kind {
     Content,
     Copy,
+    Tree,
     Fragments,
     Absent,
     Purged,
@@ -28,8 +29,8 @@ enum Kind {
     Command,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Content, Kind::Copy, Kind::Fragments, Kind::Absent, Kind::Purged, Kind::Link, Kind::Command];
+const KINDS: [Kind; 8] =
+    [Kind::Content, Kind::Copy, Kind::Tree, Kind::Fragments, Kind::Absent, Kind::Purged, Kind::Link, Kind::Command];
 
 /// What is at the path of a resource when the plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl Resource {
         let before = if kind == Kind::Command && before == Before::Other { Before::New } else { before };
         let moved = (rng.u8(..5) < 2).then(|| if rng.bool() { Side::Source } else { Side::Target });
         let moved = moved.map(|side| match kind {
-            Kind::Copy | Kind::Fragments => side,
+            Kind::Copy | Kind::Tree | Kind::Fragments => side,
             _ => Side::Target,
         });
         Resource { kind, before, requires, moved }
@@ -95,6 +96,7 @@ impl Resource {
         let attributes = match self.kind {
             Kind::Content => format!("content: declared {at}, mode: '0640'"),
             Kind::Copy => format!("source: DIR/{at}.source"),
+            Kind::Tree => format!("ensure: directory, recurse: true, source: DIR/{at}.source"),
             Kind::Fragments => format!("fragments: [DIR/{at}.one, DIR/{at}.two]"),
             Kind::Absent => "ensure: absent".to_owned(),
             Kind::Purged => "ensure: directory, recurse: true, purge: true".to_owned(),
@@ -110,6 +112,7 @@ impl Resource {
         let write = |suffix: &str, text: &str| fs::write(place.join(format!("{at}{suffix}")), text).unwrap();
         match self.kind {
             Kind::Copy => write(".source", &format!("source {at}")),
+            Kind::Tree => make_tree(&place.join(format!("{at}.source")), at),
             Kind::Fragments => {
                 write(".one", &format!("one {at}\n"));
                 write(".two", &format!("two {at}\n"));
@@ -117,7 +120,13 @@ impl Resource {
             _ => {}
         }
         match (self.kind, self.before) {
-            (Kind::Purged, Before::New) => {}
+            (Kind::Purged | Kind::Tree, Before::New) => {}
+            (Kind::Tree, before) => {
+                make_tree(&path, at);
+                if before == Before::Other {
+                    fs::write(path.join("a"), "other").unwrap();
+                }
+            }
             (Kind::Purged, before) => {
                 fs::create_dir(&path).unwrap();
                 if before == Before::Other {
@@ -150,6 +159,19 @@ impl Resource {
         match (self.moved, self.kind) {
             (None, _) => {}
             (Some(Side::Source), Kind::Fragments) => fs::write(place.join(format!("{at}.two")), foreign).unwrap(),
+            (Some(Side::Source), Kind::Tree) => {
+                let from = place.join(format!("{at}.source"));
+                match rng.u8(..3) {
+                    0 => fs::write(from.join("d/added"), foreign).unwrap(),
+                    // The copies of removed entries stay.
+                    1 if self.before == Before::New => fs::remove_file(from.join("d/b")).unwrap(),
+                    _ => fs::write(from.join("a"), foreign).unwrap(),
+                }
+            }
+            (Some(Side::Target), Kind::Tree) => {
+                let _ = fs::create_dir(&path);
+                fs::write(path.join("a"), foreign).unwrap();
+            }
             (Some(Side::Source), _) => fs::write(place.join(format!("{at}.source")), foreign).unwrap(),
             (Some(Side::Target), Kind::Purged) => {
                 let _ = fs::create_dir(&path);
@@ -173,7 +195,7 @@ impl Resource {
 
     /// Whether a command that will run comes before: it may write what this resource reads.
     fn is_unknown(&self, all: &[Resource]) -> bool {
-        matches!(self.kind, Kind::Copy | Kind::Fragments | Kind::Command) && self.is_behind_command(all)
+        matches!(self.kind, Kind::Copy | Kind::Tree | Kind::Fragments | Kind::Command) && self.is_behind_command(all)
     }
 
     fn is_behind_command(&self, all: &[Resource]) -> bool {
@@ -206,6 +228,13 @@ impl Resource {
             (Some(_), ..) => Expected::Stale,
         }
     }
+}
+
+/// Creates a directory with two files, one of them in a directory of its own.
+fn make_tree(path: &Path, at: usize) {
+    fs::create_dir_all(path.join("d")).unwrap();
+    fs::write(path.join("a"), format!("source {at}")).unwrap();
+    fs::write(path.join("d/b"), format!("below {at}")).unwrap();
 }
 
 /// Everything below a directory: contents, targets of links, modes.
@@ -313,6 +342,11 @@ fn check_declared(place: &Path, at: usize, kind: Kind, about: &dyn Fn() -> Strin
     let is_right = match kind {
         Kind::Content => text() == format!("declared {at}"),
         Kind::Copy => text() == read(".source"),
+        Kind::Tree => {
+            let copy = snapshot(&path);
+            let source = snapshot(&place.join(format!("{at}.source")));
+            source.iter().all(|(name, is)| copy.get(name) == Some(is))
+        }
         Kind::Fragments => text() == read(".one") + &read(".two"),
         Kind::Absent => fs::symlink_metadata(&path).is_err(),
         Kind::Purged => fs::read_dir(&path).unwrap().count() == 0,

@@ -21,7 +21,7 @@ const INPUT: &str = "Input";
 const HOW: &str = "How it is done";
 const GENERAL: &str = "General options";
 
-/// Keeps this machine in the state that was declared for it.
+/// Brings this machine to its declared state and keeps it there.
 ///
 /// A manifest declares resources (files, users, commands and so on), each written `type[title]`. `plan`
 /// shows what would change, `apply` changes it. Every resource can be read and changed from the
@@ -49,39 +49,39 @@ pub(crate) struct Global {
     /// When output is coloured; `auto` respects NO_COLOR and CLICOLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
-    /// Only data and errors
+    /// Print only data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Also what providers write about their work
+    /// Print the log lines of providers too
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
-    /// Where state is kept between runs [default: /var/lib/kilter for root, ~/.local/state/kilter otherwise]
+    /// Directory for state between runs [default: /var/lib/kilter for root, ~/.local/state/kilter otherwise]
     #[arg(long, global = true, value_name = "DIR", env = "KILTER_STATE_DIR", hide_env_values = true)]
     pub(crate) state_dir: Option<PathBuf>,
-    /// Search a directory for providers that are scripts, before those of KILTER_PROVIDERS and the usual ones:
-    /// files *.prov in it or in its `providers`; repeatable
+    /// Search a directory for scripts that are providers, before KILTER_PROVIDERS and the default directories:
+    /// files *.prov in it or in its subdirectory `providers`; repeatable
     #[arg(short = 'I', long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) include: Vec<PathBuf>,
-    /// Use manifests, scripts, facts and plans at or below a path, whoever owns it or can write to it; repeatable.
-    /// Otherwise root uses only what no other user can change
+    /// Trust manifests, scripts, facts and plans at or below a path, even if other users can change them; repeatable.
+    /// By default root uses only files that no other user can change
     #[arg(long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) trust: Vec<PathBuf>,
     /// Use a directory of mold: its scripts in `facts`, `resources` and `actors`
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) mold: Option<PathBuf>,
-    /// Append all that the scripts of mold read, write and say on channel 3 to a file, as netstrings; `history` reads it
+    /// Append the input, output and channel 3 of the scripts of mold to a file, as netstrings; `history` reads it
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) channel3: Option<PathBuf>,
-    /// Where resources are exported to and collected from: a directory that machines share, or etcd, such as
-    /// https://etcd1:2379,etcd2:2379/kilter [default: `world` in the state directory, which is this machine's alone]
+    /// Store of exported resources: a directory that machines share, or etcd, such as
+    /// https://etcd1:2379,etcd2:2379/kilter [default: `world` in the state directory, for this machine only]
     #[arg(long, global = true, value_name = "PLACE", env = "KILTER_WORLD", hide_env_values = true,
           value_hint = clap::ValueHint::DirPath)]
     pub(crate) world: Option<String>,
-    /// What this machine is called there [default: its host name]
+    /// Name of this machine in the world [default: its host name]
     #[arg(long, global = true, value_name = "NAME", env = "KILTER_HOSTNAME", hide_env_values = true)]
     pub(crate) hostname: Option<String>,
-    /// What becomes of a provider that does not keep its promises, such as one that reads other values
-    /// than it takes: nothing, a warning, or a failure of the resource
+    /// How to handle a provider that violates its contract, for example by reading values that it does not accept:
+    /// off, warning or error
     #[arg(long, global = true, value_name = "HOW", default_value = "warning")]
     pub(crate) strict: Strict,
     /// Print help
@@ -112,7 +112,7 @@ impl Global {
     }
 }
 
-/// How strictly providers are held to their promises.
+/// Handling of contract violations by providers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Strict {
     Off,
@@ -136,19 +136,19 @@ pub(crate) enum Command {
     /// Bring the machine to the state that a manifest declares, once
     #[command(after_help = examples::APPLY)]
     Apply(ApplyArgs),
-    /// Show what would change, and keep it as a plan
+    /// Show the pending changes, and save them as a plan
     #[command(after_help = examples::PLAN)]
     Plan(PlanArgs),
-    /// Bring the machine to the declared state and hold it: watch, mend, and read the manifest again
+    /// Bring the machine to the declared state and keep it there: watch, repair, and reload the manifest
     #[command(after_help = examples::RUN)]
     Run(RunArgs),
-    /// Show what a run holds, and why anything is not in its state
+    /// Show the resources of a run, and why a resource is out of sync
     #[command(after_help = examples::STATUS)]
     Status(StatusArgs),
-    /// Have a run begin nothing further: for a backup, or for work by hand
+    /// Pause a run: start nothing new until `kilter resume`
     #[command(after_help = examples::PAUSE)]
     Pause(PauseArgs),
-    /// Have a run go on that was paused
+    /// Resume a paused run
     #[command(after_help = examples::RESUME)]
     Resume(ResumeArgs),
     /// Remove temporary files that killed runs left behind
@@ -157,28 +157,28 @@ pub(crate) enum Command {
     /// Read resources of a type: all, or by name
     #[command(after_help = examples::GET)]
     Get(GetArgs),
-    /// Bring one resource to a state
+    /// Change one resource
     #[command(after_help = examples::SET, override_usage = "kilter set [OPTIONS] <TYPE> <NAME> <ATTR=VALUE>...")]
     Set(SetArgs),
-    /// Carry out a one-time action on a resource
+    /// Run an action of a resource once
     #[command(after_help = examples::ACT, override_usage = "kilter act [OPTIONS] <TYPE[NAME]> <ACTION>")]
     Act(ActArgs),
     /// List the types of resources, or describe one with its attributes
     #[command(after_help = examples::TYPES)]
     Types(TypesArgs),
-    /// Show what is known of this machine
+    /// Show the facts of this machine
     #[command(after_help = examples::FACTS)]
     Facts(FactsArgs),
     /// Draw the graph of a manifest
     #[command(after_help = examples::GRAPH)]
     Graph(GraphArgs),
-    /// Show what happened: so far, what scripts of mold did
+    /// Show the log of channel 3 of scripts of mold
     #[command(after_help = examples::HISTORY)]
     History(HistoryArgs),
-    /// For authors of providers: write a provider to start from, put one to the test
+    /// For authors of providers: create a provider from a template, and check one
     #[command(after_help = examples::PROVIDER)]
     Provider(ProviderArgs),
-    /// Print the JSON Schema of manifests, for editors, or of mold's documents
+    /// Print the JSON Schema of manifests, for editors, or of the documents of mold
     #[command(after_help = examples::SCHEMA)]
     Schema(SchemaArgs),
     /// Print the completions for a shell
@@ -189,23 +189,23 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The manifests of a command, and what they are read with.
+/// Manifests of a command, with their variables and facts.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManifestArgs {
-    /// Manifests in YAML or JSON, or executables that get the facts as JSON and print one; `-` is
-    /// the standard input. Several are merged. With --mold and none given, what its actor `prescribe` prescribes
+    /// Manifests in YAML or JSON, or executables that read the facts as JSON and print a manifest; `-` is
+    /// standard input. Several are merged. With --mold the default is the output of the actor `prescribe`
     #[arg(value_name = "MANIFEST", value_hint = clap::ValueHint::FilePath)]
     pub(crate) manifests: Vec<PathBuf>,
-    /// Set a variable to a text, over what the manifests say; repeatable
+    /// Set a variable to a text; overrides the manifests; repeatable
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable, help_heading = INPUT)]
     pub(crate) vars: Vec<(String, String)>,
-    /// Read external facts here, in the place of the usual directories; repeatable
+    /// Read external facts from this directory instead of the default ones; repeatable
     #[arg(long = "facts-dir", value_name = "DIR", value_hint = clap::ValueHint::DirPath, help_heading = INPUT)]
     pub(crate) facts_dirs: Vec<PathBuf>,
-    /// Accept what graphs of mgmt had once and has no effect any more, with a warning
+    /// Accept keys in graphs of mgmt that no longer have an effect, with a warning
     #[arg(long, help_heading = INPUT)]
     pub(crate) lenient: bool,
-    /// Seconds that an executable manifest may take
+    /// Timeout of an executable manifest, in seconds
     #[arg(
         long,
         value_name = "SECONDS",
@@ -223,12 +223,12 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// How many calls that may wait are made at a time.
+/// Maximum number of concurrent blocking calls.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = HOW)]
 pub(crate) struct JobsArgs {
-    /// At most so many commands and other calls that wait at a time, and so many reads by one script
-    /// [default: two a core, at least 4; by one script 4]
+    /// Maximum number of concurrent commands and other blocking calls, and of concurrent reads by one script
+    /// [default: two per core, at least 4; 4 by one script]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) jobs: Option<u32>,
 }
@@ -251,25 +251,25 @@ impl JobsArgs {
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
-    /// Only show what would change; the same as `plan`
+    /// Only show the pending changes, as `plan`
     #[arg(short, long, help_heading = HOW)]
     pub(crate) noop: bool,
-    /// Apply a plan only if it is signed with the key that belongs to this public key; repeatable
+    /// Apply a plan only if its signature belongs to this public key; repeatable
     /// [default: the keys in /etc/kilter/plan-keys for root, ~/.config/kilter/plan-keys otherwise]
     #[arg(long, value_name = "KEY", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) verify: Vec<PathBuf>,
-    /// Make changes although `kilter pause` has paused the runs with this state directory
+    /// Make changes even if `kilter pause` has paused this state directory
     #[arg(long, help_heading = HOW)]
     pub(crate) even_if_paused: bool,
-    /// Exit with 2 when something changed, 4 when something failed, 6 when both
+    /// Exit with 2 after a change, 4 after a failure, 6 after both
     #[arg(long, help_heading = HOW)]
     pub(crate) detailed_exitcodes: bool,
-    /// Do not wait until changes are on the disk: a crash of the machine may lose them
+    /// Do not flush changes to the disk; a crash of the machine may lose them
     #[arg(long, help_heading = HOW)]
     pub(crate) no_flush: bool,
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
-    /// How the report is printed
+    /// Format of the report
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
 }
@@ -279,29 +279,29 @@ pub(crate) struct ApplyArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
-    /// Only watch: show what differs, and change nothing
+    /// Only watch: show differences without changing them
     #[arg(short, long, help_heading = HOW)]
     pub(crate) noop: bool,
-    /// Count as converged when nothing had to be done for so many seconds; -1 for never
+    /// Time without work after which the run has converged, in seconds; -1: never
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..),
           help_heading = HOW)]
     pub(crate) converged_timeout: Option<i64>,
-    /// End when converged: after five seconds of quiet, unless told otherwise
+    /// End when the run has converged; by default after five seconds without work
     #[arg(long, help_heading = HOW)]
     pub(crate) converged_exit: bool,
-    /// Append `true` or `false` to a file whenever it becomes converged, or ceases to be
+    /// Append `true` or `false` to a file each time the run converges or ceases to be converged
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) converged_status_file: Option<PathBuf>,
-    /// Ask manifests that are programs, and facts that manifests use, every so many seconds; 0 for once only
+    /// Interval in which executable manifests and used facts are read again, in seconds; 0: only once
     #[arg(long, value_name = "SECONDS", default_value_t = 300, help_heading = HOW)]
     pub(crate) reread: u64,
-    /// End after so many seconds
+    /// End after this time, in seconds
     #[arg(long, value_name = "SECONDS", help_heading = HOW)]
     pub(crate) max_runtime: Option<u64>,
-    /// Do not wait until changes are on the disk: a crash of the machine may lose them
+    /// Do not flush changes to the disk; a crash of the machine may lose them
     #[arg(long, help_heading = HOW)]
     pub(crate) no_flush: bool,
-    /// Tell metrics there, for Prometheus: http://ADDRESS/metrics. Whoever reaches the address can read them
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, without access control
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = HOW)]
     pub(crate) metrics: Option<std::net::SocketAddr>,
     #[command(flatten)]
@@ -311,16 +311,16 @@ pub(crate) struct RunArgs {
 /// Arguments of `kilter status`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The resources, written `type[title]`; those that are not in their state when none is named
+    /// Resources, written `type[title]` [default: those that are out of sync or have pending work]
     #[arg(value_name = "RESOURCE")]
     pub(crate) resources: Vec<String>,
     /// All resources
     #[arg(short, long, conflicts_with = "resources")]
     pub(crate) all: bool,
-    /// Print what happens from now on, as it happens, each event a line of JSON
+    /// Print events as they happen, each as one line of JSON
     #[arg(short, long, conflicts_with_all = ["resources", "all"])]
     pub(crate) follow: bool,
-    /// How it is printed; `prometheus` are metrics, in its text format
+    /// Output format; `prometheus` prints metrics in the text format of Prometheus
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: StatusFormat,
 }
@@ -328,13 +328,13 @@ pub(crate) struct StatusArgs {
 /// Arguments of `kilter pause`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PauseArgs {
-    /// Why, for those who look at the run meanwhile
+    /// Reason, shown by `kilter status`
     #[arg(value_name = "WHY")]
     pub(crate) why: Option<String>,
-    /// Resume by itself after so many seconds, whatever happens
+    /// Resume automatically after this time, in seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) longest: Option<u64>,
-    /// Do not wait until what is under way has ended
+    /// Do not wait for calls in flight
     #[arg(long)]
     pub(crate) no_wait: bool,
 }
@@ -342,13 +342,13 @@ pub(crate) struct PauseArgs {
 /// Arguments of `kilter clean`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Search these directories as well, without what is below them
+    /// Search these directories too, without their subdirectories
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) directories: Vec<PathBuf>,
-    /// Only list what would be removed
+    /// Only list the files
     #[arg(short, long)]
     pub(crate) noop: bool,
-    /// How the list is printed
+    /// Format of the list
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
 }
@@ -359,7 +359,7 @@ pub(crate) struct ResumeArgs {
     /// End this pause, by the number that `kilter pause` and `kilter status` show [default: the pauses of this session]
     #[arg(value_name = "ID", conflicts_with = "all")]
     pub(crate) id: Option<u64>,
-    /// End all pauses, also those of others
+    /// End all pauses, of all sessions
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -369,7 +369,7 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
-    /// Keep the plan in a file that `kilter apply` takes
+    /// Save the plan in a file for `kilter apply`
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) output: Option<PathBuf>,
     /// Sign the plan with an ed25519 private key, so that it can be applied on another machine or by another user
@@ -377,7 +377,7 @@ pub(crate) struct PlanArgs {
     pub(crate) sign: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
-    /// How the plan is printed
+    /// Format of the plan
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
 }
@@ -388,16 +388,16 @@ pub(crate) struct GetArgs {
     /// The type, or a resource written `type[name]`
     #[arg(value_name = "TYPE", index = 1)]
     pub(crate) type_name: String,
-    /// The resources; all that there are when none is named
+    /// Resources [default: all]
     #[arg(value_name = "NAME", index = 2)]
     pub(crate) names: Vec<String>,
-    /// Print only these attributes; lazy ones are read when they are named
+    /// Print only these attributes, lazy ones included
     #[arg(short, long = "attribute", value_name = "ATTR", value_delimiter = ',')]
     pub(crate) attributes: Vec<String>,
-    /// How they are printed; `yaml` is a manifest that `kilter apply` takes, `puppet` one for Puppet
+    /// Output format; `yaml` is a manifest for `kilter apply`, `puppet` a manifest for Puppet
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ResourceFormat,
-    /// Print secrets too
+    /// Print secrets in clear
     #[arg(long)]
     pub(crate) show_sensitive: bool,
 }
@@ -408,19 +408,19 @@ pub(crate) struct SetArgs {
     /// The type, or the resource written `type[name]`
     #[arg(value_name = "TYPE", index = 1)]
     pub(crate) type_name: String,
-    /// The resource, and what is to be of it; `ATTR=-` reads the value from the standard input
+    /// The resource and its declared attributes; `ATTR=-` reads the value from standard input
     #[arg(value_name = "NAME ATTR=VALUE", index = 2, required = true)]
     pub(crate) words: Vec<String>,
-    /// Only show what would change
+    /// Only show the pending changes
     #[arg(short, long)]
     pub(crate) noop: bool,
-    /// Make the change although `kilter pause` has paused the runs with this state directory
+    /// Make the change even if `kilter pause` has paused this state directory
     #[arg(long)]
     pub(crate) even_if_paused: bool,
-    /// Do not wait until the change is on the disk
+    /// Do not flush the change to the disk; a crash of the machine may lose it
     #[arg(long)]
     pub(crate) no_flush: bool,
-    /// How the report is printed
+    /// Format of the report
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
 }
@@ -431,13 +431,13 @@ pub(crate) struct ActArgs {
     /// The resource written `type[name]`, or its type
     #[arg(value_name = "TYPE[NAME]", index = 1)]
     pub(crate) type_name: String,
-    /// The name, if it was not given with the type, and the action
+    /// The name, if the first argument is a type, and the action
     #[arg(value_name = "ACTION", index = 2, required = true)]
     pub(crate) words: Vec<String>,
-    /// Act although `kilter pause` has paused the runs with this state directory
+    /// Run the action even if `kilter pause` has paused this state directory
     #[arg(long)]
     pub(crate) even_if_paused: bool,
-    /// How the outcome is printed
+    /// Format of the result
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
 }
@@ -448,7 +448,7 @@ pub(crate) struct TypesArgs {
     /// The type to describe
     #[arg(value_name = "TYPE", index = 1)]
     pub(crate) type_name: Option<String>,
-    /// How it is printed
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: TypesFormat,
 }
@@ -456,13 +456,13 @@ pub(crate) struct TypesArgs {
 /// Arguments of `kilter facts`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FactsArgs {
-    /// One fact or a part of one, such as `os.release.major`; all facts when none is named
+    /// A fact or a part of one, such as `os.release.major` [default: all facts]
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Read external facts here, in the place of the usual directories; repeatable
+    /// Read external facts from this directory instead of the default ones; repeatable
     #[arg(long = "facts-dir", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) facts_dirs: Vec<PathBuf>,
-    /// How they are printed
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: FactsFormat,
 }
@@ -472,10 +472,10 @@ pub(crate) struct FactsArgs {
 pub(crate) struct GraphArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
-    /// How it is drawn; `human` is a list
+    /// Output format; `human` is a list
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: GraphFormat,
-    /// Show where each resource stands in the `kilter run` that holds it, now
+    /// Show the current state of each resource in `kilter run`
     #[arg(short, long, help_heading = HOW)]
     pub(crate) live: bool,
 }
@@ -483,7 +483,7 @@ pub(crate) struct GraphArgs {
 /// Arguments of `kilter schema`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// Of which documents
+    /// Documents of the schema
     #[arg(value_name = "WHAT", default_value = "manifest")]
     pub(crate) of: SchemaOf,
 }
@@ -493,20 +493,20 @@ pub(crate) struct SchemaArgs {
 pub(crate) enum SchemaOf {
     /// Manifests.
     Manifest,
-    /// What scripts of mold read and print, one each in `$defs`.
+    /// Input and output of scripts of mold, one schema each in `$defs`.
     Mold,
 }
 
 /// Arguments of `kilter history`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// Only messages of scripts, and of their children, whose names begin so: resources/file
+    /// Only messages of scripts with this prefix, and of their children, such as resources/file
     #[arg(long, value_name = "BEGINNING")]
     pub(crate) name: Option<String>,
     /// Only messages with this key, such as stdout or exitcode; repeatable
     #[arg(long = "key", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// How it is printed; `json` has one object on each line
+    /// Output format; `json` prints one object per line
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
 }
@@ -517,12 +517,12 @@ pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
-    /// The name by which kilter is called; the completion of ralsh is for bash
+    /// Name of the command; the completion of ralsh is for bash
     #[arg(long = "for", value_name = "COMMAND", default_value = "kilter")]
     pub(crate) called: Called,
 }
 
-/// The names by which kilter can be called.
+/// Names of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Called {
     Kilter,
@@ -532,8 +532,7 @@ pub(crate) enum Called {
 /// Arguments of `kilter man`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Write one page for each command into this directory; the page of `kilter` is printed when
-    /// none is given
+    /// Write one page per command into this directory [default: print the page of `kilter`]
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) directory: Option<PathBuf>,
 }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// When output is coloured.
+/// Colour of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     Auto,
@@ -22,14 +22,14 @@ impl Color {
     }
 }
 
-/// How the report of a run is printed.
+/// Format of the report of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     Human,
     Json,
 }
 
-/// How what a run holds is printed.
+/// Format of `kilter status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StatusFormat {
     Human,
@@ -37,7 +37,7 @@ pub(crate) enum StatusFormat {
     Prometheus,
 }
 
-/// How resources are printed.
+/// Format of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ResourceFormat {
     Human,
@@ -46,7 +46,7 @@ pub(crate) enum ResourceFormat {
     Puppet,
 }
 
-/// How types are printed.
+/// Format of types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TypesFormat {
     Human,
@@ -54,7 +54,7 @@ pub(crate) enum TypesFormat {
     Markdown,
 }
 
-/// How facts are printed.
+/// Format of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FactsFormat {
     Human,
@@ -62,7 +62,7 @@ pub(crate) enum FactsFormat {
     Yaml,
 }
 
-/// How a graph is drawn.
+/// Format of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphFormat {
     Human,

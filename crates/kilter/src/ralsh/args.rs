@@ -26,7 +26,7 @@ Exit status:
   1  there is no such resource
   2  there was an error";
 
-/// Shows the resources of this machine, and changes them: libral's command line, answered by kilter.
+/// Shows and changes the resources of this machine, with the command line of libral.
 #[derive(Debug, Parser)]
 #[command(
     name = "ralsh",
@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// Explain a type: its provider and its attributes
     #[arg(short, long)]
     pub(super) explain: bool,
-    /// Work on another machine; kilter cannot do that yet
+    /// Work on another machine; not supported yet
     #[arg(short, long, value_name = "TARGET")]
     pub(super) target: Option<String>,
     /// Use sudo on the target
@@ -66,13 +66,13 @@ pub(super) struct Args {
     /// Print errors only
     #[arg(short, long)]
     pub(super) quiet: bool,
-    /// Take a resource that is absent for one that was not found
+    /// Report an absent resource as not found
     #[arg(short, long)]
     pub(super) absent: bool,
     /// Print the version
     #[arg(long)]
     pub(super) version: bool,
-    /// Print words for the completion of a shell; nothing is changed, whatever else is said
+    /// Print words for shell completion; makes no changes
     #[arg(long, hide = true, value_name = "WHAT")]
     pub(super) complete: Option<Completed>,
     #[arg(value_name = "TYPE", hide = true)]

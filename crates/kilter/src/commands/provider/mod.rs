@@ -17,22 +17,22 @@ pub(crate) struct ProviderArgs {
     pub(crate) command: ProviderCommand,
 }
 
-/// What can be done with a provider that is being written.
+/// Commands for authors of providers.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ProviderCommand {
-    /// Put a provider to the test, and print a scorecard
+    /// Check a provider, and print a scorecard
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
-    /// Write a working provider to start from, with its check
+    /// Create a working provider as a template, with its check
     #[command(after_help = new::EXAMPLES)]
     New(new::NewArgs),
-    /// Carry a command out, and keep all that it asks of scripts and of the machine
+    /// Run a command, and record its queries to scripts and to the machine
     #[command(
         after_help = record::EXAMPLES,
         override_usage = "kilter provider record [OPTIONS] <FILE> <COMMAND>..."
     )]
     Record(record::RecordArgs),
-    /// Run a recorded command again, anywhere, without scripts and without changing anything
+    /// Replay a recorded command on any machine, without scripts and without changes
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArgs),
 }

@@ -24,17 +24,17 @@ that exists is never overwritten; then nothing is written. Put it to the test wi
 /// Arguments of `kilter provider new`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NewArgs {
-    /// How it is called: `simple` takes words and prints lines, `json` reads and prints JSON and is asked of many
-    /// resources at once, `mold` inspects and conforms one
+    /// Calling convention: `simple` reads arguments and prints lines, `json` reads and prints JSON for many
+    /// resources at once, `mold` inspects and conforms one resource
     #[arg(value_name = "CONVENTION")]
     convention: Convention,
-    /// The name of the provider, and of its files
+    /// Name of the provider and of its files
     #[arg(value_name = "NAME")]
     name: String,
-    /// The type of its resources [default: NAME]
+    /// Type of its resources [default: NAME]
     #[arg(long = "type", value_name = "TYPE")]
     type_name: Option<String>,
-    /// Write the files here, for `mold` in `resources` below it; the directory is made if it is not there
+    /// Directory of the files, for `mold` its subdirectory `resources`; created if it is missing
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
 }

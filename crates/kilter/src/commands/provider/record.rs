@@ -26,13 +26,13 @@ before you pass it on. `kilter provider replay FILE` runs the command again from
 /// Arguments of `kilter provider record`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Where the recording is written
+    /// File of the recording
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
-    /// Take the place of a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Replace this text too, as if it was a secret; repeatable
+    /// Replace this text like a secret; repeatable
     #[arg(long, value_name = "TEXT")]
     replace: Vec<String>,
     /// Replace each line of this file too

@@ -36,10 +36,10 @@ pub(crate) struct ReplayArgs {
     /// Only list the calls of scripts, one per line
     #[arg(short, long, conflicts_with = "exchange")]
     list: bool,
-    /// Only show one call whole, as it can be typed into a shell
+    /// Only show one complete call, as a shell command
     #[arg(short, long, value_name = "NUMBER")]
     exchange: Option<usize>,
-    /// Print in another format than the recorded command did
+    /// Print in another format than the recorded command
     #[arg(long, value_name = "FORMAT")]
     format: Option<ResourceFormat>,
 }

@@ -52,8 +52,6 @@ impl Naming<'_> {
         }
         let refused = match (finished.attempts.is_empty(), &finished.refusal_hint) {
             (true, None) => return None,
-            // A successful guard did not need the refused operation.
-            (true, Some(_)) if finished.is_success() => return None,
             (false, _) if guard.is_sealed => "tried to change the machine and was refused".to_owned(),
             (false, _) => format!("tried to {} and was refused", listed(&finished.attempts)),
             (true, Some(_)) if guard.is_sealed => "seems to have been refused something".to_owned(),

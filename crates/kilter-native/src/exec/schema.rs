@@ -34,7 +34,7 @@ asked again: one that still asks for the command makes the resource a failure. W
 There the kernel confines them, and the command of `watch`, as it [confines scripts that only read](../provider-environment.md#confinement). A guard \
 can read files, keep temporary files in `TMPDIR`, write to `/dev/null`, and connect to sockets and the network (`systemctl is-active`, `docker`, `psql`). It \
 cannot write elsewhere, signal other processes (`kill -0`: use `test -d /proc/PID`), or read what the kernel shows only to a process that may change it \
-(`iptables -C`, `lvs`). A guard that was refused something has no answer: the resource is *not known yet*, with the guard and the file that it tried to write, and a \
+(`iptables -C`, `lvs`). A guard that was refused something has no answer, whatever its exit code: the resource is *not known yet*, with the guard and the file that it tried to write, and a \
 warning says the same. Another guard can still decide that the command does not run. `confine: false` lifts the confinement for a guard that has to write. \
 In a run that changes the resource, guards are not confined.
 

@@ -150,8 +150,8 @@ impl Metadata {
 
     /// Returns true if a change from `is` to `should` starts a resource of a type that supports `stopped`.
     fn is_started(&self, is: &State, should: &Attributes) -> bool {
-        let can_stop =
-            || self.schema.find(ENSURE).is_some_and(|ensure| ensure.data_type.check(&STOPPED.into()).is_ok());
+        // A type that accepts any text accepts `stopped` as well, although the resource may have no such state.
+        let can_stop = || self.schema.find(ENSURE).is_some_and(|ensure| ensure.data_type.allowed().contains(&STOPPED));
         let was_down = !is.exists || matches!(is.attributes.text(ENSURE), Some("absent" | STOPPED));
         was_down && should.text(ENSURE).is_some_and(|wanted| !matches!(wanted, "absent" | STOPPED)) && can_stop()
     }

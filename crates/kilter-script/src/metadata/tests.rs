@@ -371,3 +371,17 @@ fn what_a_resource_owns_is_listed_in_files_that_its_own_values_name() {
         assert_eq!(wrong(&owns(said)), [message], "{said}");
     }
 }
+
+#[test]
+fn change_that_creates_a_resource_makes_its_refresh_needless_only_if_its_type_names_stopped() {
+    let acts = |data_type: &str, wanted: &str| {
+        let lines = format!("{SMALLEST}\nattributes:\n  name:\n  ensure: {{type: \"{data_type}\"}}");
+        let should: Attributes = [("ensure", Value::from(wanted))].into_iter().collect();
+        good(&lines).acts_on_refresh(&State::absent("x"), &should)
+    };
+    assert!(!acts("enum[running, stopped]", "running"));
+    assert!(!acts("Optional[Enum[running, stopped]]", "running"));
+    for data_type in ["string", "Any", "Pattern[/^[a-z0-9.]+$/]", "String[1, 9]", "enum[present, absent, latest]"] {
+        assert!(acts(data_type, "latest"), "{data_type}");
+    }
+}

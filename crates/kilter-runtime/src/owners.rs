@@ -174,7 +174,7 @@ fn is_merged(path: &str) -> bool {
 }
 
 /// Returns a path in its form for comparisons: in `/usr`, and without slashes at its end.
-fn canonical(path: &str) -> Cow<'_, str> {
+pub(crate) fn canonical(path: &str) -> Cow<'_, str> {
     let path = path.trim_end_matches('/');
     if is_merged(path) { Cow::Owned(format!("/usr{path}")) } else { Cow::Borrowed(path) }
 }

@@ -76,7 +76,7 @@ impl Step {
         self.is_unknown && self.basis.as_ref().is_some_and(|basis| *basis == *ensure)
     }
 
-    /// Returns true if the resource was to be created, unless a package that comes before brings it.
+    /// Returns true if the resource was to be created, and a package that comes before may create it first.
     pub(crate) fn may_be_brought(&self) -> bool {
         !self.is_unknown && self.unknown.iter().any(|name| name == "ensure")
     }
@@ -137,6 +137,27 @@ impl Plan {
         let found = drift(&step.differences, &json(differences), &self.secrets, messages);
         let found = found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets, Messages::Compared));
         found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
+    }
+
+    /// Returns true if a planned creation may be carried out on an object that a package has brought: the step reads
+    /// no source, nothing is removed or replaced, and each value is the planned one or follows from the declaration.
+    pub(crate) fn permits_brought(&self, reference: &ResourceRef, step: &Step, differences: &[Difference]) -> bool {
+        let is_planned = |now: &Difference| {
+            let then = step.differences.iter().find(|then| then["attribute"] == now.attribute.as_str());
+            let Some(then) = then else { return !now.should.holds_sensitive() };
+            if now.should.holds_sensitive() {
+                return match &self.secrets {
+                    SecretDigests::Replayed => true,
+                    _ => then["should_digest"] == self.digest(reference, now, "should", &now.should),
+                };
+            }
+            then.get("should") == Some(&to_canonical_json(&now.should))
+        };
+        let is_change = |now: &Difference| now.entry.is_none() && now.attribute != "ensure";
+        step.may_be_brought()
+            && step.basis.is_none()
+            && step.otherwise.is_empty()
+            && differences.iter().all(|now| is_change(now) && is_planned(now))
     }
 
     /// Compares the state that a change reads and replaces with the digest in the plan; describes a deviation.

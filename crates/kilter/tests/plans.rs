@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -786,8 +786,18 @@ impl Scene {
     }
 
     /// Plans, and returns the status of each resource in the plan; then carries the plan out if `apply` asks for it.
-    fn run(self, apply: bool) -> (Vec<Status>, Vec<(Status, Option<Deviation>)>) {
-        let catalog = Catalog { resources: self.resources, relations: self.relations, ..Catalog::default() };
+    fn run(mut self, apply: bool) -> (Vec<Status>, Vec<(Status, Option<Deviation>)>) {
+        self.run_after(apply, |_| ())
+    }
+
+    /// As `run`, with a change by another program between the plan and its execution.
+    fn run_after(
+        &mut self,
+        apply: bool,
+        between: impl FnOnce(&Path),
+    ) -> (Vec<Status>, Vec<(Status, Option<Deviation>)>) {
+        let (resources, relations) = (std::mem::take(&mut self.resources), std::mem::take(&mut self.relations));
+        let catalog = Catalog { resources, relations, ..Catalog::default() };
         let prepared = plan_of(catalog, &self.registry).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
         let prepared = prepared.kept();
         let names: Vec<String> = prepared.resources().iter().map(|one| one.reference.to_string()).collect();
@@ -802,6 +812,7 @@ impl Scene {
         let key = SealingKey::made(&self.place.state).unwrap();
         let kept = Plan::read(&Plan::steps(&plan, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
         let prepared = prepared.following(kept);
+        between(&self.place.root);
         let done = prepared
             .execute(&self.place.options(Mode::Apply), &ShutdownHandle::new().unwrap(), &mut NullObserver)
             .unwrap();
@@ -947,6 +958,65 @@ fn creation_behind_a_package_is_carried_out_if_the_package_brings_the_file() {
         assert_eq!(planned, [Status::WouldChange, Status::WouldChange]);
         let deviation = (brought == "f").then_some(Deviation::Unknown);
         assert_eq!(done, [(Status::Changed, None), (Status::Changed, deviation)], "{brought}");
+    }
+}
+
+/// Plans the file `f` after a package that brings the file `brought`. Applies the plan after another program has
+/// made a change.
+fn scene_after_foreign_change(
+    brought: &str,
+    attributes: &[(&str, Value)],
+    between: impl FnOnce(&Path),
+) -> (Scene, (Status, Option<Deviation>)) {
+    let mut scene = Scene::new([]);
+    scene.write("source/s", "planned\n");
+    scene.registry = Registry::new([
+        Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
+        Arc::new(FileProvider::new()),
+    ]);
+    let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
+    let file = scene.declare("file", "@/f", attributes);
+    scene.order(package, file);
+    let (planned, done) = scene.run_after(true, between);
+    assert_eq!(planned, [Status::WouldChange, Status::WouldChange]);
+    assert_eq!(done[0].0, Status::Changed);
+    (scene, done[1])
+}
+
+#[test]
+fn creation_after_a_package_is_stale_if_another_program_has_made_the_file() {
+    for brought in ["g", "f"] {
+        let foreign = |root: &Path| fs::write(root.join("f"), "foreign\n").unwrap();
+        let (scene, done) = scene_after_foreign_change(brought, &[("content", "declared\n".into())], foreign);
+        assert_eq!(done, (Status::Failed, Some(Deviation::Stale)), "{brought}");
+        let left = if brought == "f" { "default\n" } else { "foreign\n" };
+        assert_eq!(fs::read_to_string(scene.path("f")).unwrap(), left);
+    }
+}
+
+#[test]
+fn creation_after_a_package_purges_no_directory_of_another_program() {
+    let foreign = |root: &Path| {
+        fs::create_dir(root.join("f")).unwrap();
+        fs::write(root.join("f/data"), "foreign\n").unwrap();
+    };
+    let purged = [("ensure", "directory".into()), ("recurse", true.into()), ("purge", true.into())];
+    let (scene, done) = scene_after_foreign_change("g", &purged, foreign);
+    assert_eq!(done, (Status::Failed, Some(Deviation::Stale)));
+    assert_eq!(fs::read_to_string(scene.path("f/data")).unwrap(), "foreign\n");
+    // The package brings an entry of the directory.
+    let (scene, done) = scene_after_foreign_change("f/g", &purged, foreign);
+    assert_eq!(done, (Status::Failed, Some(Deviation::Stale)));
+    assert!(fs::exists(scene.path("f/data")).unwrap() && fs::exists(scene.path("f/g")).unwrap());
+}
+
+#[test]
+fn creation_after_a_package_is_stale_if_its_source_has_moved() {
+    for brought in ["g", "f"] {
+        let exchange = |root: &Path| fs::write(root.join("source/s"), "exchanged\n").unwrap();
+        let (scene, done) = scene_after_foreign_change(brought, &[("source", "@/source/s".into())], exchange);
+        assert_eq!(done, (Status::Failed, Some(Deviation::Stale)), "{brought}");
+        assert_ne!(fs::read_to_string(scene.path("f")).unwrap_or_default(), "exchanged\n");
     }
 }
 

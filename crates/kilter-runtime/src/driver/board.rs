@@ -63,6 +63,9 @@ pub(super) struct RunState<'run> {
     /// Secrets among the outputs: other secrets may be derived from them.
     sent: Vec<Value>,
     drafts: FxHashMap<VertexId, PendingReport>,
+    /// Resources that the plan creates and that did not exist when the run started. Only these may be brought by a
+    /// package.
+    missing_at_start: FxHashSet<VertexId>,
     /// Resources that changed or would change.
     changed: FxHashMap<VertexId, Disposition>,
     /// Edges along which a change has sent a refresh, since the last change.
@@ -159,6 +162,7 @@ impl<'run> RunState<'run> {
             found: FxHashMap::default(),
             sent: Vec::new(),
             drafts: FxHashMap::default(),
+            missing_at_start: planned::missing_at_start(prepared),
             changed: FxHashMap::default(),
             served: FxHashSet::default(),
             reports: Vec::new(),

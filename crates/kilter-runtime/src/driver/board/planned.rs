@@ -1,5 +1,8 @@
 //! Compares resources with the steps of the plan that is carried out.
 
+use std::fs::symlink_metadata;
+use std::io::ErrorKind;
+
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::Difference;
@@ -7,11 +10,26 @@ use rustc_hash::FxHashSet;
 
 use super::RunState;
 use super::otherwise::unplanned_changes;
+use crate::owners::canonical;
 use crate::plan::{Plan, Step};
+use crate::prepare::Prepared;
 use crate::report::Deviation;
 
 /// Advice for a stale step.
 const REMEDY: &str = "make a new plan with `kilter plan -o FILE`";
+
+/// Returns the resources that the plan creates, that a package may bring, and whose paths do not exist.
+pub(super) fn missing_at_start(prepared: &Prepared<'_>) -> FxHashSet<VertexId> {
+    let Some(plan) = &prepared.plan else { return FxHashSet::default() };
+    let is_missing = |vertex: &VertexId| {
+        let resource = prepared.resource(*vertex);
+        plan.step(&resource.reference).is_some_and(Step::may_be_brought)
+            && prepared.provider(*vertex).names_are_paths()
+            && symlink_metadata(&*resource.name)
+                .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+    };
+    prepared.graph.vertices().filter(is_missing).collect()
+}
 
 impl RunState<'_> {
     /// Returns true if the resource must not be changed, because the plan does not show the change.
@@ -88,9 +106,10 @@ impl RunState<'_> {
             }
         };
         if let Some(why) = drift {
-            let is_there = || !differences.iter().any(|one| one.attribute == "ensure" && one.entry.is_none());
+            let told: Vec<Difference> =
+                differences.iter().map(|one| self.seal(vertex).redact_difference(one.clone())).collect();
             let brought_by = match step {
-                Some(step) if step.may_be_brought() && is_there() => self.brought_by(vertex),
+                Some(step) if plan.permits_brought(reference, step, &told) => self.brought_by(vertex),
                 _ => None,
             };
             let Some(package) = brought_by else { return Err(why) };
@@ -130,16 +149,27 @@ impl RunState<'_> {
             .then(|| eco_format!("`ensure` would change from {is} to {should}, which the plan did not show"))
     }
 
-    /// Returns a package that comes before a resource and has been changed in this run.
+    /// Returns a package that comes before a resource, has been changed in this run and owns the path of the
+    /// resource, which did not exist when the run started.
     fn brought_by(&self, vertex: VertexId) -> Option<VertexId> {
+        if !self.prepared.provider(vertex).names_are_paths() {
+            return None;
+        }
+        let path = canonical(&self.prepared.resource(vertex).name);
+        let owns = |package: VertexId| {
+            let resource = self.prepared.resource(package);
+            let is_path = |owned: &str| canonical(owned) == path;
+            let owner = self.prepared.provider(package).owned_paths().filter(|_| self.changed.contains_key(&package));
+            owner.is_some_and(|owner| !owner.owned(&resource.name, &resource.attributes, &is_path).is_empty())
+        };
         let graph = &self.prepared.graph;
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
         while let Some(at) = open.pop() {
             for first in graph.incoming(at).iter().map(|edge| graph.edge(*edge).from) {
-                if self.changed.contains_key(&first) && self.prepared.provider(first).owned_paths().is_some() {
-                    return Some(first);
-                }
                 if seen.insert(first) {
+                    if owns(first) {
+                        return self.missing_at_start.contains(&vertex).then_some(first);
+                    }
                     open.push(first);
                 }
             }

@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Account, AutoEdge, Context, Declared, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Provider,
-    ProviderError, Query, Redactor, SideEffects, ValidationError, Wanted, Watch,
+    Account, AutoEdge, Context, Declared, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement,
+    Provider, ProviderError, Query, Redactor, SideEffects, ValidationError, Wanted, Watch,
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict};
@@ -62,11 +62,15 @@ impl UserProvider {
     fn home(&self, change: &Change<'_>) -> Vec<Effect> {
         let at = |path: &str| predict::below(self.accounts.root(), path.trim_end_matches('/'));
         let becomes = |path: EcoString, node| Effect::Path { path, node };
-        let is = change.is.attributes.text("home").filter(|_| change.is.exists);
+        let is = change.is.attributes.text("home").filter(|_| change.is.exists && self.has_home(change.is));
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
             return is.map(|home| becomes(at(home), Node::Absent)).into_iter().collect();
         };
-        let home = at(&home_of(change.name, should));
+        let home = home_of(change.name, should);
+        if home.trim_matches('/').is_empty() {
+            return Vec::new();
+        }
+        let home = at(&home);
         if change.is.exists {
             let is_moved = change.differs("home");
             let moved = is.filter(|_| is_moved).map(|is| [becomes(at(is), Node::Absent), becomes(home, Node::Unknown)]);
@@ -278,7 +282,10 @@ impl Provider for UserProvider {
         predict::footprint(self.accounts.root(), predict::USER_FILES, say);
         if should.get_bool("managehome") == Some(true) {
             let home = predict::below(self.accounts.root(), &home_of(name, should));
-            say(Footprint::Writes { path: home.trim_end_matches('/'), is_whole: false });
+            let home = home.trim_end_matches('/');
+            if !home.is_empty() {
+                say(Footprint::Writes { path: home, is_whole: false });
+            }
         }
     }
 

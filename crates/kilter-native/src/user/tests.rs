@@ -39,6 +39,35 @@ fn apply(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> O
     provider.set(&Context::empty(), &[change], Mode::Apply).remove(0)
 }
 
+/// Returns the effects of a change on paths other than the account files.
+fn predicted(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> Vec<String> {
+    let (name, should) = (name.into(), should(provider, attributes));
+    let found = check(provider, &Context::empty(), &[Wanted::new(&name, Some(&should))]).remove(0).unwrap();
+    let change = Change::new(&name, &found.state, Some(&should), &found.differences);
+    let root = provider.accounts.root().to_str().unwrap();
+    let effects = provider.effects(&Context::empty(), &change);
+    let shown = effects.iter().filter_map(|effect| match effect {
+        Effect::Path { path, node } => Some(format!("{}: {node:?}", path.strip_prefix(root)?)),
+        _ => None,
+    });
+    shown.filter(|path| !path.starts_with("/etc/")).collect()
+}
+
+#[test]
+fn effects_of_user_without_own_home_remove_nothing() {
+    let (fake, provider) = bench();
+    let absent = [("ensure", Value::from("absent")), ("managehome", true.into())];
+    assert_eq!(predicted(&provider, "old", &absent), Vec::<String>::new(), "its home is the root");
+    assert_eq!(predicted(&provider, "alice", &absent), Vec::<String>::new(), "its home is missing");
+    std::fs::create_dir_all(fake.root.path().join("home/alice")).unwrap();
+    assert_eq!(predicted(&provider, "alice", &absent), ["/home/alice: Absent"]);
+    for home in ["/", "//"] {
+        let new = [("home", home.into()), ("managehome", true.into())];
+        assert_eq!(predicted(&provider, "carol", &new), Vec::<String>::new(), "{home}");
+        assert_eq!(predicted(&provider, "alice", &new), Vec::<String>::new(), "{home}");
+    }
+}
+
 #[test]
 fn all_users_are_read_with_what_is_settable() {
     let (_fake, provider) = bench();

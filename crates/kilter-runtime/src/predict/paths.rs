@@ -118,6 +118,10 @@ impl Paths {
     /// Records the future state of a place. `is_later` returns true if a resource comes before the one that changes
     /// it now.
     pub(super) fn insert(&mut self, place: String, node: Node, by: VertexId, is_later: &dyn Fn(VertexId) -> bool) {
+        // No change replaces the root. An entry for it would discard all others.
+        if place == "/" {
+            return;
+        }
         let node = match self.find(&place) {
             // Both resources create the directory if it is missing.
             Some((Spot::Here(Node::Directory), _)) if node == Node::Directory => return,
@@ -191,6 +195,13 @@ mod tests {
     fn resolve_link_to_itself_ends() {
         let paths = paths(&[("/nowhere/l", Node::Link("l".into()), 1)]);
         assert_eq!(paths.resolve("/nowhere/l", true).map(|found| found.place), Ok("/nowhere/l".to_owned()));
+    }
+
+    #[test]
+    fn insert_root_keeps_other_predictions() {
+        let paths = paths(&[("/nowhere/f", Node::Absent, 1), ("/", Node::Absent, 2)]);
+        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&Node::Absent), VertexId(1))));
+        assert_eq!(paths.find("/nowhere/g"), None);
     }
 
     #[test]

@@ -286,9 +286,13 @@ impl<'run> PredictedWorld<'run> {
         if let Some(command) = self.command_since(&state, reader, written_by) {
             return Forecast::Unknown(self.because(command, true));
         }
-        if recorded.is_none()
-            && let Some(by) = self.brought_by(&state, reader, path)
-        {
+        // A package may also install a path below a directory that an earlier resource creates.
+        let may_come = match &recorded {
+            None => true,
+            Some(Forecast::Changed(Node::Absent, _)) => std::fs::symlink_metadata(&place).is_err(),
+            Some(_) => false,
+        };
+        if may_come && let Some(by) = self.brought_by(&state, reader, path) {
             return Forecast::Unknown(self.after(by, reader));
         }
         let unordered = by_link.map(|by| self.after(by, reader)).filter(|because| !because.is_ordered);

@@ -1021,6 +1021,24 @@ fn creation_after_a_package_is_stale_if_its_source_has_moved() {
 }
 
 #[test]
+fn plan_of_reader_of_a_file_that_a_package_may_bring_is_unknown() {
+    let mut scene = Scene::new([]);
+    scene.registry = Registry::new([
+        Packages::bringing(&scene.path("f"), "default\n") as Arc<dyn Provider>,
+        Arc::new(FileProvider::new()),
+    ]);
+    let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
+    let file = scene.declare("file", "@/f", &[("ensure", "file".into()), ("mode", "0600".into())]);
+    let copy = scene.declare("file", "@/copy", &[("source", "@/f".into())]);
+    scene.order(package, file);
+    scene.order(file, copy);
+    let (planned, done) = scene.run_after(true, |_| ());
+    assert_eq!(planned, [Status::WouldChange, Status::WouldChange, Status::Unknown]);
+    assert_eq!(done[2], (Status::Changed, Some(Deviation::Unknown)));
+    assert_eq!(fs::read_to_string(scene.path("copy")).unwrap(), "default\n");
+}
+
+#[test]
 fn plan_of_reader_of_a_pending_package_is_unknown_in_any_order() {
     for reader_first in [true, false] {
         let mut scene = Scene::new([]);

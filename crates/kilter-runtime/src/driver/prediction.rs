@@ -3,9 +3,21 @@
 
 use ecow::eco_format;
 use kilter_engine::{Batch, CheckResult, VertexId};
+use kilter_provider::{Effect, Node};
 
 use super::Driver;
 use crate::step::CallResult;
+
+/// Makes the effect of a creation unknown, if a package may create the object first.
+///
+/// A directory exists in both cases. The resources below it may be brought themselves.
+fn degrade(effect: &mut Effect) {
+    if let Effect::Path { node, .. } = effect
+        && *node != Node::Directory
+    {
+        *node = Node::Unknown;
+    }
+}
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Answers a check if a plan cannot know the state of the resource; otherwise hands the effects of its change
@@ -22,6 +34,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 let brought_by = if is_created { predicted.brought_before(done.vertex) } else { None };
                 if let Some(because) = brought_by {
                     self.board.may_be_brought(done.vertex, &because);
+                    done.effects.iter_mut().for_each(degrade);
                 }
                 predicted.expect(done.vertex, std::mem::take(&mut done.effects));
                 return None;

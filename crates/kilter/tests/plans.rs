@@ -929,6 +929,30 @@ fn plan_of_new_home_knows_what_is_missing_in_it() {
 }
 
 #[test]
+fn plan_of_new_home_is_unknown_if_the_skeleton_changes() {
+    for is_ordered in [true, false] {
+        let accounts = tempfile::tempdir().unwrap();
+        let etc = accounts.path().join("etc");
+        fs::create_dir_all(etc.join("skel")).unwrap();
+        fs::create_dir(accounts.path().join("home")).unwrap();
+        fs::write(etc.join("passwd"), "").unwrap();
+        fs::write(etc.join("group"), "").unwrap();
+        let system = System::new(accounts.path(), Arc::new(NoTools));
+        let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>]);
+        let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
+        let user = scene.declare("user", "eve", &[("ensure", "present".into()), ("managehome", true.into())]);
+        let entry = scene.declare("file", &at("etc/skel/.profile"), &[("content", "skeleton\n".into())]);
+        let file = scene.declare("file", &at("home/eve/.profile"), &[("content", "".into())]);
+        scene.order(user, file);
+        if is_ordered {
+            scene.order(entry, user);
+        }
+        let expected = [Status::WouldChange, Status::WouldChange, Status::Unknown];
+        assert_eq!(scene.run(false).0, expected, "{is_ordered}");
+    }
+}
+
+#[test]
 fn plan_of_reader_of_a_backup_is_unknown_in_any_order() {
     for reader_first in [true, false] {
         let mut scene = Scene::new([]);

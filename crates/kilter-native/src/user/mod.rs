@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Account, AutoEdge, Context, Declared, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement,
+    Account, AutoEdge, Context, Declared, Direction, Effect, Footprint, Forecast, Insync, Match, Mode, Node, Placement,
     Provider, ProviderError, Query, Redactor, SideEffects, ValidationError, Wanted, Watch,
 };
 
@@ -59,7 +59,7 @@ impl UserProvider {
     }
 
     /// What a change makes of home directories, if these are managed.
-    fn home(&self, change: &Change<'_>) -> Vec<Effect> {
+    fn home(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
         let at = |path: &str| predict::below(self.accounts.root(), path.trim_end_matches('/'));
         let becomes = |path: EcoString, node| Effect::Path { path, node };
         let is = change.is.attributes.text("home").filter(|_| change.is.exists && self.has_home(change.is));
@@ -79,7 +79,14 @@ impl UserProvider {
         if std::fs::symlink_metadata(home.as_str()).is_ok() {
             return Vec::new();
         }
-        let entries = std::fs::read_dir(at("/etc/skel").as_str()).into_iter().flatten().flatten();
+        let skel = at("/etc/skel");
+        let outlook = cx.outlook();
+        if outlook.own(change.name, &skel) != Forecast::Unchanged
+            || outlook.below(change.name, &skel, &|_| true).is_some()
+        {
+            return vec![becomes(home, Node::Unknown)];
+        }
+        let entries = std::fs::read_dir(skel.as_str()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let copies: Vec<_> = names.map(|name| becomes(eco_format!("{home}/{name}"), Node::Unknown)).collect();
         [becomes(home, Node::Directory)].into_iter().chain(copies).collect()
@@ -264,7 +271,7 @@ impl Provider for UserProvider {
     }
 
     /// Predicts the account. A new user may also create a group of the same name and a home directory.
-    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
         let mut effects = vec![predict::account("user", "uid", change)];
         let should = change.should.filter(|should| should.text("ensure") != Some("absent"));
         if should.is_some_and(|should| should.get("gid").is_none()) && !change.is.exists {
@@ -273,7 +280,7 @@ impl Provider for UserProvider {
         }
         effects.extend(predict::written(self.accounts.root(), predict::USER_FILES));
         if change.should.is_some_and(|should| should.get_bool("managehome") == Some(true)) {
-            effects.extend(self.home(change));
+            effects.extend(self.home(cx, change));
         }
         effects
     }
@@ -286,6 +293,8 @@ impl Provider for UserProvider {
             if !home.is_empty() {
                 say(Footprint::Writes { path: home, is_whole: false });
             }
+            // The entries of the skeleton directory are copied to a new home.
+            say(Footprint::Reads { path: &predict::below(self.accounts.root(), "/etc/skel"), below: true });
         }
     }
 

@@ -90,6 +90,7 @@
 //!
 //! *Start from* [`Invocation`] and [`run`].
 
+pub mod acl;
 mod channel;
 mod confine;
 mod environment;

@@ -6,16 +6,16 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Difference, Value};
+use kilter_process::acl::{
+    ACL, AclEntry, DEFAULT_ACL, GROUP, GROUP_OBJ, MASK, NO_ID, Named, OTHER, USER, USER_OBJ, decode, encode,
+    permissions_of,
+};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{
     XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, listxattr, removexattr, setxattr,
 };
 use rustix::io::Errno;
 
-use super::acl::{
-    ACL, AclEntry, DEFAULT_ACL, GROUP, GROUP_OBJ, MASK, NO_ID, Named, OTHER, USER, USER_OBJ, decode, encode,
-    permissions_of,
-};
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::OpenedPath;

@@ -6,7 +6,6 @@
 //! under temporary names ([`stage`]), flushes them together ([`durable`]) and renames them. All paths are opened by
 //! [`open`], which follows no symbolic link of another user. [`tree_diff`] compares the content of a directory.
 
-mod acl;
 mod acl_policy;
 mod apply;
 mod backup;

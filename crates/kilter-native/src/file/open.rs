@@ -3,11 +3,11 @@
 //! Normally a single `openat2` refuses all symbolic links. Only if there is a link above the path, [`walk`] resolves
 //! the components and decides on each link.
 
+use kilter_process::acl::{self, ACL, Named, Writers};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat, fstat, getxattr, openat, openat2, readlinkat};
 use rustix::io::Errno;
 
-use super::acl::{self, ACL, Named};
 use super::error::FileError;
 use super::kind::Kind;
 use super::preserve;
@@ -273,10 +273,13 @@ fn lists_others(directory: BorrowedFd<'_>) -> bool {
     // Some descriptors of directories do not support the call directly.
     let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&directory));
     match preserve::read(|buffer| getxattr(&*path, ACL, buffer)) {
-        Ok(list) => acl::shares(&list, |named| match named {
-            Named::User(uid) => is_own(uid),
-            Named::Group(gid) => is_own_group(gid),
-        }),
+        Ok(list) => {
+            let is_trusted = |named| match named {
+                Named::User(uid) => is_own(uid),
+                Named::Group(gid) => is_own_group(gid),
+            };
+            acl::writers(&list, is_trusted) == Writers::Named
+        }
         Err(Errno::NODATA | Errno::NOTSUP) => false,
         // If the list cannot be read, the directory is not trusted.
         Err(_) => true,

@@ -1,10 +1,10 @@
 //! Extended attributes that a file takes over from the file that it replaces.
 
+use kilter_process::acl::{self, ACL};
 use rustix::fd::OwnedFd;
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat};
 use rustix::io::Errno;
 
-use super::acl::{self, ACL};
 use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs};
 use super::kind::Kind;
 
@@ -115,11 +115,17 @@ mod tests {
 
     use super::*;
 
+    /// Encodes a list of entries: tag, permissions, id.
+    fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let entry = |(tag, permissions, id)| acl::AclEntry { tag, id, permissions: u32::from(permissions) };
+        acl::encode(&entries.iter().copied().map(entry).collect::<Vec<_>>())
+    }
+
     /// Creates two files in a directory on disk: the old one with an access list, the new one with mode 0600.
     fn files(home: &tempfile::TempDir, entries: &[(u16, u16, u32)]) -> (OwnedFd, OwnedFd) {
         let create = |name: &str| OwnedFd::from(File::create(home.path().join(name)).unwrap());
         let (old, new) = (create("old"), create("new"));
-        fsetxattr(&old, ACL, &acl::tests::list(entries), XattrFlags::empty()).unwrap();
+        fsetxattr(&old, ACL, &list(entries), XattrFlags::empty()).unwrap();
         File::from(new.try_clone().unwrap()).set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
         (old, new)
     }
@@ -134,6 +140,6 @@ mod tests {
         keep(&old, &new, 0o600, &AclPolicy::Keep).unwrap();
         assert_eq!(fstat(&new).unwrap().st_mode & 0o7777, 0o600, "the mode was not set yet, and is none too many");
         let kept = read(|buffer| fgetxattr(&new, ACL, buffer)).unwrap();
-        assert_eq!(kept, acl::tests::list(&entries(0, 0)), "whom it names is kept");
+        assert_eq!(kept, list(&entries(0, 0)), "whom it names is kept");
     }
 }

@@ -25,26 +25,29 @@
 //! ([`crate::Invocation::trust`]), because a script finds its other files relative to its path. Only trusted users
 //! can change the target of a checked path.
 
-mod acl;
 mod walk;
 
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, getxattr, openat};
 use rustix::io::Errno;
 
+use crate::acl;
 use walk::Walk;
 
 const STICKY: u32 = 0o1000;
 const GROUP_WRITE: u32 = 0o020;
 const OTHER_WRITE: u32 = 0o002;
+
+/// Maximum size of an access control list in bytes.
+const MAX_ACL_BYTES: usize = 64 << 10;
 
 /// The owner that the kernel shows for users who do not exist in a user namespace (`/proc/sys/kernel/overflowuid`).
 const OVERFLOW: u32 = 65534;
@@ -329,12 +332,16 @@ impl Rule {
         if mode & GROUP_WRITE == 0 {
             return None;
         }
-        match acl::of(file) {
-            Ok(None) => (!self.trusts_group(found.gid())).then(|| Changer::Group(found.gid(), mode)),
-            Ok(Some(list)) => match list.writers(|uid| self.trusts(uid), |gid| self.trusts_group(gid)) {
+        let trusts = |named| match named {
+            acl::Named::User(uid) => self.trusts(uid),
+            acl::Named::Group(gid) => self.trusts_group(gid),
+        };
+        let by_group = || (!self.trusts_group(found.gid())).then(|| Changer::Group(found.gid(), mode));
+        match access_list(file) {
+            Ok(None) => by_group(),
+            Ok(Some(list)) => match acl::writers(&list, trusts) {
                 acl::Writers::None => None,
-                acl::Writers::OwningGroup if self.trusts_group(found.gid()) => None,
-                acl::Writers::OwningGroup => Some(Changer::Group(found.gid(), mode)),
+                acl::Writers::OwningGroup => by_group(),
                 acl::Writers::Named => Some(Changer::Listed),
             },
             // A list that cannot be read may name any user.
@@ -344,6 +351,21 @@ impl Rule {
 
     fn trusts_group(&self, gid: u32) -> bool {
         gid == 0 || is_outside(gid, "/proc/self/gid_map")
+    }
+}
+
+/// Reads the access control list of an open file, if it has one.
+fn access_list(file: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
+    // A descriptor with O_PATH has no extended attributes of its own.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mut buffer = vec![0; MAX_ACL_BYTES];
+    match getxattr(&*path, acl::ACL, &mut buffer[..]) {
+        Ok(length) => {
+            buffer.truncate(length);
+            Ok(Some(buffer))
+        }
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
+        Err(errno) => Err(errno),
     }
 }
 

@@ -3,36 +3,43 @@
 use rustix::io::Errno;
 
 /// The extended attribute that holds the access list.
-pub(super) const ACL: &str = "system.posix_acl_access";
+pub const ACL: &str = "system.posix_acl_access";
 /// The extended attribute of a directory that holds the list for new entries.
-pub(super) const DEFAULT_ACL: &str = "system.posix_acl_default";
+pub const DEFAULT_ACL: &str = "system.posix_acl_default";
 
 const HEADER: usize = 4;
 const ENTRY: usize = 8;
-const WRITE: u8 = 2;
+const WRITE: u32 = 2;
 
-pub(super) const USER_OBJ: u16 = 0x01;
-pub(super) const USER: u16 = 0x02;
-pub(super) const GROUP_OBJ: u16 = 0x04;
-pub(super) const GROUP: u16 = 0x08;
-pub(super) const MASK: u16 = 0x10;
-pub(super) const OTHER: u16 = 0x20;
+/// Entry of the owner.
+pub const USER_OBJ: u16 = 0x01;
+/// Entry of a named user.
+pub const USER: u16 = 0x02;
+/// Entry of the owning group.
+pub const GROUP_OBJ: u16 = 0x04;
+/// Entry of a named group.
+pub const GROUP: u16 = 0x08;
+/// Limit of the named entries and of the owning group.
+pub const MASK: u16 = 0x10;
+/// Entry of everybody else.
+pub const OTHER: u16 = 0x20;
 /// Id of entries without a user or group.
-pub(super) const NO_ID: u32 = u32::MAX;
+pub const NO_ID: u32 = u32::MAX;
 
 /// An entry of a list. Entries sort in the order that the kernel requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct AclEntry {
-    pub(super) tag: u16,
+pub struct AclEntry {
+    /// Kind of the entry, such as [`USER`].
+    pub tag: u16,
     /// User or group of a named entry, otherwise [`NO_ID`].
-    pub(super) id: u32,
+    pub id: u32,
     /// `rwx` as three bits.
-    pub(super) permissions: u32,
+    pub permissions: u32,
 }
 
 impl AclEntry {
     /// Returns the user or group that the entry names.
-    pub(super) fn named(&self) -> Option<Named> {
+    pub fn named(&self) -> Option<Named> {
         match self.tag {
             USER => Some(Named::User(self.id)),
             GROUP => Some(Named::Group(self.id)),
@@ -42,7 +49,7 @@ impl AclEntry {
 }
 
 /// Decodes a list; returns none for an unknown format.
-pub(super) fn decode(list: &[u8]) -> Option<Vec<AclEntry>> {
+pub fn decode(list: &[u8]) -> Option<Vec<AclEntry>> {
     let entry = |entry: &[u8]| AclEntry {
         tag: tag(entry),
         id: u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]),
@@ -51,7 +58,8 @@ pub(super) fn decode(list: &[u8]) -> Option<Vec<AclEntry>> {
     Some(entries(list)?.map(entry).collect())
 }
 
-pub(super) fn encode(entries: &[AclEntry]) -> Vec<u8> {
+/// Encodes a list, with its entries in the order that the kernel requires.
+pub fn encode(entries: &[AclEntry]) -> Vec<u8> {
     let mut sorted = entries.to_vec();
     sorted.sort_unstable();
     let mut list = 2u32.to_le_bytes().to_vec();
@@ -64,12 +72,15 @@ pub(super) fn encode(entries: &[AclEntry]) -> Vec<u8> {
 }
 
 /// Returns the permissions of the unnamed entry with this tag.
-pub(super) fn permissions_of(entries: &[AclEntry], tag: u16) -> Option<u32> {
+pub fn permissions_of(entries: &[AclEntry], tag: u16) -> Option<u32> {
     entries.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
 }
 
 /// Returns the list after a chmod(2) with `bits`. Named entries stay, and the mask gets the bits of the group.
-pub(super) fn limited(list: &[u8], bits: u32) -> Result<Vec<u8>, Errno> {
+///
+/// # Errors
+/// `INVAL` for an unknown format.
+pub fn limited(list: &[u8], bits: u32) -> Result<Vec<u8>, Errno> {
     let entries = || entries(list).ok_or(Errno::INVAL);
     let masked = entries()?.any(|entry| tag(entry) == MASK);
     let class = |tag| match tag {
@@ -90,23 +101,34 @@ pub(super) fn limited(list: &[u8], bits: u32) -> Result<Vec<u8>, Errno> {
     Ok(limited)
 }
 
-/// Returns true if a list grants write access to named users or groups for which `is_own` is false. A list that
-/// cannot be read may grant anything.
-pub(super) fn shares(list: &[u8], is_own: impl Fn(Named) -> bool) -> bool {
-    let Some(entries) = entries(list) else { return true };
-    entries.filter(|entry| entry[2] & WRITE != 0).any(|entry| {
-        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
-        match tag(entry) {
-            USER => !is_own(Named::User(id)),
-            GROUP => !is_own(Named::Group(id)),
-            _ => false,
-        }
-    })
+/// Users and groups with write access, apart from trusted ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// No other users.
+    None,
+    /// The file's group.
+    OwningGroup,
+    /// A user or a group in the list.
+    Named,
+}
+
+/// Finds the users and groups with write access for which `trusts` is false. The caller has checked that the mask
+/// allows writes. A list that cannot be read may grant anything.
+pub fn writers(list: &[u8], trusts: impl Fn(Named) -> bool) -> Writers {
+    let Some(entries) = decode(list) else { return Writers::Named };
+    let writing = || entries.iter().filter(|entry| entry.permissions & WRITE != 0);
+    if writing().filter_map(AclEntry::named).any(|named| !trusts(named)) {
+        return Writers::Named;
+    }
+    match writing().any(|entry| entry.tag == GROUP_OBJ) {
+        true => Writers::OwningGroup,
+        false => Writers::None,
+    }
 }
 
 /// User or group of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub enum Named {
     /// A user by number.
     User(u32),
     /// A group by number.
@@ -124,11 +146,11 @@ fn tag(entry: &[u8]) -> u16 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// Encodes a list of entries: tag, permissions, id.
-    pub(in super::super) fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut list = 2u32.to_le_bytes().to_vec();
         for (tag, permissions, id) in entries {
             list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
@@ -152,10 +174,23 @@ pub(super) mod tests {
 
     #[test]
     fn a_list_shares_when_it_lets_somebody_else_write() {
-        let shared = |entries: &[(u16, u16, u32)]| shares(&list(entries), |named| named == Named::User(0));
+        let shared =
+            |entries: &[(u16, u16, u32)]| writers(&list(entries), |named| named == Named::User(0)) == Writers::Named;
         assert!(shared(&[(USER, 7, 1000)]));
         assert!(shared(&[(GROUP, 2, 1000)]));
         assert!(!shared(&[(USER, 5, 1000), (USER, 7, 0), (GROUP_OBJ, 7, NONE), (MASK, 7, NONE)]));
-        assert!(shares(b"?", |_| true));
+        assert_eq!(writers(b"?", |_| true), Writers::Named);
+    }
+
+    #[test]
+    fn writers_of_a_list_are_named_or_the_owning_group() {
+        let of = |entries: &[(u16, u16, u32)]| {
+            writers(&list(entries), |named| matches!(named, Named::User(0) | Named::Group(0)))
+        };
+        assert_eq!(of(&[(USER, 6, 0), (USER, 4, 1000), (GROUP_OBJ, 4, 0)]), Writers::None);
+        assert_eq!(of(&[(GROUP_OBJ, 6, 0)]), Writers::OwningGroup);
+        assert_eq!(of(&[(GROUP_OBJ, 6, 0), (USER, 2, 1000)]), Writers::Named);
+        assert_eq!(of(&[(GROUP, 2, 1000)]), Writers::Named);
+        assert_eq!(writers(b"?", |_| true), Writers::Named);
     }
 }

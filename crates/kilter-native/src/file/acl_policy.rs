@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::OpenedPath;
+use super::mode;
 use super::preserve::{self, CAPABILITIES};
 use super::spec::Spec;
 use crate::accounts::Ids;
@@ -45,7 +46,11 @@ pub(super) enum AclPolicy {
 pub(super) struct FinalOwnership {
     pub(super) uid: u32,
     pub(super) gid: u32,
+    /// Mode that the file shows. With an access list, its group digit is the mask.
     pub(super) bits: u32,
+    /// Permissions of the owning group. They differ from the group digit of `bits` if a list raises or lowers the
+    /// mask.
+    pub(super) group: u32,
 }
 
 /// A change of an extended attribute.
@@ -79,7 +84,12 @@ impl AclPolicy {
                 for text in managed(acl) {
                     let declared = DeclaredEntry::parse(&text).ok_or_else(|| FileError::AclEntry(text.to_string()))?;
                     let entry = declared.resolve(accounts)?;
-                    if declared.is_default { default.push(entry) } else { access.push(entry) }
+                    match declared.is_default {
+                        true => default.push(entry),
+                        // The mask is part of the mode.
+                        false if entry.tag == MASK => {}
+                        false => access.push(entry),
+                    }
                 }
             }
         }
@@ -130,16 +140,17 @@ impl AclPolicy {
         match (self, found) {
             (AclPolicy::Exact { access, .. }, found) => {
                 let found_named = found.as_deref().map(named).unwrap_or_default();
-                let group = |found: &[AclEntry]| {
-                    permissions_of(found, MASK).is_none_or(|mask| permissions_of(found, GROUP_OBJ) == Some(mask))
-                };
                 if access.is_empty() {
                     return found.map(|found| remove(&found));
                 }
                 let mut wanted = access.clone();
                 wanted.sort_unstable();
-                let is_same = wanted == found_named && found.as_deref().is_none_or(group);
-                (!is_same).then(|| XattrChange::Set(ACL, encode(&access_list(access, after.bits))))
+                let is_same = wanted == found_named
+                    && found.as_deref().is_some_and(|found| {
+                        permissions_of(found, GROUP_OBJ) == Some(after.group)
+                            && permissions_of(found, MASK) == Some(after.bits >> 3 & 7)
+                    });
+                (!is_same).then(|| XattrChange::Set(ACL, encode(&access_list(access, after))))
             }
             (_, None) => None,
             (_, Some(found)) => {
@@ -187,11 +198,15 @@ impl AclPolicy {
         let changes = self.changes(&file, looked.kind, after).map_err(failed)?;
         let is_acl = |change: &XattrChange| !matches!(change, XattrChange::Remove(CAPABILITIES));
         let capabilities = changes.iter().any(|change| !is_acl(change));
+        let sets_mask = matches!(self, AclPolicy::Exact { access, .. } if !access.is_empty());
         let acl = match changes.iter().any(is_acl) {
-            true => Some(shown(accounts, &file, looked.kind).map_err(failed)?),
+            true => Some(shown(accounts, &file, looked.kind, sets_mask).map_err(failed)?),
             false => None,
         };
-        Ok(AclComparison { acl, capabilities })
+        let is = looked.stat.st_mode & mode::ALL;
+        let moves_mask = sets_mask && acl.is_some() && (is ^ after.bits) & 0o070 != 0;
+        let mask = moves_mask.then_some((is, is & !0o070 | after.bits & 0o070));
+        Ok(AclComparison { acl, mask, capabilities })
     }
 }
 
@@ -200,6 +215,8 @@ impl AclPolicy {
 pub(super) struct AclComparison {
     /// The present entries, if they differ.
     pub(super) acl: Option<Vec<EcoString>>,
+    /// The mode before and after a change of the mask, if the managed entries cause one.
+    pub(super) mask: Option<(u32, u32)>,
     /// True if the file has capabilities that a user other than root gave it.
     pub(super) capabilities: bool,
 }
@@ -221,13 +238,22 @@ impl AclComparison {
             let message = "capabilities of a user namespace → none";
             Difference::new("capabilities", "namespaced".into(), "none".into()).saying(message)
         });
-        acl.into_iter().chain(capabilities)
+        let mask = self.mask.map(|(is, should)| {
+            let of = |bits: u32| letters(bits >> 3 & 7);
+            let message =
+                eco_format!("{} → {} (the mode {} becomes {})", of(is), of(should), mode::text(is), mode::text(should));
+            Difference::new("mask", of(is).into(), of(should).into()).saying(message)
+        });
+        acl.into_iter().chain(mask).chain(capabilities)
     }
 }
 
 /// Returns the entries that can be declared. The mode contains the others.
 pub(super) fn declarable(mut entries: Vec<EcoString>) -> Vec<EcoString> {
-    entries.retain(|entry| DeclaredEntry::parse(entry).is_some());
+    let parse = DeclaredEntry::parse;
+    let is_access = |entry: &EcoString| parse(entry).is_some_and(|entry| entry.names_access());
+    let names_anybody = entries.iter().any(is_access);
+    entries.retain(|entry| parse(entry).is_some_and(|entry| !entry.is_mask() || names_anybody));
     entries
 }
 
@@ -240,8 +266,8 @@ pub(super) fn value_of(entries: &[EcoString]) -> Value {
 }
 
 /// Returns the entries of a file as `acl` shows them: named entries of the access list, and a directory's entries
-/// for new files.
-pub(super) fn shown(accounts: &Ids, file: &Xattrs<'_>, kind: Kind) -> Result<Vec<EcoString>, Errno> {
+/// for new files. With `with_mask`, also a mask that is not the union of the entries.
+pub(super) fn shown(accounts: &Ids, file: &Xattrs<'_>, kind: Kind, with_mask: bool) -> Result<Vec<EcoString>, Errno> {
     let read = |name| match file.value(name) {
         Ok(list) => Ok(decode(&list).unwrap_or_default()),
         Err(Errno::NODATA | Errno::NOTSUP) => Ok(Vec::new()),
@@ -252,7 +278,7 @@ pub(super) fn shown(accounts: &Ids, file: &Xattrs<'_>, kind: Kind) -> Result<Vec
     let names_nobody = named(&access).is_empty();
     let is_plain = |entry: &&AclEntry| match entry.tag {
         GROUP_OBJ => mask != Some(entry.permissions),
-        MASK => names_nobody,
+        MASK => names_nobody || with_mask && entry.permissions != union(&access),
         _ => entry.named().is_some(),
     };
     let mut shown: Vec<EcoString> =
@@ -317,8 +343,9 @@ fn is_foreign_capability(value: &[u8]) -> bool {
     }
 }
 
-fn access_list(named: &[AclEntry], bits: u32) -> Vec<AclEntry> {
-    let base = [(USER_OBJ, bits >> 6), (GROUP_OBJ, bits >> 3), (MASK, bits >> 3), (OTHER, bits)];
+fn access_list(named: &[AclEntry], after: FinalOwnership) -> Vec<AclEntry> {
+    let bits = after.bits;
+    let base = [(USER_OBJ, bits >> 6), (GROUP_OBJ, after.group), (MASK, bits >> 3), (OTHER, bits)];
     let base = base.map(|(tag, bits)| AclEntry { tag, id: NO_ID, permissions: bits & 7 });
     base.into_iter().chain(named.iter().copied()).collect()
 }
@@ -332,15 +359,66 @@ fn default_list(declared: &[AclEntry], bits: u32) -> Vec<AclEntry> {
             list.push(AclEntry { tag, id: NO_ID, permissions: bits & 7 });
         }
     }
-    let is_masked = |entry: &&AclEntry| entry.named().is_some() || entry.tag == GROUP_OBJ;
-    let permissions = list.iter().filter(is_masked).fold(0, |all, entry| all | entry.permissions);
+    let permissions = union(&list);
     if list.iter().any(|entry| entry.named().is_some()) && permissions_of(&list, MASK).is_none() {
         list.push(AclEntry { tag: MASK, id: NO_ID, permissions });
     }
     list
 }
 
+/// Returns the permissions of all entries that a mask limits.
+fn union(list: &[AclEntry]) -> u32 {
+    let is_masked = |entry: &&AclEntry| entry.named().is_some() || entry.tag == GROUP_OBJ;
+    list.iter().filter(is_masked).fold(0, |all, entry| all | entry.permissions)
+}
+
+/// Returns the mode that a file shows with the managed entries. `own` has the permissions of the owning group.
+///
+/// The mask is set as by setfacl(1): to the union of the named entries and the owning group, or to the declared mask.
+/// A declared mode is then applied as by chmod(1), which changes the mask.
+pub(super) fn with_mask(spec: &Spec<'_>, own: u32, kind: Kind) -> u32 {
+    if !manages_access(spec, kind) {
+        return own;
+    }
+    let declared: Vec<DeclaredEntry> = spec
+        .acl
+        .map(managed)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|text| DeclaredEntry::parse(text))
+        .filter(|entry| !entry.is_default)
+        .collect();
+    let named = declared.iter().filter(|entry| !entry.is_mask());
+    let union = named.fold(own >> 3 & 7, |all, entry| all | entry.permissions);
+    let mask = declared.iter().find(|entry| entry.is_mask()).map_or(union, |mask| mask.permissions);
+    let masked = own & !0o070 | mask << 3;
+    own & !0o070 | spec.bits(masked, kind).unwrap_or(masked) & 0o070
+}
+
+/// Returns true if the declaration has named entries for the access list of a file of this kind.
+pub(super) fn manages_access(spec: &Spec<'_>, kind: Kind) -> bool {
+    let is_named = |text: &EcoString| DeclaredEntry::parse(text).is_some_and(|entry| entry.names_access());
+    matches!(kind, Kind::File | Kind::Directory) && spec.acl.map(managed).unwrap_or_default().iter().any(is_named)
+}
+
+/// Returns the present mode with the permissions of the owning group in the group digit, which otherwise shows the
+/// mask of the list.
+pub(super) fn own_bits(looked: &OpenedPath) -> Result<u32, Errno> {
+    let bits = looked.stat.st_mode & mode::ALL;
+    let list = match Xattrs::of(looked).value(ACL) {
+        Ok(list) => decode(&list).unwrap_or_default(),
+        Err(Errno::NODATA | Errno::NOTSUP) => return Ok(bits),
+        Err(errno) => return Err(errno),
+    };
+    Ok(permissions_of(&list, GROUP_OBJ).map_or(bits & !0o070, |group| bits & !0o070 | group << 3))
+}
+
 impl FinalOwnership {
+    /// Returns the values after a change to `bits` without managed entries.
+    pub(super) fn new(uid: u32, gid: u32, bits: u32) -> FinalOwnership {
+        FinalOwnership { uid, gid, bits, group: bits >> 3 & 7 }
+    }
+
     /// Returns true for users and groups that have access anyway.
     fn knows(&self, named: Named) -> bool {
         match named {
@@ -446,7 +524,7 @@ impl DeclaredEntry {
             ("group" | "g", true) => GROUP,
             ("user" | "u", false) if is_default => USER_OBJ,
             ("group" | "g", false) if is_default => GROUP_OBJ,
-            ("mask" | "m", false) if is_default => MASK,
+            ("mask" | "m", false) => MASK,
             ("other" | "o", false) if is_default => OTHER,
             _ => return None,
         };
@@ -454,6 +532,16 @@ impl DeclaredEntry {
             return None;
         }
         Some(DeclaredEntry { is_default, tag, name: name.into(), permissions: permission_bits(permissions)? })
+    }
+
+    /// Returns true for the mask of the access list.
+    pub(super) fn is_mask(&self) -> bool {
+        self.tag == MASK && !self.is_default
+    }
+
+    /// Returns true for an entry of the access list that names a user or a group.
+    pub(super) fn names_access(&self) -> bool {
+        !self.is_default && !self.name.is_empty()
     }
 
     /// Returns true if the entry is for a user.
@@ -506,7 +594,7 @@ mod tests {
     use super::*;
 
     fn after(bits: u32) -> FinalOwnership {
-        FinalOwnership { uid: 0, gid: 0, bits }
+        FinalOwnership::new(0, 0, bits)
     }
 
     fn list(entries: &[(u16, u32, u32)]) -> Vec<u8> {
@@ -522,7 +610,7 @@ mod tests {
         let change = |bits| AclPolicy::NoForeign.access_change(Some(&eve), after(bits)).is_some();
         assert!(change(0o640) && change(0o660) && change(0o664));
         assert!(!change(0o600) && !change(0o644) && !change(0o604) && !change(0o666));
-        let own = FinalOwnership { uid: 1000, gid: 0, bits: 0o640 };
+        let own = FinalOwnership::new(1000, 0, 0o640);
         assert!(AclPolicy::NoForeign.access_change(Some(&eve), own).is_none(), "the owner has access anyway");
         assert!(AclPolicy::NoForeign.access_change(Some(b"?"), after(0o640)).is_some(), "an unknown format");
     }
@@ -560,11 +648,12 @@ mod tests {
             ("d:u:1000:6", "default:user:1000:rw-"),
             ("default:group::r-x", "default:group::r-x"),
             ("d:o::0", "default:other::---"),
+            ("m::rw", "mask::rw-"),
         ] {
             assert_eq!(canonical(text).as_deref(), Some(expected), "{text}");
         }
         for bad in
-            ["eve:r", "user::rwx", "user:eve", "user:eve:rwq", "user:eve:", "mask::rwx", "x:eve:r", "user:eve:rwxr"]
+            ["eve:r", "user::rwx", "user:eve", "user:eve:rwq", "user:eve:", "mask:x:rwx", "x:eve:r", "user:eve:rwxr"]
         {
             assert_eq!(canonical(bad), None, "{bad}");
         }

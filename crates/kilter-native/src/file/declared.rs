@@ -184,7 +184,15 @@ fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
         problems
             .push(ValidationError::with("acl", message).hint("name those who may read it: `acl: { managed: [...] }`"));
     }
-    let group = should.text("mode").and_then(mode::octal).map(|bits| bits >> 3 & 7);
+    let entries: Vec<_> = acl_policy::managed(acl).iter().filter_map(|text| DeclaredEntry::parse(text)).collect();
+    let has_mask = entries.iter().any(DeclaredEntry::is_mask);
+    let names_anybody = entries.iter().any(DeclaredEntry::names_access);
+    let digit = |bits: u32| bits >> 3 & 7;
+    // The least and the most that the mode leaves to the mask.
+    let limits = should.text("mode").and_then(mode::Mode::parse).map(|mode| {
+        let of = |current| digit(mode.apply(current, true));
+        (of(0), of(0o777))
+    });
     let is_directory = should.text("ensure") == Some("directory")
         || ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true));
     let mut seen: Vec<EcoString> = Vec::new();
@@ -200,12 +208,29 @@ fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
             let problem = ValidationError::with("acl", eco_format!("`{text}` is for new files in a directory"));
             problems.push(problem.hint("add `ensure: directory`, or take `default:` out"));
         }
-        if let Some(group) = group.filter(|group| !entry.is_default && entry.permissions & !group != 0) {
-            let mode = should.text("mode").unwrap_or_default();
-            let problem = ValidationError::with(
-                "acl",
-                eco_format!("`{text}` gives more than the mask, which is the group digit {group} of the mode {mode}"),
-            );
+        let mode = should.text("mode").unwrap_or_default();
+        if entry.is_mask() && !names_anybody {
+            let problem = ValidationError::with("acl", eco_format!("`{text}` limits no entry of a user or group"));
+            problems.push(problem.hint("add the entries, or declare the permissions of the group with `mode`"));
+        } else if entry.is_mask()
+            && let Some((least, most)) = limits
+            && (least & !entry.permissions != 0 || entry.permissions & !most != 0)
+        {
+            let problem = ValidationError::with("acl", eco_format!("`{text}` contradicts the mode {mode}"));
+            problems.push(problem.hint("the group digit of the mode is the mask; declare one of both"));
+        }
+        if let Some((_, group)) = limits
+            && entry.names_access()
+            && !has_mask
+            && entry.permissions & !group != 0
+        {
+            let message = match mode::octal(mode) {
+                Some(_) => eco_format!(
+                    "`{text}` gives more than the mask, which is the group digit {group} of the mode {mode}"
+                ),
+                None => eco_format!("`{text}` gives more than the mode {mode} leaves to the mask"),
+            };
+            let problem = ValidationError::with("acl", message);
             problems.push(problem.hint("a higher group digit, or fewer permissions in the entry"));
         }
         let canonical = entry.text();

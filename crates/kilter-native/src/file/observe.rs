@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::acl_policy::{self, AclPolicy, Xattrs};
 use super::content::{self, MAX_HASHED_BYTES, SHOWN};
+use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{OpenedPath, look};
@@ -156,15 +157,25 @@ fn access(
         Ok(policy) => policy,
         // An earlier resource may create the account.
         Err(FileError::NoAccount { .. }) => {
-            let entries = acl_policy::shown(accounts, &Xattrs::of(looked), looked.kind);
+            let entries = acl_policy::shown(accounts, &Xattrs::of(looked), looked.kind, true);
             let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
             attributes.push("acl", acl_policy::value_of(&acl_policy::declarable(entries)));
             return Ok(Vec::new());
         }
         Err(error) => return Err(error),
     };
-    let after = tree_diff::final_ownership(accounts, spec, looked, None);
+    // The mask can hide that the owning group has more than that of the source.
+    let source = match acl_policy::manages_access(spec, looked.kind) {
+        true => spec.source.filter(|_| !spec.recurse).and_then(|source| Source::open_file(source).ok()),
+        false => None,
+    };
+    let after = tree_diff::final_ownership(accounts, spec, looked, source.as_ref().map(|source| &source.stat))
+        .map_err(|errno| FileError::io("read the access list of", path, errno))?;
     let mut compared = policy.compare(accounts, path, looked, after)?;
+    // The difference of the mode shows this mask.
+    if spec.source.is_some() || matches!(spec.mode(), Some(mode::Mode::Exact(_))) {
+        compared.mask = None;
+    }
     if let Some(declared) = spec.acl {
         let found = compared.acl.as_ref().map(|found| acl_policy::value_of(&acl_policy::declarable(found.clone())));
         let found = found.unwrap_or_else(|| declared.clone());
@@ -345,7 +356,7 @@ pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &s
         _ => attributes.push("mode", mode::text(looked.stat.st_mode)),
     }
     if matches!(looked.kind, Kind::File | Kind::Directory) {
-        let entries = acl_policy::shown(accounts, &Xattrs::of(&looked), looked.kind);
+        let entries = acl_policy::shown(accounts, &Xattrs::of(&looked), looked.kind, true);
         let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
         let entries = acl_policy::declarable(entries);
         if !entries.is_empty() {

@@ -4,12 +4,13 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Stat, Uid, chmodat, chownat, fchmod};
 use rustix::io::Errno;
 
-use super::acl_policy::{AclPolicy, FinalOwnership, XattrChange, Xattrs, without_list};
+use super::acl_policy::{AclPolicy, FinalOwnership, XattrChange, Xattrs, manages_access, with_mask, without_list};
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{OpenedPath, open_seen};
 use super::mode::{ALL, SET_ID, disarmed};
 use super::open::{Parent, READ};
+use super::spec::Spec;
 
 /// Desired owner, group and mode; none for any value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,9 +21,20 @@ pub(super) struct Ownership {
     /// Bits to compare the access list with, if they differ from the desired bits: the mode that the file would have
     /// with the list.
     pub(super) bits_with_list: Option<u32>,
+    /// Permissions of the owning group, if the group digit of `bits` is the mask of a managed list.
+    pub(super) group_permissions: Option<u32>,
 }
 
 impl Ownership {
+    /// Turns the bits without a list into those that the file shows with its managed entries.
+    pub(super) fn masked(mut self, spec: &Spec<'_>, kind: Kind) -> Ownership {
+        if let Some(bits) = self.bits.filter(|_| manages_access(spec, kind)) {
+            self.group_permissions = Some(bits >> 3 & 7);
+            self.bits = Some(with_mask(spec, bits, kind));
+        }
+        self
+    }
+
     /// Returns true if the owner or the group changes.
     pub(super) fn moves(&self, is: &Stat) -> bool {
         self.uid.is_some_and(|uid| uid != is.st_uid) || self.gid.is_some_and(|gid| gid != is.st_gid)
@@ -54,10 +66,12 @@ pub(super) fn settle(
         None if owner_changes && has_setid(looked) => Some(disarmed(current, looked.kind)),
         bits => bits,
     };
+    let shown = wanted.bits_with_list.or(bits).unwrap_or(current);
     let after = FinalOwnership {
         uid: uid.unwrap_or(looked.stat.st_uid),
         gid: gid.unwrap_or(looked.stat.st_gid),
-        bits: wanted.bits_with_list.or(bits).unwrap_or(current),
+        bits: shown,
+        group: wanted.group_permissions.unwrap_or(shown >> 3 & 7),
     };
     let mut lists = list_changes(looked, policy, after, &path)?;
     if !owner_changes && bits.is_none_or(|bits| bits == current) && lists.is_empty() {

@@ -11,6 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
+use super::acl_policy::with_mask;
 use super::content::SHOWN;
 use super::copy::Source;
 use super::error::FileError;
@@ -269,7 +270,7 @@ fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>)
     let moves = is.is_some() && ["owner", "group"].iter().any(|attribute| differs(change, attribute));
     let current = if moves { mode::disarmed(current, Kind::File) } else { current };
     let bits = tree_diff::wanted_bits(spec, Kind::File, current, source.as_ref().map(|source| &source.stat));
-    Some(Node::File { content, mode: Some(bits.unwrap_or(current)) })
+    Some(Node::File { content, mode: Some(with_mask(spec, bits.unwrap_or(current), Kind::File)) })
 }
 
 /// Returns the states of the entries of a directory after the change.
@@ -308,7 +309,7 @@ fn copied(spec: &Spec<'_>, source: Option<&EcoString>) -> Node {
             return Some(Node::Link(fs::read_link(Path::new(&**source)).ok()?.to_str()?.into()));
         }
         let bits = found.mode() & 0o777;
-        let bits = spec.bits(bits, Kind::File).unwrap_or(bits);
+        let bits = with_mask(spec, spec.bits(bits, Kind::File).unwrap_or(bits), Kind::File);
         Some(Node::File { content: Content::Of(source.clone()), mode: Some(bits) })
     };
     copied().unwrap_or(Node::Unknown)

@@ -74,7 +74,7 @@ fn keeps_list(old: &OwnedFd, new: &OwnedFd, bits: u32, policy: &AclPolicy) -> Re
         AclPolicy::Exact { .. } => Ok(false),
         AclPolicy::NoForeign => {
             let stat = fstat(new)?;
-            let after = FinalOwnership { uid: stat.st_uid, gid: stat.st_gid, bits };
+            let after = FinalOwnership::new(stat.st_uid, stat.st_gid, bits);
             let changes = policy.changes(&Xattrs::open(old), Kind::File, after)?;
             Ok(!changes_owner(old, new)? && changes.is_empty())
         }

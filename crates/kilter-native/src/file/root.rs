@@ -6,7 +6,7 @@ use kilter_model::Change;
 use rustix::fs::{Stat, symlinkat};
 use rustix::io::Errno;
 
-use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs, without_list};
+use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs, manages_access, own_bits, without_list};
 use super::apply::{Batch, disarm};
 use super::copy::Source;
 use super::error::FileError;
@@ -181,7 +181,13 @@ pub(super) fn adjust(batch: &Batch<'_>, site: &Target<'_>, source: Option<&Sourc
     let Some(old) = &site.old else { return Ok(()) };
     let mut wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
     let policy = AclPolicy::of(site.spec, batch.around.accounts)?;
-    if matches!(site.spec.mode(), Some(mode::Mode::Symbolic(_))) && source.is_none() {
+    if manages_access(site.spec, old.kind) {
+        let current = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
+        let moves = wanted.moves(&old.stat);
+        wanted = ownership(batch, site.spec, old.kind, current, Some(&old.stat), source)?;
+        wanted.bits = wanted.bits.or(Some(if moves { mode::disarmed(current, old.kind) } else { current }));
+        wanted = wanted.masked(site.spec, old.kind);
+    } else if matches!(site.spec.mode(), Some(mode::Mode::Symbolic(_))) && source.is_none() {
         let current = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
         let bits_with_list = wanted.bits;
         wanted = ownership(batch, site.spec, old.kind, current, Some(&old.stat), source)?;
@@ -211,6 +217,7 @@ fn write(batch: &mut Batch<'_>, site: Target<'_>, data: &Data<'_>, source: Optio
     // A new owner gets the setuid bits of the old owner only if they are declared.
     let moves = kept.is_some_and(|kept| wanted.moves(&kept.stat));
     wanted.bits = wanted.bits.or(Some(if moves { mode::disarmed(current, Kind::File) } else { current }));
+    wanted = wanted.masked(spec, Kind::File);
     if let Some(kept) = kept {
         wanted.uid = wanted.uid.or(Some(kept.stat.st_uid));
         wanted.gid = wanted.gid.or(Some(kept.stat.st_gid));
@@ -243,15 +250,19 @@ fn write(batch: &mut Batch<'_>, site: Target<'_>, data: &Data<'_>, source: Optio
     }
 }
 
-/// Returns the present mode without permissions that come only from an access list that will be dropped.
+/// Returns the present mode without permissions that come only from the mask of an access list that will be dropped
+/// or set.
 fn bits_of(old: &OpenedPath, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
     let bits = old.stat.st_mode & mode::ALL;
     // A numeric mode does not depend on the present mode.
     if matches!(spec.mode(), Some(mode::Mode::Exact(_))) {
         return Ok(bits);
     }
+    if manages_access(spec, old.kind) {
+        return own_bits(old).map_err(|errno| FileError::io("read the access list of", path, errno));
+    }
     let with_list = spec.bits(bits, old.kind).unwrap_or(bits);
-    let after = FinalOwnership { uid: old.stat.st_uid, gid: old.stat.st_gid, bits: with_list };
+    let after = FinalOwnership::new(old.stat.st_uid, old.stat.st_gid, with_list);
     let changes = policy.changes(&Xattrs::of(old), old.kind, after);
     let changes = changes.map_err(|errno| FileError::io("read the access list of", path, errno))?;
     Ok(without_list(&changes, bits))
@@ -269,6 +280,7 @@ fn make_directory(batch: &mut Batch<'_>, site: &Target<'_>, source: Option<&Sour
     let current = 0o755 | made.stat.st_mode & 0o2000;
     let mut wanted = ownership(batch, site.spec, Kind::Directory, current, None, source)?;
     wanted.bits = wanted.bits.or(Some(current));
+    wanted = wanted.masked(site.spec, Kind::Directory);
     batch.note(parent);
     let policy = AclPolicy::for_new(site.spec, batch.around.accounts)?;
     private.place(&made, wanted, &policy)

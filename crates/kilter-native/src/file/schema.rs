@@ -168,8 +168,8 @@ const ACL: &str = "\
 The access control list of a file or directory.
 
 - `none`: no list; the mode alone says who has access.
-- `managed`: exactly these entries beside the mode, written as for setfacl(1): `user:NAME:rwx`, `group:NAME:r-x`. With
-  `default:` before it, an entry is for new files in a directory.
+- `managed`: exactly these entries beside the mode, written as for setfacl(1): `user:NAME:rwx`, `group:NAME:r-x`,
+  `mask::rwx`. With `default:` before it, an entry is for new files in a directory.
 - `keep`: the list is left alone, and new files inherit that of their directory. Not for a sensitive `content`.
 
 ```yaml
@@ -179,7 +179,16 @@ file[/srv/app/key.pem]:
   acl: { managed: [\"user:www-data:r\"] }
 ```
 
-The group digit of the mode is the mask of the list: no entry gives more than that.
+The mask limits the named entries and the owning group, and `ls -l` shows it as the group digit of the mode.
+
+- With `mode` in digits, the group digit is the mask and the permissions of the owning group, as in chmod(1) of a file
+  with a list. An entry that gives more is an error.
+- Without `mode`, kilter sets the mask as setfacl(1) does: to the union of the named entries and the owning group. The
+  owning group keeps the permissions of its own entry. The plan shows the change, such as
+  `mask: r-- → rw- (the mode 0640 becomes 0660)`.
+- With `mode` in symbols, kilter computes the mask as without `mode`. It then applies the symbols to the mask and to the
+  owning group.
+- With an entry `mask::r-x`, the mask is that. It must agree with `mode`.
 
 If it is not given, and `content`, `source`, `owner`, `group` or `mode` is: a list that gives a named user or group more than the
 mode gives to everybody is a difference, and the change removes it. The user that prepared a file keeps no access to it. A list

@@ -237,12 +237,14 @@ fn set_list(fd: &OwnedFd, policy: &AclPolicy, after: FinalOwnership, path: &str)
 /// root.
 fn own(fd: &OwnedFd, wanted: Ownership, path: &str) -> Result<FinalOwnership, FileError> {
     let bits = wanted.bits.unwrap_or(0o600);
+    let group = wanted.group_permissions.unwrap_or(bits >> 3 & 7);
     if wanted.uid.is_none() && wanted.gid.is_none() {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        return Ok(FinalOwnership { uid, gid, bits });
+        return Ok(FinalOwnership { uid, gid, bits, group });
     }
     let stat = fstat(fd).map_err(|errno| FileError::io("inspect", path, errno))?;
-    let after = FinalOwnership { uid: wanted.uid.unwrap_or(stat.st_uid), gid: wanted.gid.unwrap_or(stat.st_gid), bits };
+    let (own_uid, own_gid) = (wanted.uid.unwrap_or(stat.st_uid), wanted.gid.unwrap_or(stat.st_gid));
+    let after = FinalOwnership { uid: own_uid, gid: own_gid, bits, group };
     let uid = wanted.uid.filter(|uid| *uid != stat.st_uid);
     let gid = wanted.gid.filter(|gid| *gid != stat.st_gid);
     if uid.is_none() && gid.is_none() {

@@ -5,8 +5,9 @@ use kilter_model::{Difference, Value};
 use kilter_provider::Context;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Stat, readlinkat};
+use rustix::io::Errno;
 
-use super::acl_policy::{AclPolicy, FinalOwnership};
+use super::acl_policy::{AclPolicy, FinalOwnership, manages_access, own_bits, with_mask};
 use super::content::go_on;
 use super::copy::Source;
 use super::entry;
@@ -85,7 +86,10 @@ pub(super) fn differences(
 
 /// Returns the difference between the present mode and the declared mode, or that of the source.
 pub(super) fn mode_difference(spec: &Spec<'_>, is: &Stat, current: u32, source: Option<&Stat>) -> Option<Difference> {
-    let should = wanted_bits(spec, Kind::of(is), current, source)?;
+    let mut should = wanted_bits(spec, Kind::of(is), current, source)?;
+    if source.is_some() {
+        should = with_mask(spec, should, Kind::of(is));
+    }
     let is = is.st_mode & mode::ALL;
     (is != should).then(|| Difference::new("mode", mode::text(is).into(), mode::text(should).into()))
 }
@@ -105,14 +109,17 @@ pub(super) fn final_ownership(
     spec: &Spec<'_>,
     looked: &OpenedPath,
     source: Option<&Stat>,
-) -> FinalOwnership {
+) -> Result<FinalOwnership, Errno> {
     let is = &looked.stat;
+    let current = if manages_access(spec, looked.kind) { own_bits(looked)? } else { is.st_mode & mode::ALL };
+    let own = wanted_bits(spec, looked.kind, current, source).unwrap_or(current);
     let of = |declared: Option<&Value>, id: &dyn Fn(&str) -> Option<u32>| id(&declared?.to_text()?);
-    FinalOwnership {
+    Ok(FinalOwnership {
         uid: of(spec.owner, &|name| accounts.uid(name)).unwrap_or(is.st_uid),
         gid: of(spec.group, &|name| accounts.gid(name)).unwrap_or(is.st_gid),
-        bits: wanted_bits(spec, looked.kind, is.st_mode, source).unwrap_or(is.st_mode & mode::ALL),
-    }
+        bits: with_mask(spec, own, looked.kind),
+        group: own >> 3 & 7,
+    })
 }
 
 struct Tree<'a> {
@@ -264,8 +271,12 @@ impl Tree<'_> {
         if let Some(difference) = mode_difference(self.spec, is, current, source) {
             self.say(below, difference);
         }
-        let after = final_ownership(accounts, self.spec, looked, source);
-        let compared = self.policy.compare(accounts, &self.full(below), looked, after)?;
+        let after = final_ownership(accounts, self.spec, looked, source)
+            .map_err(|errno| FileError::io("read the access list of", self.full(below), errno))?;
+        let mut compared = self.policy.compare(accounts, &self.full(below), looked, after)?;
+        if source.is_some() {
+            compared.mask = None;
+        }
         compared.differences(self.spec.acl).for_each(|difference| self.say(below, difference));
         Ok(())
     }

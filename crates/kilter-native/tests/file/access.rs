@@ -214,7 +214,6 @@ fn lists_below_a_directory_are_removed_as_well() {
 fn managed_entries_are_set_exactly_and_none_removes_all() {
     let home = shared_directory();
     let path = home.path().join("x");
-    let managed = |entries: &[&str]| Value::hash([("managed", Value::strings(entries.iter().copied()))]);
     let declare = |acl: Value| file(&path, [("content", text("x")), ("mode", text("0640")), ("acl", acl)]);
     let eve = declare(managed(&["u:65534:r"]));
     bring(&eve);
@@ -290,4 +289,172 @@ fn capabilities_of_a_user_namespace_are_a_difference() {
     rustix::fs::setxattr(&path, "security.capability", &namespaced, XattrFlags::empty()).unwrap();
     assert_eq!(told(&bring(&declared)), ["capabilities"]);
     assert!(!has(&path, "security.capability"));
+}
+
+fn managed(entries: &[&str]) -> Value {
+    Value::hash([("managed", Value::strings(entries.iter().copied()))])
+}
+
+/// The access list as getfacl(1) prints it: `user::rw- user:7:r-- group::r-- mask::r-- other::---`.
+fn getfacl(path: &Path) -> String {
+    let list = access_list(path);
+    let entries = list[4..].chunks_exact(8).map(|entry| {
+        let word = match entry[0] {
+            1 | 2 => "user",
+            4 | 8 => "group",
+            0x10 => "mask",
+            _ => "other",
+        };
+        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
+        let id = if id == NO_ID { String::new() } else { id.to_string() };
+        let letter = |bit, letter| if entry[2] & bit != 0 { letter } else { '-' };
+        format!("{word}:{id}:{}{}{}", letter(4, 'r'), letter(2, 'w'), letter(1, 'x'))
+    });
+    entries.collect::<Vec<_>>().join(" ")
+}
+
+/// Applies a file and expects that a second apply finds no difference.
+fn bring_once(declared: &Declared) -> Vec<String> {
+    let differences = told(&bring(declared));
+    assert_eq!(bring(declared), [], "the second apply of {}", declared.name);
+    differences
+}
+
+#[test]
+fn managed_entry_above_the_mask_raises_the_mask() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old").unwrap();
+    set_mode(&path, 0o640);
+    let declare = |entries: &[&str]| file(&path, [("acl", managed(entries))]);
+    let planned = plan(&declare(&["user:65534:rw"]));
+    let mask = planned.iter().find(|difference| difference.attribute == "mask").expect("the mask is in the diff");
+    assert_eq!(mask.message.as_deref(), Some("r-- → rw- (the mode 0640 becomes 0660)"));
+    assert_eq!(bring_once(&declare(&["user:65534:rw"])), ["acl", "mask"]);
+    assert_eq!(getfacl(&path), "user::rw- user:65534:rw- group::r-- mask::rw- other::---");
+    assert!(eve_reads(&path));
+    // chmod(1) changes the mask, not the entry of the owning group.
+    set_mode(&path, 0o600);
+    assert_eq!(bring_once(&declare(&["user:65534:rw"])), ["acl", "mask"]);
+    assert_eq!(getfacl(&path), "user::rw- user:65534:rw- group::r-- mask::rw- other::---");
+    bring_once(&declare(&["group:7:x"]));
+    assert_eq!(getfacl(&path), "user::rw- group::r-- group:7:--x mask::r-x other::---", "the mask is lowered too");
+    bring_once(&file(&path, [("acl", text("none"))]));
+    assert_eq!(mode(&path), 0o640, "the owning group keeps its own permissions");
+}
+
+#[test]
+fn new_content_takes_the_group_permissions_from_the_list_and_not_from_the_mask() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    let expected = "user::rw- user:65534:rwx group::r-- mask::rwx other::---";
+    fs::write(&path, "0").unwrap();
+    set_mode(&path, 0o640);
+    for content in ["1", "2", "3"] {
+        bring_once(&file(&path, [("content", text(content)), ("acl", managed(&["user:65534:rwx"]))]));
+        assert_eq!((getfacl(&path).as_str(), mode(&path)), (expected, 0o670), "{content}");
+    }
+    for content in ["4", "5"] {
+        let mode = ("mode", text("u=rw,o="));
+        bring_once(&file(&path, [("content", text(content)), mode, ("acl", managed(&["user:65534:rwx"]))]));
+        assert_eq!(getfacl(&path), expected, "{content}, with a symbolic mode");
+    }
+    let owner = ("owner", text("65534"));
+    bring_once(&file(&path, [owner, ("content", text("5")), ("acl", managed(&["user:65534:rwx"]))]));
+    assert_eq!(getfacl(&path), expected, "with another owner");
+    bring_once(&file(&path, [("content", text("6")), ("acl", text("none"))]));
+    assert_eq!(mode(&path), 0o640);
+}
+
+#[test]
+fn new_file_and_directory_have_a_mask_for_their_managed_entries() {
+    let home = shared_directory();
+    let (path, below) = (home.path().join("x"), home.path().join("d"));
+    bring_once(&file(&path, [("content", text("")), ("acl", managed(&["user:65534:rw"]))]));
+    assert_eq!(getfacl(&path), "user::rw- user:65534:rw- group::r-- mask::rw- other::r--");
+    bring_once(&file(&below, [("ensure", text("directory")), ("acl", managed(&["user:65534:rwx"]))]));
+    assert_eq!(getfacl(&below), "user::rwx user:65534:rwx group::r-x mask::rwx other::r-x");
+    bring_once(&file(&below, [("mode", text("2770")), ("acl", managed(&["user:65534:rwx"]))]));
+    assert_eq!((mode(&below), getfacl(&below).contains("group::rwx")), (0o2770, true));
+    bring_once(&file(&below, [("acl", managed(&["user:65534:rx"]))]));
+    assert_eq!(mode(&below), 0o2770, "the setgid bit stays");
+}
+
+#[test]
+fn group_digit_of_a_declared_mode_is_the_mask() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    fs::write(&path, "").unwrap();
+    let declare = |mode, entries: &[&str]| file(&path, [("mode", text(mode)), ("acl", managed(entries))]);
+    bring_once(&declare("0660", &["user:65534:r"]));
+    assert_eq!(getfacl(&path), "user::rw- user:65534:r-- group::rw- mask::rw- other::---");
+    bring_once(&declare("0640", &["user:65534:r"]));
+    assert_eq!(getfacl(&path), "user::rw- user:65534:r-- group::r-- mask::r-- other::---");
+    bring_once(&declare("g+w", &["user:65534:r"]));
+    assert_eq!(getfacl(&path), "user::rw- user:65534:r-- group::rw- mask::rw- other::---");
+}
+
+#[test]
+fn declared_mask_takes_the_place_of_the_union() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    fs::write(&path, "").unwrap();
+    set_mode(&path, 0o640);
+    let declared = file(&path, [("acl", managed(&["user:nobody:rw", "m::r"]))]);
+    bring_once(&declared);
+    let expected = "user::rw- user:65534:rw- group::r-- mask::r-- other::---";
+    assert_eq!(getfacl(&path), expected);
+    let provider = FileProvider::new();
+    let read = provider.get_one(&Context::empty(), Wanted::new(&declared.name, None)).unwrap();
+    assert_eq!(read.attributes.get("acl"), declared.should.get("acl"), "`get` shows a mask that is not the union");
+    set_mode(&path, 0o660);
+    bring_once(&declared);
+    assert_eq!(getfacl(&path), expected);
+    bring_once(&file(&path, [("mode", text("0640")), ("acl", managed(&["user:65534:rw", "mask::r"]))]));
+    assert_eq!(getfacl(&path), expected);
+}
+
+#[test]
+fn copies_below_a_directory_have_a_mask_for_their_managed_entries() {
+    let home = shared_directory();
+    let (source, path) = (home.path().join("source"), home.path().join("copy"));
+    grow(&source, &[("a", "a"), ("sub/b", "b")]);
+    set_mode(source.join("a"), 0o640);
+    let copied =
+        file(&path, [("source", path_text(&source)), ("recurse", yes()), ("acl", managed(&["user:65534:rwx"]))]);
+    bring_once(&copied);
+    let expected = "user::rw- user:65534:rwx group::r-- mask::rwx other::---";
+    assert_eq!(getfacl(&path.join("a")), expected);
+    fs::write(source.join("a"), "new").unwrap();
+    bring_once(&copied);
+    assert_eq!(getfacl(&path.join("a")), expected);
+    let one = home.path().join("one");
+    let copied = file(&one, [("source", path_text(&source.join("a"))), ("acl", managed(&["user:65534:rwx"]))]);
+    bring_once(&copied);
+    set_access_list(&one, &[(1, 6, NO_ID), (2, 7, EVE), (4, 6, NO_ID), (0x10, 7, NO_ID), (0x20, 0, NO_ID)]);
+    assert_eq!(bring_once(&copied), ["acl"], "the group had more than that of the source");
+    assert_eq!(getfacl(&one), expected);
+}
+
+#[test]
+fn managed_entries_that_the_mode_contradicts_are_refused() {
+    let problems = |mode, entries: &[&str]| {
+        let should: Attributes = [("mode", text(mode)), ("acl", managed(entries))].into_iter().collect();
+        let problems = FileProvider::new().validate("/a", &should, &[]);
+        assert!(problems.iter().all(|problem| problem.hint.is_some()), "{problems:?}");
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    assert!(problems("0640", &["user:eve:rw"]).contains("which is the group digit 4 of the mode 0640"));
+    assert!(problems("g-w", &["user:eve:rw"]).contains("gives more than the mode g-w leaves to the mask"));
+    assert!(problems("0640", &["user:eve:r", "mask::rw"]).contains("`mask::rw` contradicts the mode 0640"));
+    assert!(problems("g+w", &["user:eve:r", "mask::r"]).contains("`mask::r` contradicts the mode g+w"));
+    assert!(problems("u=rw", &["mask::r"]).contains("limits no entry"));
+    for (mode, entries) in [
+        ("0660", ["user:eve:rw", "group:adm:r"]),
+        ("u=rw,o=", ["user:eve:rw", "mask::r"]),
+        ("g+w", ["user:eve:r", "mask::rw"]),
+        ("0640", ["user:eve:rw", "mask::r"]),
+    ] {
+        assert_eq!(problems(mode, &entries), "", "{mode} {entries:?}");
+    }
 }

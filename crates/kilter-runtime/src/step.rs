@@ -90,6 +90,7 @@ impl<'a> Job<'a> {
         });
         if let Ok(found) = &mut result
             && found.differences.is_empty()
+            && found.state.unknown.is_empty()
         {
             found.state.attributes = Attributes::new();
             if !self.sends {

@@ -437,6 +437,8 @@ struct Tally {
     in_sync: usize,
     failed: usize,
     unknown: usize,
+    /// Unknown resources of which the plan shows differences for certain.
+    unknown_with_differences: usize,
     /// Unknown resources that the apply found in their state.
     unknown_in_sync: usize,
     /// Manifests in which a change failed that was planned: what depends on it was not done.
@@ -469,6 +471,33 @@ fn shown(of: &str, differences: &[Difference]) -> Vec<String> {
         true => vec![differences.len().to_string()],
         false => differences.iter().map(|difference| format!("{difference:?}")).collect(),
     }
+}
+
+/// Returns true if an unknown resource had the kind that the plan found, and each difference that the plan shows.
+///
+/// The plan shows no difference of an attribute that is unknown, and none if the existence is.
+fn keeps_known(name: &str, plan: &ResourceReport, done: Option<&ResourceReport>) -> bool {
+    let is_unknown = |attribute: &str| plan.unknown.iter().any(|(name, _)| name.is_empty() || name == attribute);
+    if plan.unknown.is_empty() || is_unknown("ensure") {
+        return plan.differences.is_empty();
+    }
+    let differences = done.map(|done| done.differences.as_slice()).unwrap_or_default();
+    if plan.unknown.iter().all(|(name, _)| name == "refresh") {
+        return differences.is_empty();
+    }
+    let had_kind = || {
+        let ensure = differences.iter().find(|one| one.attribute == "ensure" && one.entry.is_none());
+        let is_done = done.is_some_and(|done| done.status == Status::Changed);
+        match (ensure, &plan.basis) {
+            (Some(ensure), Some(kind)) => ensure.is == *kind,
+            (Some(ensure), None) => ensure.is.as_str() == Some("absent"),
+            (None, kind) => kind.is_some() || !is_done,
+        }
+    };
+    let shows_unknown = plan.differences.iter().any(|one| is_unknown(one.attribute.as_str()));
+    !shows_unknown
+        && (!name.starts_with("file[") || had_kind())
+        && plan.differences.iter().all(|one| differences.contains(one))
 }
 
 /// Plans and applies one manifest. Returns false if it is none that can be carried out.
@@ -546,7 +575,7 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
                         && (plan.refreshed == done.refreshed || plan.unknown.iter().any(|(name, _)| name == "refresh"))
             }
             (Status::WouldRefresh, Status::Refreshed) => true,
-            (Status::Unknown, _) => true,
+            (Status::Unknown, _) => fell_short || keeps_known(name, planned[name], done.get(name).copied()),
             (Status::Failed, Status::Failed) | (Status::Skipped, Status::Skipped) => true,
             // Less than planned, since something failed that was to come first.
             (_, Status::Failed | Status::Skipped) => true,
@@ -559,6 +588,8 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
             Status::Unknown => tally.unknown += 1,
             _ => tally.failed += 1,
         }
+        let shows = was == Status::Unknown && !planned[name].differences.is_empty();
+        tally.unknown_with_differences += usize::from(shows);
         tally.unknown_in_sync += usize::from(was == Status::Unknown && is == Status::InSync);
         let is_stale = done.get(name).is_some_and(|report| report.deviation == Some(Deviation::Stale));
         tally.stale += usize::from(is_stale);

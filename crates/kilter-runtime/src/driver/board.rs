@@ -319,11 +319,16 @@ impl<'run> RunState<'run> {
                 self.fail(done.vertex, why);
                 CheckResult::Failed
             }
-            Ok(found) if !found.state.unknown.is_empty() => {
+            Ok(mut found) if !found.state.unknown.is_empty() => {
+                let is_unknown = |name: &str| found.state.unknown.iter().any(|one| one.attribute == *name);
+                let is_certain = found.state.exists && !is_unknown("ensure");
+                found.differences.retain(|one| is_certain && !is_unknown(one.attribute.as_str()));
+                let differences = self.told(done.vertex, found.differences);
                 let seal = self.seal(done.vertex);
                 let draft = self.draft(done.vertex);
                 // An apply of the plan removes or replaces nothing else.
                 draft.basis = found.state.attributes.get("ensure").cloned();
+                draft.differences = differences;
                 draft.unknown_by = found.state.unknown.iter().find_map(|unknown| unknown.because.resource().cloned());
                 let unknown = found.state.unknown.into_iter();
                 draft.unknown = unknown

@@ -282,6 +282,24 @@ fn what_depends_on_an_unknown_step_is_changed_only_as_the_plan_shows() {
 }
 
 #[test]
+fn plan_of_unknown_content_shows_the_differences_of_other_attributes() {
+    let place = place(
+        "  exec[make]: { command: 'echo b >DIR/part', shell: true }\n  \
+         file[DIR/f]: { fragments: [DIR/part], mode: '0640', require: 'exec[make]' }\n",
+    );
+    place.file("part", "a\n");
+    let file = place.file("f", "a\n");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let planned = plan(&place).stdout;
+    let lines = "/f] not known yet\n    mode: 0600 → 0640\n    content: known after exec[make]\n";
+    assert!(planned.contains(lines), "{planned}");
+    let (code, report) = applied(&place);
+    let (status, mark, _) = of(&report, "/f");
+    assert_eq!((code, &*status, &*mark), (0, "changed", "unknown"), "{report:#}");
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
+}
+
+#[test]
 fn an_unknown_step_does_not_remove_what_the_plan_did_not_show() {
     let place = place(
         "  exec[token]: { command: echo 1234 }\n  file[DIR/token]: { content: '${exec[token].stdout}', force: true }\n",

@@ -15,6 +15,8 @@ pub(super) struct Order<'run> {
     graph: &'run Graph,
     descendants: Tables,
     ancestors: Tables,
+    /// Maximum size of the tables of one direction, in words.
+    max_words: usize,
 }
 
 /// Sets of vertices, by the vertex that they were made for.
@@ -22,7 +24,7 @@ type Tables = Mutex<FxHashMap<VertexId, Arc<[u64]>>>;
 
 impl<'run> Order<'run> {
     pub(super) fn new(graph: &'run Graph) -> Order<'run> {
-        Order { graph, descendants: Tables::default(), ancestors: Tables::default() }
+        Order { graph, descendants: Tables::default(), ancestors: Tables::default(), max_words: MAX_TABLE_WORDS }
     }
 
     /// Returns true if `first` comes before `second`. Fast if it is asked of the same `first` again.
@@ -56,8 +58,11 @@ impl<'run> Order<'run> {
         let table = known.unwrap_or_else(|| {
             let table: Arc<[u64]> = reached(from, self.graph.len(), next).into();
             let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-            if (tables.len() + 1) * table.len() > MAX_TABLE_WORDS {
-                tables.clear();
+            // The other tables are kept. Questions about more resources than fit would make all tables again.
+            while (tables.len() + 1) * table.len() > self.max_words
+                && let Some(evicted) = tables.keys().next().copied()
+            {
+                tables.remove(&evicted);
             }
             tables.insert(from, Arc::clone(&table));
             table
@@ -90,4 +95,28 @@ fn reached(from: VertexId, count: usize, next: &Neighbours<'_>) -> Vec<u64> {
         });
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_engine::{Edge, Origin, Reason};
+
+    use super::*;
+
+    #[test]
+    fn order_of_more_resources_than_fit_keeps_other_tables() {
+        let edge = |from| Edge {
+            from: VertexId(from),
+            to: VertexId(from + 1),
+            notify: false,
+            origin: Origin::Automatic(Reason::Owner),
+        };
+        let graph = Graph::new(6, (0..5).map(edge).collect()).unwrap();
+        let order = Order { max_words: 3, ..Order::new(&graph) };
+        for first in 0..4 {
+            assert!(order.leads_to(VertexId(first), VertexId(5)));
+            assert!(!order.leads_to(VertexId(5), VertexId(first)));
+        }
+        assert_eq!(order.descendants.lock().unwrap().len(), 3);
+    }
 }

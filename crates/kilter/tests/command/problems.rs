@@ -88,13 +88,13 @@ fn command_of_a_secret_does_not_run_for_a_doubtful_resource_or_an_incomplete_man
         (", when: 'true', mode: \"9\"}", true),
     ] {
         let place = Place::new();
-        place.file("m.yaml", &format!("resources:\n  file[/a]: {{{secret}{rest}\n"));
+        place.file("m.yaml", format!("resources:\n  file[/a]: {{{secret}{rest}\n"));
         let ended = place.run(&["plan", "m.yaml"]);
         assert_eq!(ended.code, 1, "{ended:?}");
         assert_eq!(place.path().join("fetched").exists(), runs, "{rest}: {ended:?}");
     }
     let place = Place::new();
-    place.file("m.yaml", &format!("resources:\n  file[/a]: {{mode: \"0644\"}}\n  file[/a]: {{{secret}}}\n"));
+    place.file("m.yaml", format!("resources:\n  file[/a]: {{mode: \"0644\"}}\n  file[/a]: {{{secret}}}\n"));
     let ended = place.run(&["plan", "m.yaml"]);
     assert!(ended.code == 1 && !place.path().join("fetched").exists(), "{ended:?}");
 }

@@ -43,7 +43,7 @@ struct Record {
 /// Selection of pauses that `kilter resume` ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// Pauses of a session.
+    /// Pauses of a session, as [`session`] returns it. An empty text selects none.
     Session(String),
     /// One pause, by its number.
     One(u64),
@@ -54,9 +54,12 @@ impl Pauses {
     /// Reads the pauses of a state directory, without those that are over.
     pub(crate) fn read(state_dir: &Path) -> io::Result<Pauses> {
         let path = state_dir.join(NAME);
-        let bytes = durable::read(&path, MAX_BYTES)?.unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let (mut list, last_id) = if text.is_empty() { Default::default() } else { parsed(&text)? };
+        let (mut list, last_id) = match durable::read(&path, MAX_BYTES)? {
+            None => Default::default(),
+            // kilter never writes an empty file: one that was cut to nothing may have held pauses.
+            Some(bytes) if bytes.is_empty() => return Err(io::Error::other("it is empty")),
+            Some(bytes) => parsed(&String::from_utf8_lossy(&bytes))?,
+        };
         let now = now();
         list.retain(|one| one.until_unix_ms.is_none_or(|until| until > now));
         Ok(Pauses { path, list, last_id })
@@ -95,7 +98,7 @@ impl Pauses {
     pub(crate) fn end(&mut self, which: &Ends) -> io::Result<usize> {
         let before = self.list.clone();
         self.list.retain(|one| match which {
-            Ends::Session(session) => one.session != *session,
+            Ends::Session(session) => !is_same_session(&one.session, session),
             Ends::One(id) => one.id != *id,
             Ends::All => false,
         });
@@ -211,16 +214,28 @@ pub(crate) fn caller() -> Json {
 }
 
 /// Returns an identifier for the session of this process (setsid(2)): the boot, the PID namespace, the session's
-/// number, and the start of its leader.
+/// number, and the start of its leader. The start is empty if the leader has ended.
 ///
 /// The kernel reuses a number after a boot, in another namespace, and after the end of the session. In a namespace
-/// without the leader, such as after `unshare --pid` or `docker exec`, the number is 0.
+/// without the leader, such as after `unshare --pid` or `docker exec`, the number is 0 for all sessions. They cannot
+/// be told apart, so the identifier is empty.
 fn session() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let id = stat_field("self", 6).unwrap_or_else(|| "0".to_owned());
+    let Some(id) = stat_field("self", 6).filter(|id| id != "0") else { return String::new() };
     let start = stat_field(&id, 22).unwrap_or_default();
     format!("{} {} {id} {start}", boot.trim(), namespace.display())
+}
+
+/// Returns true if two identifiers name the same session. A start that is unknown equals each other: the kernel does
+/// not reuse the number of a session that outlives its leader.
+fn is_same_session(one: &str, other: &str) -> bool {
+    let parts = |session: &str| session.splitn(4, ' ').map(str::to_owned).collect::<Vec<_>>();
+    let (one, other) = (parts(one), parts(other));
+    let start = |parts: &[String]| parts.get(3).filter(|start| !start.is_empty()).cloned();
+    let is_named = one.iter().any(|part| !part.is_empty());
+    let is_same_start = start(&one).zip(start(&other)).is_none_or(|(one, other)| one == other);
+    is_named && is_same_start && one.iter().take(3).eq(other.iter().take(3))
 }
 
 /// Returns a field of `/proc/PROCESS/stat`, by its number in proc(5), from 3 on.
@@ -318,17 +333,43 @@ mod tests {
     }
 
     #[test]
-    fn a_session_outside_of_the_namespace_has_a_name_too() {
+    fn session_is_named_unless_its_leader_is_outside_of_the_namespace() {
         assert_eq!(session(), session());
+        let is_outside = stat_field("self", 6).is_none_or(|id| id == "0");
         let parts: Vec<String> = session().split(' ').map(str::to_owned).collect();
-        assert!(parts.len() == 4 && parts[..3].iter().all(|part| !part.is_empty()), "{parts:?}");
+        assert_eq!(parts.len(), if is_outside { 1 } else { 4 }, "{parts:?}");
+        assert_eq!(parts[..parts.len().min(3)].iter().all(|part| !part.is_empty()), !is_outside, "{parts:?}");
         assert_eq!(stat_field("0", 22), None, "no process has the number of a leader in another namespace");
+    }
+
+    #[test]
+    fn session_without_a_name_ends_no_pause() {
+        let place = tempfile::tempdir().unwrap();
+        let mut pauses = Pauses::read(place.path()).unwrap();
+        pauses.add(&json!({"by": "root", "session": ""}), None, "by hand").unwrap();
+        assert_eq!(pauses.end(&Ends::Session(String::new())).unwrap(), 0);
+        assert_eq!(pauses.end(&Ends::One(1)).unwrap(), 1);
+    }
+
+    #[test]
+    fn session_is_the_same_after_its_leader_has_ended() {
+        for (one, other, is_same) in [
+            ("boot pid:[1] 7 100", "boot pid:[1] 7 100", true),
+            ("boot pid:[1] 7 100", "boot pid:[1] 7 ", true),
+            ("boot pid:[1] 7 100", "boot pid:[1] 7 101", false),
+            ("boot pid:[1] 7 100", "boot pid:[1] 8 ", false),
+            ("boot pid:[1] 7 100", "boot pid:[2] 7 ", false),
+            ("boot pid:[1] 7 100", "later pid:[1] 7 ", false),
+            ("", "", false),
+        ] {
+            assert_eq!(is_same_session(one, other), is_same, "{one:?} {other:?}");
+        }
     }
 
     #[test]
     fn what_is_no_list_of_pauses_is_an_error() {
         let place = tempfile::tempdir().unwrap();
-        for garbage in ["garbage", "{}", "3", "[{}]", "{\"last_id\": 3, \"pauses\": [1]}"] {
+        for garbage in ["", "\n", "garbage", "{}", "3", "[{}]", "{\"last_id\": 3, \"pauses\": [1]}"] {
             std::fs::write(place.path().join(NAME), garbage).unwrap();
             assert!(Pauses::read(place.path()).is_err(), "{garbage}");
         }

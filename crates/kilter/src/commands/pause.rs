@@ -51,8 +51,13 @@ fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
     match (answer["was_paused"] == true, answer["ended"].as_u64().unwrap_or(0)) {
         (false, _) => output::line("it was not paused"),
         (true, 0) => {
-            let what =
-                args.id.map_or("this session has paused nothing".to_owned(), |id| format!("there is no pause {id}"));
+            let what = match args.id {
+                Some(id) => format!("there is no pause {id}"),
+                None if caller["session"] == "" => {
+                    "the session of this process is outside of its PID namespace: name a pause by its number".to_owned()
+                }
+                None => "this session has paused nothing".to_owned(),
+            };
             let hints = ["`kilter resume ID` ends one of them, `kilter resume --all` ends all"];
             return Err(output::fail_with(format_args!("{what}; still paused: {}", left.join("; ")), hints));
         }
@@ -79,15 +84,19 @@ fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
 
 fn paused(args: &PauseArgs, global: &Global) -> Result<Exit, Exit> {
     let for_ms = args.longest.map(|seconds| seconds.saturating_mul(1000));
-    let answer = ask(global, &json!({"ask": "pause", "for_ms": for_ms, "why": args.why, "by": pauses::caller()}))?;
+    let caller = pauses::caller();
+    let answer = ask(global, &json!({"ask": "pause", "for_ms": for_ms, "why": args.why, "by": caller}))?;
     if !args.no_wait {
         until_nothing_is_under_way(global)?;
     }
     if !global.quiet {
-        output::line(format_args!(
-            "pause {}: `kilter resume` ends it in this session, `kilter resume {0}` anywhere",
-            answer["id"]
-        ));
+        let id = &answer["id"];
+        match caller["session"] == "" {
+            true => output::line(format_args!("pause {id}: `kilter resume {id}` ends it")),
+            false => output::line(format_args!(
+                "pause {id}: `kilter resume` ends it in this session, `kilter resume {id}` anywhere"
+            )),
+        }
     }
     Ok(Exit::Done)
 }

@@ -228,6 +228,51 @@ fn pauses_of_two_sessions_are_ended_one_by_one() {
 }
 
 #[test]
+fn process_of_a_session_outside_of_its_pid_namespace_ends_no_pause_without_its_number() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    let kilter = place.command(&[]);
+    let script = "$0 pause backup; $0 resume";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", script]).arg(kilter.get_program()).env_clear();
+    command.envs(kilter.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.path());
+    let ended = place.ended(command.output().unwrap());
+    assert!(ended.code == 1 && ended.stderr.contains("pause 1: `kilter resume 1` ends it\n"), "{ended:?}");
+    assert!(ended.stderr.contains("name a pause by its number; still paused: pause 1 by "), "{ended:?}");
+    done(&place, &["resume", "1"]);
+    running.end();
+}
+
+#[test]
+fn resume_ends_the_pause_of_its_session_after_the_leader_has_ended() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    let kilter = place.command(&[]);
+    let script = "l=$$; (\"$0\" pause; touch paused; while [ -e /proc/$l ]; do sleep 0.05; done; \"$0\" resume; echo $? > code) &\n\
+                  while [ ! -e paused ]; do sleep 0.05; done";
+    let mut command = std::process::Command::new("setsid");
+    command.args(["--fork", "--wait", "sh", "-c", script]).arg(kilter.get_program()).env_clear();
+    command.envs(kilter.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.path());
+    let ended = place.ended(command.output().unwrap());
+    assert_eq!(content(&place.path().join("code")), "0\n", "{ended:?}");
+    assert!(status(&place)["paused"].is_null());
+    running.end();
+}
+
+#[test]
+fn empty_file_of_pauses_refuses_changes() {
+    let place = Place::new();
+    let path = manifest(&place, MANIFEST);
+    done(&place, &["apply", &path]);
+    std::fs::write(place.path().join("state/pauses"), "").unwrap();
+    let refused = place.run(&["apply", &path]);
+    assert!(refused.code == 1 && refused.stderr.contains("state/pauses: it is empty"), "{refused:?}");
+}
+
+#[test]
 fn pause_survives_a_restart_and_binds_apply() {
     let place = Place::new();
     let running = holding(&place, MANIFEST);

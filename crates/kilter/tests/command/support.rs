@@ -20,6 +20,7 @@ pub(crate) struct Ended {
 
 impl Place {
     pub(crate) fn new() -> Place {
+        own_session();
         let place = Place { directory: tempfile::tempdir().unwrap() };
         std::fs::create_dir(place.path().join("home")).unwrap();
         place
@@ -113,6 +114,19 @@ pub(crate) fn snapshot(name: &str, text: &str) {
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(expected == text, "{} is not what is printed now:\n{text}", path.display());
+}
+
+/// Starts a session if that of the tests is outside of their PID namespace: `kilter pause` and `kilter resume` need
+/// one that both can name.
+fn own_session() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        if after_name.split_whitespace().nth(3) == Some("0") {
+            rustix::process::setsid().expect("the process leads no process group");
+        }
+    });
 }
 
 /// Whether the tests run as root.

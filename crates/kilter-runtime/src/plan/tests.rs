@@ -224,3 +224,36 @@ fn sensitive_values_are_compared_and_nowhere_in_the_steps() {
     assert!(said.contains("only the machine where the plan was made"), "{said}");
     assert_eq!(drift(SecretDigests::Replayed, &content("hunter1", "hunter2")), None);
 }
+
+#[test]
+fn brought_object_is_permitted_with_planned_values_only() {
+    let (state, key) = key();
+    let difference = |attribute: &str, is: Value, should: Value| Difference::new(attribute, is, should);
+    let secret = |text: &str| Value::sensitive(text.into());
+    let mut report = reported(
+        vec![
+            difference("ensure", "absent".into(), "file".into()),
+            difference("content", Value::Undef, secret("hunter2")),
+            difference("mode", Value::Undef, "0600".into()),
+        ],
+        Status::WouldChange,
+    );
+    report.resources[0].unknown = vec![("ensure".into(), "after package[p]".into())];
+    let steps = Plan::steps(&report, &key);
+    let reference = ResourceRef::new("file", "/a");
+    let permits_with = |secrets: SecretDigests, now: Difference| {
+        let plan = Plan::read(&steps, secrets).unwrap();
+        plan.permits_brought(&reference, plan.step(&reference).unwrap(), &[now])
+    };
+    let permits = |now: Difference| {
+        let key = SealingKey::of(state.path()).unwrap();
+        permits_with(SecretDigests::Keyed(Box::new(key)), now)
+    };
+    let content = |should: &str| difference("content", secret("default"), secret(should));
+    assert!(permits(content("hunter2")) && !permits(content("hunter3")));
+    assert!(!permits_with(SecretDigests::Foreign, content("hunter2")));
+    let mode = |should: &str| difference("mode", "0644".into(), should.into());
+    assert!(permits(mode("0600")) && !permits(mode("0666")));
+    assert!(!permits(mode("0600").of_entry("below")));
+    assert!(!permits(difference("ensure", "directory".into(), "file".into())));
+}

@@ -179,6 +179,10 @@ impl Endpoint {
             if let Some(token) = token {
                 request = request.header("Authorization", token);
             }
+            if each.is_some() {
+                // etcd ends the watch at a member without a leader, which would send no events.
+                request = request.header("Grpc-Metadata-hasleader", "true");
+            }
             match request.send(question.to_string()) {
                 Ok(answer) if answer.status().is_success() => return Ok(Answer(answer.into_body())),
                 Ok(answer) => {

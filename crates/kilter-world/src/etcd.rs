@@ -193,10 +193,15 @@ impl Inner {
             if told.pointer("/result/canceled").and_then(Json::as_bool) == Some(true) {
                 return Err(self.failed(&"the watch was ended"));
             }
+            let revision = told.pointer("/result/header/revision").map(|revision| number(Some(revision)));
+            if revision.is_some_and(|revision| revision < last) {
+                // The store was wiped or restored, so that the watch would miss its changes. The next one reads it.
+                return Err(self.failed(&"its revision is lower than before"));
+            }
             let events = told.pointer("/result/events").and_then(Json::as_array).map(Vec::as_slice);
             events.unwrap_or_default().iter().for_each(|event| self.hear(event));
             lock(&self.reach).last = Some(SystemTime::now());
-            last = last.max(number(told.pointer("/result/header/revision")));
+            last = revision.unwrap_or(last);
         }
         *revision = Some(last);
         Err(self.failed(&"the connection was closed"))

@@ -1,13 +1,19 @@
 //! `kilter run` while etcd is away, with a real etcd on this machine.
 
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use serde_json::Value as Json;
 
 use crate::run::{Running, content, wait};
 use crate::support::*;
+
+/// Manifest that collects what the web servers export.
+const COLLECT: &str = "collect: [{type: file, from: 'web*'}]\n";
 
 /// An etcd of one member. It ends when this is dropped.
 struct Etcd(Child);
@@ -60,7 +66,7 @@ fn export(place: &Place, port: u16, text: &str) {
 }
 
 fn hold(place: &Place, port: u16) -> Running {
-    let manifest = place.file("db.yaml", "collect: [{type: file, from: 'web*'}]\n");
+    let manifest = place.file("db.yaml", COLLECT);
     let options = options(place, port, "db");
     let args: Vec<&str> = [manifest.as_str()].into_iter().chain(options.iter().map(String::as_str)).collect();
     Running::begin(place, &args)
@@ -164,4 +170,64 @@ fn resources_of_another_world_or_a_damaged_file_are_not_held() {
     std::fs::write(&kept, bytes).unwrap();
     let damaged = run(&format!("http://127.0.0.1:{port}/site"));
     assert!(damaged.contains("cannot be used: they are damaged; remove the file"), "{damaged}");
+}
+
+/// Forwards connections to an etcd, so that another one can take its place at once.
+struct Relay {
+    target: AtomicU16,
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+impl Relay {
+    /// Starts to forward a port. It goes on until the end of the tests.
+    fn start(port: u16, target: u16) -> Arc<Relay> {
+        let relay = Arc::new(Relay { target: target.into(), streams: Mutex::default() });
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let accepting = Arc::clone(&relay);
+        thread::spawn(move || listener.incoming().for_each(|stream| accepting.forward(stream.unwrap())));
+        relay
+    }
+
+    fn forward(&self, client: TcpStream) {
+        let Ok(server) = TcpStream::connect(("127.0.0.1", self.target.load(Ordering::Acquire))) else { return };
+        for (from, to) in [(&client, &server), (&server, &client)] {
+            let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            thread::spawn(move || {
+                // Either end may be gone.
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+        }
+        self.streams.lock().unwrap().push(client);
+    }
+
+    /// Closes all connections, and forwards new ones to another port.
+    fn switch(&self, target: u16) {
+        self.target.store(target, Ordering::Release);
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[test]
+fn wiped_etcd_that_is_back_within_a_second_is_read_again() {
+    let place = Place::new();
+    let [port, before, wiped] = [free_port(), free_port(), free_port()];
+    let _before = Etcd::start(&place.path().join("data"), before);
+    let relay = Relay::start(port, before);
+    let known = place.path().join("known");
+    for text in ["one", "two", "three"] {
+        export(&place, port, text);
+    }
+    let _wiped = Etcd::start(&place.path().join("empty"), wiped);
+    wait("the wiped etcd", || run(&place, wiped, "other", &["plan", &place.file("none.yaml", COLLECT)]).code == 0);
+    let held = hold(&place, port);
+    wait("what is exported", || content(&known) == "three");
+    wait("an orderly state", || status(&place, port).1 == 0);
+    relay.switch(wiped);
+    wait("the wiped store", || status(&place, port).0["counts"]["total"] == 0);
+    export(&place, port, "four");
+    wait("what is exported now", || content(&known) == "four");
+    held.end();
 }

@@ -52,7 +52,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let world: Arc<dyn World> = match given {
         Some(address) if address.contains("://") => Arc::new(etcd(address, host)?),
         Some(path) => Arc::new(Directory::new(paths::whole(Path::new(path)), host).trusting(trust::policy().clone())),
-        None => Arc::new(Directory::new(local(global.state_dir_if_any()), host).of_one_machine()),
+        None => Arc::new(alone(global.state_dir_if_any(), host)),
     };
     // The command is parsed once.
     let _ = WORLD.set(world);
@@ -100,7 +100,12 @@ pub(crate) fn world() -> Arc<dyn World> {
 }
 
 fn ours() -> &'static Arc<dyn World> {
-    WORLD.get_or_init(|| Arc::new(Directory::new(local(paths::state_dir()), hostname()).of_one_machine()))
+    WORLD.get_or_init(|| Arc::new(alone(paths::state_dir(), hostname())))
+}
+
+/// Returns the world of one machine, in its state directory.
+fn alone(state_dir: Option<PathBuf>, host: String) -> Directory {
+    Directory::new(local(state_dir), host).trusting(trust::policy().clone()).of_one_machine()
 }
 
 fn local(state_dir: Option<PathBuf>) -> PathBuf {

@@ -29,6 +29,7 @@ mod timeout;
 mod window;
 mod work;
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -170,7 +171,7 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// Vertices whose refreshes could not be journalled, with the reason. Their next changes are refused.
     unrecorded: FxHashMap<VertexId, EcoString>,
     /// Refused vertices. They are checked when the journal can be written again.
-    refused: Vec<VertexId>,
+    refused: BTreeSet<VertexId>,
     /// Resource whose failure ends the run.
     fatal: Option<ResourceRef>,
     /// Calls with a timeout.
@@ -296,7 +297,20 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let Driver { machine, board, holder, journal, refused, wakes, calls, timed, sender, receiver, start, .. } =
             self;
         let (machine, watching, board) = (Some(machine), holder.map(ReconcileLoop::leave), Some(board.leave()));
-        SuspendedParts { machine, watching, board, journal, refused, wakes, calls, timed, sender, receiver, start }
+        SuspendedParts {
+            lock: None,
+            machine,
+            watching,
+            board,
+            journal,
+            refused,
+            wakes,
+            calls,
+            timed,
+            sender,
+            receiver,
+            start,
+        }
     }
 
     /// Cancels all queued calls.

@@ -133,6 +133,18 @@ impl Journal {
         written
     }
 
+    /// Returns true if the next record creates a file in the state directory.
+    pub(crate) fn creates_file(&self) -> bool {
+        self.file.is_none() || self.appended > LONGEST
+    }
+
+    /// Forgets delivered refreshes that could not be recorded: the next successful rewrite omits them.
+    pub(crate) fn forget(&mut self, debts: &[Debt]) {
+        for debt in debts {
+            self.owed.remove(debt);
+        }
+    }
+
     /// Remembers pending refreshes that could not be recorded: the next successful rewrite contains them.
     pub(crate) fn owe_later(&mut self, debts: Vec<Debt>) {
         self.owed.extend(debts);
@@ -146,9 +158,7 @@ impl Journal {
     /// # Errors
     /// If the journal cannot be written.
     pub fn paid(&mut self, debts: &[Debt]) -> Result<(), JournalError> {
-        for debt in debts {
-            self.owed.remove(debt);
-        }
+        self.forget(debts);
         if self.owed.is_empty() {
             return self.clear();
         }

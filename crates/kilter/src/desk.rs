@@ -6,7 +6,7 @@
 //! return after completion. Only the owner of the state directory can access the socket.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use kilter_model::ResourceRef;
 use kilter_runtime::{Event, Pause, StatusError, StatusFilter, StatusHandle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::{Value as Json, json};
 
 use crate::attendant::AcceptLoop;
@@ -26,6 +28,9 @@ use crate::render::status;
 
 /// Name of the socket in the state directory.
 const NAME: &str = "status.sock";
+
+/// Maximum number of connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// Maximum number of concurrent clients.
 const CLIENTS: usize = 32;
@@ -77,13 +82,23 @@ struct Listener {
 impl Listener {
     /// Creates the socket. The path must not exist.
     fn open(path: &Path, shared: &Arc<Shared>) -> io::Result<Listener> {
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let listener = bind(path)?;
         listener.set_nonblocking(true)?;
         let answering = Arc::clone(shared);
         let attendant = AcceptLoop::new("status", listener, move |listener| take(listener, &answering))?;
         Ok(Listener { socket: socket_at(path)?, _attendant: attendant })
     }
+}
+
+/// Creates a socket with mode 0600.
+///
+/// Linux takes the mode of the file from the socket. No operation follows a link that another process put at the path.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// Returns the device and inode at a path.

@@ -6,8 +6,8 @@ use kilter_model::{Outcome, ResourceRef};
 use kilter_provider::Level;
 use rustc_hash::FxHashSet;
 
-use super::Driver;
 use super::stop::CallKind;
+use super::{Driver, Mode, Options};
 use crate::journal::{Debt, Journal, JournalError};
 use crate::lookup::Lookup;
 use crate::observer::Event;
@@ -23,9 +23,17 @@ pub(super) struct JournalFailure {
     pub(super) next_try: Timestamp,
 }
 
+/// Verifies that the state directory at its path belongs to this run, and recreates it if it was removed. The journal
+/// must not replace the journal of another run.
+fn hold_state_dir(options: &Options) -> Result<(), EcoString> {
+    let state_dir = options.state_dir.as_ref().filter(|_| options.mode == Mode::Apply);
+    // The run holds the same lock until it ends.
+    state_dir.map_or(Ok(()), |state_dir| state_dir.hold().map(drop)).map_err(|error| described(&error))
+}
+
 /// Formats an error with its cause.
-pub(super) fn described(error: &JournalError) -> EcoString {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+pub(super) fn described(error: &dyn std::error::Error) -> EcoString {
+    let cause = error.source().map(|cause| format!(": {cause}"));
     eco_format!("{error}{}", cause.unwrap_or_default())
 }
 
@@ -55,7 +63,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         for token in tokens {
             self.unrecorded.remove(&token.first);
         }
-        let Err(why) = self.journalled(tokens, |journal, debts| journal.owe(debts)) else { return };
+        let debts = self.debts(tokens);
+        let Err(why) = self.journalled(|journal| journal.owe(debts)) else { return };
         // A running change cannot be refused: it was started for a graph in which it notified no resource.
         let under_way: FxHashSet<VertexId> = self.calls.vertices().collect();
         let (late, next): (Vec<RefreshToken>, Vec<RefreshToken>) =
@@ -72,18 +81,23 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Removes delivered refreshes from the journal. If that fails, a crash leads to one refresh too many.
     pub(super) fn paid(&mut self, tokens: &[RefreshToken]) {
+        let debts = self.debts(tokens);
         // The failure has been reported, and the write is retried.
-        let _ = self.journalled(tokens, |journal, debts| journal.paid(&debts));
+        let written = self.journalled(|journal| journal.paid(&debts));
+        if let (Err(_), Some(journal)) = (written, &mut self.journal) {
+            journal.forget(&debts);
+        }
     }
 
-    fn journalled(
-        &mut self,
-        tokens: &[RefreshToken],
-        write: impl FnOnce(&mut Journal, Vec<Debt>) -> Result<(), JournalError>,
-    ) -> Result<(), EcoString> {
-        let debts = self.debts(tokens);
+    /// Writes to the journal. After a failure, a run that holds a state does not write before the next retry.
+    fn journalled(&mut self, write: impl FnOnce(&mut Journal) -> Result<(), JournalError>) -> Result<(), EcoString> {
+        let failure = self.holder.as_ref().and_then(|holder| holder.journal.as_ref());
+        if let Some(failure) = failure.filter(|failure| failure.next_try > self.now) {
+            return Err(failure.why.clone());
+        }
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        let written = write(journal, debts).map_err(|error| described(&error));
+        let held = if journal.creates_file() { hold_state_dir(self.options) } else { Ok(()) };
+        let written = held.and_then(|()| write(journal).map_err(|error| described(&error)));
         match &written {
             Ok(()) => self.journal_works(),
             Err(why) => self.journal_fails(why),
@@ -128,7 +142,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &self.holder else { return };
         let is_due = holder.journal.as_ref().is_some_and(|failure| failure.next_try <= self.now);
         let Some(journal) = self.journal.as_mut().filter(|journal| is_due || journal.is_removed()) else { return };
-        match journal.restore().map_err(|error| described(&error)) {
+        let held = hold_state_dir(self.options);
+        match held.and_then(|()| journal.restore().map_err(|error| described(&error))) {
             Ok(()) => self.journal_works(),
             Err(why) => self.journal_fails(&why),
         }
@@ -148,7 +163,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             None => true,
         });
         for (vertex, why) in refused {
-            self.refused.push(vertex);
+            self.refused.insert(vertex);
             let why = eco_format!("not begun, because its refreshes cannot be recorded: {why}");
             let mut done = step::failed(&[vertex], &why);
             done.iter_mut().for_each(|one| one.outcome = Some(Outcome::failed(why.clone())));

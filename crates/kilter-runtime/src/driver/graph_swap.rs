@@ -1,6 +1,6 @@
 //! Replaces the running graph: changed resources restart, unchanged ones keep their state, watches and timers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -27,6 +27,7 @@ use crate::journal::Journal;
 use crate::lookup::Lookup;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
+use crate::state_dir::Lock;
 use crate::step::ResolvedInputs;
 use crate::watch::{Hub, NonFileWatcher, Subscriber};
 
@@ -51,13 +52,15 @@ impl std::fmt::Debug for SuspendedRun {
 
 /// State that a driver leaves to the next one.
 pub(super) struct SuspendedParts {
+    /// Lock on the state directory. A run without changes has none.
+    pub(super) lock: Option<Lock>,
     pub(super) machine: Option<Machine>,
     pub(super) watching: Option<Watching>,
     pub(super) board: Option<CarriedState>,
     /// Open journal. Pending refreshes may not be on disk yet.
     pub(super) journal: Option<Journal>,
     /// Vertices that were refused because the journal could not be written.
-    pub(super) refused: Vec<VertexId>,
+    pub(super) refused: BTreeSet<VertexId>,
     pub(super) wakes: Vec<(Timestamp, VertexId)>,
     pub(super) calls: Calls,
     pub(super) timed: Vec<RunningDeadline>,
@@ -71,11 +74,12 @@ impl SuspendedParts {
     pub(super) fn first() -> SuspendedParts {
         let (sender, receiver) = channel();
         SuspendedParts {
+            lock: None,
             machine: None,
             watching: None,
             board: None,
             journal: None,
-            refused: Vec::new(),
+            refused: BTreeSet::new(),
             wakes: Vec::new(),
             calls: Calls::default(),
             timed: Vec::new(),

@@ -87,13 +87,15 @@ impl Prepared<'_> {
         stop: &ShutdownHandle,
         observer: &mut dyn Observer,
     ) -> Result<Held, RunError> {
-        let _lock = match (&options.state_dir, options.mode) {
-            (Some(state_dir), Mode::Apply) => Some(state_dir.hold()?),
-            (Some(state_dir), Mode::Noop) => {
+        let is_first = before.is_none();
+        // An edit does not end a run whose state directory became unusable: the former graph hands its lock over.
+        let taken = match (&options.state_dir, options.mode) {
+            (Some(state_dir), Mode::Apply) if is_first => Some(state_dir.hold()?),
+            (Some(state_dir), Mode::Noop) if is_first => {
                 state_dir.verify()?;
                 None
             }
-            (None, _) => None,
+            _ => None,
         };
         let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry);
         let outlook = Outlook::new(self, &lookup, options.mode);
@@ -103,12 +105,12 @@ impl Prepared<'_> {
         };
         let lazy = LazyAttributes::new(self);
         let mut board = RunState::new(self, &lookup, options);
-        let is_first = before.is_none();
         let (parts, opened, mut kept) = match before {
             Some(ResumePlan { parts, opened, kept }) => (parts, opened, kept),
             None => (SuspendedParts::first(), Arc::new(OpenProviders::new(self.registry.len())), Kept::default()),
         };
         let SuspendedParts {
+            lock: carried_lock,
             machine: old,
             watching,
             board: carried,
@@ -121,6 +123,7 @@ impl Prepared<'_> {
             receiver,
             start,
         } = parts;
+        let mut lock = taken.or(carried_lock);
         // A journal from the previous graph may contain refreshes that could not be written yet.
         let journal = match (journal, &options.state_dir) {
             (None, Some(state_dir)) => opened_journal(state_dir, options, observer)?,
@@ -211,7 +214,7 @@ impl Prepared<'_> {
             let ended = driver.run(is_first);
             let parts = match ended {
                 Ended::Report(report) => return Ok(Held::Ended(report)),
-                Ended::Replaced(parts) => *parts,
+                Ended::Replaced(parts) => SuspendedParts { lock: lock.take(), ..*parts },
             };
             let handover = Box::new(SuspendedRun { parts, opened: Arc::clone(&opened) });
             match hold {

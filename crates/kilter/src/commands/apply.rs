@@ -21,6 +21,7 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         jobs: args.jobs.count(),
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: if args.detailed_exitcodes { ExitCodeMode::Detailed } else { ExitCodeMode::Plain },
+        even_if_paused: args.even_if_paused,
     };
     let state_dir = global.state_dir_if_any().filter(|_| pass.mode == Mode::Apply && !args.even_if_paused);
     if let Some(Err(exit)) = state_dir.as_deref().map(pauses::refuse) {

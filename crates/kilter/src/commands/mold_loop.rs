@@ -70,6 +70,9 @@ impl Prescription {
             Ok(lock) => lock,
             Err(exit) => return exit,
         };
+        if let Err(exit) = pass.refuse_if_paused(global) {
+            return exit;
+        }
         let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
         let interrupt = Interrupt::new(signals::raised(), None);
         let cx = Context::empty()

@@ -9,7 +9,7 @@ use crate::cli::{Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
-use crate::{output, signals};
+use crate::{output, pauses, signals};
 
 /// Settings for the execution and output of a run.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct ExecOptions {
     pub(crate) durability: Durability,
     /// Meaning of its exit code.
     pub(crate) exits: ExitCodeMode,
+    /// True if it makes changes although the state directory is paused.
+    pub(crate) even_if_paused: bool,
 }
 
 /// Meaning of the exit code of a run.
@@ -73,6 +75,16 @@ impl ExecOptions {
         }
     }
 
+    /// Refuses changes while the state directory is paused.
+    ///
+    /// The caller holds the lock: a pause may have been added before it was taken.
+    ///
+    /// # Errors
+    /// If it is paused, or if the pauses cannot be read; reported.
+    pub(crate) fn refuse_if_paused(self, global: &Global) -> Result<(), Exit> {
+        if self.mode == Mode::Noop || self.even_if_paused { Ok(()) } else { pauses::refuse(&global.state_dir()?) }
+    }
+
     /// Shows the report, and returns the exit code.
     pub(crate) fn conclude(self, report: &Report, global: &Global) -> Exit {
         match (self.show(report, global), self.exit(report)) {
@@ -90,6 +102,7 @@ impl ExecOptions {
     /// If it could not start; reported.
     pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<Report, Exit> {
         let _lock = self.lock(global)?;
+        self.refuse_if_paused(global)?;
         let stop = Arc::new(self.stop()?);
         signals::stop(&stop);
         let options = Options {
@@ -159,11 +172,16 @@ impl ExecOptions {
 
 /// Reports an error with its causes.
 pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
+    output::fail(fail_text(&error))
+}
+
+/// Returns an error with its causes.
+pub(crate) fn fail_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
+    let mut cause = error.source();
     while let Some(error) = cause {
         text += &format!(": {error}");
         cause = error.source();
     }
-    output::fail(text)
+    text
 }

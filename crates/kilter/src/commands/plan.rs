@@ -42,6 +42,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         jobs: args.jobs.count(),
         durability: Durability::Unflushed,
         exits: ExitCodeMode::Plain,
+        even_if_paused: false,
     };
     let prescription = match args.input.manifests.as_slice() {
         [] => Some(mold_loop::prescription(&args.input)),

@@ -18,7 +18,7 @@ use kilter_runtime::{
     RunError, ShutdownHandle, Stale, StateDir, StateDirError, StatusHandle, SuspendedRun,
 };
 
-use super::pass::{ExecOptions, ExitCodeMode, fail};
+use super::pass::{ExecOptions, ExitCodeMode, fail, fail_text};
 use crate::attendant::AcceptLoop;
 use crate::cli::{Global, ReportFormat, RunArgs};
 use crate::collected::Keeper;
@@ -63,8 +63,15 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let stop = Arc::new(pass.stop()?);
     signals::stop(&stop);
     let state_dir = StateDir::new(global.state_dir()?);
-    let outside =
-        Outside { status: status.as_ref(), desk: desk.as_ref(), manager: &manager, state_dir: &state_dir, stop: &stop };
+    let is_lost = Cell::default();
+    let outside = Outside {
+        status: status.as_ref(),
+        desk: desk.as_ref(),
+        manager: &manager,
+        state_dir: &state_dir,
+        is_lost: &is_lost,
+        stop: &stop,
+    };
     let options = Options {
         mode: pass.mode,
         jobs: pass.jobs,
@@ -88,7 +95,8 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     };
     keeping.report_stale(SourceOfCollected::of(&loaded).stale(false));
     let report = keeping.until_the_end(loaded, noted).map_err(fail)?;
-    Ok(conclude(&report, pass, global))
+    let exit = conclude(&report, pass, global);
+    Ok(if is_lost.get() { Exit::Failed } else { exit })
 }
 
 /// Parts of a run that stay the same over all reloads.
@@ -276,8 +284,22 @@ fn desk(pass: ExecOptions, global: &Global, window: &Arc<StatusHandle>) -> Resul
     }
     let state_dir = global.state_dir()?;
     let pauses = Pauses::read_or_fail(&state_dir)?;
-    let opened = StatusServer::open(&state_dir, window, pauses);
-    Ok(opened.map_err(|error| output::warning(format_args!("`kilter status` cannot ask this run: {error}"))).ok())
+    let is_paused = pauses.as_one().is_some();
+    match StatusServer::open(&state_dir, window, pauses) {
+        Ok(desk) => Ok(Some(desk)),
+        // Without the server, `kilter resume` could not reach the run.
+        Err(error) if is_paused => {
+            let path = crate::desk::path(&state_dir);
+            Err(output::fail_with(
+                format_args!("this state directory is paused, and {} cannot be opened: {error}", path.display()),
+                ["remove that path, or end the pauses with `kilter resume --all`"],
+            ))
+        }
+        Err(error) => {
+            output::warning(format_args!("`kilter status` cannot ask this run: {error}"));
+            Ok(None)
+        }
+    }
 }
 
 /// Opens the metrics server. A failure ends the run, because monitoring depends on the metrics.
@@ -317,6 +339,8 @@ fn pass(args: &RunArgs) -> ExecOptions {
         jobs: args.jobs.count(),
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: ExitCodeMode::Standing,
+        // A paused run starts, and waits.
+        even_if_paused: true,
     }
 }
 
@@ -506,6 +530,8 @@ struct Outside<'a> {
     /// The service manager that started this run.
     manager: &'a RefCell<Manager>,
     state_dir: &'a StateDir,
+    /// True if another run has locked the state directory.
+    is_lost: &'a Cell<bool>,
     stop: &'a ShutdownHandle,
 }
 
@@ -521,16 +547,24 @@ struct Watching<'a> {
 
 impl Watching<'_> {
     /// Recreates and locks the state directory if it was removed. A run that cannot lock it again ends.
-    fn keep_state_dir(&self) {
+    ///
+    /// Returns true if the directory at the path belongs to this run. The run must not write to another one.
+    fn keep_state_dir(&self) -> bool {
         match self.outside.state_dir.hold() {
             // This run holds the same lock until it ends.
-            Ok(lock) => drop(lock),
+            Ok(_) => return true,
             Err(error @ StateDirError::Locked { .. }) => {
-                output::error(format_args!("the state directory was removed, and {error}: this run ends"));
+                if !self.outside.is_lost.replace(true) {
+                    output::error(format_args!("the state directory was removed, and {error}: this run ends"));
+                }
                 self.outside.stop.request();
             }
-            Err(error) => output::warning(format_args!("{error}: it was removed, and cannot be made again")),
+            Err(error) => {
+                let why = fail_text(&error);
+                output::warning(format_args!("{why}: this run writes no status socket, pauses or new journal to it"));
+            }
         }
+        false
     }
 }
 
@@ -541,8 +575,9 @@ impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
         if let Some(desk) = self.outside.desk {
             desk.broadcast(&event);
-            if let Event::StatusSocketChanged = event {
-                self.keep_state_dir();
+            if let Event::StatusSocketChanged = event
+                && self.keep_state_dir()
+            {
                 desk.rebind();
                 desk.restore_pauses();
             }

@@ -50,6 +50,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
         jobs: 1,
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: ExitCodeMode::Plain,
+        even_if_paused: args.even_if_paused,
     };
     Ok(pass.carry_out(&prepared, global))
 }

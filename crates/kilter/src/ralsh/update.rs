@@ -41,6 +41,10 @@ pub(super) fn update(
     })?;
     let stop = Arc::new(ShutdownHandle::new().map_err(|error| not_started(&error))?);
     signals::stop(&stop);
+    let lock = options.state_dir.as_ref().map(StateDir::hold).transpose();
+    let _lock = lock.map_err(|error| not_started(&error.into()))?;
+    // A pause may have been added before the lock was taken.
+    options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let report = prepared.execute(&options, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
         // A resource in sync is only counted.

@@ -44,6 +44,7 @@ mod secrets;
 mod set;
 mod share;
 mod stale;
+mod state_dir;
 mod status;
 mod storm;
 mod support;

@@ -306,3 +306,46 @@ fn pause_survives_a_restart_and_binds_apply() {
     done(&place, &["resume"]);
     done(&place, &["apply", &path]);
 }
+
+#[test]
+fn paused_run_does_not_start_without_its_status_socket() {
+    let place = Place::new();
+    let path = manifest(&place, MANIFEST);
+    let running = holding(&place, MANIFEST);
+    done(&place, &["pause", "disk is being copied"]);
+    drop(running);
+    std::fs::write(place.path().join("a"), "changed").unwrap();
+    let socket = place.path().join("state/status.sock");
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::create_dir(&socket).unwrap();
+    let refused = place.run(&["run", "--converged-exit", "--converged-timeout", "0", &path]);
+    assert!(refused.code == 1 && refused.stderr.contains("this state directory is paused"), "{refused:?}");
+    assert_eq!(content(&place.path().join("a")), "changed");
+    done(&place, &["resume", "--all"]);
+    done(&place, &["run", "--converged-exit", "--converged-timeout", "0", &path]);
+    assert_eq!(content(&place.path().join("a")), "declared");
+}
+
+#[test]
+fn pause_added_before_the_lock_was_taken_binds_apply() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    done(&place, &["pause", "backup"]);
+    drop(running);
+    let (pauses, saved) = (place.path().join("state/pauses"), place.path().join("saved"));
+    std::fs::rename(&pauses, &saved).unwrap();
+    let a = place.path().join("a").display().to_string();
+    // A program that prints a manifest runs between the first check and the lock.
+    let text = format!(
+        "#!/bin/sh\ncp {} {}\necho 'resources: {{ \"file[{a}]\": {{content: x}} }}'\n",
+        saved.display(),
+        pauses.display()
+    );
+    let path = place.file("program", text);
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let refused = place.run(&["apply", &path]);
+    assert!(refused.code == 1 && refused.stderr.contains("nothing is changed while"), "{refused:?}");
+    assert_eq!(content(&place.path().join("a")), "declared");
+    done(&place, &["apply", &path, "--even-if-paused"]);
+    assert_eq!(content(&place.path().join("a")), "x");
+}

@@ -49,6 +49,11 @@ impl Running {
         content(&self.1).matches(text).count()
     }
 
+    /// Returns true after it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
@@ -62,7 +67,9 @@ impl Running {
 
     /// Ends it by SIGTERM: its exit code, its output and its errors.
     pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
-        self.terminate();
+        if !self.has_ended() {
+            self.terminate();
+        }
         let mut out = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         (self.0.wait().unwrap().code(), out, content(&self.1))

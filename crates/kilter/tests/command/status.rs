@@ -182,7 +182,7 @@ fn those_who_follow_and_go_leave_nothing_behind() {
     let count = || ["fd", "task"].map(|kind| std::fs::read_dir(format!("/proc/{process}/{kind}")).unwrap().count());
     rest(&place);
     let before = count();
-    for _ in 0..40 {
+    for _ in 0..24 {
         let mut follower =
             place.command(&["status", "--follow"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let descriptors = format!("/proc/{}/fd", follower.id());

@@ -939,19 +939,25 @@ fn plan_of_reader_of_accounts_is_unknown_if_a_user_is_created() {
     }
 }
 
-#[test]
-fn plan_of_new_home_knows_what_is_missing_in_it() {
+/// Accounts with an empty skeleton directory, and a new user with a managed home.
+fn new_user_with_home() -> (tempfile::TempDir, Scene, u32) {
     let accounts = tempfile::tempdir().unwrap();
     let etc = accounts.path().join("etc");
     fs::create_dir_all(etc.join("skel")).unwrap();
     fs::create_dir(accounts.path().join("home")).unwrap();
-    fs::write(etc.join("skel/.profile"), "").unwrap();
     fs::write(etc.join("passwd"), "").unwrap();
     fs::write(etc.join("group"), "").unwrap();
     let system = System::new(accounts.path(), Arc::new(NoTools));
     let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>]);
-    let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
     let user = scene.declare("user", "eve", &[("ensure", "present".into()), ("managehome", true.into())]);
+    (accounts, scene, user)
+}
+
+#[test]
+fn plan_of_new_home_knows_what_is_missing_in_it() {
+    let (accounts, mut scene, user) = new_user_with_home();
+    let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
+    fs::write(at("etc/skel/.profile"), "").unwrap();
     for name in ["home/eve/.vimrc", "home/eve/.profile"] {
         let file = scene.declare("file", &at(name), &[("content", "".into())]);
         scene.order(user, file);
@@ -962,16 +968,8 @@ fn plan_of_new_home_knows_what_is_missing_in_it() {
 #[test]
 fn plan_of_new_home_is_unknown_if_the_skeleton_changes() {
     for is_ordered in [true, false] {
-        let accounts = tempfile::tempdir().unwrap();
-        let etc = accounts.path().join("etc");
-        fs::create_dir_all(etc.join("skel")).unwrap();
-        fs::create_dir(accounts.path().join("home")).unwrap();
-        fs::write(etc.join("passwd"), "").unwrap();
-        fs::write(etc.join("group"), "").unwrap();
-        let system = System::new(accounts.path(), Arc::new(NoTools));
-        let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>]);
+        let (accounts, mut scene, user) = new_user_with_home();
         let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
-        let user = scene.declare("user", "eve", &[("ensure", "present".into()), ("managehome", true.into())]);
         let entry = scene.declare("file", &at("etc/skel/.profile"), &[("content", "skeleton\n".into())]);
         let file = scene.declare("file", &at("home/eve/.profile"), &[("content", "".into())]);
         scene.order(user, file);

@@ -1,4 +1,4 @@
-//! What the engine itself costs: CPU time to build and check a graph and to plan over it.
+//! Measures the engine alone: CPU time to build and check a graph and to plan over it.
 //!
 //! `cargo run --release -p kilter-engine --example graph_bench`
 

@@ -1,4 +1,4 @@
-//! What a check of unchanged files costs, against the bare system calls.
+//! Measures a check of unchanged files against the bare system calls.
 //!
 //! `cargo run --release -p kilter-native --example file_bench -- [FILES] [ROUNDS]`; with a third
 //! argument (`floor` or `provider`) only that part runs, once, for `strace -c -f`.

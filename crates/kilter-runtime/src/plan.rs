@@ -139,8 +139,10 @@ impl Plan {
         found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
     }
 
-    /// Returns true if a planned creation may be carried out on an object that a package has brought: the step reads
-    /// no source, nothing is removed or replaced, and each value is the planned one or follows from the declaration.
+    /// Returns true if a planned creation may be carried out on an object that a package has brought.
+    ///
+    /// The step must read no source and remove or replace nothing. Each value must be the planned one, or follow from
+    /// the declaration.
     pub(crate) fn permits_brought(&self, reference: &ResourceRef, step: &Step, differences: &[Difference]) -> bool {
         let is_planned = |now: &Difference| {
             let then = step.differences.iter().find(|then| then["attribute"] == now.attribute.as_str());

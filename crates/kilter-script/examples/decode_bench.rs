@@ -1,4 +1,4 @@
-//! How long 100,000 resources take from the bytes of a script to records, in both conventions.
+//! Measures the decoding of 100,000 resources from the output of a script, in both conventions.
 //!
 //! `cargo run --release -p kilter-script --example decode_bench`; the bounds are those of docs/performance.md.
 

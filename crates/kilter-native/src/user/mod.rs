@@ -58,7 +58,7 @@ impl UserProvider {
         self.accounts.group(cx, group).is_ok_and(|group| group.is_some())
     }
 
-    /// What a change makes of home directories, if these are managed.
+    /// Returns the effects of a change on managed home directories.
     fn home(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
         let at = |path: &str| predict::below(self.accounts.root(), path.trim_end_matches('/'));
         let becomes = |path: EcoString, node| Effect::Path { path, node };

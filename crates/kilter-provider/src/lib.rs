@@ -6,8 +6,6 @@
 //!
 //! Other crates read manifests, order the work and render reports. Only providers make system calls.
 //!
-//! [`conformance`] is the test suite for all providers.
-//!
 //! Calls block. The runtime chooses their thread ([`Placement`]).
 //!
 //! A provider reports its progress and the status of each resource through a [`ChangeLog`]. A provider with the
@@ -19,7 +17,6 @@ mod auto_edge;
 mod canonical;
 mod check;
 mod compare;
-pub mod conformance;
 mod context;
 mod contract;
 mod logging;
@@ -58,7 +55,4 @@ pub use world::{Shared, Unreachable, World, WorldError};
 mod pages {
     #[doc = include_str!("../../../docs/reference/provider-context.md")]
     struct ProviderContext;
-
-    #[doc = include_str!("../../../docs/reference/conformance.md")]
-    struct Conformance;
 }

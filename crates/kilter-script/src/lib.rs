@@ -17,12 +17,11 @@
 //! - `metadata`: converts YAML to a type; `condition`: `suitable` and `default`;
 //! - `coerce`: converts the output of a script to values of its type;
 //! - `provider`: implements the contract; `discovery`: directories and cache;
-//! - `check_file`: test data for the conformance suite;
+//! - [`yaml`]: YAML with locations;
 //! - `exchange`: calls of scripts; `recorded`: calls as data; `spoken`: output during a call.
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
-mod check_file;
 mod coerce;
 pub mod condition;
 mod confined;
@@ -44,8 +43,8 @@ mod spoken;
 mod surroundings;
 mod turns;
 mod var_dir;
+pub mod yaml;
 
-pub use check_file::{CheckFile, InterruptCase};
 pub use condition::{Condition, Machine, Verdict};
 pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, Listener, ProtocolError, Record, RecordError,

@@ -7,10 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kilter_devkit::conformance::{Sample, Subject, Suite};
 use kilter_model::Value;
 use kilter_native::{GroupProvider, Runner, System, UserProvider};
 use kilter_process::{Cancel, Invocation, Output, SpawnError};
-use kilter_provider::conformance::{Sample, Subject, Suite};
 
 use crate::{assert_edges, assert_held_but};
 

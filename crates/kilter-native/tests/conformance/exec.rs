@@ -1,8 +1,8 @@
 use std::path::Path;
 
+use kilter_devkit::conformance::{Sample, Subject, Suite, Unsupported};
 use kilter_model::Value;
 use kilter_native::{ExecProvider, System};
-use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but, tree};
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use kilter_devkit::conformance::{Sample, Subject, Suite, Unsupported};
 use kilter_model::Value;
 use kilter_native::FileProvider;
-use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but, tree};
 

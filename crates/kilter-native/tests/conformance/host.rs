@@ -1,6 +1,6 @@
+use kilter_devkit::conformance::{Sample, Subject, Suite, Unsupported};
 use kilter_model::Value;
 use kilter_native::HostProvider;
-use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but, tree};
 

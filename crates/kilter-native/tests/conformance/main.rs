@@ -8,7 +8,7 @@ mod host;
 mod notify;
 mod tree;
 
-use kilter_provider::conformance::Report;
+use kilter_devkit::conformance::Report;
 
 /// Passes when every law is held but those that are listed, each of which does not apply for the reason
 /// given. Nothing is left out without being told here.

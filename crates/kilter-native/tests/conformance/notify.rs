@@ -1,5 +1,5 @@
+use kilter_devkit::conformance::{Sample, Subject, Suite, Unsupported};
 use kilter_native::NotifyProvider;
-use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
 use crate::{assert_edges, assert_held_but};
 

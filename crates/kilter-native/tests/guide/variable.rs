@@ -155,8 +155,8 @@ impl SimpleProvider for Variables {
 
 #[cfg(test)]
 mod tests {
+    use kilter_devkit::conformance::{Sample, Subject, Suite, Unsupported};
     use kilter_provider::Simple;
-    use kilter_provider::conformance::{Sample, Subject, Suite, Unsupported};
 
     use super::*;
 

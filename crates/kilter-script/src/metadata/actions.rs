@@ -4,9 +4,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
 
 use super::mold;
-use super::node::{Kind, Node};
 use super::read::Reader;
 use crate::convention::ConventionName;
+use crate::yaml::{Kind, Node};
 
 /// Supported actions, named as in `simple`. In the `json` convention, `get` means list and find, and `set`
 /// means update. A mold provider always supports find (`inspect`), and `conform` means update.

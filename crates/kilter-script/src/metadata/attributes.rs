@@ -5,9 +5,9 @@ use kilter_model::suggest::nearest;
 use kilter_model::{AttributeSchema, Behaviour, Comparison, DataType, Value};
 
 use super::mold::{EXISTS, RESERVED};
-use super::node::{Kind, Node};
 use super::read::Reader;
 use crate::convention::ConventionName;
+use crate::yaml::{Kind, Node};
 
 /// Known keys of an attribute.
 const KEYS: [&str; 7] = ["desc", "type", "kind", "behaviour", "default", "required", "comparison"];

@@ -2,9 +2,9 @@
 
 use ecow::eco_format;
 
-use super::node::{Kind, Node};
 use super::read::Reader;
 use crate::condition::{Clause, Condition};
+use crate::yaml::{Kind, Node};
 
 /// Combination of the clauses in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]

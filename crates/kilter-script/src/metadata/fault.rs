@@ -34,15 +34,20 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(at: Place, message: impl Into<EcoString>) -> Fault {
+    /// Creates a fault without a suggestion.
+    pub fn new(at: Place, message: impl Into<EcoString>) -> Fault {
         Fault { at, message: message.into(), hint: None }
     }
 
-    pub(crate) fn hint(self, hint: impl Into<EcoString>) -> Fault {
+    /// Adds a suggested correction.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<EcoString>) -> Fault {
         Fault { hint: Some(hint.into()), ..self }
     }
 
-    pub(crate) fn hint_if(self, hint: Option<EcoString>) -> Fault {
+    /// Adds a suggested correction, if there is one.
+    #[must_use]
+    pub fn hint_if(self, hint: Option<EcoString>) -> Fault {
         Fault { hint: hint.or(self.hint), ..self }
     }
 }

@@ -6,7 +6,6 @@ mod conditions;
 mod fault;
 pub(crate) mod identities;
 mod mold;
-pub(crate) mod node;
 pub(crate) mod owns;
 mod read;
 
@@ -24,7 +23,7 @@ use kilter_provider::Watch;
 use crate::coerce::typed;
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::owned;
+use crate::{owned, yaml};
 
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
@@ -189,5 +188,5 @@ pub(crate) use read::mebibytes;
 
 /// Parses a YAML text as a value.
 pub(crate) fn value(text: &str) -> Result<Value, Fault> {
-    node::parse(text).map(|node| node.value())
+    yaml::parse(text).map(|node| node.value())
 }

@@ -4,8 +4,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeSchema, Behaviour, DataType, Feature, TypeSchema};
 
 use super::Actions;
-use super::node::Node;
 use super::read::Reader;
+use crate::yaml::Node;
 
 /// Keys that are valid only with `invoke: mold`.
 pub(super) const KEYS: [&str; 3] = ["key", "refresh", "open"];

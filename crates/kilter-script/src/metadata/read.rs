@@ -10,10 +10,10 @@ use kilter_model::{AttributeSchema, Feature, Hash, TypeSchema, Value};
 use super::attributes::Naming;
 use super::conditions::{self, Joined};
 use super::fault::{Fault, Place};
-use super::node::{self, Kind, Node};
 use super::{Actions, Metadata, Origin, actions, attributes, identities, mold, owns};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
+use crate::yaml::{self, Kind, Node};
 
 /// Known keys of a provider.
 const KEYS: [&str; 23] = [
@@ -120,7 +120,7 @@ impl Reader {
 /// Parses metadata.
 pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, Vec<Fault>> {
     let mut reader = Reader::default();
-    let root = node::parse(text).map_err(|fault| vec![fault])?;
+    let root = yaml::parse(text).map_err(|fault| vec![fault])?;
     if root.entries().is_none() {
         reader.fault_with(&root, eco_format!("metadata is a mapping, not {}", root.what()), "begin with `provider:`");
     }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use kilter_devkit::conformance::{Report, Sample, Subject, Suite};
 use kilter_model::Value;
-use kilter_provider::conformance::{Report, Sample, Subject, Suite};
 use kilter_script::{Convention, ConventionName, Json, Metadata, ScriptEnvironment, ScriptProvider, Simple};
 
 use crate::harness::Place;

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use kilter_provider::conformance::{LAWS, Progress, Report, Suite};
+use kilter_devkit::conformance::{LAWS, Progress, Report, Suite};
 
 use crate::cli::{Global, ReportFormat};
 use crate::exit::Exit;

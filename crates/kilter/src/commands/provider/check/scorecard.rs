@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use kilter_provider::conformance::{Finding as LawFinding, Report, Verdict};
+use kilter_devkit::conformance::{Finding as LawFinding, Report, Verdict};
 use serde_json::{Value as Json, json};
 
 use super::candidate::Candidate;

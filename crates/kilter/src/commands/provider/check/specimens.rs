@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kilter_devkit::CheckFile;
+use kilter_devkit::conformance::{Sample, Unsupported};
 use kilter_model::{AttributeSchema, Attributes, Behaviour, DataType, TypeSchema, Value, to_json};
-use kilter_provider::conformance::{Sample, Unsupported};
 use kilter_provider::{Provider, ValidationError};
-use kilter_script::CheckFile;
 
 use super::candidate::Candidate;
 use crate::exit::Exit;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use kilter_devkit::conformance::{Subject, give_up};
 use kilter_process::world::{Sandbox, SandboxBuilder, WorldError};
 use kilter_process::{Attempt, Cancel, Invocation, KillMode, Termination, run};
-use kilter_provider::conformance::{Subject, give_up};
 
 use super::candidate::Candidate;
 use super::findings::Finding;

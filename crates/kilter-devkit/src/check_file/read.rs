@@ -1,13 +1,13 @@
 //! Parses check files.
 
+use crate::conformance::{Sample, Unsupported};
 use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
 use kilter_model::{Attributes, Behaviour, TypeSchema, Value};
-use kilter_provider::conformance::{Sample, Unsupported};
 
 use super::{CheckFile, InterruptCase};
-use crate::metadata::Fault;
-use crate::metadata::node::{self, Kind, Node};
+use kilter_script::Fault;
+use kilter_script::yaml::{self, Kind, Node};
 
 const KEYS: [&str; 9] = ["specimens", "unknown", "failing", "slow", "without", "sparing", "names", "setup", "ignore"];
 
@@ -41,7 +41,7 @@ pub(super) fn read(text: &str, schema: &TypeSchema) -> Result<CheckFile, Vec<Fau
     if !text.lines().map(str::trim).any(is_said) {
         return Ok(CheckFile::default());
     }
-    let root = node::parse(text).map_err(|fault| vec![fault])?;
+    let root = yaml::parse(text).map_err(|fault| vec![fault])?;
     let mut reader = Reader { schema, faults: Vec::new() };
     let file = reader.file(&root);
     let mut faults = reader.faults;

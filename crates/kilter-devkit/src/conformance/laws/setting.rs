@@ -3,11 +3,11 @@
 use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, Feature, State, Value};
 
 use super::reading::{declared, seen};
-use crate::compare::compare;
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
-use crate::contract::Mode;
+use kilter_provider::Mode;
+use kilter_provider::compare;
 
 pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
     let fresh = bench.world()?;

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use kilter_model::{Attributes, State};
 
-use crate::check::read;
-use crate::compare::compare;
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, told, untried};
 use crate::conformance::fingerprint;
-use crate::contract::{Query, Wanted};
+use kilter_provider::compare;
+use kilter_provider::read;
+use kilter_provider::{Query, Wanted};
 
 /// Duration above which a get of one resource gets a note.
 const SLOW_GET: Duration = Duration::from_secs(1);

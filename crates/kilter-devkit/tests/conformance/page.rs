@@ -1,6 +1,6 @@
 //! The page about the laws, held against the laws.
 
-use kilter_provider::conformance::LAWS;
+use kilter_devkit::conformance::LAWS;
 
 use crate::report;
 

@@ -5,11 +5,11 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+use crate::conformance::{Sample, Unsupported};
 use ecow::EcoString;
 use kilter_model::TypeSchema;
-use kilter_provider::conformance::{Sample, Unsupported};
 
-use crate::metadata::Fault;
+use kilter_script::Fault;
 
 /// Test data of a provider for the conformance suite.
 #[derive(Clone, Debug, Default)]

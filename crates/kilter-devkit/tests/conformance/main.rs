@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use defect::Defect;
+use kilter_devkit::conformance::{LAWS, Progress, Report, Sample, Subject, Suite, Unsupported, Verdict, give_up};
 use kilter_model::Value;
-use kilter_provider::conformance::{LAWS, Progress, Report, Sample, Subject, Suite, Unsupported, Verdict, give_up};
 use shelf::{Shelf, Store};
 
 fn subject(defect: Option<Defect>) -> Subject {

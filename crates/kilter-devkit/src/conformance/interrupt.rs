@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::context::Interrupt;
+use kilter_provider::Interrupt;
 
 /// Cancellation of a trial: interrupts all current and later calls in its worlds.
 #[derive(Default)]

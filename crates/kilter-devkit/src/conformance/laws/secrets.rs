@@ -2,10 +2,10 @@
 
 use kilter_model::{AttributeSchema, Behaviour, Change, DataType, Difference, Hash, Outcome, State, Value};
 
-use crate::compare::compare;
 use crate::conformance::bench::{Harness, Stop, Trial, World, broken, not_applicable};
 use crate::conformance::specimen::Sample;
-use crate::contract::Mode;
+use kilter_provider::Mode;
+use kilter_provider::compare;
 
 /// Test secrets, in forms that pass the validation of most providers.
 const SECRETS: [&str; 3] = ["kilter-secret-1", "/kilter-secret-1", "kilter secret\n1"];

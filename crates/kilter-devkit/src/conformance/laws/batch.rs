@@ -3,11 +3,11 @@
 use kilter_model::{Change, Difference, Outcome, State};
 
 use super::reading::declared;
-use crate::compare::compare;
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
-use crate::contract::{Batch, Mode};
+use kilter_provider::compare;
+use kilter_provider::{Batch, Mode};
 
 /// A pending change of a resource.
 struct Way {

@@ -5,7 +5,7 @@ use granit_parser::{Event, Parser, ScalarStyle};
 use kilter_model::Value;
 use rustc_hash::FxHashMap;
 
-use super::fault::{Fault, Place};
+use crate::metadata::{Fault, Place};
 
 /// Maximum size of metadata, in bytes.
 const LONGEST: usize = 1 << 20;
@@ -18,21 +18,32 @@ const MOST: usize = 50_000;
 
 /// A node and its location.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) kind: Kind,
-    pub(crate) at: Place,
+pub struct Node {
+    /// Content.
+    pub kind: Kind,
+    /// Location in the text.
+    pub at: Place,
 }
 
+/// The content of a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    Scalar { text: EcoString, plain: bool },
+pub enum Kind {
+    /// A text.
+    Scalar {
+        /// The text.
+        text: EcoString,
+        /// True if the text has no quotes.
+        plain: bool,
+    },
+    /// A list.
     Sequence(Vec<Node>),
+    /// Keys with values, in order.
     Mapping(Vec<(Node, Node)>),
 }
 
 impl Node {
     /// Returns the text of a scalar.
-    pub(crate) fn text(&self) -> Option<&EcoString> {
+    pub fn text(&self) -> Option<&EcoString> {
         match &self.kind {
             Kind::Scalar { text, .. } => Some(text),
             _ => None,
@@ -40,12 +51,12 @@ impl Node {
     }
 
     /// Returns true if the node is empty or null.
-    pub(crate) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
     /// Returns the boolean value of an unquoted scalar in YAML 1.1, in which `yes` and `on` are also true.
-    pub(crate) fn truth(&self) -> Option<bool> {
+    pub fn truth(&self) -> Option<bool> {
         let Kind::Scalar { text, plain: true } = &self.kind else { return None };
         match text.to_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -55,7 +66,7 @@ impl Node {
     }
 
     /// Returns the entries of a mapping.
-    pub(crate) fn entries(&self) -> Option<&[(Node, Node)]> {
+    pub fn entries(&self) -> Option<&[(Node, Node)]> {
         match &self.kind {
             Kind::Mapping(entries) => Some(entries),
             _ => None,
@@ -63,13 +74,13 @@ impl Node {
     }
 
     /// Returns the value of a key in a mapping. Treats an empty value as missing.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         let found = self.entries()?.iter().find(|(known, _)| known.text().is_some_and(|known| known == key));
         found.map(|(_, value)| value).filter(|value| !value.is_null())
     }
 
     /// Describes the node for messages.
-    pub(crate) fn what(&self) -> EcoString {
+    pub fn what(&self) -> EcoString {
         match &self.kind {
             _ if self.is_null() => "nothing".into(),
             Kind::Scalar { text, .. } => eco_format!("`{text}`"),
@@ -79,7 +90,7 @@ impl Node {
     }
 
     /// Returns the value of the node. Scalars follow the core schema of YAML 1.2.
-    pub(crate) fn value(&self) -> Value {
+    pub fn value(&self) -> Value {
         match &self.kind {
             _ if self.is_null() => Value::Undef,
             Kind::Scalar { text, plain: false } => Value::String(text.clone()),
@@ -112,7 +123,7 @@ fn scalar(text: &EcoString) -> Value {
 ///
 /// # Errors
 /// If the text is not valid YAML, or is too large.
-pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
+pub fn parse(text: &str) -> Result<Node, Fault> {
     let start = Place { line: 1, column: 1 };
     if text.len() > LONGEST {
         return Err(Fault::new(start, eco_format!("it has more than {LONGEST} bytes")));

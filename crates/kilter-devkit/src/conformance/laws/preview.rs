@@ -4,10 +4,10 @@ use kilter_model::{Change, Feature};
 
 use super::canonical::all_declared;
 use super::reading::seen;
-use crate::compare::compare;
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
-use crate::contract::Mode;
+use kilter_provider::Mode;
+use kilter_provider::compare;
 
 /// Returns the failure of a preview of a declaration. None if it succeeded or if the resource is in sync.
 fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {

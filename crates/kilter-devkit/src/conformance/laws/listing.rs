@@ -7,8 +7,8 @@ use kilter_model::{Attributes, State};
 use super::reading::{Missing, declared, unlike_attributes};
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::subject::Unsupported;
-use crate::context::Strictness;
-use crate::contract::{Query, Wanted};
+use kilter_provider::Strictness;
+use kilter_provider::{Query, Wanted};
 
 /// Duration above which a list gets a note.
 const SLOW_LIST: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use ecow::EcoString;
 
 use super::specimen::Sample;
 use super::suite::give_up;
-use crate::contract::Provider;
+use kilter_provider::Provider;
 
 /// A capability that a subject may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Subject {
         self
     }
 
-    /// Sets the directory in which calls keep their data ([`Context::var_dir`](crate::Context::var_dir)). The
+    /// Sets the directory in which calls keep their data ([`Context::var_dir`](kilter_provider::Context::var_dir)). The
     /// default is none. Data in it counts as changed if the fingerprint includes it.
     #[must_use]
     pub fn var_dir(self, path: impl Into<PathBuf>) -> Subject {

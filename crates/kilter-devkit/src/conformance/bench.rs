@@ -10,11 +10,11 @@ use super::fingerprint;
 use super::interrupt::{Alarm, Halt};
 use super::specimen::Sample;
 use super::subject::{Subject, Unsupported};
-use crate::canonical::canonicalize;
-use crate::check::read;
-use crate::compare::compare;
-use crate::context::{Context, Level, Log};
-use crate::contract::{Batch, Mode, Provider, Query, Wanted};
+use kilter_provider::canonicalize;
+use kilter_provider::compare;
+use kilter_provider::read;
+use kilter_provider::{Batch, Mode, Provider, Query, Wanted};
+use kilter_provider::{Context, Level, Log};
 
 /// Reason why the trial of a law ended early.
 #[derive(Debug)]

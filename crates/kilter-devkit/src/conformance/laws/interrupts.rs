@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use kilter_model::{Change, Difference, State};
 
 use super::reading::{agrees_anew, declared, seen};
-use crate::compare::compare;
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, untried};
 use crate::conformance::subject::Unsupported;
-use crate::contract::Mode;
+use kilter_provider::Mode;
+use kilter_provider::compare;
 
 /// Polling interval while waiting for the start of a slow change.
 const ASKED: Duration = Duration::from_millis(2);

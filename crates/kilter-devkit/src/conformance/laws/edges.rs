@@ -10,7 +10,7 @@ use crate::conformance::edge;
 use crate::conformance::specimen::Sample;
 use crate::conformance::subject::Unsupported;
 use crate::conformance::suite::end_of;
-use crate::contract::{Mode, Query};
+use kilter_provider::{Mode, Query};
 
 /// Number of values per result.
 #[derive(Default)]

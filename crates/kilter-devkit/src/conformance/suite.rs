@@ -12,12 +12,12 @@ use super::interrupt::Halt;
 use super::laws::{LAWS, Law};
 use super::report::{Finding, Report, Verdict};
 use super::subject::Subject;
-use crate::contract::Suitability;
+use kilter_provider::Suitability;
 
 /// Tries all laws with a provider.
 ///
 /// ```no_run
-/// use kilter_provider::conformance::{Subject, Suite};
+/// use kilter_devkit::conformance::{Subject, Suite};
 ///
 /// fn assert_conforms(subject: fn() -> Subject) {
 ///     Suite::new(subject).run().assert();

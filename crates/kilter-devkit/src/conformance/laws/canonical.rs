@@ -4,8 +4,8 @@ use kilter_model::{Attributes, Behaviour, State};
 
 use super::listing::every_state;
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::compare::compare;
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, untried};
+use kilter_provider::compare;
 
 /// Returns every declaration of every specimen in canonical form.
 pub(super) fn all_declared(world: &World) -> Result<Vec<Declared>, Stop> {

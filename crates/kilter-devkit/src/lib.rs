@@ -1,13 +1,19 @@
 //! Tools for authors of providers.
 //!
 //! [`conformance`] is the test suite for all providers: laws, and a report. [`CheckFile`] is the test data that an
-//! author writes beside a provider.
+//! author writes beside a provider. [`Check`] inspects the files of a provider and tries every law in its own
+//! sandbox. The crate prints nothing: the caller shows the progress and the report.
 //!
-//! *Start from* [`conformance::Suite`].
+//! *Start from* [`conformance::Suite`] and [`Check`].
 
+mod check;
 mod check_file;
 pub mod conformance;
 
+pub use check::{
+    CallView, Candidate, Check, CheckProgress, CheckReport, Finding, Inspection, Origin, SETUP_HERE, Specimens,
+    TestLocation, Weight,
+};
 pub use check_file::{CheckFile, InterruptCase};
 
 /// Compiles and runs the examples of this page.

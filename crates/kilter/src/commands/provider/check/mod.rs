@@ -1,36 +1,22 @@
 //! `kilter provider check`: tests a provider.
 //!
-//! Static findings come first ([`findings`]), then the laws of the conformance suite, each in its own worlds
-//! ([`worlds`]). The recorder stores every call of a script ([`recorder`]), so that the report of a broken law
-//! includes the last calls.
+//! [`Check`] runs it. This module finds the provider and renders the scorecard.
 
-mod candidate;
-mod findings;
-mod glob;
-mod recorder;
+mod find;
 mod scorecard;
-mod shown;
-mod specimens;
-mod worlds;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use kilter_devkit::conformance::{LAWS, Progress, Report, Suite};
+use kilter_devkit::conformance::LAWS;
+use kilter_devkit::{Candidate, Check, CheckProgress, SETUP_HERE, Specimens, TestLocation};
+use kilter_process::world::{SandboxBuilder, WorldError};
 
 use crate::cli::{Global, ReportFormat};
 use crate::exit::Exit;
 use crate::{output, signals};
-
-use candidate::Candidate;
-use findings::Finding;
-use recorder::Trials;
-use scorecard::Scorecard;
-use specimens::Specimens;
-use worlds::TestLocation;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -93,18 +79,20 @@ pub(super) fn run(args: &CheckArgs, global: &Global) -> Exit {
 fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
     let begun = Instant::now();
     signals::listen()?;
-    let (candidate, mut findings) = match candidate::find(&args.provider, global)? {
+    let (candidate, mut findings) = match find::find(&args.provider, global)? {
         (Some(candidate), findings) => (candidate, findings),
-        (None, findings) => return Ok(signals::exit().unwrap_or_else(|| unusable(args, &findings))),
+        (None, findings) => {
+            return Ok(signals::exit().unwrap_or_else(|| scorecard::unusable(args.format, &args.provider, &findings)));
+        }
     };
-    let file = specimens::file(args.file.as_deref(), &candidate)?;
+    let file = check_file(args, &candidate)?;
     if args.example {
-        return Ok(output::data(&specimens::example(&candidate)));
+        return Ok(output::data(&Specimens::example(&candidate)));
     }
-    let specimens = match specimens::read(file, &candidate) {
-        Ok(specimens) => specimens,
-        Err(told) => return Err(say_all(&told)),
-    };
+    let specimens = Arc::new(Specimens::read(file, &candidate).map_err(|problems| {
+        problems.iter().for_each(output::error);
+        Exit::NotStarted
+    })?);
     let has_setup = specimens.file.setup.is_some();
     if args.here && has_setup && !args.setup_here {
         return Err(output::fail_with(
@@ -113,74 +101,71 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
         ));
     }
     // Users other than root need a user namespace, which must be created before any thread.
-    let place = match args.here {
+    let location = match args.here {
         true => TestLocation::Here(global.state_dir_if_any()),
-        false => TestLocation::Worlds(Arc::new(worlds::prepare()?)),
+        false => TestLocation::Worlds(Arc::new(prepare()?)),
     };
     if args.here {
         output::warning("the laws are tried on this machine itself: whatever the provider changes is changed");
     }
     if args.here && has_setup {
-        output::warning(worlds::SETUP_HERE);
+        output::warning(SETUP_HERE);
     }
-    findings.extend(place.findings(&specimens));
-    let card = Scorecard { candidate: &candidate, specimens: &specimens, findings: &findings, place: &place };
-    let mut out = scorecard::Out::new(args.format, &card);
-    let outcome = tried(args, &candidate, &specimens, &place, &mut out);
+    findings.extend(location.findings(&specimens));
+    let (limit, laws) = (Duration::from_secs(args.limit), args.laws.clone());
+    let check = Check { candidate, specimens, location, findings, limit, laws };
+    let mut out = scorecard::Out::new(args.format, &check);
+    let report = check.run(&mut |progress| match progress {
+        CheckProgress::Begun(law) => out.begun(law),
+        CheckProgress::Ended { finding, same, calls } => out.ended(finding, same, calls),
+    });
     if let Some(exit) = signals::exit() {
         output::error("interrupted: the laws that are left were not tried");
         return Ok(exit);
     }
-    let (report, trials) = outcome;
-    let told = out.end(&card, &report, &trials, begun.elapsed());
-    let is_conforming = report.is_conforming() && !findings.iter().any(Finding::is_fatal);
-    Ok(match (is_conforming, told) {
-        (_, told) if told != Exit::Done => told,
-        (true, _) => Exit::Done,
-        (false, _) => Exit::Failed,
+    Ok(match out.end(&check, &report, begun.elapsed()) {
+        Exit::Done if !check.is_conforming(&report) => Exit::Failed,
+        exit => exit,
     })
 }
 
-/// Tries the laws.
-fn tried(
-    args: &CheckArgs,
-    candidate: &Arc<Candidate>,
-    specimens: &Arc<Specimens>,
-    place: &TestLocation,
-    out: &mut scorecard::Out,
-) -> (Report, Arc<Trials>) {
-    let limit = Duration::from_secs(args.limit);
-    let trials = Arc::new(Trials::new(limit));
-    let suite = {
-        let (candidate, specimens, place, trials) =
-            (Arc::clone(candidate), Arc::clone(specimens), place.clone(), Arc::clone(&trials));
-        Suite::new(move || worlds::subject(&candidate, &specimens, &place, &trials))
-    };
-    let suite = suite.limit(limit).until(signals::raised()).only(args.laws.iter().copied());
-    let report = suite.run_observed(&mut |progress| {
-        if signals::raised().load(Ordering::Acquire) {
-            return;
-        }
-        match progress {
-            Progress::Begun(law) => {
-                trials.begin(law.name);
-                out.begun(law.name);
-            }
-            Progress::Ended(finding) => out.ended(finding, &trials),
-        }
-    });
-    (report, trials)
-}
-
-/// Reports a provider that cannot be loaded.
-fn unusable(args: &CheckArgs, findings: &[Finding]) -> Exit {
-    match scorecard::unusable(args.format, &args.provider, findings) {
-        Exit::Done => Exit::Failed,
-        other => other,
+/// Returns the given check file, or the file beside the script, if it exists.
+///
+/// # Errors
+/// If the given file does not exist; reported.
+fn check_file(args: &CheckArgs, candidate: &Candidate) -> Result<Option<PathBuf>, Exit> {
+    match &args.file {
+        Some(given) if given.exists() => Ok(Some(given.clone())),
+        Some(given) => Err(output::fail(format_args!("{}: there is no such file", given.display()))),
+        None => Ok(candidate.script().map(Specimens::beside).filter(|path| path.exists())),
     }
 }
 
-fn say_all(told: &[String]) -> Exit {
-    told.iter().for_each(output::error);
-    Exit::NotStarted
+/// Detects a way to create worlds on this machine.
+///
+/// # Errors
+/// If there is none; reported.
+fn prepare() -> Result<SandboxBuilder, Exit> {
+    SandboxBuilder::prepare().map_err(|error| {
+        let why = with_sources(&error);
+        let hints: &[&str] = match error {
+            WorldError::NoUserNamespace { .. } => &[
+                "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+                 kernel.apparmor_restrict_unprivileged_userns)",
+                "--here tries the laws on this machine itself: what the provider changes is changed",
+            ],
+            _ => &[
+                "a container needs the right to mount (CAP_SYS_ADMIN), such as `docker run --privileged`",
+                "--here tries the laws on this machine itself: what the provider changes is changed",
+            ],
+        };
+        output::fail_with(format!("there are no worlds to try the laws in: {why}"), hints)
+    })
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", with_sources(source)),
+        None => error.to_string(),
+    }
 }

@@ -1,18 +1,12 @@
 //! Results of the laws: for people during the trials, for programs at the end.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use kilter_devkit::conformance::{Finding as LawFinding, Report, Verdict};
+use kilter_devkit::{CallView, Check, CheckReport, Finding, Origin, TestLocation, Weight};
 use serde_json::{Value as Json, json};
 
-use super::candidate::Candidate;
-use super::findings::{Finding, Weight};
-use super::recorder::Trials;
-use super::shown::{self, CallView};
-use super::specimens::{Origin, Specimens};
-use super::worlds::TestLocation;
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -22,31 +16,24 @@ use crate::render::{ADDED, CHANGED, FAILED, FAINT, NAME, styled};
 /// Maximum number of characters of an observation, for people.
 const LONGEST: usize = 1500;
 
-/// Content of a scorecard.
-pub(super) struct Scorecard<'a> {
-    pub(super) candidate: &'a Arc<Candidate>,
-    pub(super) specimens: &'a Arc<Specimens>,
-    pub(super) findings: &'a [Finding],
-    pub(super) place: &'a TestLocation,
-}
+/// Maximum number of lines of a stream, and of characters of a line.
+const MAX_LINES: usize = 12;
+const MAX_LINE_CHARS: usize = 300;
 
-/// Output of a scorecard, with the calls of broken laws.
+/// Output of a scorecard.
 pub(super) struct Out {
     format: ReportFormat,
-    exchanges: Vec<(&'static str, Vec<CallView>)>,
-    /// Reasons why laws could not be tried. A repeated reason refers to the first law.
-    reasons: Vec<(String, &'static str)>,
     shows_progress: bool,
     /// Result of the output so far.
     told: Exit,
 }
 
 impl Out {
-    pub(super) fn new(format: ReportFormat, card: &Scorecard<'_>) -> Out {
+    pub(super) fn new(format: ReportFormat, check: &Check) -> Out {
         let is_human = format == ReportFormat::Human;
         let shows_progress = is_human && std::io::stderr().is_terminal();
-        let told = if is_human { output::data(&heading(card)) } else { Exit::Done };
-        Out { format, exchanges: Vec::new(), reasons: Vec::new(), shows_progress, told }
+        let told = if is_human { output::data(&heading(check)) } else { Exit::Done };
+        Out { format, shows_progress, told }
     }
 
     /// Shows the current law.
@@ -56,83 +43,38 @@ impl Out {
         }
     }
 
-    pub(super) fn ended(&mut self, finding: &LawFinding, trials: &Trials) {
+    /// Shows the verdict of a law.
+    pub(super) fn ended(&mut self, finding: &LawFinding, same: Option<&str>, calls: &[CallView]) {
         if self.shows_progress {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
-        let same = self.same_reason(finding);
-        if matches!(finding.verdict, Verdict::Broken(_) | Verdict::Untried(_)) && same.is_none() {
-            let trial = trials.current();
-            let shown = shown::of(&trial.lock().unwrap_or_else(PoisonError::into_inner));
-            self.exchanges.push((finding.law, shown));
-        }
         if self.format == ReportFormat::Human && self.told == Exit::Done {
-            self.told = output::data(&one(finding, same, self.of(finding.law)));
+            self.told = output::data(&one(finding, same, calls));
         }
     }
 
-    /// Returns the law that could not be tried for the same reason, if any.
-    fn same_reason(&mut self, finding: &LawFinding) -> Option<&'static str> {
-        let Verdict::Untried(why) = &finding.verdict else { return None };
-        let same = self.reasons.iter().find(|(known, _)| known == why).map(|(_, law)| *law);
-        if same.is_none() {
-            self.reasons.push((why.clone(), finding.law));
-        }
-        same
-    }
-
-    fn of(&self, law: &str) -> &[CallView] {
-        self.exchanges.iter().find(|(known, _)| *known == law).map_or(&[], |(_, shown)| shown)
-    }
-
-    pub(super) fn end(&self, card: &Scorecard<'_>, report: &Report, _: &Trials, took: Duration) -> Exit {
+    pub(super) fn end(&self, check: &Check, report: &CheckReport, took: Duration) -> Exit {
         match self.format {
             _ if self.told != Exit::Done => self.told,
-            ReportFormat::Human => output::data(&counts(report, took)),
-            ReportFormat::Json => output::data(&format!("{:#}\n", self.document(card, report, took))),
+            ReportFormat::Human => output::data(&counts(&report.laws, took)),
+            ReportFormat::Json => output::data(&format!("{:#}\n", check.to_json(report, took))),
         }
     }
-
-    fn document(&self, card: &Scorecard<'_>, report: &Report, took: Duration) -> Json {
-        let mut document = report.to_json();
-        for law in document["laws"].as_array_mut().into_iter().flatten() {
-            let name = law["law"].as_str().unwrap_or_default().to_owned();
-            if matches!(law["verdict"].as_str(), Some("broken" | "not_tested")) {
-                law["exchanges"] = self.of(&name).iter().map(CallView::json).collect();
-            }
-        }
-        let is_conforming = report.is_conforming() && !card.findings.iter().any(Finding::is_fatal);
-        document["conforming"] = is_conforming.into();
-        document["convention"] = card.candidate.convention().into();
-        document["script"] = card.candidate.script().map(|path| path.display().to_string()).into();
-        document["specimens"] = match &card.specimens.origin {
-            Origin::File(path) => path.display().to_string().into(),
-            Origin::Types => Json::Null,
-        };
-        document["place"] = if matches!(card.place, TestLocation::Here(_)) { "machine" } else { "worlds" }.into();
-        document["findings"] = card.findings.iter().map(found).collect();
-        document["seconds"] = json!((took.as_secs_f64() * 1000.0).round() / 1000.0);
-        document
-    }
-}
-
-fn found(finding: &Finding) -> Json {
-    let weight = if finding.is_fatal() { "fault" } else { "warning" };
-    json!({"file": finding.file.display().to_string(), "weight": weight, "message": finding.message})
 }
 
 /// Reports a provider of which no law can be tried.
 pub(super) fn unusable(format: ReportFormat, word: &str, findings: &[Finding]) -> Exit {
-    match format {
+    let told = match format {
         ReportFormat::Human => {
             let lines: String = findings.iter().map(line).collect();
             output::data(&format!("{lines}{word} cannot be used: no law was tried\n"))
         }
         ReportFormat::Json => {
-            let findings: Vec<Json> = findings.iter().map(found).collect();
+            let findings: Vec<Json> = findings.iter().map(Finding::json).collect();
             output::data(&format!("{:#}\n", json!({"conforming": false, "findings": findings, "laws": []})))
         }
-    }
+    };
+    if told == Exit::Done { Exit::Failed } else { told }
 }
 
 fn line(finding: &Finding) -> String {
@@ -143,22 +85,22 @@ fn line(finding: &Finding) -> String {
     format!("{word} {}: {}\n", visible(&finding.file.display().to_string()), visible(&finding.message))
 }
 
-fn heading(card: &Scorecard<'_>) -> String {
-    let candidate = card.candidate;
+fn heading(check: &Check) -> String {
+    let candidate = &check.candidate;
     let name = styled(NAME, format_args!("{}::{}", candidate.schema().name, candidate.provider().name()));
     let script = candidate.script().map(|path| format!(", {}", path.display())).unwrap_or_default();
-    let specimens = match &card.specimens.origin {
+    let specimens = match &check.specimens.origin {
         Origin::File(path) => format!("tried with {}", path.display()),
         Origin::Types => {
             let hint = "there is no check file, so laws that need more than that are not tested; --example prints one to start from";
             format!("tried with resources made up from its types: {hint}")
         }
     };
-    let place = match card.place {
+    let place = match check.location {
         TestLocation::Here(_) => "on this machine itself",
         TestLocation::Worlds(_) => "each law in worlds of its own",
     };
-    let lines: String = card.findings.iter().map(line).collect();
+    let lines: String = check.findings.iter().map(line).collect();
     format!(
         "{name} ({}{script})\n{}\n{lines}\n",
         candidate.convention(),
@@ -205,8 +147,37 @@ fn calls(exchanges: &[CallView]) -> String {
         1 => "the last call (< is its input, > its output, ! its standard error):",
         _ => "the last calls (< is the input, > the output, ! standard error):",
     };
-    let each: String = exchanges.iter().map(|shown| shown.human("      ")).collect();
+    let each: String = exchanges.iter().map(|one| call(one, "      ")).collect();
     format!("    {}\n{each}", styled(FAINT, what))
+}
+
+/// Returns the lines of a call.
+fn call(call: &CallView, indent: &str) -> String {
+    let mut text = format!("{indent}$ {}\n", styled(NAME, visible(&shortened(&call.command))));
+    let streams = [("<", call.stdin.as_deref().unwrap_or_default()), (">", &call.stdout), ("!", &call.stderr)];
+    for (sign, stream) in streams {
+        text += &lines(stream, &format!("{indent}  {sign} "));
+    }
+    text + &format!("{indent}  {}\n", styled(FAINT, format_args!("{}, {} ms", call.end, call.milliseconds)))
+}
+
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
+        Some((end, _)) => format!("{}… ({} more characters)", &line[..end], line[end..].chars().count()),
+        None => line.to_owned(),
+    }
+}
+
+/// Returns the first and the last lines of a text.
+fn lines(text: &str, indent: &str) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    let one = |line: &&str| format!("{indent}{}\n", visible(&shortened(line)));
+    if all.len() <= MAX_LINES {
+        return all.iter().map(one).collect();
+    }
+    let half = MAX_LINES / 2;
+    let left = format!("{indent}… ({} more lines)\n", all.len() - 2 * half);
+    all[..half].iter().map(one).chain([left]).chain(all[all.len() - half..].iter().map(one)).collect()
 }
 
 fn counts(report: &Report, took: Duration) -> String {
@@ -221,4 +192,18 @@ fn counts(report: &Report, took: Duration) -> String {
         "\n{} held, {} broken, {} not tested, {} not applicable ({seconds:.1} s): {end}\n",
         counts.held, counts.broken, counts.untried, counts.not_applicable
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_streams_and_lines_are_cut_and_nothing_steers_the_terminal() {
+        let text: String = (0..30).map(|n| format!("line {n}\n")).collect();
+        let told = lines(&text, "> ");
+        assert!(told.lines().count() == MAX_LINES + 1 && told.contains("> … (18 more lines)\n"), "{told}");
+        assert_eq!(lines("\u{1b}[2J", ""), "\\u{1b}[2J\n");
+        assert!(shortened(&"x".repeat(400)).ends_with("… (100 more characters)"));
+    }
 }

@@ -1,7 +1,7 @@
 //! Recorder of the calls of a script during the trial of a law.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,6 @@ use kilter_process::{Attempt, Cancel, Observer, Output, SpawnError};
 use kilter_provider::Redactor;
 use kilter_script::recorded::{CallRecorder, RecordedExchange};
 use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
-
-use crate::signals;
 
 /// Maximum number of stored calls per law; the last ones are kept.
 const KEPT: usize = 64;
@@ -93,11 +91,13 @@ pub(super) struct Trials {
     /// Start of the current trial, and its time limit.
     begun: Mutex<Instant>,
     limit: Duration,
+    cancelled: Option<&'static AtomicBool>,
 }
 
 impl Trials {
-    pub(super) fn new(limit: Duration) -> Trials {
-        Trials { current: Mutex::default(), begun: Mutex::new(Instant::now()), limit }
+    /// Creates the first trial. No call starts while `cancelled` is set.
+    pub(super) fn new(limit: Duration, cancelled: Option<&'static AtomicBool>) -> Trials {
+        Trials { current: Mutex::default(), begun: Mutex::new(Instant::now()), limit, cancelled }
     }
 
     /// Returns the time limit of a command of the author. It ends before the trial does, because the suite does not
@@ -108,7 +108,7 @@ impl Trials {
     }
 
     /// Starts a trial: new recorders belong to it. Calls of earlier trials that are still running do not.
-    pub(super) fn begin(&self, _law: &'static str) {
+    pub(super) fn begin(&self) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -120,7 +120,7 @@ impl Trials {
 
     /// Returns a runner of scripts that records for the current trial.
     pub(super) fn recorder(&self) -> Arc<dyn ScriptRunner> {
-        Arc::new(Recorder { trial: self.current() })
+        Arc::new(Recorder { trial: self.current(), cancelled: self.cancelled })
     }
 
     /// Returns the last call of the current trial.
@@ -131,6 +131,7 @@ impl Trials {
 
 struct Recorder {
     trial: Arc<Mutex<Trial>>,
+    cancelled: Option<&'static AtomicBool>,
 }
 
 impl ScriptRunner for Recorder {
@@ -140,7 +141,7 @@ impl ScriptRunner for Recorder {
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Output, SpawnError> {
-        if signals::raised().load(Ordering::Acquire) {
+        if self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Acquire)) {
             return Err(SpawnError::Cancelled { program: exchange.invocation.program.clone() });
         }
         let asked = RecordedExchange::asked(exchange);

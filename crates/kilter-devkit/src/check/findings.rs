@@ -7,31 +7,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kilter_process::trust::TrustPolicy;
 use kilter_process::{DEFAULT_PATH, which};
 use kilter_provider::Level;
 use kilter_script::recorded::RecordedExchange;
-use kilter_script::{Metadata, Note, Script, ScriptEnvironment, script};
+use kilter_script::{Metadata, Note, Script, ScriptEnvironment, Scripts, script};
+use serde_json::{Value as Json, json};
 
-use super::candidate::script_at;
 use super::recorder::Trials;
-use crate::{paths, trust};
 
 /// Duration of a metadata call from which it counts as slow: it delays every use of the type.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Problem or oddity.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finding {
+pub struct Finding {
     /// The file, or the directory.
-    pub(super) file: PathBuf,
+    pub file: PathBuf,
     /// Severity.
-    pub(super) weight: Weight,
+    pub weight: Weight,
     /// Message.
-    pub(super) message: String,
+    pub message: String,
 }
 
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weight {
+pub enum Weight {
     /// The provider cannot be used.
     Fault,
     /// The provider can be used, and the finding may be a mistake.
@@ -56,13 +57,20 @@ impl Finding {
         notes.into_iter().map(of).collect()
     }
 
-    pub(super) fn is_fatal(&self) -> bool {
+    /// Returns true if the provider cannot be used.
+    pub fn is_fatal(&self) -> bool {
         self.weight == Weight::Fault
+    }
+
+    /// Returns an object for programs.
+    pub fn json(&self) -> Json {
+        let weight = if self.is_fatal() { "fault" } else { "warning" };
+        json!({"file": self.file.display().to_string(), "weight": weight, "message": self.message})
     }
 }
 
-/// Returns findings about the file alone.
-pub(super) fn of_file(path: &Path) -> Vec<Finding> {
+/// Returns findings about the file alone. `rule` is the trust rule under which root would run the script.
+pub(super) fn of_file(path: &Path, rule: Option<&TrustPolicy>) -> Vec<Finding> {
     let metadata = match path.metadata() {
         Ok(metadata) if metadata.is_file() => metadata,
         Ok(_) => return vec![Finding::fault(path, "it is no file")],
@@ -76,7 +84,7 @@ pub(super) fn of_file(path: &Path) -> Vec<Finding> {
         Err(error) => findings.push(Finding::fault(path, format!("it cannot be read: {error}"))),
         Ok(bytes) => findings.extend(of_bytes(path, &bytes)),
     }
-    findings.extend(distrust(path));
+    findings.extend(rule.and_then(|rule| distrust(path, rule)));
     findings
 }
 
@@ -134,12 +142,9 @@ fn interpreter(path: &Path, bytes: &[u8]) -> Option<Finding> {
 }
 
 /// Reports a script that root would not run at its place.
-fn distrust(path: &Path) -> Option<Finding> {
-    if !paths::is_root() {
-        return None;
-    }
-    let directory = || trust::policy().directory(path.parent()?).err();
-    let distrust = trust::policy().open(path).err().or_else(directory)?;
+fn distrust(path: &Path, rule: &TrustPolicy) -> Option<Finding> {
+    let directory = || rule.directory(path.parent()?).err();
+    let distrust = rule.open(path).err().or_else(directory)?;
     Some(Finding::warning(path, format!("where it is, {distrust}")))
 }
 
@@ -176,10 +181,16 @@ fn of_metadata(path: &Path, beside: &Path, surroundings: &ScriptEnvironment) -> 
     (provider, findings)
 }
 
+/// Returns the script of a path, and the notes about it.
+fn script_at(path: &Path, surroundings: ScriptEnvironment) -> (Option<Arc<dyn Script>>, Scripts) {
+    let scripts = Scripts::at(path, &Arc::new(surroundings));
+    (scripts.providers.first().cloned(), scripts)
+}
+
 /// Asks the script for its metadata.
 fn asked(path: &Path, surroundings: &ScriptEnvironment) -> (Described, Option<Box<RecordedExchange>>) {
     // Only the call matters here: no command of the author runs.
-    let trials = Trials::new(Duration::MAX);
+    let trials = Trials::new(Duration::MAX, surroundings.cancelled);
     let exchanges = trials.recorder();
     let (provider, scripts) = script_at(path, ScriptEnvironment { exchanges, ..surroundings.clone() });
     // The recorder was only for this call; later calls run as usual.

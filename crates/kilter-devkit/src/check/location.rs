@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use kilter_devkit::conformance::{Subject, give_up};
-use kilter_process::world::{Sandbox, SandboxBuilder, WorldError};
+use kilter_process::world::{Sandbox, SandboxBuilder};
 use kilter_process::{Attempt, Cancel, Invocation, KillMode, Termination, run};
 
 use super::candidate::Candidate;
@@ -13,8 +12,7 @@ use super::findings::Finding;
 use super::glob::is_meant;
 use super::recorder::Trials;
 use super::specimens::Specimens;
-use crate::exit::Exit;
-use crate::{output, signals};
+use crate::conformance::{Subject, give_up};
 
 /// Files that reads may create legitimately: Python caches compiled code.
 const NOISE: [&str; 2] = ["__pycache__", STATE];
@@ -26,11 +24,11 @@ const STATE: &str = "/tmp/.kilter-check-state";
 const KEPT: &str = "/tmp/.kilter-check-kept";
 
 /// Warning about a check file with `setup` and no worlds.
-pub(super) const SETUP_HERE: &str = "the `setup` of the check file is run on this machine itself, before each trial";
+pub const SETUP_HERE: &str = "the `setup` of the check file is run on this machine itself, before each trial";
 
 /// Place in which laws are tried.
 #[derive(Clone)]
-pub(super) enum TestLocation {
+pub enum TestLocation {
     /// This machine itself, with its state directory.
     Here(Option<PathBuf>),
     /// Separate worlds.
@@ -48,7 +46,7 @@ impl TestLocation {
     }
 
     /// Returns the findings about the place.
-    pub(super) fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
+    pub fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
         match self {
             TestLocation::Here(_) => {
                 let why = "the laws are tried on this machine itself, and what the provider changes is changed; its traces are not seen";
@@ -63,28 +61,6 @@ impl TestLocation {
             }
         }
     }
-}
-
-/// Detects a way to create worlds on this machine.
-///
-/// # Errors
-/// If there is none; reported.
-pub(super) fn prepare() -> Result<SandboxBuilder, Exit> {
-    SandboxBuilder::prepare().map_err(|error| {
-        let told = with_sources(&error);
-        let hints: &[&str] = match error {
-            WorldError::NoUserNamespace { .. } => &[
-                "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
-                 kernel.apparmor_restrict_unprivileged_userns)",
-                "--here tries the laws on this machine itself: what the provider changes is changed",
-            ],
-            _ => &[
-                "a container needs the right to mount (CAP_SYS_ADMIN), such as `docker run --privileged`",
-                "--here tries the laws on this machine itself: what the provider changes is changed",
-            ],
-        };
-        output::fail_with(format!("there are no worlds to try the laws in: {told}"), hints)
-    })
 }
 
 fn with_sources(error: &dyn std::error::Error) -> String {
@@ -162,12 +138,12 @@ fn set_up(candidate: &Candidate, specimens: &Specimens, trials: &Trials) {
 /// Runs a command in the environment of the provider. It ends before the law does, with all processes it has
 /// started.
 fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), String> {
-    let environment = &candidate.surroundings().environment;
+    let environment = &candidate.environment().environment;
     let invocation =
         Invocation::new("/bin/sh").args(["-euc", command]).environment(environment).cwd("/").captured(4096);
     let invocation = invocation.deadline(limit).leftovers(KillMode::Ended);
-    let cancel = Cancel::new(signals::raised());
-    let finished = run(&invocation, Some(cancel)).map_err(|error| error.with_sources())?;
+    let cancel = candidate.environment().cancelled.map(Cancel::new);
+    let finished = run(&invocation, cancel).map_err(|error| error.with_sources())?;
     match finished.ending {
         Termination::Deadline => Err(format!("it has not ended within {:.1} s", limit.as_secs_f32())),
         Termination::Cancelled => Err("it was interrupted".to_owned()),

@@ -1,4 +1,4 @@
-//! Call of a script, in the form for people and programs.
+//! Call of a script, with redacted secrets.
 
 use std::ffi::OsStr;
 
@@ -8,22 +8,21 @@ use kilter_script::recorded::RecordedExchange;
 use serde_json::{Value as Json, json};
 
 use super::recorder::Trial;
-use crate::render::diff::visible;
-use crate::render::{FAINT, NAME, styled};
-
-/// Maximum number of lines of a stream, and of characters of a line.
-const LINES: usize = 12;
-const LONGEST: usize = 300;
 
 /// Call with redacted secrets.
-pub(super) struct CallView {
+pub struct CallView {
     /// Command line for a shell.
-    command: String,
-    stdin: Option<String>,
-    stdout: String,
-    stderr: String,
-    end: String,
-    milliseconds: u64,
+    pub command: String,
+    /// Standard input, if the call had one.
+    pub stdin: Option<String>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Status of the process, or the reason why it was not started.
+    pub end: String,
+    /// Duration.
+    pub milliseconds: u64,
 }
 
 /// Returns the calls that explain the end of a trial.
@@ -44,16 +43,6 @@ impl CallView {
         let stdin = kept.stdin.as_deref().map(hidden);
         let milliseconds = u64::try_from(kept.duration.as_millis()).unwrap_or(u64::MAX);
         CallView { command: command.join(" "), stdin, stdout, stderr, end, milliseconds }
-    }
-
-    /// Returns lines for people.
-    pub(super) fn human(&self, indent: &str) -> String {
-        let mut text = format!("{indent}$ {}\n", styled(NAME, visible(&shortened(&self.command))));
-        let streams = [("<", self.stdin.as_deref().unwrap_or_default()), (">", &self.stdout), ("!", &self.stderr)];
-        for (sign, stream) in streams {
-            text += &lines(stream, &format!("{indent}  {sign} "));
-        }
-        text + &format!("{indent}  {}\n", styled(FAINT, format_args!("{}, {} ms", self.end, self.milliseconds)))
     }
 
     /// Returns an object for programs.
@@ -131,25 +120,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn shortened(line: &str) -> String {
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}… ({} more characters)", &line[..end], line[end..].chars().count()),
-        None => line.to_owned(),
-    }
-}
-
-/// Returns the first and the last lines of a text.
-fn lines(text: &str, indent: &str) -> String {
-    let all: Vec<&str> = text.lines().collect();
-    let one = |line: &&str| format!("{indent}{}\n", visible(&shortened(line)));
-    if all.len() <= LINES {
-        return all.iter().map(one).collect();
-    }
-    let half = LINES / 2;
-    let left = format!("{indent}… ({} more lines)\n", all.len() - 2 * half);
-    all[..half].iter().map(one).chain([left]).chain(all[all.len() - half..].iter().map(one)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,14 +139,5 @@ mod tests {
         assert!(!told.contains("so") && told.starts_with("value='"), "{told}");
         let told = document(r#"{"v":["it's \"so\""]}"#, &seals);
         assert!(!told.contains("so") && told.starts_with("{\"v\":["), "{told}");
-    }
-
-    #[test]
-    fn long_streams_and_lines_are_cut_and_nothing_steers_the_terminal() {
-        let text: String = (0..30).map(|n| format!("line {n}\n")).collect();
-        let told = lines(&text, "> ");
-        assert!(told.lines().count() == LINES + 1 && told.contains("> … (18 more lines)\n"), "{told}");
-        assert_eq!(lines("\u{1b}[2J", ""), "\\u{1b}[2J\n");
-        assert!(shortened(&"x".repeat(400)).ends_with("… (100 more characters)"));
     }
 }

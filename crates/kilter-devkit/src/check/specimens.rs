@@ -1,63 +1,56 @@
 //! Specimens for a test: from the file beside the provider, or generated from its types.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use kilter_devkit::CheckFile;
-use kilter_devkit::conformance::{Sample, Unsupported};
 use kilter_model::{AttributeSchema, Attributes, Behaviour, DataType, TypeSchema, Value, to_json};
 use kilter_provider::{Provider, ValidationError};
 
 use super::candidate::Candidate;
-use crate::exit::Exit;
-use crate::output;
+use crate::check_file::CheckFile;
+use crate::conformance::{Sample, Unsupported};
 
 /// Specimens for a test.
-pub(super) struct Specimens {
-    pub(super) file: CheckFile,
-    pub(super) origin: Origin,
+pub struct Specimens {
+    /// The specimens, with the other keys of a check file.
+    pub file: CheckFile,
+    /// Origin of the specimens.
+    pub origin: Origin,
 }
 
 /// Origin of specimens.
-pub(super) enum Origin {
+pub enum Origin {
+    /// A check file.
     File(PathBuf),
     /// Generated, because there is no file.
     Types,
 }
 
-/// Returns the given file, or the file beside the script, if it exists.
-///
-/// # Errors
-/// If the given file does not exist; reported.
-pub(super) fn file(given: Option<&Path>, candidate: &Candidate) -> Result<Option<PathBuf>, Exit> {
-    if let Some(given) = given {
-        return match given.exists() {
-            true => Ok(Some(given.to_owned())),
-            false => Err(output::fail(format_args!("{}: there is no such file", given.display()))),
-        };
+impl Specimens {
+    /// Returns the path of the check file for a script.
+    pub fn beside(script: &Path) -> PathBuf {
+        let is_named = script.extension().is_some_and(|end| end == "prov");
+        let stem = if is_named { script.with_extension("") } else { script.to_owned() };
+        PathBuf::from(format!("{}.check.yaml", stem.display()))
     }
-    Ok(candidate.script().map(beside).filter(|path| path.exists()))
-}
 
-/// Returns the path of the file for a script.
-fn beside(script: &Path) -> PathBuf {
-    let stem =
-        if script.extension().is_some_and(|end| end == "prov") { script.with_extension("") } else { script.to_owned() };
-    PathBuf::from(format!("{}.check.yaml", stem.display()))
-}
+    /// Reads a check file. Without one, generates specimens from the types of the attributes.
+    ///
+    /// # Errors
+    /// All problems of the file, each with its place.
+    pub fn read(file: Option<PathBuf>, candidate: &Candidate) -> Result<Specimens, Vec<String>> {
+        let Some(path) = file else {
+            return Ok(Specimens { file: made_up(candidate), origin: Origin::Types });
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
+        match CheckFile::parse(&text, candidate.schema()) {
+            Ok(file) => Ok(Specimens { file, origin: Origin::File(path) }),
+            Err(faults) => Err(faults.iter().map(|fault| format!("{}:{fault}", path.display())).collect()),
+        }
+    }
 
-/// Reads the file, or generates specimens.
-///
-/// # Errors
-/// All problems of the file, each with its place.
-pub(super) fn read(file: Option<PathBuf>, candidate: &Candidate) -> Result<Arc<Specimens>, Vec<String>> {
-    let Some(path) = file else {
-        return Ok(Arc::new(Specimens { file: made_up(candidate), origin: Origin::Types }));
-    };
-    let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
-    match CheckFile::parse(&text, candidate.schema()) {
-        Ok(file) => Ok(Arc::new(Specimens { file, origin: Origin::File(path) })),
-        Err(faults) => Err(faults.iter().map(|fault| format!("{}:{fault}", path.display())).collect()),
+    /// Returns a template for the check file of a provider.
+    pub fn example(candidate: &Candidate) -> String {
+        example(candidate)
     }
 }
 
@@ -78,8 +71,7 @@ fn lacks(candidate: &Candidate) -> Vec<(Unsupported, ecow::EcoString)> {
     }
 }
 
-/// Returns a template for the file.
-pub(super) fn example(candidate: &Candidate) -> String {
+fn example(candidate: &Candidate) -> String {
     let made = Made::two(candidate);
     let specimens: String = made.iter().map(Made::yaml).collect();
     let listing =

@@ -6,11 +6,9 @@
 //! *Start from* [`cli::Cli`], which lists the commands, and [`exit::Exit`], which lists the exit codes. Every
 //! command is one file in [`commands`] with a function `run`.
 
-mod attendant;
 mod cli;
 mod collected;
 mod commands;
-mod desk;
 mod draw;
 mod durable;
 mod exit;
@@ -33,7 +31,9 @@ mod render;
 mod resources;
 mod reversals;
 mod sd_notify;
+mod server;
 mod signals;
+mod status_server;
 mod table;
 mod terminal;
 mod trust;

@@ -1,79 +1,77 @@
 //! Metrics of a run that holds a state, over HTTP on request: `kilter run --metrics 127.0.0.1:9233`.
 //!
-//! Each request is answered on its own thread, so that slow clients delay no others. The server reads only the
-//! requested page of a request.
+//! The server reads only the requested page of a request.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use kilter_runtime::{StatusFilter, StatusHandle};
 
-use crate::attendant::AcceptLoop;
 use crate::render::{metrics, status};
+use crate::server::{Limits, Listener, Protocol, Server, Socket, Stream};
 
-/// Timeout for reading a request, and for writing an answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout for the answer of the driver, which may be busy with a call on its own thread.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of concurrent clients. Others get an error and can retry.
 const CLIENTS: usize = 64;
 
-/// Timeout for the answer of the driver, which may be busy with a call on its own thread.
-const BUSY: Duration = Duration::from_secs(5);
-
 /// Maximum size of the head of a request, in bytes.
-const LONGEST: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// Maximum number of header lines.
 const HEADERS: usize = 64;
 
-/// Starts a server at an address, which runs until the returned value is dropped. Also returns the address with the
-/// port that the system has chosen.
-pub(crate) fn open(at: SocketAddr, window: &Arc<StatusHandle>) -> io::Result<(AcceptLoop, SocketAddr)> {
-    let listener = TcpListener::bind(at)?;
-    listener.set_nonblocking(true)?;
-    let at = listener.local_addr()?;
-    let (window, clients) = (Arc::clone(window), Arc::new(AtomicUsize::new(0)));
-    let attendant = AcceptLoop::new("metrics", listener, move |listener| take(listener, &window, &clients))?;
-    Ok((attendant, at))
+/// Listens at an address until the returned listener is dropped. Also returns the address with the port that the
+/// system has chosen.
+pub(crate) fn open(server: &Server, at: SocketAddr, window: &Arc<StatusHandle>) -> io::Result<(Listener, SocketAddr)> {
+    let socket = TcpListener::bind(at)?;
+    let at = socket.local_addr()?;
+    let metrics = Metrics { window: Arc::clone(window), clients: Arc::default() };
+    Ok((server.listen(Socket::Tcp(socket), Arc::new(metrics))?, at))
 }
 
-/// Counted client, until it is dropped.
-struct Client(Arc<AtomicUsize>);
+/// HTTP with one page.
+struct Metrics {
+    window: Arc<StatusHandle>,
+    clients: Arc<AtomicUsize>,
+}
 
-impl Client {
-    /// Counts a further client; none if there are too many.
-    fn new(clients: &Arc<AtomicUsize>) -> Option<Client> {
-        let client = Client(Arc::clone(clients));
-        (clients.fetch_add(1, Ordering::AcqRel) < CLIENTS).then_some(client)
+impl Protocol for Metrics {
+    fn limits(&self) -> Limits {
+        let timeout = Duration::from_secs(1);
+        Limits { name: "metrics", clients: CLIENTS, request_bytes: MAX_HEAD_BYTES, timeout }
     }
-}
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+    fn clients(&self) -> &Arc<AtomicUsize> {
+        &self.clients
     }
-}
 
-/// Accepts a connection, and answers it on its own thread.
-fn take(listener: &TcpListener, window: &Arc<StatusHandle>, clients: &Arc<AtomicUsize>) -> io::Result<()> {
-    let (stream, _) = listener.accept()?;
-    let Some(client) = Client::new(clients) else {
-        // A slow client must not delay others, so that the refusal is not waited for.
-        let _ = stream.set_nonblocking(true);
-        say(&stream, "503 Service Unavailable", "too many ask at the same time: try again\n", Part::Whole);
-        return Ok(());
-    };
-    let window = Arc::clone(window);
-    let answering = std::thread::Builder::new().name("metrics answer".into()).spawn(move || {
-        answer(&stream, &window);
-        drop(client);
-    });
-    // Without a thread the stream is closed, which the client notices.
-    drop(answering);
-    Ok(())
+    fn is_whole(&self, bytes: &[u8]) -> bool {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        !bytes.is_empty() && !matches!(httparse::Request::new(&mut headers).parse(bytes), Ok(httparse::Status::Partial))
+    }
+
+    fn answer(&self, stream: &Stream, request: io::Result<Vec<u8>>) {
+        match request.map_or(Asked::Nonsense, |bytes| asked(&bytes)) {
+            Asked::Metrics(part) => match self.window.look(StatusFilter::Notable, QUERY_TIMEOUT) {
+                Ok(standings) => say(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
+                Err(why) => say(stream, "503 Service Unavailable", &format!("{why}\n"), part),
+            },
+            Asked::SomethingElse => say(stream, "404 Not Found", "there is /metrics\n", Part::Whole),
+            Asked::Change => say(stream, "405 Method Not Allowed", "there is only GET\n", Part::Whole),
+            Asked::Nonsense => {
+                say(stream, "400 Bad Request", "this is no request that can be understood\n", Part::Whole);
+            }
+        }
+    }
+
+    fn refuse(&self, stream: &Stream) {
+        say(stream, "503 Service Unavailable", "too many ask at the same time: try again\n", Part::Whole);
+    }
 }
 
 /// Requested part of an answer.
@@ -93,25 +91,7 @@ enum Asked {
     Nonsense,
 }
 
-fn answer(stream: &TcpStream, window: &StatusHandle) {
-    if stream.set_nonblocking(false).is_err() || stream.set_write_timeout(Some(PATIENCE)).is_err() {
-        return;
-    }
-    let request = Request { stream, until: Instant::now() + PATIENCE };
-    match asked(request) {
-        Asked::Metrics(part) => match window.look(StatusFilter::Notable, BUSY) {
-            Ok(standings) => say(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
-            Err(why) => say(stream, "503 Service Unavailable", &format!("{why}\n"), part),
-        },
-        Asked::SomethingElse => say(stream, "404 Not Found", "there is /metrics\n", Part::Whole),
-        Asked::Change => say(stream, "405 Method Not Allowed", "there is only GET\n", Part::Whole),
-        Asked::Nonsense => {
-            say(stream, "400 Bad Request", "this is no request that can be understood\n", Part::Whole);
-        }
-    }
-}
-
-fn say(mut stream: &TcpStream, status: &str, body: &str, part: Part) {
+fn say(mut stream: &Stream, status: &str, body: &str, part: Part) {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -122,56 +102,28 @@ fn say(mut stream: &TcpStream, status: &str, body: &str, part: Part) {
     if part == Part::Whole {
         let _ = stream.write_all(body.as_bytes());
     }
-    let _ = stream.shutdown(std::net::Shutdown::Write);
+    stream.end_answer();
 }
 
-/// Stream with one deadline for all reads, so that a slow client cannot extend it.
-struct Request<'a> {
-    stream: &'a TcpStream,
-    until: Instant,
-}
-
-impl Read for Request<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.read(into)
-    }
-}
-
-fn asked(mut stream: impl Read) -> Asked {
-    let (mut head, mut length) = (vec![0; LONGEST], 0);
-    loop {
-        match stream.read(&mut head[length..]) {
-            Ok(0) | Err(_) => return Asked::Nonsense,
-            Ok(count) => length += count,
-        }
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-        let mut request = httparse::Request::new(&mut headers);
-        match request.parse(&head[..length]) {
-            Err(_) => return Asked::Nonsense,
-            Ok(httparse::Status::Complete(_)) => {
-                let path = request.path.unwrap_or_default();
-                let page = path.split('?').next().unwrap_or_default();
-                return match (request.method, page) {
-                    (Some(method @ ("GET" | "HEAD")), "/metrics") => {
-                        Asked::Metrics(if method == "HEAD" { Part::Head } else { Part::Whole })
-                    }
-                    (Some("GET" | "HEAD"), _) => Asked::SomethingElse,
-                    _ => Asked::Change,
-                };
-            }
-            Ok(httparse::Status::Partial) if length < head.len() => {}
-            Ok(httparse::Status::Partial) => return Asked::Nonsense,
-        }
+fn asked(head: &[u8]) -> Asked {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    let Ok(httparse::Status::Complete(_)) = request.parse(head) else { return Asked::Nonsense };
+    let page = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
+    match (request.method, page) {
+        (Some("GET"), "/metrics") => Asked::Metrics(Part::Whole),
+        (Some("HEAD"), "/metrics") => Asked::Metrics(Part::Head),
+        (Some("GET" | "HEAD"), _) => Asked::SomethingElse,
+        _ => Asked::Change,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::TcpStream;
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -189,13 +141,14 @@ mod tests {
         ] {
             assert_eq!(asked(request.as_bytes()), expected, "{request:?}");
         }
-        let endless = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * LONGEST));
+        let endless = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(MAX_HEAD_BYTES));
         assert_eq!(asked(endless.as_bytes()), Asked::Nonsense);
     }
 
     #[test]
     fn those_who_say_nothing_hold_nobody_up() {
-        let (_attendant, at) = open(SocketAddr::from(([127, 0, 0, 1], 0)), &Arc::default()).unwrap();
+        let server = Server::new().unwrap();
+        let (_listener, at) = open(&server, SocketAddr::from(([127, 0, 0, 1], 0)), &Arc::default()).unwrap();
         assert_ne!(at.port(), 0);
         let connect = || TcpStream::connect(at).unwrap();
         let silent: Vec<TcpStream> = (0..CLIENTS - 1).map(|_| connect()).collect();

@@ -13,7 +13,7 @@ use crate::cli::{Global, PauseArgs, ResumeArgs};
 use crate::exit::Exit;
 use crate::pauses::{self, Ends, Pauses};
 use crate::render::diff::visible;
-use crate::{desk, output};
+use crate::{output, status_server};
 
 /// Interval of checks whether running calls have ended.
 const LOOK: Duration = Duration::from_millis(100);
@@ -71,7 +71,9 @@ fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
 fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
     let fail = |error: io::Error| output::fail(format_args!("the pause cannot be ended: {error}"));
     let is_paused = |pauses: &Pauses| pauses.as_one().is_some();
-    if UnixStream::connect(desk::path(state_dir)).is_ok() || !Pauses::read(state_dir).is_ok_and(|one| is_paused(&one)) {
+    if UnixStream::connect(status_server::path(state_dir)).is_ok()
+        || !Pauses::read(state_dir).is_ok_and(|one| is_paused(&one))
+    {
         return Ok(None);
     }
     // The lock prevents the start of a run meanwhile.

@@ -19,16 +19,16 @@ use kilter_runtime::{
 };
 
 use super::pass::{ExecOptions, ExitCodeMode, fail, fail_text};
-use crate::attendant::AcceptLoop;
 use crate::cli::{Global, ReportFormat, RunArgs};
 use crate::collected::Keeper;
-use crate::desk::StatusServer;
 use crate::exit::Exit;
 use crate::load::{self, ErrorFormat, InputFiles, Loaded};
 use crate::output::Said;
 use crate::pauses::Pauses;
 use crate::render::progress::{Progress, Shown};
 use crate::sd_notify::Manager;
+use crate::server::{Listener, Server};
+use crate::status_server::StatusServer;
 use crate::world::Collected;
 use crate::{metrics, output, providers, sd_notify, signals, world};
 
@@ -57,8 +57,11 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let keeper = fallback.clone().filter(|_| pass.mode == Mode::Apply).map(Keeper::new);
     keep(keeper.as_ref(), &mut loaded);
     let window = Arc::new(StatusHandle::default());
-    let desk = desk(pass, global, &window)?;
-    let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
+    let server =
+        Server::new().map_err(|error| output::fail(format_args!("cannot serve the state of this run: {error}")))?;
+    let server = Arc::new(server);
+    let status_server = status_server(pass, global, &server, &window)?;
+    let metrics = args.metrics.map(|at| listen(&server, at, &window)).transpose()?;
     let manager = RefCell::new(Manager::default());
     let stop = Arc::new(pass.stop()?);
     signals::stop(&stop);
@@ -66,7 +69,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let is_lost = Cell::default();
     let outside = Outside {
         status: status.as_ref(),
-        desk: desk.as_ref(),
+        status_server: status_server.as_ref(),
         manager: &manager,
         state_dir: &state_dir,
         is_lost: &is_lost,
@@ -80,7 +83,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
         state_dir: Some(state_dir.clone()),
     };
     let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
-    let window = (desk.is_some() || metrics.is_some()).then_some(&*window);
+    let window = (status_server.is_some() || metrics.is_some()).then_some(&*window);
     let keeping = RunSession {
         args,
         registry: &registry,
@@ -230,7 +233,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
             last: None,
         };
         // A pause continues over reloads by itself.
-        let paused = self.outside.desk.filter(|_| takeover.is_none()).and_then(StatusServer::paused);
+        let paused = self.outside.status_server.filter(|_| takeover.is_none()).and_then(StatusServer::paused);
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
@@ -245,7 +248,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
             watchdog_interval: sd_notify::watchdog(),
             paused: paused.as_ref(),
             window: self.window,
-            status_socket: self.outside.desk.map(StatusServer::path),
+            status_socket: self.outside.status_server.map(StatusServer::path),
         };
         let progress = Progress::new(self.shown, loaded.prepared.resources().len());
         let settled = if takeover.is_some() { MANY } else { 0 };
@@ -278,18 +281,23 @@ fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Load
 }
 
 /// Opens the status server. A run without changes leaves no trace, and has none.
-fn desk(pass: ExecOptions, global: &Global, window: &Arc<StatusHandle>) -> Result<Option<StatusServer>, Exit> {
+fn status_server(
+    pass: ExecOptions,
+    global: &Global,
+    server: &Arc<Server>,
+    window: &Arc<StatusHandle>,
+) -> Result<Option<StatusServer>, Exit> {
     if pass.mode == Mode::Noop {
         return Ok(None);
     }
     let state_dir = global.state_dir()?;
     let pauses = Pauses::read_or_fail(&state_dir)?;
     let is_paused = pauses.as_one().is_some();
-    match StatusServer::open(&state_dir, window, pauses) {
-        Ok(desk) => Ok(Some(desk)),
+    match StatusServer::open(server, &state_dir, window, pauses) {
+        Ok(status_server) => Ok(Some(status_server)),
         // Without the server, `kilter resume` could not reach the run.
         Err(error) if is_paused => {
-            let path = crate::desk::path(&state_dir);
+            let path = crate::status_server::path(&state_dir);
             Err(output::fail_with(
                 format_args!("this state directory is paused, and {} cannot be opened: {error}", path.display()),
                 ["remove that path, or end the pauses with `kilter resume --all`"],
@@ -302,15 +310,15 @@ fn desk(pass: ExecOptions, global: &Global, window: &Arc<StatusHandle>) -> Resul
     }
 }
 
-/// Opens the metrics server. A failure ends the run, because monitoring depends on the metrics.
-fn answer(at: SocketAddr, window: &Arc<StatusHandle>) -> Result<AcceptLoop, Exit> {
-    let (attendant, bound) = metrics::open(at, window).map_err(|error| {
+/// Opens the listener for metrics. A failure ends the run, because monitoring depends on the metrics.
+fn listen(server: &Server, at: SocketAddr, window: &Arc<StatusHandle>) -> Result<Listener, Exit> {
+    let (listener, bound) = metrics::open(server, at, window).map_err(|error| {
         output::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
     })?;
     if at.port() == 0 {
         output::line(format_args!("metrics are told at http://{bound}/metrics"));
     }
-    Ok(attendant)
+    Ok(listener)
 }
 
 /// Verifies that the manifests are files, because the run reads them repeatedly.
@@ -526,7 +534,7 @@ fn conclude(report: &Report, pass: ExecOptions, global: &Global) -> Exit {
 struct Outside<'a> {
     /// Status file, which records if the run is converged.
     status: Option<&'a File>,
-    desk: Option<&'a StatusServer>,
+    status_server: Option<&'a StatusServer>,
     /// The service manager that started this run.
     manager: &'a RefCell<Manager>,
     state_dir: &'a StateDir,
@@ -573,13 +581,13 @@ const MANY: usize = 1000;
 
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
-        if let Some(desk) = self.outside.desk {
-            desk.broadcast(&event);
+        if let Some(status_server) = self.outside.status_server {
+            status_server.broadcast(&event);
             if let Event::StatusSocketChanged = event
                 && self.keep_state_dir()
             {
-                desk.rebind();
-                desk.restore_pauses();
+                status_server.rebind();
+                status_server.restore_pauses();
             }
         }
         self.outside.manager.borrow_mut().tell(&event);

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use crate::cli::{Global, StatusArgs, StatusFormat};
 use crate::exit::Exit;
 use crate::render::{metrics, status};
-use crate::{desk, output};
+use crate::{output, status_server};
 
 /// Timeout for the answer of a run: longer than the run's own timeout, so that a busy run can report that.
 const LONGEST: Duration = Duration::from_secs(70);
@@ -110,7 +110,7 @@ fn which(args: &StatusArgs) -> Result<Json, Exit> {
 }
 
 pub(super) fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
-    let path = desk::path(state_dir);
+    let path = status_server::path(state_dir);
     UnixStream::connect(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => output::fail_with(
             format_args!("no `kilter run` holds a state with the state directory {}", state_dir.display()),

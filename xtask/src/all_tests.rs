@@ -56,6 +56,19 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     ExitCode::from(worst(&parts))
 }
 
+/// Runs the tests of all libraries: those that start no kilter and no test host. They are for the minutes before a commit.
+pub(crate) fn run_quick(root: &Path) -> ExitCode {
+    let begun = Instant::now();
+    let mut tally = Tally::default();
+    let libraries = ["test", "--workspace", "--exclude", "kilter", "--locked", "--no-fail-fast", "--all-targets"];
+    let command = ["test", "-p", "kilter", "--locked", "--no-fail-fast", "--bins"];
+    let mut parts: Vec<(&str, u8)> = Vec::new();
+    parts.push(("libraries", watched(cargo(root).args(libraries), &mut tally)));
+    parts.push(("command", watched(cargo(root).args(command), &mut tally)));
+    println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
+    ExitCode::from(worst(&parts))
+}
+
 /// Commands that run in parallel with the tests.
 struct Beside(JoinHandle<Vec<Part>>);
 

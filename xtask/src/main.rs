@@ -3,7 +3,7 @@
 //! | task | does |
 //! |---|---|
 //! | `ci` | runs all checks that a change must pass |
-//! | `test` | installs the programs that the tests need, and runs all tests |
+//! | `test` | installs the programs that the tests need, and runs all tests; `--quick` runs the tests of the libraries |
 //! | `host` | boots a test host with kilter, and runs a shell or a command there |
 //! | `layers` | checks the dependencies of the crates against `layers.toml` |
 //! | `dist` | builds the static program for installation |
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use all_tests::Simulation;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] [--seed S] | host [COMMAND...] | dist | measure [--gates] [NAME...] | layers | docs [--check]";
+const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | measure [--gates] [NAME...] | layers | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     let root = root();
     match args.as_slice() {
         ["ci"] => ci::run(&root),
+        ["test", "--quick"] => all_tests::run_quick(&root),
         ["test", options @ ..] => match simulation(options) {
             Ok(simulation) => all_tests::run(&root, simulation),
             Err(problem) => usage(&problem),

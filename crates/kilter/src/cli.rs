@@ -5,7 +5,6 @@ mod formats;
 mod parse;
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -14,8 +13,6 @@ pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, Resource
 use kilter_provider::Strictness;
 
 use crate::commands::provider::ProviderArgs;
-use crate::exit::Exit;
-use crate::{output, paths};
 
 const INPUT: &str = "Input";
 const HOW: &str = "How it is done";
@@ -43,7 +40,7 @@ pub(crate) struct Cli {
 }
 
 /// Options of every command.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = GENERAL)]
 pub(crate) struct Global {
     /// When output is coloured; `auto` respects NO_COLOR and CLICOLOR
@@ -89,33 +86,11 @@ pub(crate) struct Global {
     pub(crate) help: Option<bool>,
 }
 
-impl Global {
-    /// The state directory that was given, or the usual one, if there is one: by its whole path, since what is in it is watched.
-    pub(crate) fn state_dir_if_any(&self) -> Option<PathBuf> {
-        let Some(given) = self.state_dir.as_deref().filter(|path| !path.as_os_str().is_empty()) else {
-            return paths::state_dir();
-        };
-        // It is looked for several times by each command, and a path has many parts.
-        static FIRST: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
-        let (first, whole) = FIRST.get_or_init(|| (given.to_owned(), paths::whole(given)));
-        Some(if first == given { whole.clone() } else { paths::whole(given) })
-    }
-
-    /// The same.
-    ///
-    /// # Errors
-    /// When there is none; it has been said.
-    pub(crate) fn state_dir(&self) -> Result<PathBuf, Exit> {
-        self.state_dir_if_any().ok_or_else(|| {
-            output::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
-        })
-    }
-}
-
 /// Handling of contract violations by providers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Strict {
     Off,
+    #[default]
     Warning,
     Error,
 }

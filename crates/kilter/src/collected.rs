@@ -6,7 +6,7 @@
 //! that is damaged or belongs to another world or name. Exported resources contain no secrets.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ecow::EcoString;
@@ -15,7 +15,7 @@ use kilter_runtime::{SealingKey, SealingKeyError, bound};
 use serde_json::{Value as Json, json};
 
 use crate::world::{Collected, ExportedResource};
-use crate::{durable, output, world};
+use crate::{durable, output};
 
 /// Domain of the encryption, which separates these files from other uses of the key.
 const PURPOSE: &str = "kilter collected 1";
@@ -32,6 +32,7 @@ const REWRITE_INTERVAL: Duration = Duration::from_secs(3600);
 /// Stores collected resources in a state directory that this process has locked.
 pub(crate) struct Keeper {
     state_dir: PathBuf,
+    world: Arc<dyn World>,
     last: Mutex<Last>,
 }
 
@@ -45,15 +46,15 @@ struct Last {
 }
 
 impl Keeper {
-    /// Stores them in this state directory.
-    pub(crate) fn new(state_dir: PathBuf) -> Keeper {
-        Keeper { state_dir, last: Mutex::default() }
+    /// Stores resources of a world in this state directory.
+    pub(crate) fn new(state_dir: PathBuf, world: Arc<dyn World>) -> Keeper {
+        Keeper { state_dir, world, last: Mutex::default() }
     }
 
     /// Stores resources after a read of the world. Reports a failure once.
     pub(crate) fn keep(&self, collected: &mut Collected) {
         let offered = std::mem::take(&mut collected.offered);
-        let world = world::world();
+        let world = &self.world;
         if collected.unreachable.is_some() || !world.is_remote() || world.unreachable().is_some() {
             return;
         }

@@ -7,31 +7,36 @@ use kilter_facts::{ExternalFacts, Facts, System};
 use kilter_model::{Hash, Value};
 use serde_json::Value as Json;
 
-use crate::{mold, output, paths, recording, signals, trust};
+use crate::recording::RecordMode;
+use crate::session::Session;
+use crate::{output, paths, signals};
 
 /// Facts for a command.
-pub(crate) struct Gathered(Facts);
+pub(crate) struct Gathered {
+    facts: Facts,
+    record: RecordMode,
+}
 
 impl Gathered {
     /// Returns the value of a top-level fact.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
-        recording::record_or_replay("fact", || name.into(), || self.0.get(name))
+        self.record.record_or_replay("fact", || name.into(), || self.facts.get(name))
     }
 
     /// Returns the names of all facts that may have a value.
     pub(crate) fn names(&self) -> Vec<EcoString> {
-        recording::record_or_replay("fact names", || Json::Null, || self.0.names())
+        self.record.record_or_replay("fact names", || Json::Null, || self.facts.names())
     }
 
     /// Returns all facts.
     pub(crate) fn all(&self) -> Hash {
-        let all = recording::record_or_replay("facts", || Json::Null, || Value::hash(self.0.all()));
+        let all = self.record.record_or_replay("facts", || Json::Null, || Value::hash(self.facts.all()));
         all.as_hash().cloned().unwrap_or_default()
     }
 
     /// Returns the facts without a recording, for queries that concern this machine only.
     pub(crate) fn live(&self) -> &Facts {
-        &self.0
+        &self.facts
     }
 }
 
@@ -39,21 +44,23 @@ impl Gathered {
 ///
 /// They include external facts from `dirs` (without `dirs`, the usual directories), the fact `kilter`, and facts of
 /// mold's scripts.
-pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered {
+pub(crate) fn gather(session: &Session, dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered {
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
     let facts = Facts::new(System::live())
         .with_external(
-            ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()).trusting(trust::policy().clone()),
+            ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()).trusting(session.trust.clone()),
         )
         .with_fact("kilter", kilter(manifest_dir));
-    Gathered(mold::facts().into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value)))
+    let of_mold = session.mold().map(|mold| mold.facts(session)).unwrap_or_default();
+    let facts = of_mold.into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value));
+    Gathered { facts, record: session.record.clone() }
 }
 
 /// Warns about external facts that cannot be used.
 pub(crate) fn warn(facts: &Gathered) {
-    let problems = || facts.0.problems().iter().map(ToString::to_string).collect::<Vec<String>>();
-    recording::record_or_replay("fact problems", || Json::Null, problems).iter().for_each(output::warning);
+    let problems = || facts.facts.problems().iter().map(ToString::to_string).collect::<Vec<String>>();
+    facts.record.record_or_replay("fact problems", || Json::Null, problems).iter().for_each(output::warning);
 }
 
 /// Returns the fact `kilter`: the version, and the directories of the command.

@@ -22,8 +22,10 @@ use kilter_runtime::{IneffectiveNotification, Prepared};
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::{self, PlanFile};
+use crate::recording::RecordMode;
+use crate::session::Session;
 use crate::world::Collected;
-use crate::{facts, output, recording, reversals, signals, trust};
+use crate::{facts, output, reversals, signals, trust};
 use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use noted::InputFiles;
@@ -73,11 +75,12 @@ pub(crate) struct Loaded<'r> {
 /// # Errors
 /// If there is any problem. All problems have been reported, and the system is unchanged.
 pub(crate) fn prepare<'r>(
+    session: &Session,
     input: &ManifestArgs,
     audience: ErrorFormat,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
-    prepare_noting(input, audience, registry, &InputFiles::default(), None)
+    prepare_noting(session, input, audience, registry, &InputFiles::default(), None)
 }
 
 /// Prepares a run and records its input files, also if that fails. While the world is unreachable, it collects the
@@ -86,6 +89,7 @@ pub(crate) fn prepare<'r>(
 /// # Errors
 /// As [`prepare`].
 pub(crate) fn prepare_noting<'r>(
+    session: &Session,
     input: &ManifestArgs,
     audience: ErrorFormat,
     registry: &'r Registry,
@@ -93,13 +97,16 @@ pub(crate) fn prepare_noting<'r>(
     fallback: Option<&Path>,
 ) -> Result<Loaded<'r>, Exit> {
     let timeout = Duration::from_secs(input.timeout);
-    let facts = facts::gather(&input.facts_dirs, directory(&input.manifests).as_deref());
+    let facts = facts::gather(session, &input.facts_dirs, directory(&input.manifests).as_deref());
     let mut given = Vec::with_capacity(input.manifests.len());
     let mut failed = None;
     for path in &input.manifests {
         noted.note(path);
-        match recording::record_or_replay("manifest", || path.to_string_lossy().into(), || read(path, &facts, timeout))
-        {
+        match session.record.record_or_replay(
+            "manifest",
+            || path.to_string_lossy().into(),
+            || read(session, path, &facts, timeout),
+        ) {
             Ok(source) => given.push(source.leniently(input.lenient)),
             Err(message) => failed = Some(output::fail(message)),
         }
@@ -109,10 +116,10 @@ pub(crate) fn prepare_noting<'r>(
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
-    let includes = LiveIncludes::new(&input.manifests, noted, fallback);
-    let origin = reversals::origin(&given);
+    let includes = LiveIncludes::new(session, &input.manifests, noted, fallback);
+    let origin = reversals::origin(&session.record, &given);
     let is_whole = failed.is_none();
-    let result = compiled(given, is_whole, origin, vars, &facts_asked, &includes, timeout, audience, registry);
+    let result = compiled(session, given, is_whole, origin, vars, &facts_asked, &includes, timeout, audience, registry);
     // The problems of the manifests that could be read have been reported.
     let result = result.and_then(|loaded| failed.map_or(Ok(loaded), Err));
     let result = result.map(|loaded| Loaded { collected: includes.into_collected(), ..loaded });
@@ -128,16 +135,28 @@ pub(crate) fn prepare_noting<'r>(
 /// # Errors
 /// As [`prepare`].
 pub(crate) fn prepare_text<'r>(
+    session: &Session,
     name: &str,
     text: String,
     audience: ErrorFormat,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
-    let facts = facts::gather(&[], None);
+    let facts = facts::gather(session, &[], None);
     let noted = InputFiles::default();
-    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[], &noted, None));
+    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(session, &[], &noted, None));
     let given = vec![Source::new(name, text)];
-    compiled(given, true, EcoString::new(), Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
+    compiled(
+        session,
+        given,
+        true,
+        EcoString::new(),
+        Vec::new(),
+        &facts,
+        &includes,
+        Duration::from_secs(60),
+        audience,
+        registry,
+    )
 }
 
 /// Prepares the run of a plan.
@@ -145,6 +164,7 @@ pub(crate) fn prepare_text<'r>(
 /// # Errors
 /// As [`prepare`].
 pub(crate) fn prepare_plan<'r>(
+    session: &Session,
     plan: PlanFile,
     audience: ErrorFormat,
     registry: &'r Registry,
@@ -152,12 +172,13 @@ pub(crate) fn prepare_plan<'r>(
     let PlanFile { sources, origin, includes, facts, vars, plan, provenance: _ } = plan;
     let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
     let timeout = Duration::from_secs(60);
-    let loaded = compiled(sources, true, origin, vars, &facts, &includes, timeout, audience, registry)?;
+    let loaded = compiled(session, sources, true, origin, vars, &facts, &includes, timeout, audience, registry)?;
     Ok(Loaded { prepared: loaded.prepared.following(plan), ..loaded })
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
 fn compiled<'r>(
+    session: &Session,
     given: Vec<Source>,
     is_whole: bool,
     origin: EcoString,
@@ -178,22 +199,22 @@ fn compiled<'r>(
     let inputs = Inputs {
         schemas: &Types(registry),
         facts: facts.as_facts(),
-        secrets: &SecretsFrom { timeout },
+        secrets: &SecretsFrom { session, timeout },
         loader: includes.as_loader(),
         overrides: &vars,
     };
     let (mut compiled, problems) = compile_partly(&mut sources, &inputs);
-    learn(&compiled, &sources);
+    learn(&session.record, &compiled, &sources);
     if !problems.is_empty() {
         let problems = diagnostics::with_others(problems, compiled, &sources, registry);
         return Err(diagnostics::say(&problems, &sources, audience));
     }
     let mut warnings = std::mem::take(&mut compiled.warnings);
     compiled.catalog.origin = origin;
-    match reversals::prepare(compiled.catalog, registry) {
+    match reversals::prepare(session.state_dir_if_any(), compiled.catalog, registry) {
         Ok(prepared) => {
             warnings.extend(prepared.ineffective_notifications().iter().map(ineffective));
-            let news = unsaid(warnings, &sources);
+            let news = session.warnings.unreported(warnings, &sources);
             if !news.is_empty() {
                 output::line(render_warnings(&news, &sources, true).trim_end());
             }
@@ -221,44 +242,47 @@ fn ineffective(notification: &IneffectiveNotification<'_>) -> Diagnostic {
 }
 
 /// Warnings of the last read. A number distinguishes equal warnings.
-static SAID: Mutex<BTreeSet<(String, usize)>> = Mutex::new(BTreeSet::new());
+#[derive(Default)]
+pub(crate) struct ReportedWarnings(Mutex<BTreeSet<(String, usize)>>);
 
-/// Returns the warnings that were not reported at the last read, and records all of them. A repeated read reports
-/// each once, even if its line has moved.
-fn unsaid(mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = std::mem::take(&mut *said);
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    warnings.retain(|warning| {
-        let about = warning.span.map_or(("", ""), |span| {
-            let Source { name, text, .. } = sources.get(span.source);
-            let (before, after) = text.split_at_checked(span.start as usize).unwrap_or((text, ""));
-            let start = before.rfind('\n').map_or(0, |end| end + 1);
-            let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
-            (name.as_str(), text[start..end].trim())
+impl ReportedWarnings {
+    /// Returns the warnings that were not reported at the last read, and records all of them. A repeated read reports
+    /// each once, even if its line has moved.
+    fn unreported(&self, mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *said);
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        warnings.retain(|warning| {
+            let about = warning.span.map_or(("", ""), |span| {
+                let Source { name, text, .. } = sources.get(span.source);
+                let (before, after) = text.split_at_checked(span.start as usize).unwrap_or((text, ""));
+                let start = before.rfind('\n').map_or(0, |end| end + 1);
+                let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
+                (name.as_str(), text[start..end].trim())
+            });
+            let key = format!("{}\n{}\n{}", warning.message, about.0, about.1);
+            let count = counts.entry(key.clone()).or_default();
+            *count += 1;
+            let is_known = before.contains(&(key.clone(), *count));
+            said.insert((key, *count));
+            !is_known
         });
-        let key = format!("{}\n{}\n{}", warning.message, about.0, about.1);
-        let count = counts.entry(key.clone()).or_default();
-        *count += 1;
-        let is_known = before.contains(&(key.clone(), *count));
-        said.insert((key, *count));
-        !is_known
-    });
-    warnings
+        warnings
+    }
 }
 
 /// Registers the secrets of manifests with the recording: their values, and their texts in the manifest.
-fn learn(compiled: &Compiled, sources: &Sources) {
-    recording::register_secrets(&compiled.catalog.secrets);
+fn learn(record: &RecordMode, compiled: &Compiled, sources: &Sources) {
+    record.register_secrets(&compiled.catalog.secrets);
     // Order matters: parts of values first, then values, then their texts in the manifest.
     let (made, whole): (Vec<&str>, Vec<&str>) =
         sources.secret_texts().into_iter().partition(|text| text.contains("${"));
-    recording::learn_texts(made.into_iter().flat_map(literals));
+    record.learn_texts(made.into_iter().flat_map(literals));
     for resource in &compiled.catalog.resources {
-        recording::register_secrets(resource.attributes.iter().map(|(_, value)| value));
+        record.register_secrets(resource.attributes.iter().map(|(_, value)| value));
     }
-    recording::learn_texts(whole.into_iter().flat_map(literals));
-    recording::settle();
+    record.learn_texts(whole.into_iter().flat_map(literals));
+    record.settle();
 }
 
 /// Returns the literal parts of a scalar, without quotes and expressions.
@@ -285,20 +309,20 @@ pub(crate) fn is_program(path: &Path) -> bool {
 }
 
 /// Reads one manifest: a file, the output of an executable, or standard input.
-fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
+fn read(session: &Session, path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
     if path.as_os_str() == "-" {
         let text = signals::unheeded(|| std::io::read_to_string(std::io::stdin().lock()))
             .map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;
         return Ok(Source::new("<stdin>", text));
     }
     let shown = path.display();
-    let opened = trust::open_as("the manifest ", path)?;
+    let opened = trust::open_as(&session.trust, "the manifest ", path)?;
     let found = opened.metadata();
     if found.is_dir() {
         return Err(format!("the manifest {shown} is a directory: name the files in it, such as {shown}/*.yaml"));
     }
     if executable::is(found) && !opened.is_inherited() {
-        let text = executable::output(path, facts, timeout)?;
+        let text = executable::output(&session.trust, path, facts, timeout)?;
         return Ok(Source::new(format!("{shown} (output)"), text));
     }
     let text = match found.is_file() {

@@ -32,6 +32,7 @@ mod resources;
 mod reversals;
 mod sd_notify;
 mod server;
+mod session;
 mod signals;
 mod status_server;
 mod table;
@@ -47,6 +48,8 @@ use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command};
 use crate::exit::Exit;
+use crate::recording::RecordMode;
+use crate::session::Session;
 
 fn main() -> ExitCode {
     panics::install_panic_hook();
@@ -59,57 +62,54 @@ fn main() -> ExitCode {
     match Cli::of(std::env::args_os()) {
         Ok(cli) => {
             cli.global.color.write_global();
-            run(&cli).into()
+            run(&cli, RecordMode::Live).into()
         }
         Err(refused) => refuse(&refused).into(),
     }
 }
 
-/// Runs a command.
-pub(crate) fn run(cli: &Cli) -> Exit {
-    let global = &cli.global;
-    if let Err(exit) = trust::open(global) {
-        return exit;
-    }
-    if matches!(&cli.command, Command::Provider(args) if args.carries_out_another()) {
-        return carry_out(cli);
-    }
-    reversals::open(global);
-    if let Err(exit) = world::open(global) {
-        return exit;
-    }
-    // The command that reads the log must not write to it.
-    if !matches!(cli.command, Command::History(_))
-        && let Err(exit) = mold::open(global)
-    {
-        return exit;
-    }
-    let exit = carry_out(cli);
-    mold::close();
-    world::close();
-    exit
-}
-
-fn carry_out(cli: &Cli) -> Exit {
+/// Runs a command in a session of its own.
+pub(crate) fn run(cli: &Cli, record: RecordMode) -> Exit {
     let global = &cli.global;
     match &cli.command {
-        Command::Apply(args) => commands::apply::run(args, global),
-        Command::Plan(args) => commands::plan::run(args, global),
-        Command::Run(args) => commands::run::run(args, global),
-        Command::Status(args) => commands::status::run(args, global),
-        Command::Pause(args) => commands::pause::pause(args, global),
-        Command::Resume(args) => commands::pause::resume(args, global),
-        Command::Clean(args) => commands::clean::run(args, global),
-        Command::Get(args) => commands::get::run(args, global),
-        Command::Set(args) => commands::set::run(args, global),
-        Command::Act(args) => commands::act::run(args, global),
-        Command::Types(args) => commands::types::run(args, global),
-        Command::Facts(args) => commands::facts::run(args, global),
-        Command::Graph(args) => commands::graph::run(args, global),
-        Command::History(args) => commands::history::run(args, global),
-        Command::Provider(args) => commands::provider::run(args, global),
-        Command::Schema(args) => commands::schema::run(args, global),
-        Command::Completions(args) => commands::completions::run(args, global),
+        // Recordings and replays run another command.
+        Command::Provider(args) if args.carries_out_another() => {
+            return trust::policy(global).map_or_else(|exit| exit, |_| commands::provider::run_another(args, global));
+        }
+        // The command that reads the log must not write to it.
+        Command::History(args) => return commands::history::run(args, global),
+        Command::Man(args) => return commands::man::run(args),
+        _ => {}
+    }
+    match Session::open(global, record) {
+        Ok(session) => {
+            let exit = carry_out(&cli.command, &session);
+            session.close();
+            exit
+        }
+        Err(exit) => exit,
+    }
+}
+
+fn carry_out(command: &Command, session: &Session) -> Exit {
+    match command {
+        Command::Apply(args) => commands::apply::run(args, session),
+        Command::Plan(args) => commands::plan::run(args, session),
+        Command::Run(args) => commands::run::run(args, session),
+        Command::Status(args) => commands::status::run(args, session),
+        Command::Pause(args) => commands::pause::pause(args, session),
+        Command::Resume(args) => commands::pause::resume(args, session),
+        Command::Clean(args) => commands::clean::run(args, session),
+        Command::Get(args) => commands::get::run(args, session),
+        Command::Set(args) => commands::set::run(args, session),
+        Command::Act(args) => commands::act::run(args, session),
+        Command::Types(args) => commands::types::run(args, session),
+        Command::Facts(args) => commands::facts::run(args, session),
+        Command::Graph(args) => commands::graph::run(args, session),
+        Command::Provider(args) => commands::provider::run(args, session),
+        Command::Schema(args) => commands::schema::run(args, session),
+        Command::Completions(args) => commands::completions::run(args, session),
+        Command::History(args) => commands::history::run(args, &session.global),
         Command::Man(args) => commands::man::run(args),
     }
 }

@@ -13,10 +13,10 @@ use kilter_script::mold::Mold;
 use kilter_script::{Found, Note, Script, ScriptEnvironment, Scripts};
 use serde_json::json;
 
-use crate::cli::Global;
 use crate::exit::Exit;
 use crate::facts::Gathered;
-use crate::{facts, mold, output, paths, recording, signals, trust, world};
+use crate::session::Session;
+use crate::{facts, mold, output, paths, signals};
 
 /// Search path of scripts, and their settings.
 pub(crate) struct Search {
@@ -52,34 +52,37 @@ pub(crate) struct Providers {
 ///
 /// # Errors
 /// If a signal has arrived.
-pub(crate) fn registry(global: &Global) -> Result<Registry, Exit> {
-    registry_with(global, None)
+pub(crate) fn registry(session: &Session) -> Result<Registry, Exit> {
+    registry_with(session, None)
 }
 
 /// Returns all providers, with scripts that read this number of resources concurrently.
 ///
 /// # Errors
 /// If a signal has arrived.
-pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Result<Registry, Exit> {
+pub(crate) fn registry_with(session: &Session, jobs: Option<usize>) -> Result<Registry, Exit> {
     let is_missing = |directory: &&PathBuf| {
-        !recording::record_or_replay("exists", || json!(directory.to_string_lossy()), || directory.is_dir())
+        !session.record.record_or_replay("exists", || json!(directory.to_string_lossy()), || directory.is_dir())
     };
-    for directory in global.include.iter().filter(is_missing) {
+    for directory in session.global.include.iter().filter(is_missing) {
         output::warning(format_args!("{}: there is no such directory of providers", directory.display()));
     }
-    let mut directories = global.include.clone();
+    let mut directories = session.global.include.clone();
     directories.extend(usual_directories());
-    let providers = collect(&Search {
-        directories,
-        state_dir: global.state_dir.clone(),
-        libexec: Vec::new(),
-        jobs,
-        verify_suitability: true,
-    })?;
+    let providers = collect(
+        session,
+        &Search {
+            directories,
+            state_dir: session.global.state_dir.clone(),
+            libexec: Vec::new(),
+            jobs,
+            verify_suitability: true,
+        },
+    )?;
     for note in &providers.notes {
         match note.level {
             Level::Warning | Level::Err => output::warning(note),
-            _ if global.verbose => output::line(note),
+            _ if session.global.verbose => output::line(note),
             _ => {}
         }
     }
@@ -95,10 +98,10 @@ pub(crate) fn usual_directories() -> impl Iterator<Item = PathBuf> {
 ///
 /// # Errors
 /// If a signal has arrived.
-pub(crate) fn collect(search: &Search) -> Result<Providers, Exit> {
-    let native = kilter_native::native(world::world());
-    let of_mold: Vec<Arc<dyn Provider>> = mold::given().map(of_mold).unwrap_or_default();
-    let Scripts { providers, mut notes } = scripts(search)?;
+pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, Exit> {
+    let native = kilter_native::native(Arc::clone(&session.world));
+    let of_mold: Vec<Arc<dyn Provider>> = session.mold().map(|opened| of_mold(opened.mold())).unwrap_or_default();
+    let Scripts { providers, mut notes } = scripts(session, search)?;
     let is_taken = |provider: &dyn Provider| {
         native
             .iter()
@@ -113,7 +116,7 @@ pub(crate) fn collect(search: &Search) -> Result<Providers, Exit> {
     }
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
     let registry = Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free));
-    Ok(Providers { registry: recording::witnessed(registry).on_machine(world::host()), scripts, notes })
+    Ok(Providers { registry: session.record.witnessed(registry).on_machine(session.host()), scripts, notes })
 }
 
 /// Returns the providers of mold's directory.
@@ -122,8 +125,8 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 }
 
 /// Returns the scripts of the directories.
-fn scripts(search: &Search) -> Result<Scripts, Exit> {
-    let mut surroundings = surroundings_with(&search.libexec, search.state_dir());
+fn scripts(session: &Session, search: &Search) -> Result<Scripts, Exit> {
+    let mut surroundings = surroundings_with(session, &search.libexec, search.state_dir());
     surroundings.verify_suitability = search.verify_suitability;
     if let Some(jobs) = search.jobs {
         surroundings.limits.jobs = jobs;
@@ -131,7 +134,11 @@ fn scripts(search: &Search) -> Result<Scripts, Exit> {
     let surroundings = Arc::new(surroundings);
     let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
     let look = || {
-        recording::record_or_replay("scripts", || serde_json::Value::Null, || look(&directories, search, &surroundings))
+        session.record.record_or_replay(
+            "scripts",
+            || serde_json::Value::Null,
+            || look(&directories, search, &surroundings),
+        )
     };
     // Without directories, no script runs.
     let found = if directories.is_empty() { look() } else { signals::heeded(look)? };
@@ -148,34 +155,34 @@ fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<ScriptEnvir
 }
 
 /// Returns the environment and limits of scripts. They store data in the state directory, if given.
-pub(crate) fn surroundings(state_dir: Option<PathBuf>) -> ScriptEnvironment {
-    surroundings_with(&[], state_dir)
+pub(crate) fn surroundings(session: &Session, state_dir: Option<PathBuf>) -> ScriptEnvironment {
+    surroundings_with(session, &[], state_dir)
 }
 
 /// Returns the environment and limits of scripts, which find commands in `libexec` before the usual directories.
-fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> ScriptEnvironment {
-    let environment = environment(libexec);
+fn surroundings_with(session: &Session, libexec: &[PathBuf], state_dir: Option<PathBuf>) -> ScriptEnvironment {
+    let environment = environment(session, libexec);
+    let record = session.record.clone();
     let path = ScriptEnvironment { environment: environment.clone(), ..ScriptEnvironment::new() };
-    let commands =
-        move |name: &str| recording::record_or_replay("command", || name.into(), || path.finds_command(name));
+    let commands = move |name: &str| record.record_or_replay("command", || name.into(), || path.finds_command(name));
     ScriptEnvironment {
-        facts: Arc::new(lazy_facts()),
+        facts: Arc::new(lazy_facts(session)),
         environment,
         commands: Some(Arc::new(commands)),
         // A replay writes nothing.
-        state_dir: state_dir.filter(|_| !recording::is_replay()),
-        hostname: (!recording::is_replay()).then(|| world::host().into()),
-        exchanges: recording::exchanges(),
-        trust: trust::policy().clone(),
-        historian: mold::historian(),
+        state_dir: state_dir.filter(|_| !session.record.is_replay()),
+        hostname: (!session.record.is_replay()).then(|| session.host().into()),
+        exchanges: session.record.exchanges(),
+        trust: session.trust.clone(),
+        historian: mold::historian(session),
         cancelled: Some(signals::raised()),
         ..ScriptEnvironment::new()
     }
 }
 
 /// Returns the environment variables of scripts, which find commands in `libexec` before the usual directories.
-fn environment(libexec: &[PathBuf]) -> Environment {
-    if recording::is_replay() {
+fn environment(session: &Session, libexec: &[PathBuf]) -> Environment {
+    if session.record.is_replay() {
         return Environment::new();
     }
     let environment = Environment::new().user(rustix::process::geteuid().as_raw());
@@ -187,9 +194,14 @@ fn environment(libexec: &[PathBuf]) -> Environment {
 }
 
 /// Returns facts that are gathered when a condition needs them.
-fn lazy_facts() -> impl Fn(&str) -> Option<kilter_model::Value> + Send + Sync + 'static {
+fn lazy_facts(session: &Session) -> impl Fn(&str) -> Option<kilter_model::Value> + Send + Sync + use<> {
+    let session = session.downgrade();
     let facts: OnceLock<Gathered> = OnceLock::new();
-    move |name| facts.get_or_init(|| facts::gather(&[], None)).get(name)
+    move |name| {
+        // A script runs only during its session.
+        let session = session.upgrade()?;
+        facts.get_or_init(|| facts::gather(&session, &[], None)).get(name)
+    }
 }
 
 /// Returns the provider of a type, which may be written with the provider's name: `package::apt`.

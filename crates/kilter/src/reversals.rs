@@ -1,7 +1,6 @@
 //! Saved pre-change state of resources that the manifests no longer declare (`reverse`).
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use ecow::EcoString;
 use kilter_manifest::Source;
@@ -9,23 +8,15 @@ use kilter_model::{Catalog, Resource};
 use kilter_provider::Registry;
 use kilter_runtime::{Prepared, Rejected, RevertStore, StateDir, plan_of};
 
-use crate::cli::Global;
-use crate::{output, recording};
-
-static STATE: OnceLock<Option<PathBuf>> = OnceLock::new();
-
-/// Remembers the state directory.
-pub(crate) fn open(global: &Global) {
-    // The command is parsed once.
-    let _ = STATE.set(global.state_dir_if_any());
-}
+use crate::output;
+use crate::recording::RecordMode;
 
 /// Returns the identity of these manifests, independent of the paths used; empty if a manifest is no file.
 ///
 /// It is also empty during a recording. The recording covers only the queries of the run, not the state saved
 /// earlier, and newly saved state would become part of it.
-pub(crate) fn origin(given: &[Source]) -> EcoString {
-    if recording::is_recorded() {
+pub(crate) fn origin(record: &RecordMode, given: &[Source]) -> EcoString {
+    if record.is_recorded() {
         return EcoString::new();
     }
     let path = |source: &Source| {
@@ -41,12 +32,16 @@ pub(crate) fn origin(given: &[Source]) -> EcoString {
         .unwrap_or_default()
 }
 
-/// Prepares the run of a catalog, together with the resources to restore.
+/// Prepares the run of a catalog, together with the resources to restore from a state directory.
 ///
 /// # Errors
 /// Problems of the catalog itself. A resource that cannot be restored is left out, with a warning.
-pub(crate) fn prepare(catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>, Box<Rejected>> {
-    let state = STATE.get().and_then(Option::as_ref).map(|state| StateDir::new(state.clone()));
+pub(crate) fn prepare(
+    state_dir: Option<PathBuf>,
+    catalog: Catalog,
+    registry: &Registry,
+) -> Result<Prepared<'_>, Box<Rejected>> {
+    let state = state_dir.map(StateDir::new);
     let Some(reversals) = state.and_then(|state| RevertStore::of(&state, &catalog.origin)).filter(RevertStore::exists)
     else {
         return plan_of(catalog, registry);

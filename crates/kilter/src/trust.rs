@@ -1,7 +1,6 @@
-//! Trust rule of this process: the users that may decide what kilter does.
+//! Trust rule of a command: the users that may decide what kilter does.
 
 use std::path::Path;
-use std::sync::OnceLock;
 
 use kilter_process::trust::{Distrust, TrustPolicy, TrustedFile};
 
@@ -9,13 +8,11 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::{output, paths};
 
-static POLICY: OnceLock<TrustPolicy> = OnceLock::new();
-
-/// Remembers the paths of `--trust`.
+/// Returns the policy of a command line, with the paths of `--trust`.
 ///
 /// # Errors
 /// If a path does not exist; reported.
-pub(crate) fn open(global: &Global) -> Result<(), Exit> {
+pub(crate) fn policy(global: &Global) -> Result<TrustPolicy, Exit> {
     let mut policy = usual();
     for path in &global.trust {
         policy = policy.with_path(path).map_err(|error| {
@@ -23,19 +20,12 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
             output::fail_with(format_args!("cannot trust {}: {error}", path.display()), [hint])
         })?;
     }
-    // The command is parsed once.
-    let _ = POLICY.set(policy);
-    Ok(())
-}
-
-/// Returns the policy of this process.
-pub(crate) fn policy() -> &'static TrustPolicy {
-    POLICY.get_or_init(usual)
+    Ok(policy)
 }
 
 /// Returns the default policy. Root trusts itself and, like git, the user who became root by sudo: a user who may
 /// run kilter as root already decides what it does.
-fn usual() -> TrustPolicy {
+pub(crate) fn usual() -> TrustPolicy {
     let policy = TrustPolicy::current();
     match sudo_user().filter(|_| paths::is_root()) {
         Some(uid) => policy.with_user(uid),
@@ -51,8 +41,8 @@ fn sudo_user() -> Option<u32> {
 ///
 /// # Errors
 /// One line with the path of the file and the problem.
-pub(crate) fn open_as(what: &str, path: &Path) -> Result<TrustedFile, String> {
-    policy().open(path).map_err(|distrust| refusal(what, path, &distrust))
+pub(crate) fn open_as(policy: &TrustPolicy, what: &str, path: &Path) -> Result<TrustedFile, String> {
+    policy.open(path).map_err(|distrust| refusal(what, path, &distrust))
 }
 
 /// Returns the reason why a file is not used, on one line.

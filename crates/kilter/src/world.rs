@@ -3,24 +3,24 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use ecow::EcoString;
 use kilter_manifest::{Collect, RESERVED};
 use kilter_model::{from_canonical_json, is_machine, to_json};
+use kilter_process::trust::TrustPolicy;
 use kilter_provider::{Shared, World, WorldError};
 use kilter_world::{Credentials, Directory, Endpoint, Etcd};
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{collected, output, paths, signals, trust};
-
-static WORLD: OnceLock<Arc<dyn World>> = OnceLock::new();
+use crate::trust::refusal;
+use crate::{collected, output, paths, signals};
 
 /// First part of the keys of exported resources. The receiver, the exporting machine, the type and the title
 /// follow.
@@ -38,32 +38,29 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Receiver that stands for all machines.
 const EVERYBODY: &str = "*";
 
-/// Opens the world of the command line.
+/// Opens the world of a command line; without an address, a world of this machine alone.
 ///
 /// # Errors
 /// If it cannot be used; reported.
-pub(crate) fn open(global: &Global) -> Result<(), Exit> {
+pub(crate) fn open(global: &Global, state_dir: Option<PathBuf>, trust: &TrustPolicy) -> Result<Arc<dyn World>, Exit> {
     let host = global.hostname.clone().unwrap_or_else(hostname);
     if !is_machine(&host) || host == EVERYBODY {
         let hint = "give letters, digits, dots and dashes with --hostname";
         return Err(output::fail_with(format_args!("`{host}` is no name of a machine"), [hint]));
     }
     let given = global.world.as_deref().filter(|given| !given.is_empty());
-    let world: Arc<dyn World> = match given {
-        Some(address) if address.contains("://") => Arc::new(etcd(address, host)?),
-        Some(path) => Arc::new(Directory::new(paths::whole(Path::new(path)), host).trusting(trust::policy().clone())),
-        None => Arc::new(alone(global.state_dir_if_any(), host)),
-    };
-    // The command is parsed once.
-    let _ = WORLD.set(world);
-    Ok(())
+    Ok(match given {
+        Some(address) if address.contains("://") => Arc::new(etcd(address, host, trust)?),
+        Some(path) => Arc::new(Directory::new(paths::whole(Path::new(path)), host).trusting(trust.clone())),
+        None => alone(state_dir, host, trust),
+    })
 }
 
 /// Returns the world in etcd.
-fn etcd(address: &str, host: String) -> Result<Etcd, Exit> {
+fn etcd(address: &str, host: String, trust: &TrustPolicy) -> Result<Etcd, Exit> {
     let file = |path: &Path| {
-        let bytes = trust::policy().read(path, MAX_FILE_BYTES);
-        bytes.map_err(|distrust| output::fail(trust::refusal("", path, &distrust)))
+        let bytes = trust.read(path, MAX_FILE_BYTES);
+        bytes.map_err(|distrust| output::fail(refusal("", path, &distrust)))
     };
     let login = match given("KILTER_WORLD_LOGIN") {
         None => None,
@@ -89,23 +86,14 @@ fn given(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Returns the name of this machine in the world.
-pub(crate) fn host() -> &'static str {
-    ours().host()
-}
-
-/// Returns the world; without an address, a world of this machine alone.
-pub(crate) fn world() -> Arc<dyn World> {
-    Arc::clone(ours())
-}
-
-fn ours() -> &'static Arc<dyn World> {
-    WORLD.get_or_init(|| Arc::new(alone(paths::state_dir(), hostname())))
+/// Returns the world of this machine alone, in a state directory.
+pub(crate) fn of_this_machine(state_dir: Option<PathBuf>, trust: &TrustPolicy) -> Arc<dyn World> {
+    alone(state_dir, hostname(), trust)
 }
 
 /// Returns the world of one machine, in its state directory.
-fn alone(state_dir: Option<PathBuf>, host: String) -> Directory {
-    Directory::new(local(state_dir), host).trusting(trust::policy().clone()).of_one_machine()
+fn alone(state_dir: Option<PathBuf>, host: String, trust: &TrustPolicy) -> Arc<dyn World> {
+    Arc::new(Directory::new(local(state_dir), host).trusting(trust.clone()).of_one_machine())
 }
 
 fn local(state_dir: Option<PathBuf>) -> PathBuf {
@@ -117,28 +105,15 @@ fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Starts to watch for changes of collected resources.
-pub(crate) fn follow() {
-    world().follow();
-}
-
-/// Removes the files of the watch.
-pub(crate) fn close() {
-    if let Some(world) = WORLD.get() {
-        world.leave();
-    }
-}
-
 /// Returns the paths with an event after each change of collected resources.
-pub(crate) fn watched() -> [PathBuf; 2] {
-    let world = world();
+pub(crate) fn watched(world: &dyn World) -> [PathBuf; 2] {
     [EVERYBODY, world.host()].map(|to| world.watched(&[EXPORTED, to]))
 }
 
 /// Collected resources for one read of the manifests: the world is read once, and each exported resource is used
 /// once.
-#[derive(Default)]
 pub(crate) struct Collector {
+    world: Arc<dyn World>,
     offered: OnceCell<Result<Collected, String>>,
     /// Used resources: exporting machine, type and title.
     taken: RefCell<HashSet<[EcoString; 3]>>,
@@ -166,8 +141,9 @@ pub(crate) struct ExportedResource {
 
 impl Collector {
     /// Creates a collection that uses the resources stored in a state directory while the world is unreachable.
-    pub(crate) fn new(fallback: Option<&Path>) -> Collector {
-        Collector { fallback: fallback.map(Path::to_owned), ..Collector::default() }
+    pub(crate) fn new(world: Arc<dyn World>, fallback: Option<&Path>) -> Collector {
+        let fallback = fallback.map(Path::to_owned);
+        Collector { world, offered: OnceCell::new(), taken: RefCell::default(), fallback }
     }
 
     /// Returns the resources read, if the manifests collect any.
@@ -178,11 +154,11 @@ impl Collector {
     /// Reads the world, or the stored resources.
     fn read(&self) -> Result<Collected, String> {
         let at = SystemTime::now();
-        let why = match offered() {
+        let why = match offered(&self.world) {
             Ok(offered) => return Ok(Collected { offered, at, unreachable: None }),
             Err(why) => why,
         };
-        let world = world();
+        let world = &self.world;
         let state_dir = self.fallback.as_deref().filter(|_| world.is_remote() && signals::exit().is_none());
         let Some(state_dir) = state_dir else { return Err(why) };
         let (offered, at) =
@@ -225,9 +201,9 @@ impl Collector {
 }
 
 /// Returns the exports for this machine, and then the exports for all machines.
-fn offered() -> Result<Vec<ExportedResource>, String> {
-    let read = || {
-        let world = world();
+fn offered(world: &Arc<dyn World>) -> Result<Vec<ExportedResource>, String> {
+    let world = Arc::clone(world);
+    let read = move || {
         let mut offered = Vec::new();
         for to in [world.host(), EVERYBODY] {
             for Shared { key, text } in world.seen_below(&[EXPORTED, to])? {

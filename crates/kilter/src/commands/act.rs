@@ -6,23 +6,24 @@ use kilter_provider::{Context, Interrupt, Level, Provider, Suitability, Wanted, 
 use serde_json::json;
 
 use super::get::Lines;
-use crate::cli::{ActArgs, Global, ReportFormat};
+use crate::cli::{ActArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
-use crate::{output, parse_value, pauses, providers, recording, signals, world};
+use crate::session::Session;
+use crate::{output, parse_value, pauses, providers, signals};
 
-pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
-    match act(args, global) {
+pub(crate) fn run(args: &ActArgs, session: &Session) -> Exit {
+    match act(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
-    let state_dir = global.state_dir_if_any().filter(|_| !args.even_if_paused);
+fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
+    let state_dir = session.state_dir_if_any().filter(|_| !args.even_if_paused);
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
-    let registry = providers::registry(global)?;
-    recording::settle();
+    let registry = providers::registry(session)?;
+    session.record.settle();
     let (type_name, title, action) = said(args)?;
     let provider = providers::find(&registry, type_name)?;
     let name = named(provider, title)?;
@@ -35,17 +36,17 @@ fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
             provider.name()
         )));
     }
-    let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
+    let log = Lines { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
     let interrupt = Interrupt::new(signals::raised(), None);
     let cx = Context::empty()
         .with_log(&log)
-        .with_strictness(global.strict.into())
+        .with_strictness(session.global.strict.into())
         .with_interrupt(interrupt)
-        .with_hostname(world::host());
+        .with_hostname(session.host());
     let outcome = provider.act(&cx, Wanted::new(&name, None), action);
     let reference = format!("{}[{title}]", provider.schema().name);
     let shown = match args.format {
-        ReportFormat::Human => human(&reference, action, &outcome, global),
+        ReportFormat::Human => human(&reference, action, &outcome, session),
         ReportFormat::Json => format!("{:#}\n", document(&reference, action, &outcome)),
     };
     let told = if shown.is_empty() { Exit::Done } else { output::data(&shown) };
@@ -75,13 +76,13 @@ fn named(provider: &dyn Provider, title: &str) -> Result<EcoString, Exit> {
     Ok(canonical_name(provider, &name, &namevars).map_or(name, |(name, _)| name))
 }
 
-fn human(reference: &str, action: &str, outcome: &Outcome, global: &Global) -> String {
+fn human(reference: &str, action: &str, outcome: &Outcome, session: &Session) -> String {
     let notes = outcome.notes.iter().map(|note| format!("  {}\n", visible(note)));
     let notes: String = notes.chain(lines_of(outcome).map(|line| format!("  {line}\n"))).collect();
     let resource = styled(NAME, visible(reference));
     match &outcome.failure {
         Some(why) => format!("{resource} {action}: {}\n{notes}  {}\n", styled(FAILED, "failed"), visible(why)),
-        None if global.quiet => notes,
+        None if session.global.quiet => notes,
         None => format!("{resource} {action}: done\n{notes}"),
     }
 }

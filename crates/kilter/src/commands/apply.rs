@@ -5,13 +5,14 @@ use kilter_runtime::Mode;
 
 use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
-use crate::cli::{ApplyArgs, Global};
+use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
+use crate::session::Session;
 use crate::{pauses, plan_file, providers, signals};
 
 /// Runs the command.
-pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
     }
@@ -23,38 +24,38 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         exits: if args.detailed_exitcodes { ExitCodeMode::Detailed } else { ExitCodeMode::Plain },
         even_if_paused: args.even_if_paused,
     };
-    let state_dir = global.state_dir_if_any().filter(|_| pass.mode == Mode::Apply && !args.even_if_paused);
+    let state_dir = session.state_dir_if_any().filter(|_| pass.mode == Mode::Apply && !args.even_if_paused);
     if let Some(Err(exit)) = state_dir.as_deref().map(pauses::refuse) {
         return exit;
     }
     if args.input.manifests.is_empty() {
-        return prescribed(args, pass, global);
+        return prescribed(args, pass, session);
     }
-    let registry = match providers::registry_with(global, args.jobs.given()) {
+    let registry = match providers::registry_with(session, args.jobs.given()) {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    let (loaded, provenance) = match plan_file::read(args, global) {
+    let (loaded, provenance) = match plan_file::read(args, session) {
         Ok(Some(mut plan)) => {
             let provenance = plan.provenance.take();
-            provenance.iter().for_each(|provenance| plan_file::introduce(provenance, global));
-            (load::prepare_plan(plan, args.format.into(), &registry), provenance)
+            provenance.iter().for_each(|provenance| plan_file::introduce(provenance, session));
+            (load::prepare_plan(session, plan, args.format.into(), &registry), provenance)
         }
-        Ok(None) => (load::prepare(&args.input, args.format.into(), &registry), None),
+        Ok(None) => (load::prepare(session, &args.input, args.format.into(), &registry), None),
         Err(exit) => return exit,
     };
     match loaded {
         Ok(Loaded { prepared, .. }) if provenance.is_some() && pass.mode == Mode::Apply => {
-            let report = match pass.report(&prepared, global) {
+            let report = match pass.report(&prepared, session) {
                 Ok(report) => report,
                 Err(exit) => return exit,
             };
-            provenance.iter().for_each(|provenance| plan_file::record_applied(provenance, &report, global));
-            pass.conclude(&report, global)
+            provenance.iter().for_each(|provenance| plan_file::record_applied(provenance, &report, session));
+            pass.conclude(&report, session)
         }
         // The texts are no longer needed, and may use most of the memory.
         Ok(Loaded { prepared, .. }) => {
-            let exit = pass.carry_out(&prepared, global);
+            let exit = pass.carry_out(&prepared, session);
             // The process ends: see `carry_out`.
             std::mem::forget(prepared);
             exit
@@ -64,20 +65,20 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
 }
 
 /// Applies a prescription: with the choreographer, or else with the engine.
-fn prescribed(args: &ApplyArgs, pass: ExecOptions, global: &Global) -> Exit {
-    let registry = match mold_loop::registry(global, args.jobs.given()) {
+fn prescribed(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
+    let registry = match mold_loop::registry(session, args.jobs.given()) {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    let prescription = match mold_loop::prescription(&args.input) {
+    let prescription = match mold_loop::prescription(session, &args.input) {
         Ok(prescription) => prescription,
         Err(exit) => return exit,
     };
     if prescription.is_choreographed() {
-        return prescription.dance(pass, &registry, global);
+        return prescription.dance(pass, &registry, session);
     }
-    match prescription.prepare(args.format.into(), &registry) {
-        Ok(Loaded { prepared, .. }) => pass.carry_out(&prepared, global),
+    match prescription.prepare(session, args.format.into(), &registry) {
+        Ok(Loaded { prepared, .. }) => pass.carry_out(&prepared, session),
         Err(exit) => exit,
     }
 }

@@ -7,31 +7,32 @@ use kilter_runtime::StateDir;
 use serde_json::json;
 
 use super::pass::fail;
-use crate::cli::{CleanArgs, Global, ReportFormat};
+use crate::cli::{CleanArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
+use crate::session::Session;
 use crate::{output, paths};
 
 /// Runs the command.
-pub(crate) fn run(args: &CleanArgs, global: &Global) -> Exit {
-    match clean(args, global) {
+pub(crate) fn run(args: &CleanArgs, session: &Session) -> Exit {
+    match clean(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn clean(args: &CleanArgs, global: &Global) -> Result<Exit, Exit> {
+fn clean(args: &CleanArgs, session: &Session) -> Result<Exit, Exit> {
     if let Some(missing) = args.directories.iter().find(|path| !path.is_dir()) {
         return Err(output::fail(format_args!("there is no directory {}", visible(&shown(missing)))));
     }
     let directories: Vec<_> = args.directories.iter().map(|path| paths::whole(path)).collect();
-    let state_dir = global.state_dir()?;
+    let state_dir = session.state_dir()?;
     // A missing state directory has no records, and is not created.
     let state_dir = state_dir.is_dir().then_some(state_dir);
     let lock = state_dir.as_ref().map(|path| StateDir::new(path).hold()).transpose();
     let _lock = lock.map_err(|error| fail(error.into()))?;
     let cleaned = clean_temporary_files(state_dir.as_deref(), &directories, args.noop);
     let told = match args.format {
-        ReportFormat::Human => human(&cleaned, args.noop, global.quiet),
+        ReportFormat::Human => human(&cleaned, args.noop, session.global.quiet),
         ReportFormat::Json => json(&cleaned, args.noop),
     };
     for (path, why) in &cleaned.failed {

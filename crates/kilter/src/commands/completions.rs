@@ -6,11 +6,12 @@ use clap_complete::Shell;
 use kilter_model::{Behaviour, TypeSchema};
 use kilter_provider::Registry;
 
-use crate::cli::{Called, Cli, CompletionsArgs, Global};
+use crate::cli::{Called, Cli, CompletionsArgs};
 use crate::exit::Exit;
+use crate::session::Session;
 use crate::{output, providers, ralsh};
 
-pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &CompletionsArgs, session: &Session) -> Exit {
     match (args.called, args.shell) {
         (Called::Ralsh, Shell::Bash) => return output::bytes(ralsh::BASH.as_bytes()),
         (Called::Ralsh, shell) => {
@@ -18,7 +19,7 @@ pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
         }
         (Called::Kilter, _) => {}
     }
-    let registry = match providers::registry(global) {
+    let registry = match providers::registry(session) {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };

@@ -2,17 +2,18 @@
 
 use kilter_model::{Value, to_json};
 
-use crate::cli::{FactsArgs, FactsFormat, Global};
+use crate::cli::{FactsArgs, FactsFormat};
 use crate::exit::Exit;
 use crate::output;
 use crate::render::diff::visible;
 use crate::render::{NAME, styled};
+use crate::session::Session;
 use crate::yaml::{Texts, Yaml};
 use crate::{facts, signals};
 
-pub(crate) fn run(args: &FactsArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &FactsArgs, session: &Session) -> Exit {
     let asked = signals::heeded(|| {
-        let known = facts::gather(&args.facts_dirs, None);
+        let known = facts::gather(session, &args.facts_dirs, None);
         let value = match &args.name {
             None => Ok(Value::Hash(known.live().all().into())),
             Some(name) => known.live().lookup(name),
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &FactsArgs, global: &Global) -> Exit {
         Ok(asked) => asked,
         Err(exit) => return exit,
     };
-    if !global.quiet {
+    if !session.global.quiet {
         facts::warn(&known);
     }
     match value {

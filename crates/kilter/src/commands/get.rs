@@ -8,15 +8,16 @@ use kilter_provider::{
 };
 use kilter_runtime::StateDir;
 
-use crate::cli::{GetArgs, Global, ResourceFormat};
+use crate::cli::{GetArgs, ResourceFormat};
 use crate::exit::Exit;
 use crate::resources::{self, Secrets};
-use crate::{output, parse_value, providers, recording, signals, terminal, world};
+use crate::session::Session;
+use crate::{output, parse_value, providers, signals, terminal};
 
-pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &GetArgs, session: &Session) -> Exit {
     // Its threads wait for scripts and need no separate memory arenas.
     kilter_process::use_single_arena();
-    let registry = match providers::registry(global) {
+    let registry = match providers::registry(session) {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Ok(provider) => provider,
         Err(exit) => return exit,
     };
-    recording::settle();
+    session.record.settle();
     let asked = match asked(provider.schema(), &args.attributes) {
         Ok(asked) => asked,
         Err(exit) => return exit,
@@ -50,13 +51,13 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     {
         return exit;
     }
-    let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
-    let kept = global.state_dir_if_any().map(StateDir::new);
+    let log = Lines { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
+    let kept = session.state_dir_if_any().map(StateDir::new);
     let cx = Context::empty()
         .with_log(&log)
         .with_var_dir(kept.as_ref().map(StateDir::path))
-        .with_hostname(world::host())
-        .with_strictness(global.strict.into())
+        .with_hostname(session.host())
+        .with_strictness(session.global.strict.into())
         .with_requested_attributes(&asked)
         .with_interrupt(Interrupt::new(signals::raised(), None));
     match read(provider, &cx, &names) {
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
             if !failed.is_empty() && (states.is_empty() || signals::exit().is_some()) {
                 return signals::exit().unwrap_or(Exit::Failed);
             }
-            let told = tell(args, global, provider, only(states, &asked), names.len());
+            let told = tell(args, session, provider, only(states, &asked), names.len());
             if failed.is_empty() { told } else { Exit::Failed }
         }
         Err(error) => {
@@ -176,7 +177,7 @@ fn only(mut states: Vec<State>, asked: &[EcoString]) -> Vec<State> {
     states
 }
 
-fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<State>, named: usize) -> Exit {
+fn tell(args: &GetArgs, session: &Session, provider: &dyn Provider, states: Vec<State>, named: usize) -> Exit {
     let schema = provider.schema().listing(states.iter().map(|state| &state.attributes));
     let schema = schema.as_ref();
     let secrets = if args.show_sensitive { Secrets::Shown } else { Secrets::Hidden };
@@ -191,7 +192,7 @@ fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<St
         },
         ResourceFormat::Human => match states.as_slice() {
             [state] if named == 1 => resources::one(schema, state, secrets),
-            states => table(global, schema, states, secrets),
+            states => table(session, schema, states, secrets),
         },
     };
     // The process ends: freeing a long list would only take time.
@@ -199,8 +200,8 @@ fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<St
     output::data(&text)
 }
 
-fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
-    if states.is_empty() && !global.quiet {
+fn table(session: &Session, schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
+    if states.is_empty() && !session.global.quiet {
         output::line(format_args!("there are no resources of the type {}", schema.name));
     }
     if states.is_empty() {
@@ -210,9 +211,9 @@ fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secret
         schema,
         states,
         secrets,
-        recording::record_or_replay("columns", || serde_json::Value::Null, terminal::columns),
+        session.record.record_or_replay("columns", || serde_json::Value::Null, terminal::columns),
     );
-    if !left.is_empty() && !global.quiet {
+    if !left.is_empty() && !session.global.quiet {
         output::line(format_args!("no room for {}: use a wider terminal or another --format", left.join(", ")));
     }
     text

@@ -1,26 +1,28 @@
 //! `kilter graph`: draws the graph of a manifest.
 
 use super::mold_loop;
-use crate::cli::{Global, GraphArgs, GraphFormat};
+use crate::cli::{GraphArgs, GraphFormat};
 use crate::draw::{self, Drawing};
 use crate::exit::Exit;
 use crate::load::ErrorFormat;
+use crate::session::Session;
 use crate::{load, output, providers, signals};
 
-pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &GraphArgs, session: &Session) -> Exit {
     let is_prescribed = args.input.manifests.is_empty();
     if let Err(exit) = signals::listen() {
         return exit;
     }
-    let registry = if is_prescribed { mold_loop::registry(global, None) } else { providers::registry(global) };
+    let registry = if is_prescribed { mold_loop::registry(session, None) } else { providers::registry(session) };
     let registry = match registry {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
     let audience = if args.format == GraphFormat::Json { ErrorFormat::Programs } else { ErrorFormat::People };
     let loaded = match is_prescribed {
-        true => mold_loop::prescription(&args.input).and_then(|prescription| prescription.prepare(audience, &registry)),
-        false => load::prepare(&args.input, audience, &registry),
+        true => mold_loop::prescription(session, &args.input)
+            .and_then(|prescription| prescription.prepare(session, audience, &registry)),
+        false => load::prepare(session, &args.input, audience, &registry),
     };
     let loaded = match loaded {
         Ok(loaded) => loaded,
@@ -28,7 +30,7 @@ pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
     };
     let mut drawing = Drawing::of(&loaded.prepared);
     if args.live {
-        match super::status::states(global) {
+        match super::status::states(session) {
             Ok(states) => drawing.standing(&|name| states.get(name).cloned()),
             Err(exit) => return exit,
         }

@@ -10,12 +10,15 @@ use serde_json::{Value as Json, json};
 use super::act::lines_of;
 use super::get::Lines;
 use super::pass::{ExecOptions, ExitCodeMode};
-use crate::cli::{Global, ManifestArgs, ReportFormat};
+use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
+use crate::mold::OpenedMold;
 use crate::render::diff::visible;
+use crate::render::progress::Shown;
 use crate::render::{FAILED, NAME, styled};
-use crate::{facts, mold, output, providers, recording, signals, world};
+use crate::session::Session;
+use crate::{facts, output, providers, signals};
 
 /// Maximum number of rounds of a choreography. Beyond that, it counts as endless.
 const ROUNDS: usize = 25;
@@ -24,8 +27,8 @@ const ROUNDS: usize = 25;
 const MAX_EQUAL_ROUNDS: usize = 3;
 
 /// Prescription of mold's directory, with its inputs.
-pub(crate) struct Prescription {
-    mold: &'static Mold,
+pub(crate) struct Prescription<'s> {
+    mold: &'s Mold,
     facts: Value,
     pub(crate) documents: Vec<Prescribed>,
 }
@@ -34,13 +37,13 @@ pub(crate) struct Prescription {
 ///
 /// # Errors
 /// If it returns no prescription; reported.
-pub(crate) fn prescription(input: &ManifestArgs) -> Result<Prescription, Exit> {
-    let Some(mold) = mold::given() else { return Err(output::fail("name a manifest, or a directory with --mold")) };
-    let known = facts::gather(&input.facts_dirs, None);
+pub(crate) fn prescription<'s>(session: &'s Session, input: &ManifestArgs) -> Result<Prescription<'s>, Exit> {
+    let Some(opened) = session.mold() else { return Err(output::fail("name a manifest, or a directory with --mold")) };
+    let known = facts::gather(session, &input.facts_dirs, None);
     let facts = Value::hash(known.all());
     facts::warn(&known);
-    match mold.prescribe(&mold::context(), &facts) {
-        Ok(documents) => Ok(Prescription { mold, facts, documents }),
+    match opened.mold().prescribe(&opened.context(session), &facts) {
+        Ok(documents) => Ok(Prescription { mold: opened.mold(), facts, documents }),
         Err(error) => Err(signals::exit().unwrap_or_else(|| match error {
             ActorError::Missing(_) => output::fail_with(&error, ["without one, name a manifest"]),
             error => output::fail(error),
@@ -48,7 +51,7 @@ pub(crate) fn prescription(input: &ManifestArgs) -> Result<Prescription, Exit> {
     }
 }
 
-impl Prescription {
+impl Prescription<'_> {
     /// Returns true if a script orders the prescribed resources.
     pub(crate) fn is_choreographed(&self) -> bool {
         self.mold.has_choreographer()
@@ -58,30 +61,35 @@ impl Prescription {
     ///
     /// # Errors
     /// As [`load::prepare`].
-    pub(crate) fn prepare<'r>(&self, audience: load::ErrorFormat, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
+    pub(crate) fn prepare<'r>(
+        &self,
+        session: &Session,
+        audience: load::ErrorFormat,
+        registry: &'r Registry,
+    ) -> Result<Loaded<'r>, Exit> {
         let name = self.mold.directory().join("actors/prescribe").display().to_string();
         let text = format!("{:#}\n", manifest_of(&self.documents));
-        load::prepare_text(&format!("{name} (prescription)"), text, audience, registry)
+        load::prepare_text(session, &format!("{name} (prescription)"), text, audience, registry)
     }
 
     /// Performs the steps in the order of the choreographer. The lock prevents changes by other runs.
-    pub(crate) fn dance(&self, pass: ExecOptions, registry: &Registry, global: &Global) -> Exit {
-        let _lock = match pass.lock(global) {
+    pub(crate) fn dance(&self, pass: ExecOptions, registry: &Registry, session: &Session) -> Exit {
+        let _lock = match pass.lock(session) {
             Ok(lock) => lock,
             Err(exit) => return exit,
         };
-        if let Err(exit) = pass.refuse_if_paused(global) {
+        if let Err(exit) = pass.refuse_if_paused(session) {
             return exit;
         }
-        let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
+        let log = Lines { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
         let interrupt = Interrupt::new(signals::raised(), None);
         let cx = Context::empty()
             .with_log(&log)
-            .with_strictness(global.strict.into())
+            .with_strictness(session.global.strict.into())
             .with_interrupt(interrupt)
-            .with_hostname(world::host());
-        recording::settle();
-        let mut dance = ChoreographyRun { prescription: self, pass, registry, global, cx, rounds: Vec::new() };
+            .with_hostname(session.host());
+        session.record.settle();
+        let mut dance = ChoreographyRun { prescription: self, pass, registry, session, cx, rounds: Vec::new() };
         let ended = dance.until_end();
         dance.conclude(ended)
     }
@@ -89,10 +97,10 @@ impl Prescription {
 
 /// Running choreography.
 struct ChoreographyRun<'a> {
-    prescription: &'a Prescription,
+    prescription: &'a Prescription<'a>,
     pass: ExecOptions,
     registry: &'a Registry,
-    global: &'a Global,
+    session: &'a Session,
     cx: Context<'a>,
     rounds: Vec<Vec<Json>>,
 }
@@ -207,9 +215,15 @@ impl ChoreographyRun<'_> {
     /// Applies a resource that no script handles.
     fn apply(&self, one: &Prescribed) -> Outcome {
         let text = format!("{}\n", manifest_of(std::slice::from_ref(one)));
-        let loaded = load::prepare_text("a step of actors/choreograph", text, load::ErrorFormat::People, self.registry);
-        let quiet = Global { quiet: true, ..self.global.clone() };
-        let report = loaded.and_then(|loaded| self.pass.report(&loaded.prepared, &quiet));
+        let loaded = load::prepare_text(
+            self.session,
+            "a step of actors/choreograph",
+            text,
+            load::ErrorFormat::People,
+            self.registry,
+        );
+        let shown = Shown { resources: false, log: Level::Warning, quiet: true };
+        let report = loaded.and_then(|loaded| self.pass.report_as(shown, &loaded.prepared, self.session));
         match report {
             Err(_) => Outcome::failed("it was not started"),
             Ok(report) => {
@@ -221,7 +235,7 @@ impl ChoreographyRun<'_> {
     }
 
     fn is_human(&self) -> bool {
-        self.pass.format == ReportFormat::Human && !self.global.quiet
+        self.pass.format == ReportFormat::Human && !self.session.global.quiet
     }
 
     /// Reports the result of a step.
@@ -300,9 +314,9 @@ fn described(step: &Step) -> String {
 ///
 /// # Errors
 /// If a signal has arrived.
-pub(crate) fn registry(global: &Global, jobs: Option<usize>) -> Result<Registry, Exit> {
-    let all = providers::registry_with(global, jobs)?;
-    let Some(mold) = mold::given() else { return Ok(all) };
+pub(crate) fn registry(session: &Session, jobs: Option<usize>) -> Result<Registry, Exit> {
+    let all = providers::registry_with(session, jobs)?;
+    let Some(mold) = session.mold().map(OpenedMold::mold) else { return Ok(all) };
     let is_ours = |provider: &dyn Provider| mold.provider(provider.schema().name.as_str()).is_none();
     let of_mold = mold.providers().iter().map(|one| std::sync::Arc::clone(one) as std::sync::Arc<dyn Provider>);
     let chosen = all.iter().filter(|one| is_ours(one.as_ref())).cloned().chain(of_mold);

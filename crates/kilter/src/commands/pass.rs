@@ -5,10 +5,11 @@ use std::sync::Arc;
 use kilter_provider::{Durability, Level};
 use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, ShutdownHandle, StateDir, Status};
 
-use crate::cli::{Global, ReportFormat};
+use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
+use crate::session::Session;
 use crate::{output, pauses, signals};
 
 /// Settings for the execution and output of a run.
@@ -41,10 +42,10 @@ pub(crate) enum ExitCodeMode {
 
 impl ExecOptions {
     /// Executes `prepared` with output, and returns the exit code.
-    pub(crate) fn carry_out(self, prepared: &Prepared<'_>, global: &Global) -> Exit {
-        match self.report(prepared, global) {
+    pub(crate) fn carry_out(self, prepared: &Prepared<'_>, session: &Session) -> Exit {
+        match self.report(prepared, session) {
             Ok(report) => {
-                let exit = self.conclude(&report, global);
+                let exit = self.conclude(&report, session);
                 // The process ends: the system frees its memory faster than destructors.
                 std::mem::forget(report);
                 exit
@@ -57,11 +58,11 @@ impl ExecOptions {
     ///
     /// # Errors
     /// If another run holds it, or the state directory cannot be used; reported.
-    pub(crate) fn lock(self, global: &Global) -> Result<Option<Lock>, Exit> {
+    pub(crate) fn lock(self, session: &Session) -> Result<Option<Lock>, Exit> {
         match self.mode {
             Mode::Noop => Ok(None),
             Mode::Apply => {
-                let state_dir = StateDir::new(global.state_dir()?);
+                let state_dir = StateDir::new(session.state_dir()?);
                 let lock = state_dir.hold().map_err(|error| fail(error.into()))?;
                 if let Some(why) = lock.failure() {
                     let why =
@@ -81,13 +82,13 @@ impl ExecOptions {
     ///
     /// # Errors
     /// If it is paused, or if the pauses cannot be read; reported.
-    pub(crate) fn refuse_if_paused(self, global: &Global) -> Result<(), Exit> {
-        if self.mode == Mode::Noop || self.even_if_paused { Ok(()) } else { pauses::refuse(&global.state_dir()?) }
+    pub(crate) fn refuse_if_paused(self, session: &Session) -> Result<(), Exit> {
+        if self.mode == Mode::Noop || self.even_if_paused { Ok(()) } else { pauses::refuse(&session.state_dir()?) }
     }
 
     /// Shows the report, and returns the exit code.
-    pub(crate) fn conclude(self, report: &Report, global: &Global) -> Exit {
-        match (self.show(report, global), self.exit(report)) {
+    pub(crate) fn conclude(self, report: &Report, session: &Session) -> Exit {
+        match (self.show(report, session), self.exit(report)) {
             // Exit code 1 would mean that the system is unchanged.
             (Exit::NotStarted, Exit::Done | Exit::Changed) if self.mode == Mode::Apply => Exit::Failed,
             (Exit::NotStarted, exit) if self.mode == Mode::Apply => exit,
@@ -100,19 +101,27 @@ impl ExecOptions {
     ///
     /// # Errors
     /// If it could not start; reported.
-    pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<Report, Exit> {
-        let _lock = self.lock(global)?;
-        self.refuse_if_paused(global)?;
+    pub(crate) fn report(self, prepared: &Prepared<'_>, session: &Session) -> Result<Report, Exit> {
+        self.report_as(self.shown(session), prepared, session)
+    }
+
+    /// Executes `prepared` with this output during the run.
+    ///
+    /// # Errors
+    /// If it could not start; reported.
+    pub(crate) fn report_as(self, shown: Shown, prepared: &Prepared<'_>, session: &Session) -> Result<Report, Exit> {
+        let _lock = self.lock(session)?;
+        self.refuse_if_paused(session)?;
         let stop = Arc::new(self.stop()?);
         signals::stop(&stop);
         let options = Options {
             mode: self.mode,
             jobs: self.jobs,
             durability: self.durability,
-            strictness: global.strict.into(),
-            state_dir: Some(StateDir::new(global.state_dir()?)),
+            strictness: session.global.strict.into(),
+            state_dir: Some(StateDir::new(session.state_dir()?)),
         };
-        let mut progress = Progress::new(self.shown(global), prepared.resources().len());
+        let mut progress = Progress::new(shown, prepared.resources().len());
         let result = prepared.execute(&options, &stop, &mut progress);
         progress.clear();
         result.map_err(fail)
@@ -127,28 +136,28 @@ impl ExecOptions {
         stop.map_err(fail)
     }
 
-    pub(crate) fn shown(self, global: &Global) -> Shown {
-        let log = match (global.quiet, global.verbose) {
+    pub(crate) fn shown(self, session: &Session) -> Shown {
+        let log = match (session.global.quiet, session.global.verbose) {
             (true, _) => Level::Warning,
             (_, true) => Level::Debug,
             _ => Level::Notice,
         };
-        let resources = self.mode == Mode::Apply && self.format == ReportFormat::Human && !global.quiet;
-        Shown { resources, log, quiet: global.quiet }
+        let resources = self.mode == Mode::Apply && self.format == ReportFormat::Human && !session.global.quiet;
+        Shown { resources, log, quiet: session.global.quiet }
     }
 
-    fn show(self, finished: &Report, global: &Global) -> Exit {
+    fn show(self, finished: &Report, session: &Session) -> Exit {
         let noop = self.mode == Mode::Noop;
         if self.format == ReportFormat::Json {
             return output::data(&format!("{:#}\n", json::report(finished, noop)));
         }
-        let left: Vec<&ResourceReport> = match (self.mode, global.quiet) {
+        let left: Vec<&ResourceReport> = match (self.mode, session.global.quiet) {
             (Mode::Apply, false) => Vec::new(),
             (Mode::Noop, false) => finished.resources.iter().collect(),
             (_, true) => finished.resources.iter().filter(|r| r.status == Status::Failed).collect(),
         };
         let mut text: String = left.into_iter().map(|each| report::resource(each, noop)).collect();
-        if !global.quiet || finished.has_failures() {
+        if !session.global.quiet || finished.has_failures() {
             text += &report::summary(finished, noop);
         }
         if text.is_empty() { Exit::Done } else { output::data(&text) }

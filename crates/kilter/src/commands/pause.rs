@@ -9,42 +9,43 @@ use kilter_runtime::StateDir;
 use serde_json::{Value as Json, json};
 
 use super::status::{ask_for, connect};
-use crate::cli::{Global, PauseArgs, ResumeArgs};
+use crate::cli::{PauseArgs, ResumeArgs};
 use crate::exit::Exit;
 use crate::pauses::{self, Ends, Pauses};
 use crate::render::diff::visible;
+use crate::session::Session;
 use crate::{output, status_server};
 
 /// Interval of checks whether running calls have ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs `kilter pause`.
-pub(crate) fn pause(args: &PauseArgs, global: &Global) -> Exit {
-    match paused(args, global) {
+pub(crate) fn pause(args: &PauseArgs, session: &Session) -> Exit {
+    match paused(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
 /// Runs `kilter resume`.
-pub(crate) fn resume(args: &ResumeArgs, global: &Global) -> Exit {
-    match resumed(args, global) {
+pub(crate) fn resume(args: &ResumeArgs, session: &Session) -> Exit {
+    match resumed(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
+fn resumed(args: &ResumeArgs, session: &Session) -> Result<Exit, Exit> {
     let caller = pauses::caller();
     let which = match args.id {
         Some(id) => Ends::One(id),
         None if args.all => Ends::All,
         None => Ends::Session(caller["session"].as_str().unwrap_or_default().to_owned()),
     };
-    let state_dir = global.state_dir()?;
+    let state_dir = session.state_dir()?;
     let answer = match without_run(&state_dir, &which)? {
         Some(answer) => answer,
         None => {
-            let session = caller["session"].clone();
-            ask(global, &json!({"ask": "resume", "id": args.id, "all": args.all, "session": session}))?
+            let caller_session = caller["session"].clone();
+            ask(session, &json!({"ask": "resume", "id": args.id, "all": args.all, "session": caller_session}))?
         }
     };
     let left: Vec<&str> = answer["left"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
@@ -84,14 +85,14 @@ fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
     Ok(Some(json!({"was_paused": was_paused, "ended": ended, "left": pauses.lines()})))
 }
 
-fn paused(args: &PauseArgs, global: &Global) -> Result<Exit, Exit> {
+fn paused(args: &PauseArgs, session: &Session) -> Result<Exit, Exit> {
     let for_ms = args.longest.map(|seconds| seconds.saturating_mul(1000));
     let caller = pauses::caller();
-    let answer = ask(global, &json!({"ask": "pause", "for_ms": for_ms, "why": args.why, "by": caller}))?;
+    let answer = ask(session, &json!({"ask": "pause", "for_ms": for_ms, "why": args.why, "by": caller}))?;
     if !args.no_wait {
-        until_nothing_is_under_way(global)?;
+        until_nothing_is_under_way(session)?;
     }
-    if !global.quiet {
+    if !session.global.quiet {
         let id = &answer["id"];
         match caller["session"] == "" {
             true => output::line(format_args!("pause {id}: `kilter resume {id}` ends it")),
@@ -103,10 +104,10 @@ fn paused(args: &PauseArgs, global: &Global) -> Result<Exit, Exit> {
     Ok(Exit::Done)
 }
 
-fn until_nothing_is_under_way(global: &Global) -> Result<(), Exit> {
+fn until_nothing_is_under_way(session: &Session) -> Result<(), Exit> {
     let mut told = String::new();
     loop {
-        let status = ask(global, &json!({"ask": "status"}))?;
+        let status = ask(session, &json!({"ask": "status"}))?;
         if !status["paused"].is_object() {
             return Err(output::fail(
                 "the pause is over, by `--for` or `kilter resume`, before all that was under way has ended",
@@ -116,7 +117,7 @@ fn until_nothing_is_under_way(global: &Global) -> Result<(), Exit> {
             return Ok(());
         }
         let under_way = under_way(&status);
-        if under_way != told && !global.quiet {
+        if under_way != told && !session.global.quiet {
             output::line(format_args!("paused; waiting for what is under way: {under_way}"));
         }
         told = under_way;
@@ -133,6 +134,6 @@ fn under_way(status: &Json) -> String {
     names.join(", ")
 }
 
-fn ask(global: &Global, question: &Json) -> Result<Json, Exit> {
-    ask_for(&connect(&global.state_dir()?)?, question)
+fn ask(session: &Session, question: &Json) -> Result<Json, Exit> {
+    ask_for(&connect(&session.state_dir()?)?, question)
 }

@@ -8,9 +8,10 @@ use kilter_runtime::Mode;
 
 use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
-use crate::cli::{Global, PlanArgs};
+use crate::cli::PlanArgs;
 use crate::exit::Exit;
-use crate::{load, output, plan_file, providers, recording, signals};
+use crate::session::Session;
+use crate::{load, output, plan_file, providers, signals};
 
 /// Returns true if two paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -19,20 +20,20 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
     }
     if let Some(output) = &args.output
         && let Some(input) = args.input.manifests.iter().find(|input| {
             let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
-            recording::record_or_replay("same file", about, || is_same(input, output))
+            session.record.record_or_replay("same file", about, || is_same(input, output))
         })
     {
         let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
         return output::fail_with(message, ["give another name to --output"]);
     }
-    let signer = match plan_file::signer(args.sign.as_deref()) {
+    let signer = match plan_file::signer(session, args.sign.as_deref()) {
         Ok(signer) => signer,
         Err(exit) => return exit,
     };
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         even_if_paused: false,
     };
     let prescription = match args.input.manifests.as_slice() {
-        [] => Some(mold_loop::prescription(&args.input)),
+        [] => Some(mold_loop::prescription(session, &args.input)),
         _ => None,
     };
     let prescription = match prescription.transpose() {
@@ -54,8 +55,8 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
     };
     let jobs = args.jobs.given();
     let registry = match prescription {
-        Some(_) => mold_loop::registry(global, jobs),
-        None => providers::registry_with(global, jobs),
+        Some(_) => mold_loop::registry(session, jobs),
+        None => providers::registry_with(session, jobs),
     };
     let registry = match registry {
         Ok(registry) => registry,
@@ -66,36 +67,36 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
             let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };
             return output::fail(format_args!("{what} cannot be kept as a plan: it is made anew in each run"));
         }
-        Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, global),
-        Some(prescription) => prescription.prepare(args.format.into(), &registry),
-        None => load::prepare(&args.input, args.format.into(), &registry),
+        Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, session),
+        Some(prescription) => prescription.prepare(session, args.format.into(), &registry),
+        None => load::prepare(session, &args.input, args.format.into(), &registry),
     };
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(exit) => return exit,
     };
-    let Some(output) = &args.output else { return pass.carry_out(&loaded.prepared, global) };
+    let Some(output) = &args.output else { return pass.carry_out(&loaded.prepared, session) };
     let loaded = load::Loaded { prepared: loaded.prepared.kept(), ..loaded };
-    let report = match pass.report(&loaded.prepared, global) {
+    let report = match pass.report(&loaded.prepared, session) {
         Ok(done) => done,
         Err(exit) => return exit,
     };
     if report.has_failures() || report.interrupted {
         output::warning(format_args!("the plan is not complete and was not written to {}", output.display()));
-        return pass.conclude(&report, global);
+        return pass.conclude(&report, session);
     }
-    let state = match global.state_dir() {
+    let state = match session.state_dir() {
         Ok(state) => state,
         Err(exit) => return exit,
     };
     // A replay leaves no files behind.
-    if recording::is_replay() {
-        return pass.conclude(&report, global);
+    if session.record.is_replay() {
+        return pass.conclude(&report, session);
     }
     match plan_file::write(output, &loaded, &report, &registry, &state, signer.as_ref()) {
         Ok(provenance) => {
-            let exit = pass.conclude(&report, global);
-            plan_file::written(&provenance, output, global);
+            let exit = pass.conclude(&report, session);
+            plan_file::written(&provenance, output, session);
             exit
         }
         Err(error) => output::fail(format_args!("cannot write the plan to {}: {error}", output.display())),

@@ -12,14 +12,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::Scope;
 use std::time::{Duration, SystemTime};
 
-use kilter_provider::{Durability, Registry, Unreachable};
+use kilter_provider::{Durability, Registry, Unreachable, World};
 use kilter_runtime::{
     Event, Held, Hold, ManifestSource, Mode, Observer, Options, Outdated, Reload, ReloadNotifier, Report, ResumePlan,
     RunError, ShutdownHandle, Stale, StateDir, StateDirError, StatusHandle, SuspendedRun,
 };
 
 use super::pass::{ExecOptions, ExitCodeMode, fail, fail_text};
-use crate::cli::{Global, ReportFormat, RunArgs};
+use crate::cli::{ReportFormat, RunArgs};
 use crate::collected::Keeper;
 use crate::exit::Exit;
 use crate::load::{self, ErrorFormat, InputFiles, Loaded};
@@ -28,44 +28,49 @@ use crate::pauses::Pauses;
 use crate::render::progress::{Progress, Shown};
 use crate::sd_notify::Manager;
 use crate::server::{Listener, Server};
+use crate::session::Session;
 use crate::status_server::StatusServer;
 use crate::world::Collected;
-use crate::{metrics, output, providers, sd_notify, signals, world};
+use crate::{metrics, output, providers, sd_notify, signals};
 
 /// Default time without activity until the run counts as converged.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// Runs the command.
-pub(crate) fn run(args: &RunArgs, global: &Global) -> Exit {
-    match hold(args, global) {
+pub(crate) fn run(args: &RunArgs, session: &Session) -> Exit {
+    match hold(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
+fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     signals::listen()?;
     kilter_process::use_single_arena();
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
     are_files(&args.input.manifests)?;
-    let registry = providers::registry_with(global, args.jobs.given())?;
+    let registry = providers::registry_with(session, args.jobs.given())?;
     let noted = InputFiles::default();
-    let fallback = global.state_dir_if_any();
-    let mut loaded = load::prepare_noting(&args.input, ErrorFormat::People, &registry, &noted, fallback.as_deref())?;
+    let fallback = session.state_dir_if_any();
+    let mut loaded =
+        load::prepare_noting(session, &args.input, ErrorFormat::People, &registry, &noted, fallback.as_deref())?;
     let pass = pass(args);
     // The lock stays over all reloads, so that no other run can start in between.
-    let _lock = pass.lock(global)?;
-    let keeper = fallback.clone().filter(|_| pass.mode == Mode::Apply).map(Keeper::new);
+    let _lock = pass.lock(session)?;
+    let keeper = fallback
+        .clone()
+        .filter(|_| pass.mode == Mode::Apply)
+        .map(|state_dir| Keeper::new(state_dir, Arc::clone(&session.world)));
     keep(keeper.as_ref(), &mut loaded);
     let window = Arc::new(StatusHandle::default());
     let server =
         Server::new().map_err(|error| output::fail(format_args!("cannot serve the state of this run: {error}")))?;
     let server = Arc::new(server);
-    let status_server = status_server(pass, global, &server, &window)?;
+    let status_server = status_server(pass, session, &server, &window)?;
     let metrics = args.metrics.map(|at| listen(&server, at, &window)).transpose()?;
     let manager = RefCell::new(Manager::default());
     let stop = Arc::new(pass.stop()?);
     signals::stop(&stop);
-    let state_dir = StateDir::new(global.state_dir()?);
+    let state_dir = StateDir::new(session.state_dir()?);
     let is_lost = Cell::default();
     let outside = Outside {
         status: status.as_ref(),
@@ -79,12 +84,13 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
         mode: pass.mode,
         jobs: pass.jobs,
         durability: pass.durability,
-        strictness: global.strict.into(),
+        strictness: session.global.strict.into(),
         state_dir: Some(state_dir.clone()),
     };
-    let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
+    let shown = Shown { resources: !session.global.quiet, ..pass.shown(session) };
     let window = (status_server.is_some() || metrics.is_some()).then_some(&*window);
     let keeping = RunSession {
+        session,
         args,
         registry: &registry,
         options,
@@ -96,14 +102,15 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
         keeper: keeper.as_ref(),
         stale: Cell::default(),
     };
-    keeping.report_stale(SourceOfCollected::of(&loaded).stale(false));
+    keeping.report_stale(SourceOfCollected::of(&loaded).stale(session.world.as_ref(), false));
     let report = keeping.until_the_end(loaded, noted).map_err(fail)?;
-    let exit = conclude(&report, pass, global);
+    let exit = conclude(&report, pass, session);
     Ok(if is_lost.get() { Exit::Failed } else { exit })
 }
 
 /// Parts of a run that stay the same over all reloads.
 struct RunSession<'a, 'r> {
+    session: &'a Session,
     args: &'a RunArgs,
     registry: &'r Registry,
     options: Options,
@@ -145,8 +152,8 @@ impl SourceOfCollected {
 
     /// Returns the reason why the held collected resources may be too old. `is_wrong`: a later read of the manifest
     /// found errors.
-    fn stale(&self, is_wrong: bool) -> Option<Stale> {
-        let unreachable = world::world().unreachable().filter(|_| self.is_any);
+    fn stale(&self, world: &dyn World, is_wrong: bool) -> Option<Stale> {
+        let unreachable = world.unreachable().filter(|_| self.is_any);
         match (&self.kept, unreachable) {
             (None, None) => None,
             (None, Some(Unreachable { since, why })) => Some(Stale { at: since, why: why.0 }),
@@ -283,14 +290,14 @@ fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Load
 /// Opens the status server. A run without changes leaves no trace, and has none.
 fn status_server(
     pass: ExecOptions,
-    global: &Global,
+    session: &Session,
     server: &Arc<Server>,
     window: &Arc<StatusHandle>,
 ) -> Result<Option<StatusServer>, Exit> {
     if pass.mode == Mode::Noop {
         return Ok(None);
     }
-    let state_dir = global.state_dir()?;
+    let state_dir = session.state_dir()?;
     let pauses = Pauses::read_or_fail(&state_dir)?;
     let is_paused = pauses.as_one().is_some();
     match StatusServer::open(server, &state_dir, window, pauses) {
@@ -401,7 +408,7 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
     fn trees(&self) -> Vec<PathBuf> {
         let trees = self.noted.trees();
         if !trees.is_empty() {
-            world::follow();
+            self.keeping.session.world.follow();
         }
         trees
     }
@@ -411,13 +418,14 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
     }
 
     fn begin_reading(&mut self, ring: ReloadNotifier) {
-        let RunSession { args, registry, fallback, keeper, .. } = *self.keeping;
+        let RunSession { session, args, registry, fallback, keeper, .. } = *self.keeping;
         let (sender, receiver) = channel();
         self.read = Some(receiver);
         let read = move || {
             let noted = InputFiles::default();
             let prepare = || {
-                let mut loaded = load::prepare_noting(&args.input, ErrorFormat::People, registry, &noted, fallback)?;
+                let mut loaded =
+                    load::prepare_noting(session, &args.input, ErrorFormat::People, registry, &noted, fallback)?;
                 keep(keeper, &mut loaded);
                 Ok(loaded)
             };
@@ -458,7 +466,7 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
         }
         let was_wrong = self.wrong.take().is_some();
         let collected = SourceOfCollected::of(&new);
-        self.keeping.report_stale(collected.stale(false));
+        self.keeping.report_stale(collected.stale(self.keeping.session.world.as_ref(), false));
         if !is_same(self.loaded, &new) {
             self.next = Some(new);
             return Reload::Other;
@@ -483,7 +491,7 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
     }
 
     fn stale(&self) -> Option<Stale> {
-        self.collected.stale(self.wrong.is_some())
+        self.collected.stale(self.keeping.session.world.as_ref(), self.wrong.is_some())
     }
 
     fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
@@ -524,8 +532,8 @@ fn status_file(path: &Path) -> Result<File, Exit> {
 }
 
 /// Shows the resources out of sync at the end. After a signal, the signal determines the exit code.
-fn conclude(report: &Report, pass: ExecOptions, global: &Global) -> Exit {
-    let told = pass.conclude(report, global);
+fn conclude(report: &Report, pass: ExecOptions, session: &Session) -> Exit {
+    let told = pass.conclude(report, session);
     signals::exit().unwrap_or(told)
 }
 

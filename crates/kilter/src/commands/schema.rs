@@ -1,17 +1,18 @@
 //! `kilter schema`: the JSON Schema of manifests, or of mold's documents.
 
-use crate::cli::{Global, SchemaArgs, SchemaOf};
+use crate::cli::{SchemaArgs, SchemaOf};
 use crate::exit::Exit;
 use crate::load::Types;
+use crate::session::Session;
 use crate::{output, providers, signals};
 
 /// Schema of mold's documents.
 const MOLD: &str = include_str!("../../../../docs/schemas/mold.schema.json");
 
-pub(crate) fn run(args: &SchemaArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &SchemaArgs, session: &Session) -> Exit {
     match args.of {
         SchemaOf::Manifest => {
-            let registry = match providers::registry(global) {
+            let registry = match providers::registry(session) {
                 Ok(registry) => registry,
                 Err(exit) => return exit,
             };

@@ -11,31 +11,33 @@ use kilter_provider::Durability;
 use kilter_runtime::{Mode, Rejected, plan_of};
 
 use super::pass::{ExecOptions, ExitCodeMode};
-use crate::cli::{Global, SetArgs};
+use crate::cli::SetArgs;
 use crate::exit::Exit;
 use crate::parse_value::{self, WordError};
-use crate::{output, pauses, providers, recording, signals};
+use crate::recording::RecordMode;
+use crate::session::Session;
+use crate::{output, pauses, providers, signals};
 
 /// Maximum number of bytes from the standard input for one attribute.
 const LONGEST_INPUT: u64 = 64 << 20;
 
-pub(crate) fn run(args: &SetArgs, global: &Global) -> Exit {
-    match set(args, global) {
+pub(crate) fn run(args: &SetArgs, session: &Session) -> Exit {
+    match set(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
-    let state_dir = global.state_dir_if_any().filter(|_| !args.noop && !args.even_if_paused);
+fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
+    let state_dir = session.state_dir_if_any().filter(|_| !args.noop && !args.even_if_paused);
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
-    let registry = providers::registry(global)?;
+    let registry = providers::registry(session)?;
     let Said { type_name, name, words } = said(args)?;
-    let provider = providers::find(&registry, type_name).inspect_err(|_| learn(None, &words))?;
+    let provider = providers::find(&registry, type_name).inspect_err(|_| learn(session, None, &words))?;
     let schema = provider.schema();
-    learn(Some(schema), &words);
-    let attributes = attributes(schema, &words)?;
-    recording::register_secrets(attributes.iter().map(|(_, value)| value));
-    recording::settle();
+    learn(session, Some(schema), &words);
+    let attributes = attributes(session, schema, &words)?;
+    session.record.register_secrets(attributes.iter().map(|(_, value)| value));
+    session.record.settle();
     let mut resource = resource(schema, name, attributes)?;
     if let Some(provider) = providers::named(provider, type_name) {
         resource.particulars_mut().provider = Some(provider.into());
@@ -52,7 +54,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
         exits: ExitCodeMode::Plain,
         even_if_paused: args.even_if_paused,
     };
-    Ok(pass.carry_out(&prepared, global))
+    Ok(pass.carry_out(&prepared, session))
 }
 
 /// Parsed arguments: the resource, and pairs of an attribute and a word.
@@ -89,10 +91,10 @@ fn pair(word: &str) -> Result<(&str, &str), Exit> {
 }
 
 /// Returns the attributes of the words. It reports every invalid word.
-fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes, Exit> {
+fn attributes(session: &Session, schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes, Exit> {
     let mut attributes = Attributes::new();
     let mut refused = None;
-    let mut input = Input::default();
+    let mut input = Input { record: &session.record, read_for: None };
     for (at, (name, _)) in words.iter().enumerate() {
         if words[..at].iter().any(|(earlier, _)| earlier == name) {
             continue;
@@ -113,12 +115,12 @@ fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes,
 }
 
 /// Registers secret words with a recording. The value of an unknown attribute may be a secret.
-fn learn(schema: Option<&TypeSchema>, words: &[(&str, &str)]) {
+fn learn(session: &Session, schema: Option<&TypeSchema>, words: &[(&str, &str)]) {
     let known = |name: &str| schema.and_then(|schema| schema.known(name));
     let is_secret = |(name, value): &&(&str, &str)| {
         *value != "-" && known(name).is_none_or(|attribute| attribute.data_type.to_string().contains("Sensitive"))
     };
-    recording::learn_texts(words.iter().filter(is_secret).map(|(_, value)| value));
+    session.record.learn_texts(words.iter().filter(is_secret).map(|(_, value)| value));
 }
 
 fn is_missing(attribute: &AttributeSchema, words: &[(&str, &str)]) -> bool {
@@ -159,7 +161,12 @@ fn is_reserved(name: &str) -> bool {
     matches!(name, "require" | "before" | "notify" | "subscribe" | "meta" | "when")
 }
 
-fn value(schema: &TypeSchema, attribute: &AttributeSchema, words: &[&str], input: &mut Input) -> Result<Value, Exit> {
+fn value(
+    schema: &TypeSchema,
+    attribute: &AttributeSchema,
+    words: &[&str],
+    input: &mut Input<'_>,
+) -> Result<Value, Exit> {
     let result = match words {
         ["-"] => parse_value::value_of_bytes(attribute, &input.read(attribute)?),
         words => parse_value::value_of(attribute, words),
@@ -168,12 +175,12 @@ fn value(schema: &TypeSchema, attribute: &AttributeSchema, words: &[&str], input
 }
 
 /// Standard input, from which only one attribute can be read.
-#[derive(Default)]
-struct Input {
+struct Input<'a> {
+    record: &'a RecordMode,
     read_for: Option<EcoString>,
 }
 
-impl Input {
+impl Input<'_> {
     /// Reads all of it. For a secret, a newline at the end is removed.
     fn read(&mut self, attribute: &AttributeSchema) -> Result<Vec<u8>, Exit> {
         let name = attribute.name.text();
@@ -182,10 +189,10 @@ impl Input {
                 "`{other}` and `{name}` cannot both be read from the standard input"
             )));
         }
-        let read = recording::record_or_replay("input", || name.as_str().into(), || standard_input(name));
+        let read = self.record.record_or_replay("input", || name.as_str().into(), || standard_input(name));
         let mut bytes = read.map_err(output::fail)?.as_bytes().unwrap_or_default().to_vec();
         if attribute.data_type.may_hold_secrets() {
-            recording::register_secrets([&Value::sensitive(Value::from_bytes(&bytes))]);
+            self.record.register_secrets([&Value::sensitive(Value::from_bytes(&bytes))]);
         }
         if attribute.data_type.may_hold_secrets() && bytes.last() == Some(&b'\n') {
             bytes.pop();

@@ -9,25 +9,26 @@ use std::time::Duration;
 use kilter_model::ResourceRef;
 use serde_json::{Value as Json, json};
 
-use crate::cli::{Global, StatusArgs, StatusFormat};
+use crate::cli::{StatusArgs, StatusFormat};
 use crate::exit::Exit;
 use crate::render::{metrics, status};
+use crate::session::Session;
 use crate::{output, status_server};
 
 /// Timeout for the answer of a run: longer than the run's own timeout, so that a busy run can report that.
 const LONGEST: Duration = Duration::from_secs(70);
 
 /// Runs the command.
-pub(crate) fn run(args: &StatusArgs, global: &Global) -> Exit {
-    match ask(args, global) {
+pub(crate) fn run(args: &StatusArgs, session: &Session) -> Exit {
+    match ask(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
+fn ask(args: &StatusArgs, session: &Session) -> Result<Exit, Exit> {
     can_be_told(args)?;
     let which = which(args)?;
-    let state_dir = global.state_dir()?;
+    let state_dir = session.state_dir()?;
     let stream = connect(&state_dir)?;
     if args.follow {
         return follow(stream);
@@ -72,8 +73,8 @@ fn can_be_told(args: &StatusArgs) -> Result<(), Exit> {
 ///
 /// # Errors
 /// If there is no run, or it does not answer; reported.
-pub(crate) fn states(global: &Global) -> Result<HashMap<String, String>, Exit> {
-    let answer = answer(&connect(&global.state_dir()?)?, &json!("all"))?;
+pub(crate) fn states(session: &Session) -> Result<HashMap<String, String>, Exit> {
+    let answer = answer(&connect(&session.state_dir()?)?, &json!("all"))?;
     let state = |one: &Json| Some((one["resource"].as_str()?.to_owned(), one["state"].as_str()?.to_owned()));
     Ok(answer["resources"].as_array().into_iter().flatten().filter_map(state).collect())
 }

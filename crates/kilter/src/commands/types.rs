@@ -6,12 +6,13 @@ mod page;
 
 use kilter_provider::{Provider, Registry};
 
-use crate::cli::{Global, TypesArgs, TypesFormat};
+use crate::cli::{TypesArgs, TypesFormat};
 use crate::exit::Exit;
+use crate::session::Session;
 use crate::{output, providers, signals};
 
-pub(crate) fn run(args: &TypesArgs, global: &Global) -> Exit {
-    let registry = match providers::registry(global) {
+pub(crate) fn run(args: &TypesArgs, session: &Session) -> Exit {
+    let registry = match providers::registry(session) {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use kilter_model::{Value, to_json};
+use kilter_process::trust::TrustPolicy;
 use kilter_process::{Cancel, Capture, Invocation, Output, Termination};
 
 use crate::facts::Gathered;
-use crate::{signals, trust};
+use crate::signals;
 
 /// Maximum size of a printed manifest in bytes.
 const LARGEST: usize = 64 << 20;
@@ -23,11 +24,11 @@ pub(super) fn is(found: &Metadata) -> bool {
 }
 
 /// Runs an executable with the facts on standard input; returns its output.
-pub(super) fn output(path: &Path, facts: &Gathered, timeout: Duration) -> Result<String, String> {
+pub(super) fn output(trust: &TrustPolicy, path: &Path, facts: &Gathered, timeout: Duration) -> Result<String, String> {
     let shown = path.display();
     let absolute = std::path::absolute(path).map_err(|error| format!("cannot run {shown}: {error}"))?;
     let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.live().all())));
-    let mut invocation = invocation(absolute, timeout).trusted(trust::policy());
+    let mut invocation = invocation(absolute, timeout).trusted(trust);
     invocation.stdin = Some(format!("{facts}\n").into_bytes());
     invocation.stdout = Capture::AtMost(LARGEST);
     invocation.stderr = Capture::Last(COMPLAINT);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::EcoString;
@@ -15,8 +16,9 @@ use kilter_provider::Registry;
 
 use super::{InputFiles, executable};
 use crate::facts::Gathered;
+use crate::session::Session;
 use crate::world::{Collected, Collector};
-use crate::{recording, trust, world};
+use crate::{trust, world};
 
 /// Maximum size of a secret in bytes.
 const LARGEST_SECRET: usize = 1 << 20;
@@ -137,6 +139,7 @@ pub(super) trait Includes {
 /// Files, relative to the one that includes them. A file has one name for all paths that lead to it: the first path
 /// under which it was read.
 pub(super) struct LiveIncludes<'a> {
+    session: &'a Session,
     names: RefCell<IndexMap<PathBuf, EcoString>>,
     taken: RefCell<Included>,
     noted: &'a InputFiles,
@@ -146,35 +149,44 @@ pub(super) struct LiveIncludes<'a> {
 impl<'a> LiveIncludes<'a> {
     /// Creates the includes of `manifests`, which are recorded before they are read. While the world is
     /// unreachable, it collects the resources stored in the state directory `fallback`.
-    pub(super) fn new(manifests: &[PathBuf], noted: &'a InputFiles, fallback: Option<&Path>) -> LiveIncludes<'a> {
-        let manifests = if recording::is_replay() { &[] } else { manifests };
+    pub(super) fn new(
+        session: &'a Session,
+        manifests: &[PathBuf],
+        noted: &'a InputFiles,
+        fallback: Option<&Path>,
+    ) -> LiveIncludes<'a> {
+        let manifests = if session.record.is_replay() { &[] } else { manifests };
         let named = manifests
             .iter()
             .filter_map(|path| Some((std::fs::canonicalize(path).ok()?, path.display().to_string().into())));
         LiveIncludes {
+            session,
             names: RefCell::new(named.collect()),
             taken: RefCell::default(),
             noted,
-            collection: Collector::new(fallback),
+            collection: Collector::new(Arc::clone(&session.world), fallback),
         }
     }
 }
 
 impl Loader for LiveIncludes<'_> {
     fn load(&self, from: &str, path: &str) -> Result<Source, String> {
-        let source =
-            recording::record_or_replay("include", || serde_json::json!([from, path]), || self.read(from, path))?;
+        let source = self.session.record.record_or_replay(
+            "include",
+            || serde_json::json!([from, path]),
+            || self.read(from, path),
+        )?;
         self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
         Ok(source)
     }
 
     fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
         let entry = wanted.to_string();
-        let text = recording::record_or_replay(
+        let text = self.session.record.record_or_replay(
             "collect",
             || entry.as_str().into(),
             || {
-                world::watched().iter().for_each(|path| self.noted.note_tree(path));
+                world::watched(self.session.world.as_ref()).iter().for_each(|path| self.noted.note_tree(path));
                 self.collection.take(wanted)
             },
         )?;
@@ -194,7 +206,7 @@ impl LiveIncludes<'_> {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
         let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
         self.noted.note(&file);
-        let opened = trust::open_as("", &file)?;
+        let opened = trust::open_as(&self.session.trust, "", &file)?;
         if !opened.metadata().is_file() {
             return Err(format!("{} is not a file", file.display()));
         }
@@ -246,17 +258,18 @@ impl Includes for KnownIncludes<'_> {
 }
 
 /// Secrets from files, the environment and commands.
-pub(super) struct SecretsFrom {
+pub(super) struct SecretsFrom<'a> {
+    pub(super) session: &'a Session,
     /// Timeout of a command.
     pub(super) timeout: Duration,
 }
 
-impl Secrets for SecretsFrom {
+impl Secrets for SecretsFrom<'_> {
     fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
-        let secret = recording::record_or_replay("secret", || about(source), || self.fetch(source));
-        recording::register_secrets(
-            secret.iter().map(|secret| Value::sensitive(secret.clone())).collect::<Vec<_>>().iter(),
-        );
+        let secret = self.session.record.record_or_replay("secret", || about(source), || self.fetch(source));
+        self.session
+            .record
+            .register_secrets(secret.iter().map(|secret| Value::sensitive(secret.clone())).collect::<Vec<_>>().iter());
         secret
     }
 }
@@ -272,7 +285,7 @@ fn about(source: &SecretSource) -> serde_json::Value {
     }
 }
 
-impl SecretsFrom {
+impl SecretsFrom<'_> {
     fn fetch(&self, source: &SecretSource) -> Result<Value, String> {
         let bytes = match source {
             SecretSource::File(path) => {
@@ -283,7 +296,7 @@ impl SecretsFrom {
                         path.display()
                     ));
                 }
-                super::bounded(path, &trust::open_as("", path)?, LARGEST_SECRET as u64)?
+                super::bounded(path, &trust::open_as(&self.session.trust, "", path)?, LARGEST_SECRET as u64)?
             }
             SecretSource::Env(name) => std::env::var_os(name.as_str())
                 .map(std::os::unix::ffi::OsStringExt::into_vec)
@@ -303,7 +316,7 @@ fn is_named_pipe(path: &Path) -> bool {
     !is_own && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-impl SecretsFrom {
+impl SecretsFrom<'_> {
     /// Returns the output of a command. Its error output is discarded, because it may contain the secret.
     fn output(&self, argv: &[EcoString]) -> Result<Vec<u8>, String> {
         let (program, args) = argv.split_first().ok_or("the command is empty")?;

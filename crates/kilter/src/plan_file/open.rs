@@ -11,9 +11,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use serde_json::Value as Json;
 
 use super::{PlanFile, VERSION, parsed, sealed, trust};
-use crate::cli::{ApplyArgs, Global};
+use crate::cli::ApplyArgs;
 use crate::exit::Exit;
-use crate::{output, recording, trust as trust_rule};
+use crate::session::Session;
+use crate::{output, trust as trust_rule};
 
 /// Maximum size of a plan, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -22,7 +23,7 @@ const MAX_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// If its version is unknown, it was changed, or it is not trusted; reported.
-pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>, Exit> {
+pub(crate) fn read(args: &ApplyArgs, session: &Session) -> Result<Option<PlanFile>, Exit> {
     let not_a_plan = || match args.verify.as_slice() {
         [] => Ok(None),
         _ => Err(output::fail_with(
@@ -33,12 +34,12 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
     let [path] = args.input.manifests.as_slice() else { return not_a_plan() };
     let mut refused = None;
     let ask = || {
-        text_of(path).unwrap_or_else(|why| {
+        text_of(session, path).unwrap_or_else(|why| {
             refused = Some(why);
             None
         })
     };
-    let text = recording::record_or_replay("plan", || path.to_string_lossy().into(), ask);
+    let text = session.record.record_or_replay("plan", || path.to_string_lossy().into(), ask);
     if let Some(why) = refused {
         return Err(output::fail(why));
     }
@@ -53,8 +54,8 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
     if !args.input.vars.is_empty() || !args.input.facts_dirs.is_empty() {
         return Err(output::fail_with("a plan has its variables and facts already", ["give them to `kilter plan`"]));
     }
-    let secrets = believed(path, &text, &args.verify, global)?;
-    let opened = json.get("sealed").map(|it| sealed::opened(path, it, global)).transpose()?;
+    let secrets = believed(path, &text, &args.verify, session)?;
+    let opened = json.get("sealed").map(|it| sealed::opened(path, it, session)).transpose()?;
     let steps = json.get("steps").and_then(Json::as_array);
     let plan = steps.and_then(|steps| Plan::read(steps, secrets)).ok_or_else(|| changed("is damaged"))?;
     let provenance = json.get("made").map(|made| PlanProvenance::read(made).ok_or_else(|| changed("is damaged")));
@@ -64,12 +65,12 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
 }
 
 /// Verifies a plan; returns how its secrets are compared.
-fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result<SecretDigests, Exit> {
+fn believed(path: &Path, text: &str, verify: &[PathBuf], session: &Session) -> Result<SecretDigests, Exit> {
     let mut refused = None;
-    let answer = recording::record_or_replay(
+    let answer = session.record.record_or_replay(
         "plan check",
         || path.to_string_lossy().into(),
-        || match check(path, text, verify, global) {
+        || match check(path, text, verify, session) {
             Ok(SecretDigests::Keyed(_)) => Some("here".to_owned()),
             Ok(_) => Some("elsewhere".to_owned()),
             Err(exit) => {
@@ -81,8 +82,8 @@ fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Res
     match (answer.as_deref(), refused) {
         (_, Some(exit)) => Err(exit),
         (None, None) => Err(output::fail("the plan was refused when this was recorded")),
-        (Some(_), None) if recording::is_replay() => Ok(SecretDigests::Replayed),
-        (Some("here"), None) => match SealingKey::of(&global.state_dir()?) {
+        (Some(_), None) if session.record.is_replay() => Ok(SecretDigests::Replayed),
+        (Some("here"), None) => match SealingKey::of(&session.state_dir()?) {
             Ok(key) => Ok(SecretDigests::Keyed(Box::new(key))),
             Err(error) => Err(output::fail(error)),
         },
@@ -91,9 +92,9 @@ fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Res
 }
 
 /// Verifies that a plan is complete, and that it was made here or signed with a trusted key.
-fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result<SecretDigests, Exit> {
+fn check(path: &Path, text: &str, verify: &[PathBuf], session: &Session) -> Result<SecretDigests, Exit> {
     let shown = path.display();
-    let state = global.state_dir()?;
+    let state = session.state_dir()?;
     let key = match SealingKey::of(&state) {
         Ok(key) => Some(key),
         Err(kilter_runtime::SealingKeyError::Missing { .. }) => None,
@@ -127,7 +128,7 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
         };
         return Err(output::fail_with(format_args!("the plan {shown} {why}"), [hint]));
     };
-    let trusted = trust::trusted(verify)?;
+    let trusted = trust::trusted(session, verify)?;
     if trusted.keys.contains(&by) {
         return Ok(secrets);
     }
@@ -153,8 +154,8 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
 ///
 /// # Errors
 /// If it starts as a plan, and another user can change it. For other files, the reader of manifests reports that.
-fn text_of(path: &Path) -> Result<Option<String>, String> {
-    match trust_rule::policy().open(path) {
+fn text_of(session: &Session, path: &Path) -> Result<Option<String>, String> {
+    match session.trust.open(path) {
         Ok(checked) => Ok(plan_text(&checked)),
         Err(distrust @ Distrust::Changeable { .. }) if starts_as_plan(path) => {
             Err(trust_rule::refusal("the plan ", path, &distrust))

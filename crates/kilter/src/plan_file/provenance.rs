@@ -4,8 +4,8 @@ use std::path::Path;
 
 use kilter_runtime::{PlanProvenance, Report, StateDir};
 
-use crate::cli::Global;
-use crate::{output, recording};
+use crate::output;
+use crate::session::Session;
 
 /// Returns the time, in seconds, as in RFC 3339.
 pub(super) fn now() -> String {
@@ -13,21 +13,21 @@ pub(super) fn now() -> String {
 }
 
 /// Reports that a plan was written.
-pub(crate) fn written(plan: &PlanProvenance, path: &Path, global: &Global) {
-    if !global.quiet {
+pub(crate) fn written(plan: &PlanProvenance, path: &Path, session: &Session) {
+    if !session.global.quiet {
         output::line(format_args!("{} is written to {}", described(plan), path.display()));
     }
 }
 
 /// Reports the provenance of a plan before its apply. Warns if it was carried out completely before.
-pub(crate) fn introduce(plan: &PlanProvenance, global: &Global) {
-    if !global.quiet {
+pub(crate) fn introduce(plan: &PlanProvenance, session: &Session) {
+    if !session.global.quiet {
         output::line(described(plan));
     }
     let about = || plan.id.as_str().into();
-    let applied = recording::record_or_replay("plan applied", about, || {
-        plan.applied_at(&StateDir::new(global.state_dir_if_any()?))
-    });
+    let applied = session
+        .record
+        .record_or_replay("plan applied", about, || plan.applied_at(&StateDir::new(session.state_dir_if_any()?)));
     if let Some(at) = applied {
         output::warning(format_args!("plan {} was carried out already, at {at}", plan.short_id()));
         output::hint(
@@ -37,12 +37,12 @@ pub(crate) fn introduce(plan: &PlanProvenance, global: &Global) {
 }
 
 /// Records that a plan was carried out completely, if it was.
-pub(crate) fn record_applied(plan: &PlanProvenance, report: &Report, global: &Global) {
+pub(crate) fn record_applied(plan: &PlanProvenance, report: &Report, session: &Session) {
     let is_complete = !report.has_failures() && !report.interrupted && report.counts.interrupted == 0;
-    if !is_complete || recording::is_replay() {
+    if !is_complete || session.record.is_replay() {
         return;
     }
-    let Some(state) = global.state_dir_if_any() else { return };
+    let Some(state) = session.state_dir_if_any() else { return };
     if let Err(error) = plan.record_applied(&StateDir::new(state), &now()) {
         output::warning(format_args!("cannot record that plan {} was carried out: {error}", plan.short_id()));
     }

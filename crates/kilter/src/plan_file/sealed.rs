@@ -8,10 +8,10 @@ use kilter_provider::Registry;
 use kilter_runtime::{SealingKey, bound};
 use serde_json::Value as Json;
 
-use crate::cli::Global;
 use crate::exit::Exit;
 use crate::load::{Loaded, Types};
-use crate::{output, recording};
+use crate::output;
+use crate::session::Session;
 use kilter_manifest::Schemas;
 
 /// Domain of the encryption, which separates plans from other uses of the key.
@@ -47,10 +47,10 @@ pub(super) fn seal(text: &str, key: &SealingKey) -> Result<String, String> {
 ///
 /// # Errors
 /// If it cannot be decrypted; reported.
-pub(super) fn opened(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
+pub(super) fn opened(path: &Path, sealed: &Json, session: &Session) -> Result<Json, Exit> {
     let mut refused = None;
     let about = || path.to_string_lossy().into();
-    let text = recording::record_or_replay("sealed plan", about, || match live(path, sealed, global) {
+    let text = session.record.record_or_replay("sealed plan", about, || match live(path, sealed, session) {
         Ok(json) => Some(json.to_string()),
         Err(exit) => {
             refused = Some(exit);
@@ -61,8 +61,8 @@ pub(super) fn opened(path: &Path, sealed: &Json, global: &Global) -> Result<Json
         .ok_or_else(|| refused.unwrap_or_else(|| output::fail("the plan could not be opened when this was recorded")))
 }
 
-fn live(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
-    let state = global.state_dir()?;
+fn live(path: &Path, sealed: &Json, session: &Session) -> Result<Json, Exit> {
+    let state = session.state_dir()?;
     let cannot = |why: &str| {
         let hint = "apply it on the machine and with the state directory that it was made with, or make it anew";
         output::fail_with(format_args!("the plan {} is sealed, and {why}", path.display()), [hint])

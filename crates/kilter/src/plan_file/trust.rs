@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use kilter_runtime::{PlanKeyError, PrivateKey, PublicKey};
 
 use crate::exit::Exit;
+use crate::session::Session;
 use crate::{output, paths, trust};
 
 /// Maximum size of the file of a key, in bytes.
@@ -22,9 +23,9 @@ pub(super) struct Trusted {
 ///
 /// # Errors
 /// If it cannot be used; reported.
-pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
+pub(crate) fn signer(session: &Session, path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
     let Some(path) = path else { return Ok(None) };
-    let checked = trust::open_as("the key ", path).map_err(output::fail)?;
+    let checked = trust::open_as(&session.trust, "the key ", path).map_err(output::fail)?;
     let key = match checked.metadata().is_file() {
         false => Err(PlanKeyError::Refused { path: path.to_owned(), why: "is not a file".to_owned() }),
         true => checked
@@ -41,18 +42,17 @@ pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
 ///
 /// # Errors
 /// If a key cannot be used; reported.
-pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
+pub(super) fn trusted(session: &Session, named: &[PathBuf]) -> Result<Trusted, Exit> {
     let directory = paths::plan_keys_dir();
     let place =
         directory.as_deref().map_or_else(|| "~/.config/kilter/plan-keys".to_owned(), |path| path.display().to_string());
     let paths = match (named, directory) {
-        ([], Some(directory)) => listed(&directory)?,
+        ([], Some(directory)) => listed(session, &directory)?,
         (named, _) => named.to_vec(),
     };
     let keys = paths.iter().map(|path| {
-        let text = trust::policy()
-            .read(path, MAX_BYTES)
-            .map_err(|why| output::fail(trust::refusal("the key ", path, &why)))?;
+        let text =
+            session.trust.read(path, MAX_BYTES).map_err(|why| output::fail(trust::refusal("the key ", path, &why)))?;
         PublicKey::parse(path, &String::from_utf8_lossy(&text))
             .map_err(|error| output::fail_with(error, ["`openssl pkey -in plan.key -pubout -out plan.pub` makes one"]))
     });
@@ -60,9 +60,9 @@ pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
 }
 
 /// Returns the files `*.pub` and `*.pem` of a directory, in order.
-fn listed(directory: &Path) -> Result<Vec<PathBuf>, Exit> {
+fn listed(session: &Session, directory: &Path) -> Result<Vec<PathBuf>, Exit> {
     let fail = |error: std::io::Error| output::fail(format_args!("cannot read {}: {error}", directory.display()));
-    match trust::policy().directory(directory) {
+    match session.trust.directory(directory) {
         Ok(_) => {}
         Err(error) if error.is_missing() => return Ok(Vec::new()),
         Err(error) => return Err(output::fail(trust::refusal("the directory of keys ", directory, &error))),

@@ -9,6 +9,7 @@ use super::lookup;
 use super::read;
 use super::trouble::Error;
 use crate::providers::Providers;
+use crate::session::Session;
 
 /// Completion for bash.
 pub(crate) const BASH: &str = include_str!("completion.bash");
@@ -28,11 +29,11 @@ pub(super) enum Completed {
 ///
 /// # Errors
 /// If there is no such type, or its resources cannot be read.
-pub(super) fn words(what: Completed, args: &Args, providers: &Providers) -> Result<String, Error> {
+pub(super) fn words(session: &Session, what: Completed, args: &Args, providers: &Providers) -> Result<String, Error> {
     let provider = || lookup::find(providers, args.resource_type.as_deref().unwrap_or_default());
     let words = match what {
         Completed::Types => types(&lookup::suitable(providers)),
-        Completed::Names => names(provider()?)?,
+        Completed::Names => names(session, provider()?)?,
         Completed::Attributes => {
             let attributes = provider()?.schema().attributes.iter();
             attributes.filter(|attribute| is_settable(attribute)).flat_map(assignments).collect()
@@ -50,8 +51,8 @@ fn types(providers: &[&dyn Provider]) -> Vec<String> {
     words
 }
 
-fn names(provider: &dyn Provider) -> Result<Vec<String>, Error> {
-    let states = read::all(provider, &Logger::new(LogLevel::None)).map_err(Error::failed)?;
+fn names(session: &Session, provider: &dyn Provider) -> Result<Vec<String>, Error> {
+    let states = read::all(session, provider, &Logger::new(LogLevel::None)).map_err(Error::failed)?;
     Ok(states.into_iter().map(|state| state.label().to_string()).collect())
 }
 

@@ -9,6 +9,7 @@ use super::args::Args;
 use super::log::Logger;
 use super::trouble::Error;
 use crate::providers::{self, Providers, Search};
+use crate::session::Session;
 
 /// Names of libral's own providers, with the corresponding types of kilter.
 const LIBRALS: [(&str, &str); 4] =
@@ -18,7 +19,7 @@ const LIBRALS: [(&str, &str); 4] =
 const DATA_DIRS: [&str; 2] = ["/usr/local/share/libral/data", "/usr/share/libral/data"];
 
 /// Returns all providers, and logs the notes about scripts.
-pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Error> {
+pub(super) fn providers(session: &Session, args: &Args, logger: &Logger) -> Result<Providers, Error> {
     let listed = |name: &str| env::var_os(name).map(|list| providers::directories(&list)).unwrap_or_default();
     let given = args.include.iter().filter(|directory| !directory.as_os_str().is_empty()).cloned();
     let data = given.chain(listed("RALSH_DATA_DIR"));
@@ -29,7 +30,7 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Error
     let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
     // Like libral, `ralsh` does not ask a suitable script again.
     let search = Search { directories, state_dir, libexec, jobs: None, verify_suitability: false };
-    let providers = providers::collect(&search).map_err(|_| Error::said())?;
+    let providers = providers::collect(session, &search).map_err(|_| Error::said())?;
     for note in &providers.notes {
         // A problem of one script is no error of a command that may use another.
         logger.line(note.level.min(Level::Warning), &note.to_string());

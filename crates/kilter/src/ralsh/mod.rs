@@ -32,6 +32,7 @@ use self::emit::Form;
 use self::log::Logger;
 use self::trouble::Error;
 use crate::exit::Exit;
+use crate::session::Session;
 use crate::{output, signals};
 
 /// Result of the command.
@@ -104,9 +105,10 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Error> {
         return Err(Error::new("please provide a type").hint("run 'ralsh' to see a list of all types"));
     }
     signals::listen().map_err(|_| Error::said())?;
-    let providers = lookup::providers(args, logger)?;
+    let session = &*Session::plain();
+    let providers = lookup::providers(session, args, logger)?;
     if let Some(what) = args.complete {
-        return Ok(shown(output::data(&complete::words(what, args, &providers)?)));
+        return Ok(shown(output::data(&complete::words(session, what, args, &providers)?)));
     }
     let form = Form::of(args);
     let Some(type_name) = &args.resource_type else {
@@ -118,9 +120,9 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Error> {
     }
     logger.speak_for(&lookup::qualified(provider));
     match &args.name {
-        None => read::list(provider, form, logger),
-        Some(name) if args.words.is_empty() => read::find(provider, name, args.absent, form, logger),
-        Some(name) => update::update(&providers.registry, provider, name, &args.words, form, logger),
+        None => read::list(session, provider, form, logger),
+        Some(name) if args.words.is_empty() => read::find(session, provider, name, args.absent, form, logger),
+        Some(name) => update::update(session, &providers.registry, provider, name, &args.words, form, logger),
     }
 }
 

@@ -8,29 +8,31 @@ use super::emit::Form;
 use super::log::Logger;
 use super::trouble::Error;
 use super::{Ended, shown};
-use crate::{signals, world};
+use crate::session::Session;
+use crate::signals;
 
 /// Prints all resources of a provider.
-pub(super) fn list(provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Error> {
-    Ok(shown(form.list(provider, &all(provider, logger).map_err(Error::failed)?)))
+pub(super) fn list(session: &Session, provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Error> {
+    Ok(shown(form.list(provider, &all(session, provider, logger).map_err(Error::failed)?)))
 }
 
 /// Returns all resources of a provider.
-pub(super) fn all(provider: &dyn Provider, logger: &Logger) -> Result<Vec<State>, ProviderError> {
-    let cx = surroundings(logger);
+pub(super) fn all(session: &Session, provider: &dyn Provider, logger: &Logger) -> Result<Vec<State>, ProviderError> {
+    let cx = surroundings(session, logger);
     provider.open(&cx)?;
     get_checked(provider, &cx, Query::All)
 }
 
 /// Prints one resource.
 pub(super) fn find(
+    session: &Session,
     provider: &dyn Provider,
     name: &str,
     is_absent_missing: bool,
     form: Form,
     logger: &Logger,
 ) -> Result<Ended, Error> {
-    let state = one(provider, name, None, logger)?;
+    let state = one(session, provider, name, None, logger)?;
     let told = shown(form.found(provider, state.as_ref()));
     let is_missing = match &state {
         None => true,
@@ -45,13 +47,14 @@ pub(super) fn find(
 /// # Errors
 /// If it cannot be read.
 pub(super) fn one(
+    session: &Session,
     provider: &dyn Provider,
     title: &str,
     parameters: Option<&Attributes>,
     logger: &Logger,
 ) -> Result<Option<State>, Error> {
     let (name, namevars) = identified(provider, title)?;
-    let cx = surroundings(logger);
+    let cx = surroundings(session, logger);
     let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters, received: &[], noop: false }];
     let read = || {
         provider.open(&cx)?;
@@ -87,9 +90,9 @@ fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option
     Ok((name, is_composite.then_some(namevars)))
 }
 
-fn surroundings(logger: &Logger) -> Context<'_> {
+fn surroundings<'a>(session: &'a Session, logger: &'a Logger) -> Context<'a> {
     Context::empty()
-        .with_hostname(world::host())
+        .with_hostname(session.host())
         .with_log(logger)
         .with_interrupt(Interrupt::new(signals::raised(), None))
 }

@@ -15,10 +15,12 @@ use super::emit::Form;
 use super::log::{Listening, Logger};
 use super::trouble::Error;
 use super::{Ended, read, shown, words};
+use crate::session::Session;
 use crate::{paths, pauses, signals};
 
 /// Changes a resource according to the words, and prints the changes.
 pub(super) fn update(
+    session: &Session,
     registry: &Registry,
     provider: &dyn Provider,
     name: &str,
@@ -29,13 +31,13 @@ pub(super) fn update(
     let options = options()?;
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let mut should = words::attributes(provider, words)?;
-    if should.get("ensure").is_none() && can_be_made(provider) && is_absent(provider, name, &should, logger)? {
+    if should.get("ensure").is_none() && can_be_made(provider) && is_absent(session, provider, name, &should, logger)? {
         // A script that gets only attributes creates a missing resource.
         should.set("ensure", "present");
     }
     let prepared = prepared(registry, provider, name, &should).or_else(|refused| {
         // A type may require more attributes than those to change: the current values are added.
-        let state = found(provider, name, &should, logger)?;
+        let state = found(session, provider, name, &should, logger)?;
         let more = state.and_then(|state| completed(provider, &should, &state)).ok_or(refused)?;
         prepared(registry, provider, name, &more)
     })?;
@@ -48,20 +50,26 @@ pub(super) fn update(
     let report = prepared.execute(&options, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
         // A resource in sync is only counted.
-        return tell(provider, name, &should, (&[], &[]), form, logger);
+        return tell(session, provider, name, &should, (&[], &[]), form, logger);
     };
     if report.is_unsettled {
         // libral trusts a provider's report of a change. A warning reports that the change is not visible.
         logger.line(Level::Warning, report.failure.as_deref().unwrap_or_default());
     } else if let Status::Failed | Status::Skipped | Status::Interrupted = report.status {
-        return Err(failed(provider, name, &should, &report, logger));
+        return Err(failed(session, provider, name, &should, &report, logger));
     }
     let changes = changes(&report);
-    tell(provider, name, &should, (&changes, &report.told), form, logger)
+    tell(session, provider, name, &should, (&changes, &report.told), form, logger)
 }
 
-fn is_absent(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<bool, Error> {
-    let state = found(provider, name, should, logger)?;
+fn is_absent(
+    session: &Session,
+    provider: &dyn Provider,
+    name: &str,
+    should: &Attributes,
+    logger: &Logger,
+) -> Result<bool, Error> {
+    let state = found(session, provider, name, should, logger)?;
     Ok(state.is_some_and(|state| state.attributes.text("ensure") == Some("absent")))
 }
 
@@ -74,10 +82,16 @@ fn parameters(provider: &dyn Provider, should: &Attributes) -> Attributes {
 }
 
 /// Reads the resource at the place that the parameters determine. Parameters of scripts do not.
-fn found(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<Option<State>, Error> {
+fn found(
+    session: &Session,
+    provider: &dyn Provider,
+    name: &str,
+    should: &Attributes,
+    logger: &Logger,
+) -> Result<Option<State>, Error> {
     let parameters = parameters(provider, should);
     let parameters = (!provider.is_external() && !parameters.is_empty()).then_some(&parameters);
-    read::one(provider, name, parameters, logger)
+    read::one(session, provider, name, parameters, logger)
 }
 
 /// Refuses a change while the runs with this state directory are paused.
@@ -116,6 +130,7 @@ fn changes(report: &ResourceReport) -> Vec<Difference> {
 /// Prints the current state of the resource, with the changes that the provider reports. Parameters are never read
 /// back and show the requested values.
 fn tell(
+    session: &Session,
     provider: &dyn Provider,
     name: &str,
     should: &Attributes,
@@ -129,7 +144,7 @@ fn tell(
     // After an interrupt no read starts: the change is complete.
     let state = match signals::exit() {
         Some(_) => Some(State::present(EcoString::from(name), should.clone())),
-        None => found(provider, name, should, logger)?,
+        None => found(session, provider, name, should, logger)?,
     };
     let (name, mut attributes) = match state {
         Some(state) => (state.name, state.attributes),
@@ -147,10 +162,17 @@ fn tell(
 }
 
 /// Returns the error of a failed run. For a resource that cannot be created it is "not found".
-fn failed(provider: &dyn Provider, name: &str, should: &Attributes, report: &ResourceReport, logger: &Logger) -> Error {
+fn failed(
+    session: &Session,
+    provider: &dyn Provider,
+    name: &str,
+    should: &Attributes,
+    report: &ResourceReport,
+    logger: &Logger,
+) -> Error {
     let trouble = Error::failed(report.failure.as_deref().unwrap_or("the run was interrupted"));
     let failed_before_its_change = report.status == Status::Failed && report.differences.is_empty();
-    let is_missing = || matches!(found(provider, name, should, logger), Ok(None));
+    let is_missing = || matches!(found(session, provider, name, should, logger), Ok(None));
     let ends_with = if failed_before_its_change && is_missing() { Ended::NotFound } else { Ended::Wrong };
     Error { ends_with, ..trouble }
 }

@@ -14,12 +14,13 @@ use kilter_provider::{
 };
 use serde_json::{Value as Json, json};
 
+use super::RecordMode;
 use super::kept::Recordable;
-use super::{is_replay, record_or_replay, register_secrets};
 
 /// Wrapper of a provider.
 pub(super) struct RecordingProvider {
     pub(super) inner: Arc<dyn Provider>,
+    pub(super) mode: RecordMode,
 }
 
 /// Log line of a provider: severity, type, name and message.
@@ -64,7 +65,7 @@ impl RecordingProvider {
         live: impl FnOnce(&Context<'_>) -> T,
     ) -> T {
         let mut was_asked = false;
-        let (answer, lines): (T, Vec<Line>) = record_or_replay(
+        let (answer, lines): (T, Vec<Line>) = self.mode.record_or_replay(
             "provider",
             || self.about(call, about()),
             || {
@@ -90,7 +91,8 @@ impl RecordingProvider {
             return live();
         }
         let about = || should.iter().map(|(name, _)| Json::from(name.as_str())).collect();
-        let is_inline = record_or_replay("provider", || self.about(call, about()), || live() == Placement::Inline);
+        let is_inline =
+            self.mode.record_or_replay("provider", || self.about(call, about()), || live() == Placement::Inline);
         if is_inline { Placement::Inline } else { Placement::Worker }
     }
 
@@ -123,21 +125,21 @@ fn message(error: ProviderError) -> EcoString {
 }
 
 /// Registers the secrets in states.
-fn learn_states(states: &[State]) {
+fn learn_states(mode: &RecordMode, states: &[State]) {
     for state in states {
-        register_secrets(state.attributes.iter().chain(state.outputs.iter()).map(|(_, value)| value));
+        mode.register_secrets(state.attributes.iter().chain(state.outputs.iter()).map(|(_, value)| value));
     }
 }
 
-fn learn_outcomes(outcomes: &[Outcome]) {
+fn learn_outcomes(mode: &RecordMode, outcomes: &[Outcome]) {
     for outcome in outcomes {
-        register_secrets(outcome.outputs.iter().map(|(_, value)| value));
-        register_secrets(outcome.changed.iter().flat_map(|changed| [&changed.is, &changed.should]));
+        mode.register_secrets(outcome.outputs.iter().map(|(_, value)| value));
+        mode.register_secrets(outcome.changed.iter().flat_map(|changed| [&changed.is, &changed.should]));
     }
 }
 
-fn learn_wanted<'a>(attributes: impl IntoIterator<Item = &'a Attributes>) {
-    attributes.into_iter().for_each(|attributes| register_secrets(attributes.iter().map(|(_, value)| value)));
+fn learn_wanted<'a>(mode: &RecordMode, attributes: impl IntoIterator<Item = &'a Attributes>) {
+    attributes.into_iter().for_each(|attributes| mode.register_secrets(attributes.iter().map(|(_, value)| value)));
 }
 
 impl Provider for RecordingProvider {
@@ -157,14 +159,14 @@ impl Provider for RecordingProvider {
         if self.passes() {
             return self.inner.suitable();
         }
-        record_or_replay("provider", || self.about("suitable", Json::Null), || self.inner.suitable())
+        self.mode.record_or_replay("provider", || self.about("suitable", Json::Null), || self.inner.suitable())
     }
 
     fn is_default(&self) -> bool {
         if self.passes() {
             return self.inner.is_default();
         }
-        record_or_replay("provider", || self.about("is_default", Json::Null), || self.inner.is_default())
+        self.mode.record_or_replay("provider", || self.about("is_default", Json::Null), || self.inner.is_default())
     }
 
     fn is_external(&self) -> bool {
@@ -190,7 +192,7 @@ impl Provider for RecordingProvider {
             let states = self.call(cx, "get", about, |cx| self.inner.get(cx, query).map_err(message));
             states.map_err(ProviderError::new)
         };
-        states.as_deref().map(learn_states).unwrap_or_default();
+        states.as_deref().map(|states| learn_states(&self.mode, states)).unwrap_or_default();
         states
     }
 
@@ -201,7 +203,7 @@ impl Provider for RecordingProvider {
             let state = self.call(cx, "get_one", || wanted(&one), |cx| self.inner.get_one(cx, one).map_err(message));
             state.map_err(ProviderError::new)
         };
-        state.as_ref().map(|state| learn_states(std::slice::from_ref(state))).unwrap_or_default();
+        state.as_ref().map(|state| learn_states(&self.mode, std::slice::from_ref(state))).unwrap_or_default();
         state
     }
 
@@ -210,29 +212,32 @@ impl Provider for RecordingProvider {
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        learn_wanted(changes.iter().flat_map(|change| change.should.into_iter().chain([&change.is.attributes])));
+        learn_wanted(
+            &self.mode,
+            changes.iter().flat_map(|change| change.should.into_iter().chain([&change.is.attributes])),
+        );
         let outcomes = if self.passes() {
             self.inner.set(cx, changes, mode)
         } else {
             let call = if mode == Mode::Preview { "preview" } else { "set" };
             let about = || changes.iter().map(change).collect();
             let mut outcomes = self.call(cx, call, about, |cx| self.inner.set(cx, changes, mode));
-            if is_replay() {
+            if self.mode.is_replay() {
                 outcomes.resize_with(changes.len(), Outcome::missing);
             }
             outcomes
         };
-        learn_outcomes(&outcomes);
+        learn_outcomes(&self.mode, &outcomes);
         outcomes
     }
 
     fn refresh(&self, cx: &Context<'_>, one: Wanted<'_>) -> Outcome {
-        learn_wanted(one.should);
+        learn_wanted(&self.mode, one.should);
         let outcome = match self.passes() {
             true => self.inner.refresh(cx, one),
             false => self.call(cx, "refresh", || wanted(&one), |cx| self.inner.refresh(cx, one)),
         };
-        learn_outcomes(std::slice::from_ref(&outcome));
+        learn_outcomes(&self.mode, std::slice::from_ref(&outcome));
         outcome
     }
 
@@ -245,13 +250,13 @@ impl Provider for RecordingProvider {
     }
 
     fn act(&self, cx: &Context<'_>, one: Wanted<'_>, action: &str) -> Outcome {
-        learn_wanted(one.should);
+        learn_wanted(&self.mode, one.should);
         let about = || json!({ "action": action, "of": wanted(&one) });
         let outcome = match self.passes() {
             true => self.inner.act(cx, one, action),
             false => self.call(cx, "act", about, |cx| self.inner.act(cx, one, action)),
         };
-        learn_outcomes(std::slice::from_ref(&outcome));
+        learn_outcomes(&self.mode, std::slice::from_ref(&outcome));
         outcome
     }
 
@@ -276,7 +281,7 @@ impl Provider for RecordingProvider {
             return self.inner.insync(attribute, is, should);
         }
         let about = || self.about("insync", json!({ "attribute": attribute, "name": is.name.as_str() }));
-        record_or_replay("provider", about, || self.inner.insync(attribute, is, should))
+        self.mode.record_or_replay("provider", about, || self.inner.insync(attribute, is, should))
     }
 
     fn generate(&self, cx: &Context<'_>, one: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
@@ -301,7 +306,7 @@ impl Provider for RecordingProvider {
             return self.inner.diff(attribute, is, should);
         }
         let about = || self.about("diff", json!({ "attribute": attribute, "name": is.name.as_str() }));
-        record_or_replay("provider", about, || self.inner.diff(attribute, is, should))
+        self.mode.record_or_replay("provider", about, || self.inner.diff(attribute, is, should))
     }
 
     fn side_effects(&self, should: &Attributes) -> SideEffects {
@@ -397,6 +402,10 @@ impl Provider for RecordingProvider {
 impl Owner for RecordingProvider {
     fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
         let Some(owner) = self.inner.owned_paths() else { return Vec::new() };
-        record_or_replay("provider", || self.about("owned", Json::from(name)), || owner.owned(name, should, is_wanted))
+        self.mode.record_or_replay(
+            "provider",
+            || self.about("owned", Json::from(name)),
+            || owner.owned(name, should, is_wanted),
+        )
     }
 }

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::Global;
 use crate::exit::Exit;
+use crate::session::Session;
 
 /// Arguments of `kilter provider`.
 #[derive(Clone, Debug, Args)]
@@ -44,11 +45,19 @@ impl ProviderArgs {
     }
 }
 
-pub(crate) fn run(args: &ProviderArgs, global: &Global) -> Exit {
+pub(crate) fn run(args: &ProviderArgs, session: &Session) -> Exit {
     match &args.command {
-        ProviderCommand::Check(args) => check::run(args, global),
-        ProviderCommand::New(args) => new::run(args, global),
+        ProviderCommand::Check(args) => check::run(args, session),
+        ProviderCommand::New(args) => new::run(args, &session.global),
+        ProviderCommand::Record(_) | ProviderCommand::Replay(_) => run_another(args, &session.global),
+    }
+}
+
+/// Runs a recording or a replay, which open the session of another command.
+pub(crate) fn run_another(args: &ProviderArgs, global: &Global) -> Exit {
+    match &args.command {
         ProviderCommand::Record(args) => record::run(args, global),
         ProviderCommand::Replay(args) => replay::run(args, global),
+        ProviderCommand::Check(_) | ProviderCommand::New(_) => Exit::NotStarted,
     }
 }

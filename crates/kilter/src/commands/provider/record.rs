@@ -11,7 +11,7 @@ use clap::{Args, Parser};
 use crate::cli::{Cli, Command, Global, Strict};
 use crate::exit::Exit;
 use crate::output;
-use crate::recording::{self, Recorder};
+use crate::recording::{RecordMode, Recorder};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -54,9 +54,9 @@ fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
     let cli = parsed(&words, global)?;
     let replaced = replaced(args)?;
     let recorder = begin(args, &words, &replaced)?;
-    recording::record(Arc::clone(&recorder));
     // A panic of kilter is worth a complete recording.
-    let exit = catch_unwind(AssertUnwindSafe(|| crate::run(&cli)));
+    let mode = RecordMode::Recording(Arc::clone(&recorder));
+    let exit = catch_unwind(AssertUnwindSafe(|| crate::run(&cli, mode)));
     let told = recorder.end(exit.as_ref().ok().map(|exit| exit.code()));
     let shown = args.file.display();
     match told {
@@ -97,7 +97,8 @@ fn parsed(words: &[OsString], global: &Global) -> Result<Cli, Exit> {
     if !says_where {
         cli.global.state_dir.clone_from(&global.state_dir);
     }
-    let Global { world, hostname, .. } = &mut cli.global;
+    let Global { world, hostname, trust, .. } = &mut cli.global;
+    trust.extend(global.trust.iter().cloned());
     *world = world.take().or_else(|| global.world.clone());
     *hostname = hostname.take().or_else(|| global.hostname.clone());
     Ok(cli)

@@ -10,7 +10,7 @@ use clap::{Args, Parser};
 
 use crate::cli::{Cli, Command, Global, GraphFormat, ReportFormat, ResourceFormat, TypesFormat};
 use crate::exit::Exit;
-use crate::recording::{self, Player, Recording, VERSION};
+use crate::recording::{Player, RecordMode, Recording, VERSION};
 use crate::render::diff::visible;
 use crate::table::Table;
 use crate::{output, signals};
@@ -132,8 +132,7 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
     let cli = parsed(args, global, &recording, &directory.0)?;
     let (version, exit) = (recording.kilter_version.clone(), recording.exit);
     let player = Arc::new(Player::new(recording));
-    recording::replay(Arc::clone(&player));
-    let ended = crate::run(&cli);
+    let ended = crate::run(&cli, RecordMode::Replaying(Arc::clone(&player)));
     let divergences = player.divergences();
     if divergences.is_empty() {
         return match exit.filter(|code| *code != ended.code() && args.format.is_none()) {
@@ -171,6 +170,7 @@ fn parsed(args: &ReplayArgs, global: &Global, recording: &Recording, state: &Pat
     }
     cli.global.state_dir = Some(state.to_owned());
     cli.global.color = global.color;
+    cli.global.trust.extend(global.trust.iter().cloned());
     cli.global.verbose |= global.verbose && !cli.global.quiet;
     if cli.global.channel3.is_some() {
         cli.global.channel3 = Some(state.join("channel3"));

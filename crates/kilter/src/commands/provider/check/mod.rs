@@ -14,8 +14,9 @@ use kilter_devkit::conformance::LAWS;
 use kilter_devkit::{Candidate, Check, CheckProgress, SETUP_HERE, Specimens, TestLocation};
 use kilter_process::world::{SandboxBuilder, WorldError};
 
-use crate::cli::{Global, ReportFormat};
+use crate::cli::ReportFormat;
 use crate::exit::Exit;
+use crate::session::Session;
 use crate::{output, signals};
 
 pub(super) const EXAMPLES: &str = "\
@@ -70,16 +71,16 @@ fn law(name: &str) -> Result<&'static str, String> {
     })
 }
 
-pub(super) fn run(args: &CheckArgs, global: &Global) -> Exit {
-    match check(args, global) {
+pub(super) fn run(args: &CheckArgs, session: &Session) -> Exit {
+    match check(args, session) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
+fn check(args: &CheckArgs, session: &Session) -> Result<Exit, Exit> {
     let begun = Instant::now();
     signals::listen()?;
-    let (candidate, mut findings) = match find::find(&args.provider, global)? {
+    let (candidate, mut findings) = match find::find(&args.provider, session)? {
         (Some(candidate), findings) => (candidate, findings),
         (None, findings) => {
             return Ok(signals::exit().unwrap_or_else(|| scorecard::unusable(args.format, &args.provider, &findings)));
@@ -102,7 +103,7 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
     }
     // Users other than root need a user namespace, which must be created before any thread.
     let location = match args.here {
-        true => TestLocation::Here(global.state_dir_if_any()),
+        true => TestLocation::Here(session.state_dir_if_any()),
         false => TestLocation::Worlds(Arc::new(prepare()?)),
     };
     if args.here {

@@ -1,0 +1,130 @@
+//! Session of a command: everything that it takes from its arguments and its environment, once.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+
+use kilter_process::trust::TrustPolicy;
+use kilter_provider::World;
+use kilter_script::mold::RawLog;
+
+use crate::cli::Global;
+use crate::exit::Exit;
+use crate::load::ReportedWarnings;
+use crate::mold::OpenedMold;
+use crate::recording::RecordMode;
+use crate::{mold, output, paths, trust, world};
+
+/// Session of a command.
+pub(crate) struct Session {
+    /// Options of the command line.
+    pub(crate) global: Global,
+    /// Destination of external queries.
+    pub(crate) record: RecordMode,
+    /// Trust rule: the users that may decide what kilter does.
+    pub(crate) trust: TrustPolicy,
+    /// World that the machine shares with others; without an address, a world of this machine alone.
+    pub(crate) world: Arc<dyn World>,
+    /// Warnings of the last read of the manifests.
+    pub(crate) warnings: ReportedWarnings,
+    /// Log of the scripts of mold.
+    pub(crate) channel3: Option<Arc<RawLog>>,
+    mold: OnceLock<OpenedMold>,
+    state_dir: Option<PathBuf>,
+    /// This session, for code that outlives a borrow of it.
+    me: Weak<Session>,
+}
+
+impl Session {
+    /// Opens the session of a command line.
+    ///
+    /// # Errors
+    /// If an option cannot be used; reported.
+    pub(crate) fn open(global: &Global, record: RecordMode) -> Result<Arc<Session>, Exit> {
+        let trust = trust::policy(global)?;
+        let state_dir = state_dir(global);
+        let world = world::open(global, state_dir.clone(), &trust)?;
+        // A replay writes nothing.
+        let log = global.channel3.as_deref().filter(|_| !record.is_replay());
+        let channel3 = log.map(mold::open_log).transpose()?;
+        let session = Session::new(global.clone(), record, trust, world, channel3.map(Arc::new), state_dir);
+        if let Some(directory) = &global.mold {
+            // The session is new.
+            let _ = session.mold.set(OpenedMold::open(&session, directory)?);
+        }
+        Ok(session)
+    }
+
+    /// Opens a session without options.
+    pub(crate) fn plain() -> Arc<Session> {
+        let (trust, state_dir) = (trust::usual(), paths::state_dir());
+        let world = world::of_this_machine(state_dir.clone(), &trust);
+        Session::new(Global::default(), RecordMode::Live, trust, world, None, state_dir)
+    }
+
+    fn new(
+        global: Global,
+        record: RecordMode,
+        trust: TrustPolicy,
+        world: Arc<dyn World>,
+        channel3: Option<Arc<RawLog>>,
+        state_dir: Option<PathBuf>,
+    ) -> Arc<Session> {
+        Arc::new_cyclic(|me| Session {
+            global,
+            record,
+            trust,
+            world,
+            warnings: ReportedWarnings::default(),
+            channel3,
+            mold: OnceLock::new(),
+            state_dir,
+            me: me.clone(),
+        })
+    }
+
+    /// Returns the directory of mold, if given on the command line.
+    pub(crate) fn mold(&self) -> Option<&OpenedMold> {
+        self.mold.get()
+    }
+
+    /// Returns a reference for code that outlives a borrow of the session. The session may end earlier.
+    pub(crate) fn downgrade(&self) -> Weak<Session> {
+        self.me.clone()
+    }
+
+    /// Returns the name of this machine in the world.
+    pub(crate) fn host(&self) -> &str {
+        self.world.host()
+    }
+
+    /// Returns the state directory: the given or the usual one, if there is one. It is a whole path, because its
+    /// content is watched.
+    pub(crate) fn state_dir_if_any(&self) -> Option<PathBuf> {
+        self.state_dir.clone()
+    }
+
+    /// Returns the state directory.
+    ///
+    /// # Errors
+    /// If there is none; reported.
+    pub(crate) fn state_dir(&self) -> Result<PathBuf, Exit> {
+        self.state_dir_if_any().ok_or_else(|| {
+            output::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
+        })
+    }
+
+    /// Ends the session: reports a failure of the log, and removes the files of a watch.
+    pub(crate) fn close(&self) {
+        if let Some(error) = self.channel3.as_ref().and_then(|log| log.failure()) {
+            output::warning(format_args!("the log of channel 3 is not whole: {error}"));
+        }
+        self.world.leave();
+    }
+}
+
+fn state_dir(global: &Global) -> Option<PathBuf> {
+    match global.state_dir.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+        Some(given) => Some(paths::whole(given)),
+        None => paths::state_dir(),
+    }
+}

@@ -1,9 +1,11 @@
 //! `kilter run`: brings the machine to the declared state, and holds it.
 
+mod collected;
+mod observer;
+mod servers;
+
 use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -12,26 +14,27 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::Scope;
 use std::time::{Duration, SystemTime};
 
-use kilter_provider::{Durability, Registry, Unreachable, World};
+use kilter_provider::{Durability, Registry};
 use kilter_runtime::{
-    Event, Held, Hold, ManifestSource, Mode, Observer, Options, Outdated, Reload, ReloadNotifier, Report, ResumePlan,
-    RunError, ShutdownHandle, Stale, StateDir, StateDirError, StatusHandle, SuspendedRun,
+    Held, Hold, ManifestSource, Mode, Options, Outdated, Reload, ReloadNotifier, Report, ResumePlan, RunError,
+    ShutdownHandle, Stale, StateDir, StatusHandle, SuspendedRun,
 };
 
-use super::pass::{ExecOptions, ExitCodeMode, fail, fail_text};
+use super::pass::{ExecOptions, ExitCodeMode, fail};
 use crate::cli::{ReportFormat, RunArgs};
 use crate::collected::Keeper;
 use crate::exit::Exit;
 use crate::load::{self, ErrorFormat, InputFiles, Loaded};
 use crate::output::Said;
-use crate::pauses::Pauses;
 use crate::render::progress::{Progress, Shown};
 use crate::sd_notify::Manager;
-use crate::server::{Listener, Server};
+use crate::server::Server;
 use crate::session::Session;
 use crate::status_server::StatusServer;
-use crate::world::Collected;
-use crate::{metrics, output, providers, sd_notify, signals};
+use crate::{output, providers, sd_notify, signals};
+use collected::{SourceOfCollected, keep};
+use observer::{MANY, Outside, Watching};
+use servers::{listen, status_server};
 
 /// Default time without activity until the run counts as converged.
 const QUIET: Duration = Duration::from_secs(5);
@@ -124,46 +127,6 @@ struct RunSession<'a, 'r> {
     keeper: Option<&'a Keeper>,
     /// True if a report said that collected resources may be too old.
     stale: Cell<bool>,
-}
-
-/// Stores collected resources for a start while the world is unreachable, and frees their memory.
-fn keep(keeper: Option<&Keeper>, loaded: &mut Loaded<'_>) {
-    match (keeper, &mut loaded.collected) {
-        (Some(keeper), Some(collected)) => keeper.keep(collected),
-        (None, Some(collected)) => drop(std::mem::take(&mut collected.offered)),
-        (_, None) => {}
-    }
-}
-
-/// Source of the collected resources in the held graph.
-#[derive(Clone, Debug)]
-struct SourceOfCollected {
-    /// True if the manifests collect resources.
-    is_any: bool,
-    /// Age of stored resources, which were used because the world was unreachable.
-    kept: Option<Stale>,
-}
-
-impl SourceOfCollected {
-    fn of(loaded: &Loaded<'_>) -> SourceOfCollected {
-        let kept = |collected: &Collected| collected.unreachable.clone().map(|why| Stale { at: collected.at, why });
-        SourceOfCollected { is_any: loaded.collected.is_some(), kept: loaded.collected.as_ref().and_then(kept) }
-    }
-
-    /// Returns the reason why the held collected resources may be too old. `is_wrong`: a later read of the manifest
-    /// found errors.
-    fn stale(&self, world: &dyn World, is_wrong: bool) -> Option<Stale> {
-        let unreachable = world.unreachable().filter(|_| self.is_any);
-        match (&self.kept, unreachable) {
-            (None, None) => None,
-            (None, Some(Unreachable { since, why })) => Some(Stale { at: since, why: why.0 }),
-            (Some(kept), Some(Unreachable { why, .. })) => Some(Stale { at: kept.at, why: why.0 }),
-            (Some(kept), None) if is_wrong => {
-                Some(Stale { at: kept.at, why: "with those that are exported now, the manifest has errors".into() })
-            }
-            (Some(kept), None) => Some(kept.clone()),
-        }
-    }
 }
 
 /// Ends the programs of manifests when it is dropped.
@@ -285,47 +248,6 @@ fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Load
         kilter_process::trim_heap();
     };
     drop(named().spawn_scoped(scope, and_give_back));
-}
-
-/// Opens the status server. A run without changes leaves no trace, and has none.
-fn status_server(
-    pass: ExecOptions,
-    session: &Session,
-    server: &Arc<Server>,
-    window: &Arc<StatusHandle>,
-) -> Result<Option<StatusServer>, Exit> {
-    if pass.mode == Mode::Noop {
-        return Ok(None);
-    }
-    let state_dir = session.state_dir()?;
-    let pauses = Pauses::read_or_fail(&state_dir)?;
-    let is_paused = pauses.as_one().is_some();
-    match StatusServer::open(server, &state_dir, window, pauses) {
-        Ok(status_server) => Ok(Some(status_server)),
-        // Without the server, `kilter resume` could not reach the run.
-        Err(error) if is_paused => {
-            let path = crate::status_server::path(&state_dir);
-            Err(output::fail_with(
-                format_args!("this state directory is paused, and {} cannot be opened: {error}", path.display()),
-                ["remove that path, or end the pauses with `kilter resume --all`"],
-            ))
-        }
-        Err(error) => {
-            output::warning(format_args!("`kilter status` cannot ask this run: {error}"));
-            Ok(None)
-        }
-    }
-}
-
-/// Opens the listener for metrics. A failure ends the run, because monitoring depends on the metrics.
-fn listen(server: &Server, at: SocketAddr, window: &Arc<StatusHandle>) -> Result<Listener, Exit> {
-    let (listener, bound) = metrics::open(server, at, window).map_err(|error| {
-        output::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
-    })?;
-    if at.port() == 0 {
-        output::line(format_args!("metrics are told at http://{bound}/metrics"));
-    }
-    Ok(listener)
 }
 
 /// Verifies that the manifests are files, because the run reads them repeatedly.
@@ -535,88 +457,4 @@ fn status_file(path: &Path) -> Result<File, Exit> {
 fn conclude(report: &Report, pass: ExecOptions, session: &Session) -> Exit {
     let told = pass.conclude(report, session);
     signals::exit().unwrap_or(told)
-}
-
-/// Receivers of events other than the terminal.
-#[derive(Clone, Copy)]
-struct Outside<'a> {
-    /// Status file, which records if the run is converged.
-    status: Option<&'a File>,
-    status_server: Option<&'a StatusServer>,
-    /// The service manager that started this run.
-    manager: &'a RefCell<Manager>,
-    state_dir: &'a StateDir,
-    /// True if another run has locked the state directory.
-    is_lost: &'a Cell<bool>,
-    stop: &'a ShutdownHandle,
-}
-
-/// Observer that shows events and forwards them.
-struct Watching<'a> {
-    progress: Progress,
-    outside: Outside<'a>,
-    /// Number of settled resources since memory was last returned to the system.
-    settled: usize,
-    /// True if many resources have settled whose changes are not flushed: the flush frees more memory.
-    is_unflushed: bool,
-}
-
-impl Watching<'_> {
-    /// Recreates and locks the state directory if it was removed. A run that cannot lock it again ends.
-    ///
-    /// Returns true if the directory at the path belongs to this run. The run must not write to another one.
-    fn keep_state_dir(&self) -> bool {
-        match self.outside.state_dir.hold() {
-            // This run holds the same lock until it ends.
-            Ok(_) => return true,
-            Err(error @ StateDirError::Locked { .. }) => {
-                if !self.outside.is_lost.replace(true) {
-                    output::error(format_args!("the state directory was removed, and {error}: this run ends"));
-                }
-                self.outside.stop.request();
-            }
-            Err(error) => {
-                let why = fail_text(&error);
-                output::warning(format_args!("{why}: this run writes no status socket, pauses or new journal to it"));
-            }
-        }
-        false
-    }
-}
-
-/// Number of settled resources after which memory is returned to the system.
-const MANY: usize = 1000;
-
-impl Observer for Watching<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        if let Some(status_server) = self.outside.status_server {
-            status_server.broadcast(&event);
-            if let Event::StatusSocketChanged = event
-                && self.keep_state_dir()
-            {
-                status_server.rebind();
-                status_server.restore_pauses();
-            }
-        }
-        self.outside.manager.borrow_mut().tell(&event);
-        match event {
-            Event::Settled(_) => self.settled += 1,
-            Event::Quiet(_) if self.settled >= MANY => {
-                self.settled = 0;
-                self.is_unflushed = true;
-                kilter_process::trim_heap();
-            }
-            Event::Flushed if std::mem::take(&mut self.is_unflushed) || self.settled >= MANY => {
-                self.settled = 0;
-                kilter_process::trim_heap();
-            }
-            _ => {}
-        }
-        if let (Event::Converged(converged), Some(mut status)) = (&event, self.outside.status)
-            && let Err(error) = status.write_all(format!("{converged}\n").as_bytes())
-        {
-            output::warning(format_args!("the status file cannot be written: {error}"));
-        }
-        self.progress.event(event);
-    }
 }

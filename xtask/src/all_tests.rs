@@ -62,9 +62,10 @@ pub(crate) fn run_quick(root: &Path) -> ExitCode {
     let mut tally = Tally::default();
     let libraries = ["test", "--workspace", "--exclude", "kilter", "--locked", "--no-fail-fast", "--all-targets"];
     let command = ["test", "-p", "kilter", "--locked", "--no-fail-fast", "--bins"];
-    let mut parts: Vec<(&str, u8)> = Vec::new();
-    parts.push(("libraries", watched(cargo(root).args(libraries), &mut tally)));
-    parts.push(("command", watched(cargo(root).args(command), &mut tally)));
+    let parts = [
+        ("libraries", watched(cargo(root).args(libraries), &mut tally)),
+        ("command", watched(cargo(root).args(command), &mut tally)),
+    ];
     println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
 }

@@ -147,9 +147,10 @@ impl Suite {
             Ok(Err(panic)) => Err(end_of(&*panic)),
             Err(stop) => {
                 halt.raise();
-                // Processes started by the trial end with it. Its late result is meaningless.
-                let _ = receiver.recv_timeout(self.soon);
-                Err(stop)
+                // Processes started by the trial end with it. A world that could not be created is the reason for the
+                // timeout. Another late result is meaningless.
+                let late = receiver.recv_timeout(self.soon);
+                Err(late.ok().and_then(Result::err).and_then(|panic| given_up(&*panic)).unwrap_or(stop))
             }
         }
     }
@@ -198,10 +199,12 @@ pub fn give_up(why: impl Into<String>) -> ! {
 
 /// Converts a panic to the result of the law.
 pub(super) fn end_of(panic: &(dyn Any + Send)) -> Stop {
-    match panic.downcast_ref::<GivenUp>() {
-        Some(GivenUp(why)) => Stop::Untried(why.clone()),
-        None => Stop::Broken(format!("it panicked: {}", message_of(panic))),
-    }
+    given_up(panic).unwrap_or_else(|| Stop::Broken(format!("it panicked: {}", message_of(panic))))
+}
+
+/// Returns the reason of a trial that [gave up](give_up).
+fn given_up(panic: &(dyn Any + Send)) -> Option<Stop> {
+    panic.downcast_ref().map(|GivenUp(why)| Stop::Untried(why.clone()))
 }
 
 /// Returns the message of a panic.

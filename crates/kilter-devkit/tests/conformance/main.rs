@@ -196,6 +196,13 @@ fn waiting() -> (impl Fn() -> Subject + Send + Sync + 'static, Store, Arc<()>) {
 }
 
 #[test]
+fn world_that_fails_after_the_timeout_is_still_the_reason() {
+    let suite = Suite::new(|| give_up("there is no world")).limit(Duration::ZERO).soon(Duration::from_secs(60));
+    let report = suite.only(["get-is-steady"]).run();
+    assert_eq!(report.why("get-is-steady"), Some("there is no world"));
+}
+
+#[test]
 fn a_trial_that_takes_too_long_is_interrupted_and_nothing_of_it_is_left() {
     let (make, store, alive) = waiting();
     let suite = Suite::new(make).limit(Duration::from_secs(2)).soon(Duration::from_secs(60));

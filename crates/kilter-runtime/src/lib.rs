@@ -21,6 +21,7 @@ mod edges;
 mod journal;
 mod lookup;
 mod observer;
+mod opponent;
 mod outlook;
 mod outputs;
 mod owners;
@@ -44,6 +45,7 @@ pub use driver::{
 };
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, NullObserver, Observer};
+pub use opponent::{Opponent, OpponentProcess};
 pub use plan::integrity::{self, Integrity, IntegrityError, Maker};
 pub use plan::keys::{PlanKeyError, PrivateKey, PublicKey};
 pub use plan::provenance::PlanProvenance;

@@ -4,6 +4,7 @@ use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
 use crate::driver::{Conditions, InFlight};
+use crate::opponent::Opponent;
 use crate::report::{Counts, ResourceReport};
 
 /// Event of a run.
@@ -79,6 +80,8 @@ pub enum Event<'a> {
         next: std::time::Duration,
         /// Differences that the last repair removed: the values of the other program, and the declared ones.
         differences: &'a [Difference],
+        /// Last process that undid a repair, if the kernel reports it.
+        opponent: Option<&'a Opponent>,
     },
     /// No program undoes the repairs of a resource any more.
     Uncontested {

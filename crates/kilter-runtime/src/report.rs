@@ -5,6 +5,8 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Difference, ResourceRef, Span, Value};
 
+use crate::opponent::Opponent;
+
 /// Result for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -101,6 +103,8 @@ pub struct ResourceReport {
     pub notes: Vec<EcoString>,
     /// True if it has to wait for its repair because another program undoes its repairs.
     pub is_contested: bool,
+    /// Last process that undid the repairs of a contested resource, if the kernel reports it.
+    pub opponent: Option<Opponent>,
     /// Digest of the state that its change reads and replaces, if the plan is saved.
     pub basis: Option<Value>,
     /// Deviation from the plan that is applied, if there is one.

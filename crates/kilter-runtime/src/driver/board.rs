@@ -20,6 +20,7 @@ use kilter_provider::{Context, Found, Log, Redactor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use reverse::RevertTracker;
+pub(super) use status::BoardContest;
 pub(super) use tallies::Counters;
 
 use super::resolve::{self, Resolution};
@@ -75,8 +76,8 @@ pub(super) struct RunState<'run> {
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
     /// Numbers of changes and refreshes, while a state is held.
     tallies: Counters,
-    /// Differences that the last repair of a contested resource removed.
-    contested: FxHashMap<VertexId, Box<[Difference]>>,
+    /// Contested resources.
+    contested: FxHashMap<VertexId, BoardContest>,
     /// Saved pre-change state; none if the run saves none.
     before: Option<RevertTracker>,
     /// Resources that have settled once, while a state is held.

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use kilter_engine::{Disposition, Machine, Timestamp, VertexId};
 use kilter_model::expr::{Name, Template};
-use kilter_model::{Attributes, Catalog, Difference, Meta, Resource, Value};
+use kilter_model::{Attributes, Catalog, Meta, Resource, Value};
 use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Conditions;
-use super::board::{Counters, PendingReport};
+use super::board::{BoardContest, Counters, PendingReport};
 use super::calls::Calls;
 use super::debts::JournalFailure;
 use super::listening::{Asked, ProviderWatches};
@@ -171,7 +171,7 @@ pub(super) struct CarriedState {
     pub(super) drafts: FxHashMap<VertexId, PendingReport>,
     pub(super) standing: BTreeMap<VertexId, ResourceReport>,
     pub(super) tallies: Counters,
-    pub(super) contested: FxHashMap<VertexId, Box<[Difference]>>,
+    pub(super) contested: FxHashMap<VertexId, BoardContest>,
     pub(super) settled_once: Vec<bool>,
     pub(super) checked_at: Vec<u32>,
     pub(super) used: FxHashSet<u16>,

@@ -23,6 +23,7 @@ use super::window::StatusHandle;
 use super::{Conditions, Driver, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
+use crate::state_dir::StateDir;
 use crate::step::ResolvedInputs;
 use crate::watch::{Counts, Hub, NonFileWatcher, PathWatch, Scope, Subscriber, WatchEvent};
 use watched::{NotifyScope, WatchPlan};
@@ -401,12 +402,20 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     pub(super) fn contested(&mut self, vertex: VertexId) {
         // The contest may have ended with a command of the same batch.
         let Some(contest) = self.machine.contest(vertex) else { return };
-        self.board.is_contested(vertex);
+        let holder = self.holder.as_ref();
+        let (resource, followed) = (self.prepared.resource(vertex), holder.and_then(|of| of.followed.get(&vertex)));
+        self.board.is_contested(vertex, || {
+            let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
+            let watches = self.prepared.provider(vertex).watches(&resource.name, attributes);
+            WatchPlan::of(watches, self.options.state_dir.as_ref().map(StateDir::path)).paths
+        });
+        let opponent = self.board.opponent(vertex);
         self.observer.event(Event::Contested {
-            reference: &self.prepared.resource(vertex).reference,
+            reference: &resource.reference,
             repairs: contest.repairs,
             next: Duration::from_millis(contest.next.0.saturating_sub(self.now.0)),
             differences: self.board.contested(vertex),
+            opponent: opponent.as_ref(),
         });
     }
 

@@ -137,6 +137,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             since: between(contest.since, self.now),
             next_repair: between(self.now, contest.next),
             differences: self.board.contested(vertex).to_vec(),
+            opponent: self.board.opponent(vertex),
         })
     }
 

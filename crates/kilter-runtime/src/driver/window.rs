@@ -10,6 +10,7 @@ use kilter_model::{AttributeName, Difference, ReceivedValue, ResourceRef};
 use super::Conditions;
 use super::paused::{Pause, Paused};
 use super::stop::Message;
+use crate::opponent::Opponent;
 use crate::report::{Counts, ResourceReport};
 
 /// Channel through which other threads query and control a run that holds a state.
@@ -208,6 +209,8 @@ pub struct Contest {
     pub next_repair: Duration,
     /// Differences that the last repair removed: the values of the other program, and the declared ones.
     pub differences: Vec<Difference>,
+    /// Last process that undid a repair, if the kernel reports it.
+    pub opponent: Option<Opponent>,
 }
 
 /// Running call for a resource.

@@ -153,6 +153,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         refreshed_by: Vec::new(),
         notes: Vec::new(),
         is_contested: false,
+        opponent: None,
         basis: None,
         deviation: None,
         tries: 0,

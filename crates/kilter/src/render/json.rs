@@ -1,8 +1,10 @@
 //! Reports for programs (docs/reference/json.md).
 
 use kilter_model::{Difference, to_json};
-use kilter_runtime::{Counts, Report, ResourceReport};
+use kilter_runtime::{Counts, Opponent, OpponentProcess, Report, ResourceReport};
 use serde_json::{Map, Value as Json, json};
+
+use crate::pauses::user_name;
 
 /// Returns a complete report.
 pub(crate) fn report(report: &Report, noop: bool) -> Json {
@@ -65,6 +67,9 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     if let Some(cause) = &report.because_of {
         json.insert("because_of".into(), cause.to_string().into());
     }
+    if let Some(by) = &report.opponent {
+        json.insert("opponent".into(), opponent(by));
+    }
     if report.refreshed {
         json.insert("refreshed_by".into(), report.refreshed_by.iter().map(ToString::to_string).collect());
     }
@@ -83,6 +88,12 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     }
     json.insert("duration_ms".into(), (report.duration.as_millis() as u64).into());
     Json::Object(json)
+}
+
+/// Returns the process that undoes the repairs of a contested resource.
+pub(super) fn opponent(opponent: &Opponent) -> Json {
+    let Some(OpponentProcess { program, uid }) = &opponent.process else { return json!({"pid": opponent.pid}) };
+    json!({"pid": opponent.pid, "program": program.as_str(), "uid": uid, "user": user_name(*uid)})
 }
 
 pub(super) fn difference(difference: &Difference) -> Json {

@@ -8,7 +8,7 @@ use kilter_provider::Level;
 use kilter_runtime::{Event, InFlight, Observer};
 
 use super::diff::visible;
-use super::{CHANGED, FAILED, FAINT, report, styled};
+use super::{CHANGED, FAILED, FAINT, json, report, styled};
 use crate::{output, terminal};
 
 /// Minimum interval between two updates of the status line.
@@ -133,10 +133,12 @@ impl Observer for Progress {
             }
             Event::Converged(true) => self.tell(FAINT, "converged: everything is settled"),
             Event::Converged(false) => {}
-            Event::Contested { reference, repairs, next, differences } => {
+            Event::Contested { reference, repairs, next, differences, opponent } => {
+                let by = opponent.map(|by| format!(", last {}", report::opponent(&json::opponent(by))));
                 let what = format!(
-                    "{reference} is contested: another program undoes its repairs ({repairs} so far). The next repair \
+                    "{reference} is contested: another program undoes its repairs ({repairs} so far{}). The next repair \
                      comes in {} s at the earliest",
+                    by.unwrap_or_default(),
                     next.as_secs_f64().ceil()
                 );
                 self.contest(&what, differences);

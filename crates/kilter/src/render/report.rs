@@ -2,9 +2,10 @@
 
 use kilter_model::{Difference, ResourceRef, Value};
 use kilter_runtime::{Counts, Deviation, Report, ResourceReport, Status};
+use serde_json::Value as Json;
 
 use super::diff::{diff, visible};
-use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, styled};
+use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, json, styled};
 
 /// Maximum number of characters of values in "is → should" lines.
 const LONGEST: usize = 100;
@@ -75,7 +76,10 @@ fn kind(report: &ResourceReport) -> Kind {
 
 fn headline(report: &ResourceReport, noop: bool) -> String {
     let text = match report.status {
-        Status::WouldChange if report.is_contested => " contested: its repair has to wait".to_owned(),
+        Status::WouldChange if report.is_contested => match &report.opponent {
+            Some(by) => format!(" contested: its repair has to wait; changed by {}", opponent(&json::opponent(by))),
+            None => " contested: its repair has to wait".to_owned(),
+        },
         Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only looked at".to_owned(),
         Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
         Status::Failed if report.deviation == Some(Deviation::Stale) => " refused".to_owned(),
@@ -94,6 +98,16 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
         }
     };
     styled(FAINT, text)
+}
+
+/// Returns the process that undoes the repairs of a resource, as `chmod (pid 2314, user eve)`.
+pub(super) fn opponent(json: &Json) -> String {
+    let pid = &json["pid"];
+    match (json["program"].as_str(), json["user"].as_str()) {
+        (Some(program), Some(user)) => format!("{} (pid {pid}, user {})", visible(program), visible(user)),
+        (Some(program), None) => format!("{} (pid {pid}, uid {})", visible(program), json["uid"]),
+        (None, _) => format!("a process that has ended (pid {pid}, user unknown)"),
+    }
 }
 
 pub(super) fn attribute(difference: &Difference) -> String {

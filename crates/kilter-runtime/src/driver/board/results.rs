@@ -78,6 +78,7 @@ impl RunState<'_> {
         let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
         report.refresh_not_needed = unneeded;
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
+        report.opponent = self.opponent(vertex).filter(|_| report.is_contested);
         // A repeated check with the same result is not reported again.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {
@@ -130,6 +131,7 @@ impl RunState<'_> {
         ResourceReport {
             reference: resource.reference.clone(),
             is_contested: false,
+            opponent: None,
             span: resource.span,
             status,
             otherwise: unplanned_changes(self.prepared.provider(vertex).schema(), &draft.told, &draft.differences),

@@ -13,8 +13,23 @@ use crate::driver::Mode;
 use crate::driver::calls::Calls;
 use crate::driver::graph_swap::{CarriedState, Kept};
 use crate::driver::window::ChangeCounters;
+use crate::opponent::{Opponent, OpponentWatch};
 use crate::report::{Counts, ResourceReport, Status};
 use crate::step::CallResult;
+use crate::watch::PathWatch;
+
+/// Maximum number of contested resources whose opponents are recorded: each takes a descriptor group of the kernel, of
+/// which a user has 128.
+const MAX_OPPONENT_WATCHES: usize = 16;
+
+/// Contest over a resource.
+#[derive(Default)]
+pub(in super::super) struct BoardContest {
+    /// Differences that the last repair removed.
+    differences: Box<[Difference]>,
+    /// Record of the processes that change its paths.
+    opponents: Option<OpponentWatch>,
+}
 
 /// Number of entries for which a map always keeps room.
 const ROOM: usize = 1024;
@@ -127,10 +142,22 @@ impl RunState<'_> {
         if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
     }
 
-    /// Records the differences that the last repair of a contested resource removed.
-    pub(in super::super) fn is_contested(&mut self, vertex: VertexId) {
+    /// Records the differences that the last repair of a contested resource removed, and from now on the processes that
+    /// change its paths.
+    pub(in super::super) fn is_contested(&mut self, vertex: VertexId, paths: impl FnOnce() -> Vec<PathWatch>) {
         let differences = self.repaired(vertex).into();
-        self.contested.insert(vertex, differences);
+        let is_new = !self.contested.contains_key(&vertex);
+        let has_room = self.contested.len() < MAX_OPPONENT_WATCHES;
+        let contest = self.contested.entry(vertex).or_default();
+        contest.differences = differences;
+        if is_new && has_room {
+            contest.opponents = OpponentWatch::start(&paths());
+        }
+    }
+
+    /// Returns the last process that undid a repair of a contested resource.
+    pub(in super::super) fn opponent(&self, vertex: VertexId) -> Option<Opponent> {
+        self.contested.get(&vertex)?.opponents.as_ref()?.last()
     }
 
     /// Ends the contest over a resource. Returns true if it was known as contested.
@@ -140,7 +167,7 @@ impl RunState<'_> {
 
     /// Differences that the last repair of a contested resource removed.
     pub(in super::super) fn contested(&self, vertex: VertexId) -> &[Difference] {
-        self.contested.get(&vertex).map_or(&[], |differences| differences)
+        self.contested.get(&vertex).map_or(&[], |contest| &contest.differences)
     }
 
     /// Frees memory that was used while many resources were active. After a first run it is as large as the rest

@@ -27,9 +27,9 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             json!({"event": "log", "level": level.word(), "type": type_name, "name": name, "message": message})
         }
         Event::Converged(converged) => json!({"event": "converged", "converged": converged}),
-        Event::Contested { reference, repairs, next, differences } => {
+        Event::Contested { reference, repairs, next, differences, opponent } => {
             let differences: Vec<Json> = differences.iter().map(json::difference).collect();
-            json!({"event": "contested", "resource": reference.to_string(), "repairs": repairs, "next_repair_ms": ms(*next), "differences": differences})
+            json!({"event": "contested", "resource": reference.to_string(), "repairs": repairs, "next_repair_ms": ms(*next), "differences": differences, "opponent": opponent.map(json::opponent)})
         }
         Event::Uncontested { reference } => json!({"event": "uncontested", "resource": reference.to_string()}),
         Event::Demoted { reference, repairs, within, differences } => {

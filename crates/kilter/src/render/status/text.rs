@@ -9,7 +9,7 @@ use super::conditions::{conditions, holding};
 use super::{long, unix};
 use crate::pauses;
 use crate::render::diff::visible;
-use crate::render::report::counted;
+use crate::render::report::{counted, opponent};
 use crate::render::{CHANGED, FAILED, FAINT, NAME, styled};
 
 /// Returns the status for people.
@@ -234,6 +234,9 @@ fn contest(json: &Json) -> String {
         json["repairs"],
     );
     let mut text = format!("    {}\n", styled(FAILED, what));
+    if json["opponent"].is_object() {
+        text += &format!("    changed by {}\n", opponent(&json["opponent"]));
+    }
     for difference in json["differences"].as_array().into_iter().flatten() {
         let shown = |key: &str| match &difference[key] {
             Json::String(text) => text.clone(),

@@ -139,6 +139,33 @@ impl Plan {
         found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
     }
 
+    /// Returns how a resource differs from the known part of an unknown step; none if it does not.
+    ///
+    /// The step knows the existence, which is its `basis`, and the differences of all attributes that are not unknown.
+    /// Entries below a directory are known if the step shows a difference of one.
+    pub(crate) fn known_drift(
+        &self,
+        reference: &ResourceRef,
+        step: &Step,
+        differences: &[Difference],
+    ) -> Option<EcoString> {
+        let found = step.basis.as_ref().filter(|_| step.is_unknown && !step.is_existence_unknown())?;
+        if *found == "absent" {
+            let is_absent = |one: &Difference| one.attribute == "ensure" && one.is.as_str() == Some("absent");
+            let why = "it was absent when the plan was made, and exists now";
+            return (!differences.iter().any(is_absent)).then(|| why.into());
+        }
+        let has_entries = step.differences.iter().any(|one| one.get("entry").is_some());
+        let is_known = |one: &&Difference| match one.entry {
+            Some(_) => has_entries,
+            None => step.unknown.iter().all(|unknown| unknown != one.attribute.as_str()),
+        };
+        let known = differences.iter().filter(is_known);
+        let known: Vec<Json> =
+            known.map(|one| difference(one, |side, value| self.digest(reference, one, side, value))).collect();
+        drift(&step.differences, &known, &self.secrets, Messages::Compared)
+    }
+
     /// Returns true if a planned creation may be carried out on an object that a package has brought.
     ///
     /// The step must read no source and remove or replace nothing. Each value must be the planned one, or follow from

@@ -940,7 +940,7 @@ fn plan_of_reader_of_accounts_is_unknown_if_a_user_is_created() {
 }
 
 /// Accounts with an empty skeleton directory, and a new user with a managed home.
-fn new_user_with_home() -> (tempfile::TempDir, Scene, u32) {
+fn new_user_with_home(more: impl IntoIterator<Item = Arc<dyn Provider>>) -> (tempfile::TempDir, Scene, u32) {
     let accounts = tempfile::tempdir().unwrap();
     let etc = accounts.path().join("etc");
     fs::create_dir_all(etc.join("skel")).unwrap();
@@ -948,14 +948,14 @@ fn new_user_with_home() -> (tempfile::TempDir, Scene, u32) {
     fs::write(etc.join("passwd"), "").unwrap();
     fs::write(etc.join("group"), "").unwrap();
     let system = System::new(accounts.path(), Arc::new(NoTools));
-    let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>]);
+    let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>].into_iter().chain(more));
     let user = scene.declare("user", "eve", &[("ensure", "present".into()), ("managehome", true.into())]);
     (accounts, scene, user)
 }
 
 #[test]
 fn plan_of_new_home_knows_what_is_missing_in_it() {
-    let (accounts, mut scene, user) = new_user_with_home();
+    let (accounts, mut scene, user) = new_user_with_home([]);
     let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
     fs::write(at("etc/skel/.profile"), "").unwrap();
     for name in ["home/eve/.vimrc", "home/eve/.profile"] {
@@ -968,7 +968,7 @@ fn plan_of_new_home_knows_what_is_missing_in_it() {
 #[test]
 fn plan_of_new_home_is_unknown_if_the_skeleton_changes() {
     for is_ordered in [true, false] {
-        let (accounts, mut scene, user) = new_user_with_home();
+        let (accounts, mut scene, user) = new_user_with_home([]);
         let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
         let entry = scene.declare("file", &at("etc/skel/.profile"), &[("content", "skeleton\n".into())]);
         let file = scene.declare("file", &at("home/eve/.profile"), &[("content", "".into())]);
@@ -1089,6 +1089,25 @@ fn plan_of_reader_of_a_file_that_a_package_may_bring_is_unknown() {
     assert_eq!(planned, [Status::WouldChange, Status::WouldChange, Status::Unknown]);
     assert_eq!(done[2], (Status::Changed, Some(Deviation::Unknown)));
     assert_eq!(fs::read_to_string(scene.path("copy")).unwrap(), "default\n");
+}
+
+#[test]
+fn plan_of_new_user_after_a_package_is_unknown_and_so_is_its_file() {
+    for comes_after in [true, false] {
+        let packages: Arc<dyn Provider> = Packages::bringing("/nonexistent/file", "");
+        let (_accounts, mut scene, user) = new_user_with_home([packages]);
+        scene.write("f", "");
+        let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
+        let file = scene.declare("file", "@/f", &[("owner", "eve".into())]);
+        if comes_after {
+            scene.order(package, user);
+        }
+        scene.order(user, file);
+        let (planned, _) = scene.run(false);
+        let of_user = if comes_after { Status::Unknown } else { Status::WouldChange };
+        assert_eq!(planned[user as usize], of_user);
+        assert_eq!((planned[package as usize], planned[file as usize]), (Status::WouldChange, of_user));
+    }
 }
 
 #[test]

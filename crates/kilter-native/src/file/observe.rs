@@ -69,7 +69,11 @@ pub(super) fn declared(
         let foreign = access(accounts, path, &spec, &looked, &mut attributes)?;
         match drift(cx, accounts, name, path, &spec, looked)? {
             Ok(drift) => state.drift = drift,
-            Err(unknown) => state.unknown.push(unknown),
+            Err(unknown) => {
+                // The source also gives the mode, if none is declared. A tree is compared as a whole.
+                state.unknown.push(Unknown { attribute: "mode".into(), because: unknown.because.clone() });
+                state.unknown.push(unknown);
+            }
         }
         state.drift.extend(foreign);
     }
@@ -88,6 +92,8 @@ pub(super) fn declared(
 fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: &Spec<'_>) -> Result<State, FileError> {
     let mut state = State::absent(name.clone());
     if cx.is_noop() {
+        // A plan records that the path was missing.
+        state.attributes.push("ensure", "absent");
         state.unknown.extend(unknown_absent(cx, accounts, name, path, spec));
     }
     if spec.has_tree() && state.unknown.is_empty() {

@@ -3,6 +3,7 @@
 
 use ecow::eco_format;
 use kilter_engine::{Batch, CheckResult, VertexId};
+use kilter_model::Attributes;
 use kilter_provider::{Effect, Node};
 
 use super::Driver;
@@ -27,12 +28,21 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             return Some(verdict);
         }
         let predicted = self.outlook.predicted()?;
-        let why = match &done.result {
+        let why = match &mut done.result {
             Err(why) => why,
             Ok(found) => {
+                if !found.state.exists && predicted.brought_before(done.vertex).is_some() {
+                    // The step accepts an object that the package brings.
+                    found.state.attributes = Attributes::new();
+                }
                 let is_created = !found.state.exists && found.state.unknown.is_empty() && !found.differences.is_empty();
                 let brought_by = if is_created { predicted.brought_before(done.vertex) } else { None };
+                let is_account = |effect: &Effect| matches!(effect, Effect::Account { .. });
                 if let Some(because) = brought_by {
+                    // A package that creates the account chooses its attributes.
+                    if done.effects.iter().any(is_account) {
+                        return Some(self.board.unknown_as_a_whole(done.vertex, because.reason(), because.resource));
+                    }
                     self.board.may_be_brought(done.vertex, &because);
                     done.effects.iter_mut().for_each(degrade);
                 }

@@ -52,6 +52,7 @@ mod support;
 mod swap;
 mod trust;
 mod types;
+mod unknown_steps;
 mod var_dir;
 mod watches;
 mod woken;

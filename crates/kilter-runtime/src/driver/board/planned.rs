@@ -86,7 +86,16 @@ impl RunState<'_> {
         let reference = &self.prepared.resource(vertex).reference;
         let step = plan.step(reference);
         if let Some(step) = step.filter(|step| step.is_unknown && !step.is_refresh_unknown()) {
-            return match self.unshown_removal(step, vertex, differences) {
+            let drift = match differences {
+                [] => None,
+                differences => {
+                    let seal = self.seal(vertex);
+                    let told: Vec<Difference> =
+                        differences.iter().map(|one| seal.redact_difference(one.clone())).collect();
+                    plan.known_drift(reference, step, &told)
+                }
+            };
+            return match drift.or_else(|| self.unshown_removal(step, vertex, differences)) {
                 Some(why) => Err(why),
                 None => Ok(Some((Deviation::Unknown, "it was unknown in the plan".into()))),
             };

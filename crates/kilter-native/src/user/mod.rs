@@ -66,7 +66,7 @@ impl UserProvider {
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
             return is.map(|home| becomes(at(home), Node::Absent)).into_iter().collect();
         };
-        let home = home_of(change.name, should);
+        let home = self.home_of(change.name, should);
         if home.trim_matches('/').is_empty() {
             return Vec::new();
         }
@@ -79,7 +79,7 @@ impl UserProvider {
         if std::fs::symlink_metadata(home.as_str()).is_ok() {
             return Vec::new();
         }
-        let skel = at("/etc/skel");
+        let skel = at(&self.useradd_default("SKEL", "/etc/skel"));
         let outlook = cx.outlook();
         if outlook.own(change.name, &skel) != Forecast::Unchanged
             || outlook.below(change.name, &skel, &|_| true).is_some()
@@ -90,6 +90,20 @@ impl UserProvider {
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let copies: Vec<_> = names.map(|name| becomes(eco_format!("{home}/{name}"), Node::Unknown)).collect();
         [becomes(home, Node::Directory)].into_iter().chain(copies).collect()
+    }
+
+    /// Returns the home directory of a user: the declared one, or the default of `useradd`.
+    fn home_of(&self, name: &str, should: &Attributes) -> EcoString {
+        let default = || eco_format!("{}/{name}", self.useradd_default("HOME", "/home").trim_end_matches('/'));
+        should.text("home").map_or_else(default, EcoString::from)
+    }
+
+    /// Returns a value of useradd(8) from `/etc/default/useradd`.
+    fn useradd_default(&self, key: &str, otherwise: &str) -> EcoString {
+        let path = predict::below(self.accounts.root(), "/etc/default/useradd");
+        let text = std::fs::read_to_string(path.as_str()).unwrap_or_default();
+        let values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        values.map(str::trim_end).rfind(|value| value.starts_with('/')).unwrap_or(otherwise).into()
     }
 
     fn has_home(&self, is: &State) -> bool {
@@ -122,11 +136,6 @@ impl UserProvider {
         let gid = u32::try_from(is.attributes.get("gid")?.as_integer()?).ok()?;
         Some(self.accounts.groups().ok()?.find_gid(gid)?.name.clone())
     }
-}
-
-/// Returns the home directory of a user: the declared one, or the default of `useradd`.
-fn home_of(name: &str, should: &Attributes) -> EcoString {
-    should.text("home").map_or_else(|| eco_format!("/home/{name}"), EcoString::from)
 }
 
 /// Returns a path without trailing slashes, except for the root.
@@ -288,13 +297,14 @@ impl Provider for UserProvider {
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         predict::footprint(self.accounts.root(), predict::USER_FILES, say);
         if should.get_bool("managehome") == Some(true) {
-            let home = predict::below(self.accounts.root(), &home_of(name, should));
+            let home = predict::below(self.accounts.root(), &self.home_of(name, should));
             let home = home.trim_end_matches('/');
             if !home.is_empty() {
                 say(Footprint::Writes { path: home, is_whole: false });
             }
             // The entries of the skeleton directory are copied to a new home.
-            say(Footprint::Reads { path: &predict::below(self.accounts.root(), "/etc/skel"), below: true });
+            let skel = self.useradd_default("SKEL", "/etc/skel");
+            say(Footprint::Reads { path: &predict::below(self.accounts.root(), &skel), below: true });
         }
     }
 

@@ -69,6 +69,33 @@ fn effects_of_user_without_own_home_remove_nothing() {
 }
 
 #[test]
+fn home_of_new_user_follows_the_defaults_of_useradd() {
+    let (fake, provider) = bench();
+    let new = [("managehome", Value::from(true))];
+    assert_eq!(predicted(&provider, "carol", &new), ["/home/carol: Directory"]);
+    let write = |path: &str, text: &str| {
+        let path = fake.root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("etc/default/useradd", "# HOME=/old\nHOME=/srv/users/\nSKEL=/etc/skel.own\n");
+    write("etc/skel.own/profile", "");
+    let expected = ["/srv/users/carol: Directory", "/srv/users/carol/profile: Unknown"];
+    assert_eq!(predicted(&provider, "carol", &new), expected);
+    let declared = [("home", Value::from("/opt/carol")), ("managehome", true.into())];
+    assert_eq!(predicted(&provider, "carol", &declared)[0], "/opt/carol: Directory");
+    let (name, should) = ("carol", should(&provider, &new));
+    let mut written = Vec::new();
+    let root = provider.accounts.root().to_str().unwrap();
+    provider.footprint(name, &should, &mut |one| {
+        if let Footprint::Writes { path, .. } = one {
+            written.push(path.strip_prefix(root).unwrap().to_owned());
+        }
+    });
+    assert!(written.contains(&"/srv/users/carol".to_owned()), "{written:?}");
+}
+
+#[test]
 fn all_users_are_read_with_what_is_settable() {
     let (_fake, provider) = bench();
     let states = get_checked(&provider, &Context::empty(), Query::All).unwrap();

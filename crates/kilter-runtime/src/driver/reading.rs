@@ -234,3 +234,25 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_write_delays_the_read_until_the_maximum() {
+        let mut reading = Reading::default();
+        assert_eq!(reading.next(), None);
+        for at in (0..=1780).step_by(20) {
+            reading.touched(Timestamp(at));
+            assert_eq!(reading.next(), Some(Timestamp(at + DEBOUNCE)), "a write at {at} ms");
+        }
+        for at in [1820, 1999, 2000] {
+            reading.touched(Timestamp(at));
+            assert_eq!(reading.next(), Some(Timestamp(MAX_DEBOUNCE)), "a write at {at} ms");
+        }
+        // A read is overdue: it starts now.
+        reading.touched(Timestamp(2500));
+        assert_eq!(reading.next(), Some(Timestamp(2500)));
+    }
+}

@@ -28,13 +28,17 @@ fn a_plan_takes_the_place_of_nothing_but_a_file() {
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("which it is made of"), "{refused:?}");
     assert!(std::fs::read_to_string(place.path().join("m.yaml")).unwrap().starts_with("resources:"));
+}
 
-    if is_root() {
-        let device = place.path().join("null");
-        assert!(Command::new("mknod").arg(&device).args(["c", "1", "3"]).status().unwrap().success());
-        assert_eq!(write("null").code, 2);
-        assert!(std::fs::symlink_metadata(&device).unwrap().file_type().is_char_device());
-    }
+#[test]
+fn plan_is_written_to_a_device_that_stays() {
+    assert!(is_root(), "run this test as root: it makes a device");
+    let place = Place::new();
+    place.file("m.yaml", "resources:\n  exec[a]: { command: 'true' }\n");
+    let device = place.path().join("null");
+    assert!(Command::new("mknod").arg(&device).args(["c", "1", "3"]).status().unwrap().success());
+    assert_eq!(place.run(&["plan", "m.yaml", "-o", "null"]).code, 2);
+    assert!(std::fs::symlink_metadata(&device).unwrap().file_type().is_char_device());
 }
 
 #[test]

@@ -474,32 +474,6 @@ fn an_edit_while_the_old_pass_ends_is_not_lost() {
 }
 
 #[test]
-fn a_manifest_that_is_being_written_is_not_read() {
-    let place = Place::new();
-    let first = "resources:\n  file[DIR/a]: {content: one}\n";
-    let path = manifest(&place, first);
-    let running = Running::begin(&place, &[&path]);
-    wait("the first", || content(&place.path().join("a")) == "one");
-    // Each step is right for itself, and none but the last is meant.
-    let mut longest = Duration::ZERO;
-    let mut last = Instant::now();
-    for step in 0..20 {
-        manifest(&place, &format!("{first}  file[DIR/step{step}]: {{content: x}}\n"));
-        longest = longest.max(last.elapsed());
-        last = Instant::now();
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    manifest(&place, &format!("{first}  file[DIR/last]: {{content: x}}\n"));
-    longest = longest.max(last.elapsed());
-    wait("the last", || place.path().join("last").exists());
-    // On a machine that is as slow as that, the writer seems to have ended.
-    let is_steady = longest < Duration::from_millis(150);
-    let early = (0..20).filter(|step| place.path().join(format!("step{step}")).exists()).count();
-    assert!(early == 0 || !is_steady, "{early} steps were taken for the whole, {longest:?} apart at most");
-    assert_eq!(running.end().0, Some(143));
-}
-
-#[test]
 fn nobody_takes_the_lock_while_the_manifest_is_read_anew() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: start}\n");

@@ -129,7 +129,8 @@ pub enum Event<'a> {
     },
     /// The run was resumed.
     Resumed,
-    /// The [path](crate::Hold::status_socket) that status clients need may have changed.
+    /// The [path](crate::Hold::status_socket) that status clients need may have changed, or the state directory
+    /// around it.
     StatusSocketChanged,
     /// The manifest has changed, and the run reloads it.
     Reloading,

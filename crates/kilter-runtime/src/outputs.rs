@@ -19,6 +19,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::records;
 use crate::sealing::{SealingKey, SealingKeyError, bound};
+use crate::state_dir::{StateDir, StateDirError};
 
 /// Domain of the encryption, which separates outputs from other uses of the key.
 const PURPOSE: &str = "kilter outputs 1";
@@ -30,6 +31,8 @@ pub(crate) enum KeepError {
     Key(#[from] SealingKeyError),
     #[error(transparent)]
     Io(#[from] io::Error),
+    #[error(transparent)]
+    StateDir(#[from] StateDirError),
 }
 
 /// Reason why stored outputs cannot be used.
@@ -77,6 +80,8 @@ impl<'a> Outputs<'a> {
 
     /// Stores the outputs of a resource.
     pub(crate) fn keep(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<(), KeepError> {
+        // The directory at the path may have become that of another run. This run holds the same lock until it ends.
+        let _lock = StateDir::new(self.state).hold()?;
         let record = self.record(declared, sent)?;
         Ok(records::write(&self.path(declared.reference), &line(&record))?)
     }

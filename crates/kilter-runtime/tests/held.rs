@@ -6,7 +6,9 @@ mod unedited;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kilter_model::{
     Attributes, Behaviour, Catalog, Change, Meta, Outcome, Resource, ResourceRef, SourceId, Span, State, TypeSchema,
@@ -16,7 +18,9 @@ use kilter_provider::{
     Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Wanted, Watch,
     WatchSink,
 };
-use kilter_runtime::{Event, Held, Hold, Mode, Observer, Options, Report, ShutdownHandle, plan_of};
+use kilter_runtime::{
+    Event, Held, Hold, Mode, Observer, Options, Pause, Report, ShutdownHandle, StatusHandle, plan_of,
+};
 use unedited::Fixed;
 
 /// A call that requests the end of the run.
@@ -119,12 +123,17 @@ impl Provider for Slots {
 struct Logged<'a> {
     slots: &'a Slots,
     lines: Vec<String>,
+    /// Receives each line.
+    told: Option<Sender<()>>,
 }
 
 impl Observer for Logged<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Log { message, .. } => self.lines.push(message.to_owned()),
+            Event::Log { message, .. } => {
+                self.lines.push(message.to_owned());
+                self.told.iter().for_each(|told| told.send(()).unwrap());
+            }
             Event::Retrying { .. } => self.slots.is_retrying.store(true, Ordering::Release),
             // The driver waits for its next message and for the retry.
             Event::Idle if self.slots.is_retrying.load(Ordering::Acquire) => self.slots.reaches(Ends::WaitForRetry),
@@ -150,11 +159,22 @@ fn held(slots: &Arc<Slots>) -> (Report, Vec<String>) {
 
 /// Holds resources until `slots` requests the end.
 fn held_of(registry: &Registry, slots: &Slots, resources: Vec<Resource>) -> (Report, Vec<String>) {
+    held_with(registry, slots, resources, None)
+}
+
+/// Holds resources. Others can pause the run, and learn of its log lines.
+fn held_with(
+    registry: &Registry,
+    slots: &Slots,
+    resources: Vec<Resource>,
+    others: Option<(&StatusHandle, Sender<()>)>,
+) -> (Report, Vec<String>) {
+    let (window, told) = others.unzip();
     let catalog = Catalog { resources, ..Catalog::default() };
     let prepared = plan_of(catalog, registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None };
-    let mut logged = Logged { slots, lines: Vec::new() };
+    let mut logged = Logged { slots, lines: Vec::new(), told };
     let hold = Hold {
         converged: None,
         until_converged: false,
@@ -163,7 +183,7 @@ fn held_of(registry: &Registry, slots: &Slots, resources: Vec<Resource>) -> (Rep
         reread: None,
         watchdog_interval: None,
         paused: None,
-        window: None,
+        window,
         status_socket: None,
     };
     let held = prepared.hold(&options, hold, &slots.stop, &mut logged).unwrap();
@@ -217,6 +237,24 @@ fn what_could_not_be_flushed_is_flushed_later() {
     assert_eq!(logged, ["slot: stuck"]);
     assert_eq!(report.unflushed, Vec::<String>::new(), "it was tried once more at the end");
     assert_eq!(slots.flushes.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn paused_run_retries_a_failed_flush_within_seconds() {
+    let slots = Slots::new(1, Ends::Flush(2));
+    let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]);
+    let (window, (told, tells)) = (StatusHandle::default(), channel());
+    std::thread::scope(|scope| {
+        let window = &window;
+        scope.spawn(move || {
+            // The line about the failed flush.
+            tells.recv().unwrap();
+            window.pause(Pause::default(), Duration::from_secs(60)).unwrap();
+        });
+        let (report, logged) = held_with(&registry, &slots, vec![slot("good", 0, 0)], Some((window, told)));
+        assert_eq!(logged, ["slot: stuck"]);
+        assert!(report.duration < Duration::from_secs(30), "{:?}", report.duration);
+    });
 }
 
 /// A provider whose calls note where they were made.

@@ -218,6 +218,13 @@ impl<'hold> ReconcileLoop<'hold> {
         std::mem::take(&mut self.is_converged)
     }
 
+    /// Returns the earliest time of the next flush. A paused run flushes at once, and retries after [`FLUSH`]: its
+    /// requester expects the changes on disk.
+    fn flush_due(&self) -> Timestamp {
+        let early = if self.paused.is_some() { FLUSH_AGAIN - FLUSH } else { 0 };
+        Timestamp(self.flush_after.0.saturating_sub(early))
+    }
+
     /// Returns true if another graph is declared: this driver starts nothing new.
     pub(super) fn is_superseded(&self) -> bool {
         self.is_superseded
@@ -313,11 +320,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         if !self.board.is_unflushed() || self.in_flight() > 0 {
             return;
         }
-        let is_time = |holder: &ReconcileLoop<'_>| {
-            let early = if holder.paused.is_some() { FLUSH } else { 0 };
-            holder.flush_after.0.saturating_sub(early) <= self.now.0
-        };
-        let Some(holder) = self.holder.as_mut().filter(|holder| is_time(holder)) else { return };
+        let Some(holder) = self.holder.as_mut().filter(|holder| holder.flush_due() <= self.now) else { return };
         let unflushed = self.board.flush_now(self.mail);
         self.board.give_room_back();
         self.observer.event(Event::Flushed);
@@ -362,7 +365,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let heard = holder.listening.patience().map(|at| until(at.0));
         let resume = holder.paused.as_ref().and_then(PauseState::until).map(|at| until(at.0));
         let journal = holder.journal.as_ref().map(|failure| until(failure.next_try.0));
-        let flush = (self.board.is_unflushed() && self.in_flight() == 0).then(|| until(holder.flush_after.0));
+        let flush = (self.board.is_unflushed() && self.in_flight() == 0).then(|| until(holder.flush_due().0));
         poll.into_iter()
             .chain(converged)
             .chain(longest)

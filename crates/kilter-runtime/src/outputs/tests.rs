@@ -8,6 +8,12 @@ use std::fs;
 
 use super::*;
 
+/// Creates a state directory that only its owner can use.
+fn state_dir() -> tempfile::TempDir {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().unwrap()
+}
+
 fn reference() -> ResourceRef {
     ResourceRef::new("exec", "token")
 }
@@ -59,7 +65,7 @@ fn forge(path: &Path, text: &str) {
 
 #[test]
 fn outputs_come_back_as_they_were_sent() {
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let reference = reference();
     let sent = attributes(&[
         ("stdout", Value::Binary(b"\xff\x00".as_slice().into())),
@@ -83,7 +89,7 @@ fn outputs_come_back_as_they_were_sent() {
 
 #[test]
 fn without_secrets_there_is_no_key() {
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
     let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let sent = attributes(&[("stdout", "open".into())]);
@@ -94,7 +100,7 @@ fn without_secrets_there_is_no_key() {
 
 #[test]
 fn nothing_is_told_of_a_secret_in_what_was_declared() {
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let reference = reference();
     let sent = attributes(&[("exit_code", Value::Integer(0))]);
     let secret = |pin: &str| attributes(&[("pin", Value::sensitive(pin.into()))]);
@@ -117,7 +123,7 @@ fn nothing_is_told_of_a_secret_in_what_was_declared() {
 
 #[test]
 fn what_its_receivers_take_for_a_secret_is_sealed_also_where_it_was_none_before() {
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
     let open = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let confidential = Declared { confidential: true, ..open };
@@ -134,7 +140,7 @@ fn what_its_receivers_take_for_a_secret_is_sealed_also_where_it_was_none_before(
 
 #[test]
 fn what_an_earlier_version_kept_in_clear_is_sealed_when_it_is_read() {
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
     let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let sent = attributes(&[("stdout", secret())]);
@@ -159,7 +165,7 @@ fn what_an_earlier_version_kept_in_clear_is_sealed_when_it_is_read() {
 
 #[test]
 fn what_is_sealed_counts_for_its_own_resource_and_output_only() {
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let should = attributes(&[("command", "x".into())]);
     let (one, other) = (reference(), ResourceRef::new("exec", "other"));
     let declared = |reference| Declared { reference, attributes: &should, confidential: false, apart: &[] };
@@ -178,7 +184,7 @@ fn what_is_sealed_counts_for_its_own_resource_and_output_only() {
 
 #[test]
 fn a_record_that_is_cut_off_or_changed_anywhere_is_damaged() {
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
     let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let outputs = Outputs::new(state.path());

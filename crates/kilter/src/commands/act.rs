@@ -43,6 +43,8 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
         .with_strictness(session.global.strict.into())
         .with_interrupt(interrupt)
         .with_hostname(session.host());
+    // A pause may have begun while the providers started.
+    state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let outcome = provider.act(&cx, Wanted::new(&name, None), action);
     let reference = format!("{}[{title}]", provider.schema().name);
     let shown = match args.format {

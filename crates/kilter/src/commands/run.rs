@@ -204,6 +204,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
         };
         // A pause continues over reloads by itself.
         let paused = self.outside.status_server.filter(|_| takeover.is_none()).and_then(StatusServer::paused);
+        let socket = crate::status_server::path(self.outside.state_dir.path());
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
@@ -218,7 +219,8 @@ impl<'env, 'r> RunSession<'env, 'r> {
             watchdog_interval: sd_notify::watchdog(),
             paused: paused.as_ref(),
             window: self.window,
-            status_socket: self.outside.status_server.map(StatusServer::path),
+            // A run without a status server watches the path as well, to notice another run in its state directory.
+            status_socket: Some(socket.as_path()).filter(|_| self.options.mode == Mode::Apply),
         };
         let progress = Progress::new(self.shown, loaded.prepared.resources().len());
         let settled = if takeover.is_some() { MANY } else { 0 };

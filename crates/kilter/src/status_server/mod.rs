@@ -140,11 +140,6 @@ impl StatusServer {
         self.shared.pauses().as_one()
     }
 
-    /// Returns the path of the socket.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Recreates the socket if it was removed. A file in its place stays, because it may be the socket of another
     /// run.
     pub(crate) fn rebind(&self) {

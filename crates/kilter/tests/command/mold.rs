@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::support::{Ended, Place};
 
 /// Keeps services as files beside itself, and notes what it is called for.
-const SERVICE: &str = r#"#!/bin/bash
+pub(crate) const SERVICE: &str = r#"#!/bin/bash
 state=$(dirname "$0")/../state-sshd
 document=$(cat)
 [ "$1" = inspect ] || echo "$1 $document" >>"$state.calls"

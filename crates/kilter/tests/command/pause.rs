@@ -1,11 +1,13 @@
 //! `kilter pause` and `kilter resume`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
+use crate::mold;
 use crate::ralsh::ralsh;
 use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
@@ -229,9 +231,7 @@ fn pauses_of_two_sessions_are_ended_one_by_one() {
 
 #[test]
 fn process_of_a_session_outside_of_its_pid_namespace_ends_no_pause_without_its_number() {
-    if !is_root() {
-        return;
-    }
+    assert!(is_root(), "run this test as root: it makes a PID namespace");
     let place = Place::new();
     let running = holding(&place, MANIFEST);
     let kilter = place.command(&[]);
@@ -324,6 +324,31 @@ fn paused_run_does_not_start_without_its_status_socket() {
     done(&place, &["resume", "--all"]);
     done(&place, &["run", "--converged-exit", "--converged-timeout", "0", &path]);
     assert_eq!(content(&place.path().join("a")), "declared");
+}
+
+#[test]
+fn pause_added_while_providers_start_binds_act() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    mold::script(&place, "resources/service", mold::SERVICE);
+    let gate = place.path().join("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    // The description of another provider waits for the gate.
+    std::fs::create_dir(place.path().join("providers")).unwrap();
+    let slow = place.file("providers/slow.prov", format!("#!/bin/sh\nread line <'{}'\nexit 1\n", gate.display()));
+    std::fs::set_permissions(slow, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["-I", ".", "act", "service[sshd]", "restart", "--mold", "minion"];
+    let mut command = place.command(&args);
+    let act = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The open returns when the description reads.
+    let mut open = std::fs::OpenOptions::new().write(true).open(&gate).unwrap();
+    done(&place, &["pause", "backup"]);
+    open.write_all(b"go\n").unwrap();
+    drop(open);
+    let refused = place.ended(act.wait_with_output().unwrap());
+    assert!(refused.code == 1 && refused.stderr.contains("is paused: pause 1 by "), "{refused:?}");
+    assert!(!place.path().join("minion/state-sshd.calls").exists());
+    running.end();
 }
 
 #[test]

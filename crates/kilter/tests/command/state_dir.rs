@@ -39,19 +39,35 @@ fn holding(place: &Place, text: &str) -> Running {
 #[test]
 fn run_ends_with_an_error_if_another_run_locked_the_new_state_directory() {
     let place = Place::new();
-    let mut running = holding(&place, MANIFEST);
-    let other = other_directory(&place, 0o700);
+    let running = holding(&place, MANIFEST);
+    end_by_exchange(&place, running);
+}
+
+#[test]
+fn run_without_status_server_ends_if_another_run_locked_the_new_state_directory() {
+    let place = Place::new();
+    fs::create_dir(state(&place)).unwrap();
+    fs::set_permissions(state(&place), Permissions::from_mode(0o700)).unwrap();
+    // The path of the socket is taken.
+    fs::create_dir(state(&place).join("status.sock")).unwrap();
+    let running = Running::begin(&place, &[&manifest(&place, MANIFEST)]);
+    wait("the start", || running.told("cannot ask this run") == 1 && state(&place).join("journal").exists());
+    end_by_exchange(&place, running);
+}
+
+fn end_by_exchange(place: &Place, mut running: Running) {
+    let other = other_directory(place, 0o700);
     // Its lock belongs to this process.
     let lock = File::create(other.join("lock")).unwrap();
     rustix::fs::fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
-    fs::remove_file(state(&place).join("journal")).unwrap();
-    exchange(&place, &other);
+    fs::remove_file(state(place).join("journal")).unwrap();
+    exchange(place, &other);
     wait("the end", || running.has_ended());
     let (code, _, errors) = running.end();
     assert_eq!(code, Some(4), "{errors}");
     assert_eq!(errors.matches("this run ends").count(), 1, "{errors}");
-    let left: Vec<_> = fs::read_dir(state(&place)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!((left.len(), content(&state(&place).join("journal"))), (2, String::new()), "{left:?}");
+    let left: Vec<_> = fs::read_dir(state(place)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!((left.len(), content(&state(place).join("journal"))), (2, String::new()), "{left:?}");
 }
 
 #[test]
@@ -73,6 +89,25 @@ fn run_writes_nothing_to_a_state_directory_that_others_can_use() {
     exchange(&place, &other);
     wait("the repair", || content(&place.path().join("b")) == "x");
     assert_eq!(running.end().0, Some(143));
+}
+
+#[test]
+fn run_writes_no_outputs_to_a_state_directory_that_others_can_use() {
+    let place = Place::new();
+    let text = "resources:\n  exec[e]: {command: \"cat DIR/in\", mtimes: [DIR/in]}\n  \
+                file[DIR/out]: {content: \"${exec[e].stdout}\"}\n";
+    place.file("in", "one");
+    let running = holding(&place, text);
+    let out = place.path().join("out");
+    assert_eq!((content(&out).as_str(), state(&place).join("outputs").exists()), ("one", true));
+    let other = other_directory(&place, 0o755);
+    exchange(&place, &other);
+    wait("a warning", || running.told("this run writes no status socket") > 0);
+    place.file("in", "two");
+    wait("the output", || content(&out) == "two");
+    assert!(!state(&place).join("outputs").exists());
+    exchange(&place, &other);
+    running.end();
 }
 
 #[test]

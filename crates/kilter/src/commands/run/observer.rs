@@ -66,12 +66,13 @@ impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
         if let Some(status_server) = self.outside.status_server {
             status_server.broadcast(&event);
-            if let Event::StatusSocketChanged = event
-                && self.keep_state_dir()
-            {
-                status_server.rebind();
-                status_server.restore_pauses();
-            }
+        }
+        if let Event::StatusSocketChanged = event
+            && self.keep_state_dir()
+            && let Some(status_server) = self.outside.status_server
+        {
+            status_server.rebind();
+            status_server.restore_pauses();
         }
         self.outside.manager.borrow_mut().tell(&event);
         match event {

@@ -46,6 +46,7 @@ pub use driver::{
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, NullObserver, Observer};
 pub use opponent::{Opponent, OpponentProcess};
+pub use plan::document::{InputSecrecy, PLAN_VERSION, PlanDocument, PlanFormatError, PlanInputs, PlanSource};
 pub use plan::integrity::{self, Integrity, IntegrityError, Maker};
 pub use plan::keys::{PlanKeyError, PrivateKey, PublicKey};
 pub use plan::provenance::PlanProvenance;

@@ -3,6 +3,7 @@
 //! The driver compares each resource with its step before it changes the resource. It refuses a resource that has
 //! changed since the plan was made, and carries out every other step.
 
+pub(crate) mod document;
 pub mod integrity;
 pub(crate) mod keys;
 pub(crate) mod provenance;

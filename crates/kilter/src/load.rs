@@ -17,11 +17,11 @@ use kilter_manifest::{Compiled, Diagnostic, Inputs, Source, Sources, compile_par
 use kilter_model::{RelationKind, Value};
 use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
-use kilter_runtime::{IneffectiveNotification, Prepared};
+use kilter_runtime::{IneffectiveNotification, PlanDocument, Prepared};
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::plan_file::{self, PlanFile};
+use crate::plan_file::PlanFile;
 use crate::recording::RecordMode;
 use crate::session::Session;
 use crate::world::Collected;
@@ -332,7 +332,7 @@ fn read(session: &Session, path: &Path, facts: &facts::Gathered, timeout: Durati
     if found.is_file() && text.is_empty() {
         return Err(format!("{shown} is empty: it is neither a manifest nor a plan"));
     }
-    if plan_file::is_plan(&text) {
+    if PlanDocument::is_start(&text) {
         return Err(format!("{shown} is a plan, not a manifest: `kilter apply {shown}` takes it, alone"));
     }
     Ok(Source::new(shown.to_string(), text))

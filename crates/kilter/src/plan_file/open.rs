@@ -6,11 +6,12 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use kilter_process::trust::{Distrust, TrustedFile};
-use kilter_runtime::{Integrity, Maker, Plan, PlanProvenance, SealingKey, SecretDigests, integrity};
+use kilter_runtime::{
+    Integrity, Maker, PLAN_VERSION, PlanDocument, PlanFormatError, SealingKey, SecretDigests, integrity,
+};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
-use serde_json::Value as Json;
 
-use super::{PlanFile, VERSION, parsed, sealed, trust};
+use super::{PlanFile, sealed, trust};
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -44,24 +45,26 @@ pub(crate) fn read(args: &ApplyArgs, session: &Session) -> Result<Option<PlanFil
         return Err(output::fail(why));
     }
     let Some(text) = text else { return not_a_plan() };
-    let changed = |why: &str| output::fail_with(format_args!("the plan {} {why}", path.display()), ["make a new plan"]);
-    let json = serde_json::from_str::<Json>(&text).map_err(|_| changed("is damaged"))?;
-    let version = json.get("kilter_plan").ok_or_else(|| changed("is damaged"))?;
-    if version.as_u64() != Some(VERSION) {
-        let hint = format!("this kilter ({}) reads version {VERSION}; make a new plan", env!("CARGO_PKG_VERSION"));
-        return Err(output::fail_with(format_args!("{} is a plan of version {version}", path.display()), [hint]));
-    }
+    let refuse = |error: PlanFormatError| match error {
+        PlanFormatError::Damaged => {
+            output::fail_with(format_args!("the plan {} {error}", path.display()), ["make a new plan"])
+        }
+        PlanFormatError::Version(_) => {
+            let (version, known) = (env!("CARGO_PKG_VERSION"), PLAN_VERSION);
+            let hint = format!("this kilter ({version}) reads version {known}; make a new plan");
+            output::fail_with(format_args!("{} {error}", path.display()), [hint])
+        }
+    };
+    let document = PlanDocument::parse(&text).map_err(refuse)?;
     if !args.input.vars.is_empty() || !args.input.facts_dirs.is_empty() {
         return Err(output::fail_with("a plan has its variables and facts already", ["give them to `kilter plan`"]));
     }
     let secrets = believed(path, &text, &args.verify, session)?;
-    let opened = json.get("sealed").map(|it| sealed::opened(path, it, session)).transpose()?;
-    let steps = json.get("steps").and_then(Json::as_array);
-    let plan = steps.and_then(|steps| Plan::read(steps, secrets)).ok_or_else(|| changed("is damaged"))?;
-    let provenance = json.get("made").map(|made| PlanProvenance::read(made).ok_or_else(|| changed("is damaged")));
-    parsed(opened.as_ref().unwrap_or(&json), provenance.transpose()?, plan)
-        .map(Some)
-        .ok_or_else(|| changed("is damaged"))
+    let unsealed = document.sealed().map(|sealed| sealed::opened(path, sealed, session)).transpose()?;
+    let plan = document.steps(secrets).map_err(refuse)?;
+    let provenance = document.provenance().map_err(refuse)?;
+    let inputs = document.inputs(unsealed.as_ref()).map_err(refuse)?;
+    Ok(Some(PlanFile::new(inputs, provenance, plan)))
 }
 
 /// Verifies a plan; returns how its secrets are compared.
@@ -171,7 +174,8 @@ fn starts_as_plan(path: &Path) -> bool {
     let is_file = fstat(&found).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
     let mut head = Vec::new();
     let opened = is_file.then(|| File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()).flatten();
-    opened.is_some_and(|file| file.take(24).read_to_end(&mut head).is_ok()) && is_plan(&String::from_utf8_lossy(&head))
+    opened.is_some_and(|file| file.take(24).read_to_end(&mut head).is_ok())
+        && PlanDocument::is_start(&String::from_utf8_lossy(&head))
 }
 
 /// Reads a checked file, if it is a plan.
@@ -179,16 +183,10 @@ fn plan_text(checked: &TrustedFile) -> Option<String> {
     let file = Some(checked).filter(|file| file.metadata().is_file())?.open().ok()?;
     let mut text = Vec::new();
     (&file).take(24).read_to_end(&mut text).ok()?;
-    if !is_plan(&String::from_utf8_lossy(&text)) {
+    if !PlanDocument::is_start(&String::from_utf8_lossy(&text)) {
         return None;
     }
     file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     // If it is no text, the reader of manifests reports that.
     String::from_utf8(text).ok()
-}
-
-/// Returns true if a text starts as a plan.
-pub(crate) fn is_plan(text: &str) -> bool {
-    let head: String = text.chars().take(64).filter(|c| !c.is_whitespace()).collect();
-    head.starts_with("{\"kilter_plan\"")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use ecow::EcoString;
 use kilter_model::AttributeSchema;
 use kilter_provider::Registry;
-use kilter_runtime::{SealingKey, bound};
+use kilter_runtime::{PlanDocument, SealingKey};
 use serde_json::Value as Json;
 
 use crate::exit::Exit;
@@ -13,9 +13,6 @@ use crate::load::{Loaded, Types};
 use crate::output;
 use crate::session::Session;
 use kilter_manifest::Schemas;
-
-/// Domain of the encryption, which separates plans from other uses of the key.
-const PURPOSE: &str = "kilter plan 3";
 
 /// Returns true if the inputs of a run may contain a secret. It errs on the safe side: the name of a sensitive
 /// attribute in a comment suffices.
@@ -35,19 +32,11 @@ pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool
         })
 }
 
-/// Encrypts a text with the key of a state directory.
-///
-/// # Errors
-/// The reason of the failure.
-pub(super) fn seal(text: &str, key: &SealingKey) -> Result<String, String> {
-    key.seal(text, &bound([PURPOSE])).map_err(|error| error.to_string())
-}
-
 /// Decrypts the encrypted part of a plan.
 ///
 /// # Errors
 /// If it cannot be decrypted; reported.
-pub(super) fn opened(path: &Path, sealed: &Json, session: &Session) -> Result<Json, Exit> {
+pub(super) fn opened(path: &Path, sealed: &str, session: &Session) -> Result<Json, Exit> {
     let mut refused = None;
     let about = || path.to_string_lossy().into();
     let text = session.record.record_or_replay("sealed plan", about, || match live(path, sealed, session) {
@@ -61,16 +50,14 @@ pub(super) fn opened(path: &Path, sealed: &Json, session: &Session) -> Result<Js
         .ok_or_else(|| refused.unwrap_or_else(|| output::fail("the plan could not be opened when this was recorded")))
 }
 
-fn live(path: &Path, sealed: &Json, session: &Session) -> Result<Json, Exit> {
+fn live(path: &Path, sealed: &str, session: &Session) -> Result<Json, Exit> {
     let state = session.state_dir()?;
     let cannot = |why: &str| {
         let hint = "apply it on the machine and with the state directory that it was made with, or make it anew";
         output::fail_with(format_args!("the plan {} is sealed, and {why}", path.display()), [hint])
     };
     let key = SealingKey::of(&state).map_err(|error| cannot(&error.to_string()))?;
-    let text = key.open(sealed.as_str().unwrap_or_default(), &bound([PURPOSE]));
-    let json = text.and_then(|text| serde_json::from_slice(&text).ok());
-    json.ok_or_else(|| {
+    PlanDocument::unseal(sealed, &key).ok_or_else(|| {
         let key = SealingKey::path(&state);
         cannot(&format!("cannot be opened with the key {}: that is another one, or the plan is damaged", key.display()))
     })

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, TypesFormat};
-
-use kilter_provider::Strictness;
+pub(crate) use formats::{
+    Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, Strict, TypesFormat,
+};
 
 use crate::commands::provider::ProviderArgs;
 
@@ -84,25 +84,6 @@ pub(crate) struct Global {
     /// Print help
     #[arg(short, long, global = true, action = clap::ArgAction::Help)]
     pub(crate) help: Option<bool>,
-}
-
-/// Handling of contract violations by providers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Strict {
-    Off,
-    #[default]
-    Warning,
-    Error,
-}
-
-impl From<Strict> for Strictness {
-    fn from(strict: Strict) -> Strictness {
-        match strict {
-            Strict::Off => Strictness::Off,
-            Strict::Warning => Strictness::Warning,
-            Strict::Error => Strictness::Error,
-        }
-    }
 }
 
 /// The commands.

@@ -1,6 +1,7 @@
-//! The formats in which commands print.
+//! Values of options: formats of the output, and strictness.
 
 use clap::ValueEnum;
+use kilter_provider::Strictness;
 
 /// Colour of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -71,4 +72,23 @@ pub(crate) enum GraphFormat {
     Dot,
     Mermaid,
     Svg,
+}
+
+/// Handling of contract violations by providers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Strict {
+    Off,
+    #[default]
+    Warning,
+    Error,
+}
+
+impl From<Strict> for Strictness {
+    fn from(strict: Strict) -> Strictness {
+        match strict {
+            Strict::Off => Strictness::Off,
+            Strict::Warning => Strictness::Warning,
+            Strict::Error => Strictness::Error,
+        }
+    }
 }

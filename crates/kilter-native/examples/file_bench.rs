@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ecow::EcoString;
 use kilter_model::Attributes;
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Provider, Wanted, check};
+use kilter_provider::{Context, Wanted, canonicalize_one, check};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 fn main() {
@@ -59,7 +59,7 @@ fn prepare(directory: &Path, files: usize) -> Vec<(EcoString, Attributes)> {
         let content = format!("{number:0>199}\n");
         std::fs::create_dir_all(&parent).expect("the temporary directory is writable");
         std::fs::write(&path, &content).expect("the temporary directory is writable");
-        let name = EcoString::from(path.to_str().expect("the temporary directory has a name in UTF-8"));
+        let mut name = EcoString::from(path.to_str().expect("the temporary directory has a name in UTF-8"));
         let mode = rustix::fs::Mode::from_raw_mode(0o644);
         rustix::fs::chmod(&path, mode).expect("the file was just written");
         let mut should: Attributes = [("content", content.as_str()), ("mode", "0644")].into_iter().collect();
@@ -67,7 +67,7 @@ fn prepare(directory: &Path, files: usize) -> Vec<(EcoString, Attributes)> {
             should.set("owner", "root");
             should.set("group", "root");
         }
-        provider.canonicalize(&name, &mut should).expect("the declaration is right");
+        canonicalize_one(&provider, &Context::empty(), &mut name, &mut should).expect("the declaration is right");
         declared.push((name, should));
     }
     declared

@@ -8,8 +8,8 @@ use kilter_model::{
     from_canonical_json, is_machine, to_canonical_json,
 };
 use kilter_provider::{
-    Context, Level, Mode, Placement, Provider, ProviderError, Query, Revert, Scope, Shared, SideEffects,
-    ValidationError, Wanted, Watch, World,
+    Capabilities, Context, Declaration, Level, Mode, Placement, Predict, Provider, ProviderError, Query, Revert,
+    RevertTo, Scheduling, Scope, Shared, SideEffects, ValidationError, Wanted, Watch, WatchSource, World,
 };
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
@@ -174,6 +174,16 @@ impl Provider for ExportedProvider {
         "world"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            scheduling: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            revert: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let wanted = match query {
             Query::All => {
@@ -225,30 +235,46 @@ impl Provider for ExportedProvider {
     }
 
     /// Adds the exporter to the name, so that it is complete on every machine.
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        let name = should.text("name").map_or_else(|| name.clone(), EcoString::from);
-        let parsed = Name::parse(&name, self.world.host()).map_err(|why| ValidationError::with("name", why))?;
-        should.set(AttributeName::from("name"), Value::String(parsed.text()));
-        Ok(())
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        let host = self.world.host();
+        let canonicalize = |one: &mut Declaration<'_>| {
+            let name = one.should.text("name").map_or_else(|| one.name.clone(), EcoString::from);
+            match Name::parse(&name, host) {
+                Ok(parsed) => {
+                    one.should.set(AttributeName::from("name"), Value::String(parsed.text()));
+                    Vec::new()
+                }
+                Err(why) => vec![ValidationError::with("name", why)],
+            }
+        };
+        resources.iter_mut().map(canonicalize).collect()
     }
+}
 
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-
+impl Scheduling for ExportedProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
     }
+}
 
-    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
+impl Predict for ExportedProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for ExportedProvider {
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
         self.world.follow();
         let name = Name::parse(name, self.world.host()).ok();
-        let path = name.map(|name| Watch::Path { path: self.world.watched(&name.key()), scope: Scope::This });
+        let path = name.map(|name| WatchSource::Path { path: self.world.watched(&name.key()), scope: Scope::This });
         path.into_iter().collect()
     }
+}
 
-    fn revert_support(&self) -> Revert {
-        Revert::Absence
+impl Revert for ExportedProvider {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Absence
     }
 
     /// Returns the world, because a saved state is valid for its world only.

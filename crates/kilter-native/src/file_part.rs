@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch,
+    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, Scheduling, SideEffects,
+    ValidationError, Watch, WatchSource,
 };
 
 const DESC: &str = "\
@@ -76,6 +77,10 @@ impl Provider for FilePartProvider {
         "builtin"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { scheduling: Some(self), predict: Some(self), watch: Some(self), ..Capabilities::default() }
+    }
+
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let Query::Named(wanted) = query else { return Ok(Vec::new()) };
         Ok(wanted.iter().map(|wanted| State::absent(wanted.name.clone())).collect())
@@ -89,21 +94,23 @@ impl Provider for FilePartProvider {
         // A part in a manifest becomes an entry of its file, unless it is hidden.
         vec![ValidationError::new(ALONE).hint("declare it in a manifest, with the file")]
     }
+}
 
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-
+impl Scheduling for FilePartProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
+}
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        Vec::new()
+impl Predict for FilePartProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
     }
+}
 
-    fn refresh(&self, _: &Context<'_>, _: Wanted<'_>) -> Outcome {
-        Outcome::failed(ALONE)
+impl Watch for FilePartProvider {
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        Vec::new()
     }
 }
 

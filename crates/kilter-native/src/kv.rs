@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Insync, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch,
-    World, get_each,
+    Capabilities, Context, Insync, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh,
+    Scheduling, SideEffects, ValidationError, Wanted, Watch, WatchSource, World, get_each,
 };
 
 use crate::state_files;
@@ -180,11 +180,53 @@ impl Provider for KvProvider {
         "local"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            refresh: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let values = self.values(cx, &Attributes::new());
         get_each(self, cx, query, || values.names().map_err(ProviderError::new))
     }
 
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let put = |change: &Change<'_>| {
+            if mode == Mode::Preview {
+                return Outcome::done();
+            }
+            match self.put(cx, change.name, change.should, change.refresh) {
+                Ok(()) => Outcome { refreshed: change.refresh, ..self.sent(cx, change.name, change.should) },
+                Err(why) => Outcome::failed(why),
+            }
+        };
+        changes.iter().map(put).collect()
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
+        problems(name, should)
+    }
+
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        let (Some(is), Some(value)) = (is.attributes.text("value"), should.text("value")) else {
+            return Insync::Default;
+        };
+        match is_greater(is, value, should) {
+            _ if attribute != "value" => Insync::Default,
+            Ok(true) => Insync::Same,
+            Ok(false) => Insync::Default,
+            Err(why) => Insync::Failed(why),
+        }
+    }
+}
+
+impl ReadOne for KvProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let none = Attributes::new();
         let should = wanted.should.unwrap_or(&none);
@@ -202,51 +244,9 @@ impl Provider for KvProvider {
         let outputs = Attributes::from_iter([("value", Value::String(value))]);
         Ok(State { outputs, ..State::present(wanted.name.clone(), attributes) })
     }
+}
 
-    fn gets_one_by_one(&self) -> bool {
-        true
-    }
-
-    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        let put = |change: &Change<'_>| {
-            if mode == Mode::Preview {
-                return Outcome::done();
-            }
-            match self.put(cx, change.name, change.should, change.refresh) {
-                Ok(()) => Outcome { refreshed: change.refresh, ..self.sent(cx, change.name, change.should) },
-                Err(why) => Outcome::failed(why),
-            }
-        };
-        changes.iter().map(put).collect()
-    }
-
-    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        match self.put(cx, wanted.name, wanted.should, true) {
-            Ok(()) => Outcome { refreshed: true, ..self.sent(cx, wanted.name, wanted.should) },
-            Err(why) => Outcome::failed(why),
-        }
-    }
-
-    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
-        problems(name, should)
-    }
-
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        let (Some(is), Some(value)) = (is.attributes.text("value"), should.text("value")) else {
-            return Insync::Default;
-        };
-        match is_greater(is, value, should) {
-            _ if attribute != "value" => Insync::Default,
-            Ok(true) => Insync::Same,
-            Ok(false) => Insync::Default,
-            Err(why) => Insync::Failed(why),
-        }
-    }
-
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-
+impl Scheduling for KvProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         if self.world.is_shared() { Placement::Worker } else { Placement::Inline }
     }
@@ -254,8 +254,25 @@ impl Provider for KvProvider {
     fn set_placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
     }
+}
 
-    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+impl Refresh for KvProvider {
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        match self.put(cx, wanted.name, wanted.should, true) {
+            Ok(()) => Outcome { refreshed: true, ..self.sent(cx, wanted.name, wanted.should) },
+            Err(why) => Outcome::failed(why),
+        }
+    }
+}
+
+impl Predict for KvProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for KvProvider {
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
         vec![self.values(&Context::empty(), should).watch(key(name, should))]
     }
 }

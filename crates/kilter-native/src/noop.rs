@@ -3,7 +3,10 @@
 use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, Wanted, Watch, get_each};
+use kilter_provider::{
+    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling,
+    SideEffects, Wanted, Watch, WatchSource, get_each,
+};
 
 use crate::words::present;
 
@@ -60,16 +63,19 @@ impl Provider for NoopProvider {
         "builtin"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            refresh: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
-    }
-
-    fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        Ok(present(wanted.name))
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
@@ -79,16 +85,35 @@ impl Provider for NoopProvider {
         };
         changes.iter().map(done).collect()
     }
+}
 
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
+impl ReadOne for NoopProvider {
+    fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        Ok(present(wanted.name))
     }
+}
 
+impl Scheduling for NoopProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
+}
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+impl Refresh for NoopProvider {
+    /// Does nothing: the resource has nothing to refresh.
+    fn refresh(&self, _: &Context<'_>, _: Wanted<'_>) -> Outcome {
+        Outcome { refreshed: true, ..Outcome::default() }
+    }
+}
+
+impl Predict for NoopProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for NoopProvider {
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
         Vec::new()
     }
 }

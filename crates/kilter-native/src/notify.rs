@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Hash, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Level, Mode, Placement, Provider, ProviderError, Query, SideEffects, Wanted, Watch, get_each,
+    Capabilities, Context, Level, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh,
+    Scheduling, SideEffects, Wanted, Watch, WatchSource, get_each,
 };
 
 use crate::words::present;
@@ -195,20 +196,19 @@ impl Provider for NotifyProvider {
         "log"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            refresh: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        // A query without a declaration must not log the message.
-        if wanted.should.is_some_and(|should| should.get_bool("refreshonly") != Some(true)) {
-            self.say(cx, wanted);
-        }
-        Ok(present(wanted.name))
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
@@ -218,22 +218,40 @@ impl Provider for NotifyProvider {
         };
         changes.iter().map(said).collect()
     }
+}
 
+impl ReadOne for NotifyProvider {
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        // A query without a declaration must not log the message.
+        if wanted.should.is_some_and(|should| should.get_bool("refreshonly") != Some(true)) {
+            self.say(cx, wanted);
+        }
+        Ok(present(wanted.name))
+    }
+}
+
+impl Scheduling for NotifyProvider {
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+}
+
+impl Refresh for NotifyProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.say(cx, wanted);
         Outcome { refreshed: true, ..Outcome::done() }
     }
+}
 
+impl Predict for NotifyProvider {
     fn side_effects(&self, _: &Attributes) -> SideEffects {
         SideEffects::Own
     }
+}
 
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
-    }
-
+impl Watch for NotifyProvider {
     /// Returns no watch: the message is sent at each check and refresh, and there are no events.
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
         Vec::new()
     }
 }

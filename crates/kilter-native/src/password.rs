@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, Wanted, Watch, get_each};
+use kilter_provider::{
+    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling,
+    SideEffects, Wanted, Watch, WatchSource, get_each,
+};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::state_files::{self, StateFiles};
@@ -175,26 +178,19 @@ impl Provider for PasswordProvider {
         "local"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            refresh: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || StateFiles::of(cx, KIND).names().map_err(ProviderError::new))
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let mut state = present(wanted.name);
-        let Some(should) = wanted.should else {
-            let kept = StateFiles::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
-            return Ok(if kept.is_some() { state } else { State::absent(wanted.name.clone()) });
-        };
-        match Self::look(cx, wanted.name, should).map_err(ProviderError::new)? {
-            Ok(None) => {}
-            Ok(Some(password)) => state.outputs.push("password", Value::sensitive(Value::String(password))),
-            Err(why) => state.drift.push(Difference::new("password", Value::Undef, Value::Undef).saying(why)),
-        }
-        Ok(state)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -212,17 +208,25 @@ impl Provider for PasswordProvider {
         };
         changes.iter().map(make).collect()
     }
+}
 
-    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        let none = Attributes::new();
-        let outcome = Self::make(cx, wanted.name, wanted.should.unwrap_or(&none), false);
-        Outcome { refreshed: outcome.is_done(), ..outcome }
+impl ReadOne for PasswordProvider {
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let mut state = present(wanted.name);
+        let Some(should) = wanted.should else {
+            let kept = StateFiles::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
+            return Ok(if kept.is_some() { state } else { State::absent(wanted.name.clone()) });
+        };
+        match Self::look(cx, wanted.name, should).map_err(ProviderError::new)? {
+            Ok(None) => {}
+            Ok(Some(password)) => state.outputs.push("password", Value::sensitive(Value::String(password))),
+            Err(why) => state.drift.push(Difference::new("password", Value::Undef, Value::Undef).saying(why)),
+        }
+        Ok(state)
     }
+}
 
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-
+impl Scheduling for PasswordProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
@@ -230,9 +234,25 @@ impl Provider for PasswordProvider {
     fn set_placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
     }
+}
 
-    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::StateFile(state_files::path_of(KIND, name))]
+impl Refresh for PasswordProvider {
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let none = Attributes::new();
+        let outcome = Self::make(cx, wanted.name, wanted.should.unwrap_or(&none), false);
+        Outcome { refreshed: outcome.is_done(), ..outcome }
+    }
+}
+
+impl Predict for PasswordProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for PasswordProvider {
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
+        vec![WatchSource::StateFile(state_files::path_of(KIND, name))]
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch, get_each,
+    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
 };
 
 use crate::words::present;
@@ -135,10 +136,42 @@ impl Provider for TestProvider {
         "builtin"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            refresh: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
     }
 
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+        let done = |change: &Change<'_>| match change.should {
+            Some(_) => Outcome::done(),
+            None => Outcome::failed("there is nothing that could be removed"),
+        };
+        changes.iter().map(done).collect()
+    }
+
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
+        let mut problems = Vec::new();
+        if should.get_bool("validate_bool") == Some(true) {
+            problems.push(ValidationError::with("validate_bool", "it is to be found wrong"));
+        }
+        if let Some(what) = should.get("validate_error").filter(|what| what.as_str() != Some("")) {
+            problems.push(ValidationError::with("validate_error", EcoString::from(what.to_string())));
+        }
+        problems
+    }
+}
+
+impl ReadOne for TestProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let mut state = present(wanted.name);
         let Some(should) = wanted.should else { return Ok(state) };
@@ -161,39 +194,29 @@ impl Provider for TestProvider {
         state.outputs.push("changed", changed);
         Ok(state)
     }
+}
 
-    fn gets_one_by_one(&self) -> bool {
-        true
-    }
-
-    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
-        let done = |change: &Change<'_>| match change.should {
-            Some(_) => Outcome::done(),
-            None => Outcome::failed("there is nothing that could be removed"),
-        };
-        changes.iter().map(done).collect()
-    }
-
-    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
-        let mut problems = Vec::new();
-        if should.get_bool("validate_bool") == Some(true) {
-            problems.push(ValidationError::with("validate_bool", "it is to be found wrong"));
-        }
-        if let Some(what) = should.get("validate_error").filter(|what| what.as_str() != Some("")) {
-            problems.push(ValidationError::with("validate_error", EcoString::from(what.to_string())));
-        }
-        problems
-    }
-
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-
+impl Scheduling for TestProvider {
     fn placement(&self, should: &Attributes) -> Placement {
         if wait(should).is_some() { Placement::Worker } else { Placement::Inline }
     }
+}
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+impl Refresh for TestProvider {
+    /// Does nothing: the resource has nothing to refresh.
+    fn refresh(&self, _: &Context<'_>, _: Wanted<'_>) -> Outcome {
+        Outcome { refreshed: true, ..Outcome::default() }
+    }
+}
+
+impl Predict for TestProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for TestProvider {
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
         Vec::new()
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch, get_each,
+    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Purpose, Query, ReadOne, Refresh,
+    Scheduling, SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
 };
 use rustc_hash::FxHashMap;
 
@@ -97,24 +98,19 @@ impl Provider for TimerProvider {
         "builtin"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            refresh: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
-    }
-
-    fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let mut state = present(wanted.name);
-        if let Some(interval) = interval(wanted.should) {
-            let begun = *self.begun().entry(wanted.name.clone()).or_insert_with(Instant::now);
-            if begun.elapsed() + early(interval) >= interval {
-                let why = eco_format!("{} s are over", interval.as_secs());
-                state.drift.push(Difference::new("interval", Value::Undef, Value::Undef).saying(why));
-            }
-        }
-        Ok(state)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -130,30 +126,52 @@ impl Provider for TimerProvider {
         changes.iter().map(tick).collect()
     }
 
-    fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        self.begin(wanted.name);
-        Outcome { refreshed: true, ..Outcome::done() }
-    }
-
     fn validate(&self, _: &str, _: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let problem = || known_before("interval", "it is counted from the beginning");
         deferred.contains(&"interval").then(problem).into_iter().collect()
     }
+}
 
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
+impl ReadOne for TimerProvider {
+    fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let mut state = present(wanted.name);
+        if let Some(interval) = interval(wanted.should) {
+            let begun = *self.begun().entry(wanted.name.clone()).or_insert_with(Instant::now);
+            if begun.elapsed() + early(interval) >= interval {
+                let why = eco_format!("{} s are over", interval.as_secs());
+                state.drift.push(Difference::new("interval", Value::Undef, Value::Undef).saying(why));
+            }
+        }
+        Ok(state)
     }
+}
 
+impl Scheduling for TimerProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
+}
 
-    fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
-        interval(Some(should)).map(Watch::Poll).into_iter().collect()
+impl Refresh for TimerProvider {
+    fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        self.begin(wanted.name);
+        Outcome { refreshed: true, ..Outcome::done() }
+    }
+}
+
+impl Predict for TimerProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for TimerProvider {
+    fn watches(&self, _: &str, should: &Attributes) -> Vec<WatchSource> {
+        interval(Some(should)).map(WatchSource::Poll).into_iter().collect()
     }
 
-    fn is_action(&self, _: &Attributes) -> bool {
-        true
+    fn purpose(&self, _: &Attributes) -> Purpose {
+        Purpose::Action
     }
 }
 

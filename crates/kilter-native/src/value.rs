@@ -7,7 +7,8 @@ use kilter_model::{
     Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value, from_canonical_json, to_canonical_json,
 };
 use kilter_provider::{
-    Context, Mode, Placement, Provider, ProviderError, Query, SideEffects, ValidationError, Wanted, Watch, get_each,
+    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Scheduling, SideEffects,
+    ValidationError, Wanted, Watch, WatchSource, get_each,
 };
 
 use crate::state_files::{self, StateFiles};
@@ -86,10 +87,37 @@ impl Provider for ValueProvider {
         "local"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || StateFiles::of(cx, KIND).names().map_err(ProviderError::new))
     }
 
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let put = |change: &Change<'_>| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => match Self::put(cx, change.name, change.should) {
+                Ok(outputs) => Outcome { outputs, ..Outcome::done() },
+                Err(why) => Outcome::failed(why),
+            },
+        };
+        changes.iter().map(put).collect()
+    }
+
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
+        problem(should).into_iter().collect()
+    }
+}
+
+impl ReadOne for ValueProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let kept = StateFiles::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
         let mut state = present(wanted.name);
@@ -108,30 +136,9 @@ impl Provider for ValueProvider {
         state.outputs.push("any", value);
         Ok(state)
     }
+}
 
-    fn gets_one_by_one(&self) -> bool {
-        true
-    }
-
-    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        let put = |change: &Change<'_>| match mode {
-            Mode::Preview => Outcome::done(),
-            Mode::Apply => match Self::put(cx, change.name, change.should) {
-                Ok(outputs) => Outcome { outputs, ..Outcome::done() },
-                Err(why) => Outcome::failed(why),
-            },
-        };
-        changes.iter().map(put).collect()
-    }
-
-    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
-        problem(should).into_iter().collect()
-    }
-
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-
+impl Scheduling for ValueProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
@@ -139,9 +146,17 @@ impl Provider for ValueProvider {
     fn set_placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
     }
+}
 
-    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::StateFile(state_files::path_of(KIND, name))]
+impl Predict for ValueProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for ValueProvider {
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
+        vec![WatchSource::StateFile(state_files::path_of(KIND, name))]
     }
 }
 

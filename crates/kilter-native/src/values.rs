@@ -1,7 +1,7 @@
 //! Storage of values by key: the state directory, or a world that machines share.
 
 use ecow::{EcoString, eco_format};
-use kilter_provider::{Context, Scope, Watch, World, WorldError};
+use kilter_provider::{Context, Scope, WatchSource, World, WorldError};
 
 use crate::state_files::{self, StateFiles};
 
@@ -67,12 +67,12 @@ impl<'a> Values<'a> {
     }
 
     /// Returns a watch for changes of a key.
-    pub(crate) fn watch(&self, key: &str) -> Watch {
+    pub(crate) fn watch(&self, key: &str) -> WatchSource {
         match self {
-            Values::Here(_, kind) => Watch::StateFile(state_files::path_of(kind, key)),
+            Values::Here(_, kind) => WatchSource::StateFile(state_files::path_of(kind, key)),
             Values::Shared(world, host) => {
                 world.follow();
-                Watch::Path { path: world.watched(&parts(key, *host)), scope: Scope::This }
+                WatchSource::Path { path: world.watched(&parts(key, *host)), scope: Scope::This }
             }
         }
     }

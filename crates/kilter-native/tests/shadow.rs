@@ -8,7 +8,7 @@ use std::process::Command;
 
 use kilter_model::{Attributes, Change, Difference, State, Value};
 use kilter_native::{GroupProvider, System, UserProvider};
-use kilter_provider::{Context, Mode, Provider, Query, Wanted, check, get_checked};
+use kilter_provider::{Context, Mode, Provider, Query, Wanted, canonicalize_one, check, get_checked, get_one};
 
 const INSIDE: &str = "KILTER_INSIDE_NAMESPACE";
 
@@ -151,7 +151,7 @@ fn accounts_are_removed(users: &dyn Provider, groups: &dyn Provider) {
 fn an_export_applied_changes_nothing(provider: &dyn Provider) {
     for mut state in get_checked(provider, &Context::empty(), Query::All).expect("all can be read") {
         assert_eq!(provider.validate(&state.name, &state.attributes, &[]), []);
-        provider.canonicalize(&state.name, &mut state.attributes).expect("what is has a form");
+        canonicalize_one(provider, &Context::empty(), &mut state.name, &mut state.attributes).expect("it has a form");
         assert_eq!(differences(provider, &state.name, &state.attributes).1, [], "{}", state.name);
     }
 }
@@ -161,7 +161,7 @@ fn present() -> (&'static str, Value) {
 }
 
 fn get(provider: &dyn Provider, name: &str) -> State {
-    provider.get_one(&Context::empty(), Wanted::new(&name.into(), None)).expect("it can be read")
+    get_one(provider, &Context::empty(), Wanted::new(&name.into(), None)).expect("it can be read")
 }
 
 fn differences(provider: &dyn Provider, name: &str, should: &Attributes) -> (State, Vec<Difference>) {
@@ -174,7 +174,7 @@ fn differences(provider: &dyn Provider, name: &str, should: &Attributes) -> (Sta
 fn declared(provider: &dyn Provider, name: &str, attributes: &[(&str, Value)]) -> Attributes {
     let mut should: Attributes = attributes.iter().map(|(name, value)| (*name, value.clone())).collect();
     assert_eq!(provider.validate(name, &should, &[]), []);
-    provider.canonicalize(&name.into(), &mut should).expect("it has a form");
+    canonicalize_one(provider, &Context::empty(), &mut name.into(), &mut should).expect("it has a form");
     should
 }
 

@@ -86,8 +86,11 @@ fn main() {
         }
     }
     let checked = cpu();
-    let different: usize =
-        is.iter().zip(&should).map(|(is, should)| compare(&provider, is, should).map_or(1, |found| found.len())).sum();
+    let different: usize = is
+        .iter()
+        .zip(&should)
+        .map(|(is, should)| compare(&provider, &Context::empty(), is, should).map_or(1, |found| found.len()))
+        .sum();
     let compared = cpu();
     assert_eq!((refused, different), (0, 0), "everything fits and is in its state");
     println!("{RESOURCES} resources of {} attributes", SCHEMA.len());

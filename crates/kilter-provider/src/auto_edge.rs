@@ -21,7 +21,7 @@ pub enum Match {
     Ancestor,
     /// A path: the resource at that path, otherwise the nearest managed directory above it.
     PathOrAncestor,
-    /// A path: its [owned_paths](crate::Provider::owned_paths) only.
+    /// A path: its [owner](crate::Owner) only.
     Owner,
 }
 

@@ -5,8 +5,8 @@ use kilter_model::{Attributes, Difference, Feature, ResourceRef, State, TypeSche
 
 use crate::compare::compare;
 use crate::context::Context;
-use crate::contract::{Provider, ProviderError, Query, Wanted};
-use crate::validate_states::accepted_for;
+use crate::contract::{Provider, ProviderError, Query, Wanted, get_one};
+use crate::validate_states::accept;
 
 /// Result of checking a resource.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct Found {
     pub state: State,
     /// Attributes that are out of sync. Empty if the resource is in sync.
     pub differences: Vec<Difference>,
-    /// True if a refresh has an effect after the differences are repaired ([`Provider::acts_on_refresh`]).
+    /// True if a refresh has an effect after the differences are repaired ([`Refresh::acts_on_refresh`](crate::Refresh::acts_on_refresh)).
     pub acts_on_refresh: bool,
 }
 
@@ -23,7 +23,7 @@ pub struct Found {
 ///
 /// The results are in the order of `wanted`. If the provider as a whole fails, each result has that error.
 pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Vec<Result<Found, ProviderError>> {
-    if provider.gets_one_by_one() {
+    if provider.capabilities().read_one.is_some() {
         return wanted.iter().map(|&one| check_one(provider, cx, one)).collect();
     }
     let mut found = match read(provider, cx, wanted) {
@@ -31,13 +31,15 @@ pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -
         Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
     };
     let in_order = found.len() == wanted.len() && found.iter().zip(wanted).all(|(s, w)| s.name == *w.name);
-    if in_order {
-        let pairs = found.into_iter().zip(wanted);
-        return pairs.map(|(state, wanted)| check_state(provider, cx, state, *wanted)).collect();
+    if !in_order {
+        let mut by_name: rustc_hash::FxHashMap<_, _> =
+            found.into_iter().map(|state| (state.name.clone(), state)).collect();
+        let mut state = |wanted: &Wanted<'_>| by_name.remove(wanted.name);
+        found = wanted.iter().map(|w| state(w).unwrap_or_else(|| State::absent(w.name.clone()))).collect();
     }
-    let mut by_name: rustc_hash::FxHashMap<_, _> = found.drain(..).map(|state| (state.name.clone(), state)).collect();
-    let states = wanted.iter().map(|w| (by_name.remove(w.name).unwrap_or_else(|| State::absent(w.name.clone())), *w));
-    states.map(|(state, wanted)| check_state(provider, cx, state, wanted)).collect()
+    let accepted = accept(provider, cx, &mut found, &|at| wanted[at].should);
+    let states = found.into_iter().zip(accepted).zip(wanted);
+    states.map(|((state, accepted), wanted)| self::found(provider, cx, accepted.map(|()| state)?, *wanted)).collect()
 }
 
 /// Reads a resource and compares it with its desired state.
@@ -45,7 +47,7 @@ pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -
 /// # Errors
 /// If the resource cannot be read, or cannot reach its desired state.
 pub fn check_one(provider: &dyn Provider, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
-    found(provider, cx, provider.get_one(cx, wanted)?, wanted)
+    found(provider, cx, get_one(provider, cx, wanted)?, wanted)
 }
 
 /// Reads resources with as few calls as possible: the requested ones if the provider can filter, otherwise all.
@@ -73,7 +75,10 @@ pub fn check_state(
     state: State,
     wanted: Wanted<'_>,
 ) -> Result<Found, ProviderError> {
-    found(provider, cx, accepted_for(provider, cx, state, wanted.should)?, wanted)
+    let mut states = [state];
+    accept(provider, cx, &mut states, &|_| wanted.should).pop().unwrap_or(Ok(()))?;
+    let [state] = states;
+    found(provider, cx, state, wanted)
 }
 
 /// Returns true if the type has several namevars.
@@ -114,13 +119,14 @@ fn found(provider: &dyn Provider, cx: &Context<'_>, state: State, wanted: Wanted
         return Err(ProviderError::new(why));
     }
     let none = Attributes::new();
-    let mut differences = compare(provider, &state, wanted.should.unwrap_or(&none))?;
-    if provider.schema().has(Feature::CustomGenerate) && (state.exists || !differences.is_empty()) {
-        let children = provider.generate(cx, wanted, &state)?;
+    let mut differences = compare(provider, cx, &state, wanted.should.unwrap_or(&none))?;
+    let capabilities = provider.capabilities();
+    if let Some(generator) = capabilities.generate.filter(|_| state.exists || !differences.is_empty()) {
+        let children = generator.generate(cx, wanted, &state)?;
         differences.extend(children.iter().filter(|child| is_stray(cx, child)).map(removal));
     }
     let should = wanted.should.unwrap_or(&none);
-    let acts_on_refresh = !provider.schema().has(Feature::Refresh) || provider.acts_on_refresh(&state, should);
+    let acts_on_refresh = capabilities.refresh.is_none_or(|refresh| refresh.acts_on_refresh(&state, should));
     Ok(Found { state, differences, acts_on_refresh })
 }
 

@@ -3,6 +3,7 @@
 use ecow::EcoString;
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Difference, Feature, State, TypeSchema, Value};
 
+use crate::context::Context;
 use crate::contract::{INSYNC_TRIGGER, Insync, Provider, ProviderError};
 use crate::seal::Redactor;
 
@@ -17,13 +18,18 @@ const TRIGGERED: &str = "Custom insync logic determined that this resource is ou
 ///
 /// # Errors
 /// If the desired state is unreachable, because an `init_only` attribute of an existing resource differs.
-pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Result<Vec<Difference>, ProviderError> {
+pub fn compare(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    is: &State,
+    should: &Attributes,
+) -> Result<Vec<Difference>, ProviderError> {
     let schema = provider.schema();
     let mut differences = Vec::new();
     if let Some(wanted) = should.get("ensure")
         && let Some(attribute) = schema.find("ensure")
     {
-        differences.extend(compare_one(provider, attribute, is, should, wanted)?);
+        differences.extend(compare_one(provider, cx, attribute, is, should, wanted)?);
         let is_created = !is.exists && !differences.is_empty();
         let is_settled = !differences.is_empty() && !is_created && can_be_absent(schema);
         if wanted.as_str() == Some("absent") || is_settled {
@@ -40,7 +46,7 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
         if !matches!(attribute.behaviour, Behaviour::Property | Behaviour::InitOnly) {
             continue;
         }
-        if let Some(difference) = compare_one(provider, &attribute, is, should, wanted)? {
+        if let Some(difference) = compare_one(provider, cx, &attribute, is, should, wanted)? {
             if attribute.behaviour == Behaviour::InitOnly && is.exists {
                 return Err(init_only(schema, is, &difference));
             }
@@ -51,7 +57,7 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
         schema.attributes.iter().any(|attribute| attribute.behaviour == Behaviour::Property) || schema.others.is_some();
     let is_there = is.exists || !can_be_absent(schema);
     if schema.has(Feature::CustomInsync) && !has_properties && is_there {
-        differences.extend(triggered(provider, is, should)?);
+        differences.extend(triggered(provider, cx, is, should)?);
     }
     differences.extend(is.drift.iter().cloned());
     // A run may keep the differences of many resources until it repairs them.
@@ -66,8 +72,13 @@ fn can_be_absent(schema: &TypeSchema) -> bool {
 }
 
 /// Asks the provider to compare the resource as a whole.
-fn triggered(provider: &dyn Provider, is: &State, should: &Attributes) -> Result<Option<Difference>, ProviderError> {
-    let message = match provider.insync(INSYNC_TRIGGER, is, should) {
+fn triggered(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    is: &State,
+    should: &Attributes,
+) -> Result<Option<Difference>, ProviderError> {
+    let message = match provider.insync(cx, INSYNC_TRIGGER, is, should) {
         Insync::Default | Insync::Same => return Ok(None),
         Insync::Differs(message) => message.unwrap_or_else(|| TRIGGERED.into()),
         Insync::Failed(why) => return Err(uncompared(provider, is, None, &why)),
@@ -82,6 +93,7 @@ fn uncompared(provider: &dyn Provider, is: &State, attribute: Option<&str>, why:
 
 fn compare_one(
     provider: &dyn Provider,
+    cx: &Context<'_>,
     attribute: &AttributeSchema,
     is: &State,
     should: &Attributes,
@@ -93,11 +105,10 @@ fn compare_one(
         None if name == "ensure" => &absent,
         found => found.unwrap_or(&Value::Undef),
     };
-    // Only properties have custom comparisons. For an absent resource, only `ensure` has one, unless
-    // `compares_absent` is true.
-    let is_there = is.exists || name == "ensure" || !can_be_absent(provider.schema()) || provider.compares_absent();
+    // Only properties have custom comparisons. For an absent resource, only `ensure` has one.
+    let is_there = is.exists || name == "ensure" || !can_be_absent(provider.schema());
     let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync) && is_there;
-    let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };
+    let answer = if asked { provider.insync(cx, name, is, should) } else { Insync::Default };
     let sealed = wanted.holds_sensitive() || found.holds_sensitive() || attribute.data_type.may_hold_secrets();
     let seal = |value: &Value| match sealed && !value.is_undef() {
         true => Value::sensitive(value.clone()),
@@ -108,14 +119,16 @@ fn compare_one(
         true => Redactor::of_values([&seal(found), &seal(wanted)]).redact(text),
         false => text,
     };
+    let explain = provider.capabilities().explain;
+    let own = || explain.and_then(|explain| explain.message(name, is, should));
     let message = match answer {
         Insync::Default if attribute.comparison.holds(found, wanted) => return Ok(None),
-        Insync::Default => attribute.comparison.explain(found, wanted).map(hidden),
+        Insync::Default => own().or_else(|| attribute.comparison.explain(found, wanted)).map(hidden),
         Insync::Same => return Ok(None),
-        Insync::Differs(message) => message.map(hidden),
+        Insync::Differs(message) => message.or_else(own).map(hidden),
         Insync::Failed(why) => return Err(uncompared(provider, is, Some(name), &hidden(why))),
     };
-    let diff = if sealed { None } else { provider.diff(name, is, should) };
+    let diff = explain.filter(|_| !sealed).and_then(|explain| explain.diff(name, is, should));
     Ok(Some(Difference {
         attribute: attribute.name.clone(),
         entry: None,

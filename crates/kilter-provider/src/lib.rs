@@ -1,7 +1,7 @@
 //! The contract between kilter and the providers of resource types.
 //!
-//! [`Provider`] is the trait for providers in any language. `get` and `set` are mandatory, and every other
-//! method is a feature with a default. [`check()`] is the check of the engine (`get`, canonicalise, compare)
+//! [`Provider`] is the trait for providers in any language. Every optional part is
+//! a capability ([`Capabilities`]). [`check()`] is the check of the engine (`get`, canonicalise, compare)
 //! for `kilter get`, plan and apply. [`Registry`] contains the providers of a program by type.
 //!
 //! Other crates read manifests, order the work and render reports. Only providers make system calls.
@@ -15,13 +15,13 @@
 
 mod auto_edge;
 mod canonical;
+mod capabilities;
 mod check;
 mod compare;
 mod context;
 mod contract;
 mod logging;
 mod outlook;
-mod owner;
 mod predict;
 mod registry;
 mod seal;
@@ -31,23 +31,26 @@ mod watch;
 mod world;
 
 pub use auto_edge::{AutoEdge, Direction, Match};
-pub use canonical::{canonical_name, canonicalize};
+pub use canonical::{canonical_name, canonicalize, canonicalize_one};
+pub use capabilities::{
+    Actions, Batch, Capabilities, Explain, Generate, OutputDefaults, Owner, Placement, Predict, Purpose, ReadOne,
+    Refresh, Relations, Revert, RevertTo, Scheduling, Session, Watch, actions, contradiction,
+};
 pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, PROGRAM, Strictness};
 pub use contract::{
-    Batch, Declared, INSYNC_TRIGGER, Insync, Mode, Placement, Provider, ProviderError, Query, Revert, Suitability,
-    ValidationError, Wanted, get_each,
+    Declaration, Declared, INSYNC_TRIGGER, Insync, Mode, Provider, ProviderError, Query, Suitability, ValidationError,
+    Wanted, get_each, get_one,
 };
 pub use logging::{Action, Block, ChangeLog, EventKind, Failure, InScope, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{NoPendingChanges, PreviewContext, SideEffects};
-pub use owner::Owner;
 pub use predict::{Account, Content, Effect, Footprint, Forecast, Node};
 pub use registry::{Candidate, ChoiceError, Registry};
 pub use seal::{Redactor, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 pub use validate_states::{Reading, get_checked, get_named};
-pub use watch::{Network, POLL, Scope, Watch, WatchSink};
+pub use watch::{Network, POLL, Scope, WatchSink, WatchSource};
 pub use world::{Shared, Unreachable, World, WorldError};
 
 /// Compiles and runs the examples of these pages.

@@ -63,7 +63,7 @@ pub trait PreviewContext: Sync {
         None
     }
 
-    /// Finds another resource whose [footprint](crate::Provider::footprint) writes a path, and which may run
+    /// Finds another resource whose [footprint](crate::Predict::footprint) writes a path, and which may run
     /// before the resource `name`.
     fn writer(&self, name: &str, path: &str) -> Option<Because> {
         let _ = (name, path);

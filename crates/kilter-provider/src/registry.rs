@@ -6,6 +6,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::TypeSchema;
 use rustc_hash::FxHashMap;
 
+use crate::capabilities::contradiction;
 use crate::context::DEFAULT_HOSTNAME;
 use crate::contract::{Provider, Suitability};
 
@@ -30,6 +31,8 @@ struct Type {
     /// Indexes of its providers, in registration order.
     providers: Vec<usize>,
     preferred: OnceLock<Preferred>,
+    /// Set after the check of the features of its providers.
+    checked: OnceLock<()>,
 }
 
 /// Provider of resources that name none.
@@ -100,7 +103,8 @@ impl Registry {
     /// schema; an external provider may have another.
     ///
     /// # Panics
-    /// If two providers of a type have the same name, because manifests could not distinguish them.
+    /// If two providers of a type have the same name, because manifests could not distinguish them. The first use of
+    /// a type panics if a feature of its schema contradicts the [capabilities](Provider::capabilities) of a provider.
     pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Registry {
         let mut registry = Registry::default();
         for provider in providers {
@@ -132,7 +136,9 @@ impl Registry {
     }
 
     fn type_of(&self, type_name: &str) -> Option<&Type> {
-        self.by_name.get(type_name).map(|slot| &self.types[usize::from(*slot)])
+        let of = &self.types[usize::from(*self.by_name.get(type_name)?)];
+        of.checked.get_or_init(|| of.providers.iter().for_each(|&at| agree(&*self.providers[at])));
+        Some(of)
     }
 
     /// Returns the type number of a provider, below [`Registry::len`].
@@ -253,6 +259,15 @@ impl Registry {
     /// Returns true if the registry is empty.
     pub fn is_empty(&self) -> bool {
         self.providers.is_empty()
+    }
+}
+
+/// Checks that the features of the schema and the capabilities agree. The first use of a type calls this, because the
+/// registration of all types would build schemas that the program does not need.
+fn agree(provider: &dyn Provider) {
+    if let Some(feature) = contradiction(provider.schema(), &provider.capabilities()) {
+        let (type_name, name, feature) = (provider.type_name(), provider.name(), feature.word());
+        panic!("the provider {name} of {type_name} has either the feature `{feature}` or its capability, but not both");
     }
 }
 

@@ -7,7 +7,7 @@ use kilter_model::{Attributes, Feature, State, TypeSchema, Value};
 
 use crate::check::{is_composite, read};
 use crate::context::{Context, Level, Strictness};
-use crate::contract::{Provider, ProviderError, Query, Wanted};
+use crate::contract::{Declaration, Provider, ProviderError, Query, ValidationError, Wanted};
 use crate::seal::Redactor;
 
 /// Reads the resources of a query. Each returned state is valid by the schema.
@@ -17,15 +17,13 @@ use crate::seal::Redactor;
 /// resource that cannot be read.
 pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
     let mut states = match query {
-        Query::Named(wanted) if provider.gets_one_by_one() => {
-            return wanted.iter().map(|one| accepted(provider, cx, provider.get_one(cx, *one)?)).collect();
-        }
-        Query::Named(wanted) => read_named(provider, cx, wanted)?,
+        Query::Named(wanted) => match provider.capabilities().read_one {
+            Some(reader) => wanted.iter().map(|one| reader.get_one(cx, *one)).collect::<Result<_, _>>()?,
+            None => read_named(provider, cx, wanted)?,
+        },
         Query::All => provider.get(cx, query)?,
     };
-    for state in &mut states {
-        accept(provider, cx, state)?;
-    }
+    accept(provider, cx, &mut states, &|_| None).into_iter().collect::<Result<(), _>>()?;
     Ok(states)
 }
 
@@ -41,21 +39,31 @@ pub fn get_named(
     cx: &Context<'_>,
     wanted: &[Wanted<'_>],
 ) -> Result<Vec<Reading>, ProviderError> {
-    let checked = |state: State| (state.name.clone(), accepted(provider, cx, state));
-    if !provider.gets_one_by_one() {
-        return Ok(read_named(provider, cx, wanted)?.into_iter().map(checked).collect());
-    }
+    let Some(reader) = provider.capabilities().read_one else {
+        let states = read_named(provider, cx, wanted)?;
+        return Ok(accepted(provider, cx, states.into_iter().map(|state| (state.name.clone(), Ok(state))).collect()));
+    };
     let one_by_one = wanted.iter().map(|one| {
         if cx.interrupt().is_raised() {
             // A resource missing from the result would count as absent.
             return Err(ProviderError::new("not all were read: the run was interrupted"));
         }
-        Ok(match provider.get_one(cx, *one) {
-            Ok(state) => checked(state),
-            Err(error) => (one.name.clone(), Err(error)),
-        })
+        Ok((one.name.clone(), reader.get_one(cx, *one)))
     });
-    one_by_one.collect()
+    let readings: Vec<Reading> = one_by_one.collect::<Result<_, _>>()?;
+    Ok(accepted(provider, cx, readings))
+}
+
+/// Validates the states that could be read.
+fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut readings: Vec<Reading>) -> Vec<Reading> {
+    let read = |(_, read): &mut Reading| read.as_mut().ok().map(std::mem::take);
+    let mut states: Vec<State> = readings.iter_mut().filter_map(read).collect();
+    let results = accept(provider, cx, &mut states, &|_| None);
+    let mut results = states.into_iter().zip(results).map(|(state, result)| result.map(|()| state));
+    for (_, reading) in readings.iter_mut().filter(|(_, reading)| reading.is_ok()) {
+        *reading = results.next().expect("each state that was read has a result");
+    }
+    readings
 }
 
 /// Reads several resources at once, and returns the requested ones.
@@ -64,43 +72,50 @@ fn read_named(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) 
     Ok(read(provider, cx, wanted)?.into_iter().filter(is_asked).collect())
 }
 
-/// Like [`accepted`], for a declared resource. A current value outside of its type counts as a difference to
-/// repair if `should` has another value, unless the context is strict.
+/// Validates states, each for the declaration that `should` returns: secrets are sensitive according to the schema,
+/// values are valid and canonical, and the title matches the namevars. The provider canonicalises all states in one
+/// call.
 ///
-/// # Errors
-/// See [`accepted`].
-pub(crate) fn accepted_for(
+/// A current value outside of its type counts as a difference to repair if the declaration has another value, unless
+/// the context is strict. Non-canonical values and wrong titles are errors only if the context is strict.
+pub(crate) fn accept<'a>(
     provider: &dyn Provider,
     cx: &Context<'_>,
-    mut state: State,
-    should: Option<&Attributes>,
-) -> Result<State, ProviderError> {
-    let is_declared = |name: &str| should.and_then(|should| should.get(name)).is_some_and(|value| !value.is_undef());
-    let is_secret = |name: &str| should.and_then(|should| should.get(name)).is_some_and(Value::holds_sensitive);
-    let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
-    accept_unless(provider, cx, &mut state, &is_repairable, &is_secret)?;
-    Ok(state)
+    states: &mut [State],
+    should: &dyn Fn(usize) -> Option<&'a Attributes>,
+) -> Vec<Result<(), ProviderError>> {
+    let mut results: Vec<Result<(), ProviderError>> = states
+        .iter_mut()
+        .enumerate()
+        .map(|(at, state)| {
+            let declared = should(at);
+            let value = |name: &str| declared.and_then(|declared| declared.get(name));
+            let is_declared = |name: &str| value(name).is_some_and(|value| !value.is_undef());
+            let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
+            accept_values(provider, cx, state, &is_repairable, &|name| value(name).is_some_and(Value::holds_sensitive))
+        })
+        .collect();
+    if cx.strictness() == Strictness::Off {
+        return results;
+    }
+    let judged: Vec<usize> = (0..states.len()).filter(|&at| results[at].is_ok() && states[at].exists).collect();
+    let uncanonical = changed_by_canonicalisation(provider, cx, states, &judged);
+    for (at, uncanonical) in judged.into_iter().zip(uncanonical) {
+        let state = &states[at];
+        let Some(why) = untitled(provider, state).or(uncanonical) else { continue };
+        if cx.strictness() == Strictness::Error {
+            results[at] = Err(broken(provider, &state.name, &why));
+        } else {
+            let message = format!("the provider {}: {why}", provider.name());
+            cx.log(Level::Warning, provider.schema().name.as_str(), &state.name, &message);
+        }
+    }
+    results
 }
 
-/// Returns a validated state: secrets are sensitive according to the schema, values are valid and canonical,
-/// and the title matches the namevars.
-///
-/// # Errors
-/// If the state could not be read or is invalid. Non-canonical values and wrong titles are errors only if the
-/// context is strict.
-pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: State) -> Result<State, ProviderError> {
-    accept(provider, cx, &mut state)?;
-    Ok(state)
-}
-
-/// Like [`accepted`], but in place, because moving thousands of states costs time.
-fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Result<(), ProviderError> {
-    accept_unless(provider, cx, state, &|_| false, &|_| false)
-}
-
-/// Like [`accept`], but some attributes may have values outside of their type, and some are declared as
+/// Validates the values of a state. Some attributes may have values outside of their type, and some are declared as
 /// secrets.
-fn accept_unless(
+fn accept_values(
     provider: &dyn Provider,
     cx: &Context<'_>,
     state: &mut State,
@@ -144,22 +159,6 @@ fn accept_unless(
     if let Some(why) = misnamed(schema, state) {
         return Err(broken(provider, &state.name, &why));
     }
-    if !state.exists || cx.strictness() == Strictness::Off {
-        return Ok(());
-    }
-    if let Some(why) = untitled(provider, state).or_else(|| changed_by_canonicalisation(provider, state)) {
-        match cx.strictness() {
-            Strictness::Error => return Err(broken(provider, &state.name, &why)),
-            Strictness::Warning | Strictness::Off => {
-                cx.log(
-                    Level::Warning,
-                    schema.name.as_str(),
-                    &state.name,
-                    &format!("the provider {}: {why}", provider.name()),
-                );
-            }
-        }
-    }
     Ok(())
 }
 
@@ -191,13 +190,34 @@ fn untitled(provider: &dyn Provider, state: &State) -> Option<EcoString> {
     }
 }
 
-/// Returns the fault if `get` returned a value that is not canonical.
-fn changed_by_canonicalisation(provider: &dyn Provider, state: &State) -> Option<EcoString> {
-    if !provider.schema().has(Feature::Canonicalize) {
-        return None;
+/// Returns the fault of each of the states `at` if `get` returned a value that is not canonical.
+fn changed_by_canonicalisation(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    states: &[State],
+    at: &[usize],
+) -> Vec<Option<EcoString>> {
+    if at.is_empty() || !provider.schema().has(Feature::Canonicalize) {
+        return vec![None; at.len()];
     }
-    let mut canonical = state.attributes.clone();
-    if let Err(problem) = provider.canonicalize(&state.name, &mut canonical) {
+    let mut forms: Vec<Attributes> = at.iter().map(|&at| states[at].attributes.clone()).collect();
+    let named = forms.iter_mut().zip(at);
+    let mut resources: Vec<Declaration<'_>> =
+        named.map(|(should, &at)| Declaration { name: &states[at].name, should }).collect();
+    let mut problems = provider.canonicalize(cx, &mut resources);
+    problems.resize_with(at.len(), || vec![ValidationError::new("it did not answer")]);
+    let judged = at.iter().zip(&forms).zip(problems);
+    judged.map(|((&at, form), problems)| uncanonical(provider, &states[at], form, problems)).collect()
+}
+
+/// Returns the fault of a state with this canonical form.
+fn uncanonical(
+    provider: &dyn Provider,
+    state: &State,
+    canonical: &Attributes,
+    problems: Vec<ValidationError>,
+) -> Option<EcoString> {
+    if let Some(problem) = problems.into_iter().next() {
         let problem = Redactor::of(&state.attributes).problem(problem);
         return Some(format!("it returned what it cannot bring into its canonical form: {problem}").into());
     }
@@ -219,6 +239,7 @@ mod tests {
     use kilter_model::{Behaviour, Change, Outcome};
 
     use super::*;
+    use crate::capabilities::{Capabilities, ReadOne};
     use crate::context::Interrupt;
     use crate::contract::Mode;
 
@@ -238,14 +259,20 @@ mod tests {
             "single"
         }
 
-        fn gets_one_by_one(&self) -> bool {
-            true
+        fn capabilities(&self) -> Capabilities<'_> {
+            Capabilities { read_one: Some(self), ..Capabilities::default() }
         }
 
         fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
             Ok(Vec::new())
         }
 
+        fn set(&self, _: &Context<'_>, _: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+            Vec::new()
+        }
+    }
+
+    impl ReadOne for Single {
         fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
             self.asked.lock().unwrap().push(wanted.name.clone());
             self.flag.fetch_or(wanted.name == "last", Ordering::Release);
@@ -253,10 +280,6 @@ mod tests {
                 "bad" => Err(ProviderError::new("it hangs")),
                 _ => Ok(State::absent(wanted.name.clone())),
             }
-        }
-
-        fn set(&self, _: &Context<'_>, _: &[Change<'_>], _: Mode) -> Vec<Outcome> {
-            Vec::new()
         }
     }
 
@@ -280,7 +303,8 @@ mod tests {
         let accepted = |values: &[(&str, Value)]| {
             let mut attributes = Attributes::new();
             values.iter().for_each(|(name, value)| attributes.push(*name, value.clone()));
-            accepted(&provider, &Context::empty(), State::present("a", attributes))
+            let mut states = vec![State::present("a", attributes)];
+            accept(&provider, &Context::empty(), &mut states, &|_| None).remove(0).map(|()| states.remove(0))
         };
         let (name, size, pin) = (("name", "a".into()), ("size", Value::Integer(1)), ("pin", Value::from("s")));
         for values in [[&name, &size, &pin], [&pin, &size, &name], [&size, &pin, &size], [&pin, &pin, &name]] {
@@ -320,7 +344,9 @@ mod tests {
             attributes.push("pin", Value::from("hunter2"));
             declared.push("pin", should);
             let cx = Context::empty().with_log(&log);
-            let state = accepted_for(&provider, &cx, State::present("a", attributes), Some(&declared)).unwrap();
+            let mut states = [State::present("a", attributes)];
+            accept(&provider, &cx, &mut states, &|_| Some(&declared)).remove(0).unwrap();
+            let [state] = states;
             (state.attributes.get("pin").unwrap().holds_sensitive(), log.0.into_inner().unwrap())
         };
         let (is_sealed, message) = found(Value::sensitive(Value::from("one")));

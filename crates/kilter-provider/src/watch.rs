@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// An event source for a held resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub enum WatchSource {
     /// A change of a path by any program.
     Path {
         /// Absolute path.
@@ -21,10 +21,10 @@ pub enum Watch {
     Process(PathBuf),
     /// No events: the resource is polled at this interval.
     Poll(Duration),
-    /// Events of the provider: a common [`Provider::watch`](crate::Provider::watch) reports the name of the
+    /// Events of the provider: a common [`Watch::watch`](crate::Watch::watch) reports the name of the
     /// resource.
     Provider,
-    /// Events of the provider: a [`Provider::watch`](crate::Provider::watch) for this resource only.
+    /// Events of the provider: a [`Watch::watch`](crate::Watch::watch) for this resource only.
     ProviderPerResource,
 }
 

@@ -1,7 +1,7 @@
 //! Edges of a catalog: written, by outputs, and automatic.
 
 use kilter_engine::{Edge, Origin, Reason, VertexId};
-use kilter_model::{Catalog, Feature, RelationKind, Resource, TypeSchema};
+use kilter_model::{Catalog, RelationKind, Resource, TypeSchema};
 use kilter_provider::{AutoEdge, Direction, Match, Registry};
 
 use crate::lookup::Lookup;
@@ -31,7 +31,7 @@ pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], l
 /// Returns true if a change of another resource can refresh this one.
 pub(crate) fn is_refreshable(catalog: &Catalog, registry: &Registry, providers: &[u16], vertex: VertexId) -> bool {
     let (resource, provider) = (&catalog.resources[vertex.0 as usize], providers[vertex.0 as usize]);
-    registry.at(usize::from(provider)).schema().has(Feature::Refresh) && !resource.is_hidden()
+    registry.at(usize::from(provider)).capabilities().refresh.is_some() && !resource.is_hidden()
 }
 
 fn written(relation: &kilter_model::Relation) -> Edge {
@@ -55,7 +55,7 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
             claims.lies(me, *provider, resource);
         }
         let provider = registry.at(usize::from(*provider));
-        provider.auto_edges(&resource.name, &resource.attributes, &mut |wish| {
+        provider.capabilities().relations().auto_edges(&resource.name, &resource.attributes, &mut |wish| {
             if let Some(claims) = &mut claims
                 && wish.direction == Direction::Before
                 && wish.by != Match::Ancestor
@@ -122,7 +122,7 @@ fn unsuitable(
             continue;
         }
         match is_suitable(*at) {
-            true if registry.at(usize::from(*at)).owned_paths().is_some() && !is_to_go(catalog, vertex) => {
+            true if registry.at(usize::from(*at)).capabilities().owner.is_some() && !is_to_go(catalog, vertex) => {
                 packages.push(vertex)
             }
             true => {}

@@ -59,7 +59,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Returns the resource of a provider's type with a name on the system, or with an
-    /// [identity](kilter_provider::Provider::identities). Resources that are not hidden come first.
+    /// [identity](kilter_provider::Relations::identities). Resources that are not hidden come first.
     pub(crate) fn identified(&self, provider: u16, name: &str) -> Option<VertexId> {
         if let Some(named) = self.named(provider, name) {
             return Some(named);
@@ -70,7 +70,7 @@ impl<'a> Lookup<'a> {
             let (hidden, held): (Vec<_>, Vec<_>) = self.of_type(slot).partition(|(resource, _)| resource.is_hidden());
             for (resource, v) in held.into_iter().chain(hidden) {
                 let provider = self.registry.at(usize::from(self.providers[v as usize]));
-                provider.identities(&resource.name, &resource.attributes, &mut |name| {
+                provider.capabilities().relations().identities(&resource.name, &resource.attributes, &mut |name| {
                     index.entry(name.to_owned()).or_insert(v);
                 });
             }

@@ -64,7 +64,8 @@ impl<'run> Outlook<'run> {
     /// Creates the outlook of a run. A run without noop resources needs none.
     pub(crate) fn new(prepared: &'run Prepared<'run>, lookup: &'run Lookup<'run>, mode: Mode) -> Outlook<'run> {
         let reaches = |vertex: &VertexId| {
-            prepared.provider(*vertex).side_effects(&prepared.resource(*vertex).attributes) == SideEffects::Anything
+            let predict = prepared.provider(*vertex).capabilities().predict();
+            predict.side_effects(&prepared.resource(*vertex).attributes) == SideEffects::Anything
         };
         let is_noop =
             |resource: &kilter_model::Resource| resource.meta().is_some_and(kilter_model::Meta::is_observe_only);

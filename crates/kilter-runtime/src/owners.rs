@@ -43,7 +43,7 @@ impl<'a> PathClaims<'a> {
     /// Returns none if no resource owns paths, or all owners have opted out of automatic edges.
     pub(crate) fn new(catalog: &'a Catalog, registry: &'a Registry, providers: &[u16]) -> Option<PathClaims<'a>> {
         let by_provider: Vec<Option<&dyn Owner>> =
-            (0..registry.len()).map(|at| registry.at(at).owned_paths()).collect();
+            (0..registry.len()).map(|at| registry.at(at).capabilities().owner).collect();
         if by_provider.iter().all(Option::is_none) {
             return None;
         }
@@ -55,7 +55,8 @@ impl<'a> PathClaims<'a> {
         if owners.is_empty() {
             return None;
         }
-        let paths = (0..registry.len()).map(|at| registry.at(at).names_are_paths()).collect();
+        let paths =
+            (0..registry.len()).map(|at| registry.at(at).capabilities().relations().names_are_paths()).collect();
         Some(PathClaims { catalog, owners, paths, claims: Vec::new() })
     }
 

@@ -129,9 +129,9 @@ impl<'run> PredictedWorld<'run> {
 
     /// Returns the effects of a refresh.
     fn reached(&self, vertex: VertexId) -> Vec<Effect> {
-        let provider = self.prepared.provider(vertex);
-        match provider.side_effects(&self.prepared.resource(vertex).attributes) {
-            SideEffects::Anything if provider.owned_paths().is_none() => vec![Effect::Anything],
+        let capabilities = self.prepared.provider(vertex).capabilities();
+        match capabilities.predict().side_effects(&self.prepared.resource(vertex).attributes) {
+            SideEffects::Anything if capabilities.owner.is_none() => vec![Effect::Anything],
             _ => Vec::new(),
         }
     }
@@ -139,11 +139,8 @@ impl<'run> PredictedWorld<'run> {
     /// Returns the effects of a resource that may change.
     fn possible(&self, vertex: VertexId) -> Vec<Effect> {
         let (provider, resource) = (self.prepared.provider(vertex), self.prepared.resource(vertex));
-        let mut effects = match provider.side_effects(&resource.attributes) {
-            SideEffects::Own => Vec::new(),
-            SideEffects::Anything if provider.owned_paths().is_some() => vec![Effect::Brings],
-            SideEffects::Anything => vec![Effect::Anything],
-        };
+        let capabilities = provider.capabilities();
+        let mut effects = capabilities.effects_of(capabilities.predict().side_effects(&resource.attributes));
         footprints::written(provider, resource, &mut |path, _, how| {
             let is_kept = || std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
             let node = match how {

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use ecow::EcoString;
 use kilter_engine::{Cycle, Graph, VertexId};
 use kilter_model::{
-    AttributeName, Attributes, Behaviour, Catalog, Relation, RelationKind, Resource, ResourceRef, Span, TypeName, Value,
+    AttributeName, Attributes, Behaviour, Catalog, Feature, Relation, RelationKind, Resource, ResourceRef, Span,
+    TypeName, Value,
 };
-use kilter_provider::{Provider, Registry, Revert, ValidationError, canonical_name, canonicalize};
+use kilter_provider::{Context, Provider, Purpose, Registry, RevertTo, ValidationError, canonical_name, canonicalize};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edges;
@@ -53,12 +54,16 @@ pub struct Rejected {
     pub cycles: Vec<Cycle>,
 }
 
-/// Prepares a run of `catalog`.
+/// Prepares a run of `catalog`. The providers canonicalise its resources with the context `cx`.
 ///
 /// # Errors
 /// Every problem of every resource, and every cycle.
-pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>, Box<Rejected>> {
-    let (providers, problems) = surveyed(&mut catalog, registry);
+pub fn plan_of<'r>(
+    mut catalog: Catalog,
+    registry: &'r Registry,
+    cx: &Context<'_>,
+) -> Result<Prepared<'r>, Box<Rejected>> {
+    let (providers, problems) = surveyed(&mut catalog, registry, cx);
     let graph = graph_of(&catalog, registry, &providers);
     match graph {
         Ok(graph) if problems.is_empty() => {
@@ -72,8 +77,8 @@ pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>
 ///
 /// If attributes of a resource are [broken](Resource::broken), it only reports problems of the other attributes. A
 /// problem of the resource as a whole may be a result of the broken ones.
-pub fn survey(mut catalog: Catalog, registry: &Registry) -> Rejected {
-    let (providers, problems) = surveyed(&mut catalog, registry);
+pub fn survey(mut catalog: Catalog, registry: &Registry, cx: &Context<'_>) -> Rejected {
+    let (providers, problems) = surveyed(&mut catalog, registry, cx);
     let graph = graph_of(&catalog, registry, &providers);
     Rejected { catalog, problems, cycles: graph.err().unwrap_or_default() }
 }
@@ -85,11 +90,16 @@ fn graph_of(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Result
 }
 
 /// Returns the provider of each resource, and all problems. Makes the resources canonical.
-fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(VertexId, ValidationError)>) {
+fn surveyed(
+    catalog: &mut Catalog,
+    registry: &Registry,
+    cx: &Context<'_>,
+) -> (Vec<u16>, Vec<(VertexId, ValidationError)>) {
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     let mut particular = vec![None; registry.len()];
-    let mut renamed = Vec::new();
+    let mut valid: Vec<Vec<(VertexId, &mut Resource)>> = Vec::new();
+    valid.resize_with(registry.len(), Vec::new);
     for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(VertexId)) {
         let at = match registry
             .choose(resource.reference.type_name.as_str(), resource.provider().map(|name| name.as_str()))
@@ -102,16 +112,23 @@ fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(Verte
             }
         };
         providers.push(at as u16);
-        if !resource.is_hidden() {
-            let provider = registry.at(at).as_ref();
-            let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
-            let declared = resource.name.clone();
-            problems.extend(faults(provider, resource, particular).into_iter().map(|problem| (vertex, problem)));
-            if resource.name != declared {
-                renamed.push(vertex);
-            }
+        if resource.is_hidden() {
+            continue;
+        }
+        let provider = registry.at(at).as_ref();
+        let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
+        match faults(provider, resource, particular) {
+            found if found.is_empty() => valid[at].push((vertex, resource)),
+            found => problems.extend(told(resource, found).into_iter().map(|problem| (vertex, problem))),
         }
     }
+    let cx = cx.with_hostname(registry.hostname());
+    let mut renamed = Vec::new();
+    for (at, resources) in valid.into_iter().enumerate().filter(|(_, resources)| !resources.is_empty()) {
+        make_canonical(registry.at(at).as_ref(), &cx, resources, &mut renamed, &mut problems);
+    }
+    renamed.sort_unstable();
+    problems.sort_by_key(|(vertex, _)| *vertex);
     problems.extend(hidden_senders(catalog));
     problems.extend(duplicate_names(catalog, registry, &providers, &renamed));
     problems.extend(duplicate_resources(catalog, registry, &providers));
@@ -185,7 +202,7 @@ fn duplicate_resources(catalog: &Catalog, registry: &Registry, providers: &[u16]
             continue;
         }
         let provider = registry.at(usize::from(*at));
-        provider.identities(&resource.name, &resource.attributes, &mut |name| {
+        provider.capabilities().relations().identities(&resource.name, &resource.attributes, &mut |name| {
             let other = lookup.named(*at, name).filter(|other| *other != vertex).map(resource_of);
             if let Some(other) = other.filter(|other| !other.is_hidden()) {
                 let message = format!("{} manages the same `{name}`", other.reference);
@@ -222,22 +239,28 @@ fn contradictions(
     all.filter(|(_, vertex)| !is_left_out(*vertex))
         .flat_map(|((resource, at), vertex)| {
             let provider = registry.at(usize::from(*at));
-            let problems = provider.conflicts(&resource.name, &resource.attributes, &declared);
+            let problems =
+                provider.capabilities().relations().conflicts(&resource.name, &resource.attributes, &declared);
             problems.into_iter().map(move |problem| (vertex, sealed(problem, &resource.attributes)))
         })
         .collect()
+}
+
+/// Returns the state that a provider restores for a resource that is no longer declared.
+pub(crate) fn reverts_to(provider: &dyn Provider) -> Option<RevertTo> {
+    provider.capabilities().revert.map(|revert| revert.revert_to())
 }
 
 /// Returns the problem of a resource with `reverse` whose state cannot be restored. A `reverse` from the defaults
 /// of all types is switched off instead.
 fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<ValidationError> {
     let meta = resource.meta().filter(|meta| meta.reverse)?;
-    let why = match provider.revert_support() {
-        Revert::Never => {
+    let why = match reverts_to(provider) {
+        None => {
             let type_name = &provider.schema().name;
             format!("what a resource of `{type_name}` was cannot be restored (`reverse`)")
         }
-        Revert::WhatWasThere if !resource.deferred().is_empty() => {
+        Some(RevertTo::Earlier) if !resource.deferred().is_empty() => {
             "it takes values of other resources, and cannot be restored (`reverse`)".to_owned()
         }
         _ => return None,
@@ -249,35 +272,84 @@ fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Vali
     Some(ValidationError::new(why).hint("take `reverse` out of its `meta`, or out of the `defaults` of its type"))
 }
 
-/// Returns the problems of one resource, and makes it canonical if there are none. Deferred values become canonical
-/// during the run.
+/// Returns the problems of one resource.
 fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<ValidationError> {
     let irreversible = irreversible(provider, resource);
-    let deferred = resource.deferred().iter().map(|deferred| deferred.attribute.as_str());
-    // A broken value is not known either.
-    let deferred: Vec<&str> = deferred.chain(resource.broken().iter().map(EcoString::as_str)).collect();
+    let deferred = unknown_attributes(resource);
     let mut problems = provider.validate(&resource.name, &resource.attributes, &deferred);
     problems.extend(irreversible);
     if particular {
         problems.extend(unsupported(provider, resource));
     }
-    if problems.is_empty() && deferred.is_empty() {
-        problems.extend(canonicalize(provider, &mut resource.name, &mut resource.attributes).err());
-        resource.attributes.shrink(0);
-    } else if problems.is_empty()
-        && let Some((name, namevars)) = canonical_name(provider, &resource.name, &resource.attributes)
-    {
-        // Names become canonical now, because other resources refer to them.
-        resource.name = name;
-        for (namevar, value) in namevars.iter() {
-            resource.attributes.set(namevar.clone(), value.clone());
+    problems
+}
+
+/// Returns the attributes without a known value: deferred and broken ones.
+fn unknown_attributes(resource: &Resource) -> Vec<&str> {
+    let deferred = resource.deferred().iter().map(|deferred| deferred.attribute.as_str());
+    deferred.chain(resource.broken().iter().map(EcoString::as_str)).collect()
+}
+
+/// Returns the problems of a resource to report. If attributes are broken, a problem of the resource as a whole may be
+/// a result of that.
+fn told(resource: &Resource, problems: Vec<ValidationError>) -> Vec<ValidationError> {
+    let is_of_a_value = |name: &AttributeName| resource.attributes.get(name.as_str()).is_some();
+    let is_meant = |problem: &ValidationError| {
+        resource.broken().is_empty() || problem.attribute.as_ref().is_some_and(is_of_a_value)
+    };
+    problems.into_iter().filter(is_meant).map(|problem| sealed(problem, &resource.attributes)).collect()
+}
+
+/// Makes the resources of a provider canonical, in one call.
+///
+/// Names become canonical now, because other resources refer to them. The attributes of a resource with deferred values
+/// become canonical during the run.
+fn make_canonical(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    mut resources: Vec<(VertexId, &mut Resource)>,
+    renamed: &mut Vec<VertexId>,
+    problems: &mut Vec<(VertexId, ValidationError)>,
+) {
+    if !provider.schema().has(Feature::Canonicalize) {
+        resources.into_iter().for_each(|(_, resource)| resource.attributes.shrink(0));
+        return;
+    }
+    let values = |resource: &mut Resource| match unknown_attributes(resource).is_empty() {
+        true => std::mem::take(&mut resource.attributes),
+        false => resource.attributes.clone(),
+    };
+    let mut declared: Vec<(EcoString, Attributes)> =
+        resources.iter_mut().map(|(_, resource)| (resource.name.clone(), values(resource))).collect();
+    let mut refs: Vec<(&mut EcoString, &mut Attributes)> =
+        declared.iter_mut().map(|(name, should)| (name, should)).collect();
+    let found = canonicalize(provider, cx, &mut refs);
+    for (((vertex, resource), (name, should)), found) in resources.into_iter().zip(declared).zip(found) {
+        let is_whole = unknown_attributes(resource).is_empty();
+        if !found.is_empty() {
+            // Without all values, a problem may be a result of the missing ones.
+            if is_whole {
+                resource.attributes = should;
+                problems.extend(told(resource, found).into_iter().map(|problem| (vertex, problem)));
+            }
+            continue;
+        }
+        let is_renamed = name != resource.name;
+        if is_renamed {
+            renamed.push(vertex);
+            resource.name = name;
+        }
+        if is_whole {
+            resource.attributes = should;
+            resource.attributes.shrink(0);
+        } else if is_renamed {
+            for namevar in provider.schema().namevars() {
+                if let Some(value) = should.get(namevar.name.as_str()) {
+                    resource.attributes.set(namevar.name.clone(), value.clone());
+                }
+            }
         }
     }
-    if !resource.broken().is_empty() {
-        let is_of_a_value = |name: &AttributeName| resource.attributes.get(name.as_str()).is_some();
-        problems.retain(|problem| problem.attribute.as_ref().is_some_and(is_of_a_value));
-    }
-    problems.into_iter().map(|problem| sealed(problem, &resource.attributes)).collect()
 }
 
 /// Returns true if a type has read-only attributes, attributes that only some providers support, or relations of
@@ -415,8 +487,14 @@ impl Prepared<'_> {
     /// Returns the canonical name of the resource that a title alone identifies.
     pub(crate) fn key_of(&self, provider: usize, title: &str) -> Option<EcoString> {
         let provider = self.registry.at(provider).as_ref();
+        let cx = Context::empty().with_hostname(self.registry.hostname());
         let (name, namevars) = provider.schema().identify(title, &Attributes::default()).ok()?;
-        Some(canonical_name(provider, &name, &namevars).map_or(name, |(name, _)| name))
+        Some(canonical_name(provider, &cx, &name, &namevars).map_or(name, |(name, _)| name))
+    }
+
+    /// Returns the purpose of the resource of a vertex.
+    pub(crate) fn purpose(&self, vertex: VertexId) -> Purpose {
+        self.provider(vertex).capabilities().watch().purpose(&self.resource(vertex).attributes)
     }
 
     pub(crate) fn provider(&self, vertex: VertexId) -> &dyn Provider {

@@ -116,7 +116,9 @@ impl RevertStore {
         let found = provider.get(cx, Query::Named(&[wanted])).map_err(|error| error.message)?;
         let is = found.into_iter().find(|state| state.name == resource.name);
         let is = is.unwrap_or_else(|| State::absent(resource.name.clone()));
-        let before = provider.revert_state(&resource.attributes, &is)?;
+        let revert = provider.capabilities().revert;
+        let revert = revert.ok_or_else(|| eco_format!("what a {} was cannot be restored", provider.schema().name))?;
+        let before = revert.revert_state(&resource.attributes, &is)?;
         let key = SealingKey::made(&self.state).map_err(|error| eco_format!("{error}"))?;
         let part = |is_secret: bool| -> Map<String, Json> {
             let of_part = before.iter().filter(|(_, value)| value.holds_sensitive() == is_secret);
@@ -139,7 +141,12 @@ impl RevertStore {
     /// Returns the file of a resource.
     pub(crate) fn path(&self, provider: &dyn Provider, resource: &Resource) -> PathBuf {
         let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
-        let of_place = provider.revert_scope().map(|place| format!(" in {place}")).unwrap_or_default();
+        let of_place = provider
+            .capabilities()
+            .revert
+            .and_then(|revert| revert.revert_scope())
+            .map(|place| format!(" in {place}"))
+            .unwrap_or_default();
         records::path(&self.directory, &format!("{type_name}[{name}]{of_place}"))
     }
 

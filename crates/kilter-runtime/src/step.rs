@@ -80,7 +80,7 @@ impl<'a> Job<'a> {
         let mut result = result.map_err(|error| error.message);
         let basis = match &result {
             Ok(found) if self.based && !found.differences.is_empty() => {
-                catch_panic(provider, || provider.basis(cx, self.wanted(), found))
+                catch_panic(provider, || provider.capabilities().predict().basis(cx, self.wanted(), found))
             }
             _ => Ok(None),
         };
@@ -155,8 +155,8 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &
             refresh: false,
             received: item.should.received(),
         };
-        done.effects =
-            catch_panic(provider, || provider.effects(cx, &change)).unwrap_or_else(|_| vec![Effect::Anything]);
+        done.effects = catch_panic(provider, || provider.capabilities().effects(cx, &change))
+            .unwrap_or_else(|_| vec![Effect::Anything]);
     }
 }
 
@@ -345,7 +345,7 @@ fn change<'a>(item: &'a Job<'_>) -> Option<Change<'a>> {
 /// Checks resources again after their changes. `by` names the author of each change.
 fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Job<'_>, &str)]) -> Vec<Result<Found, EcoString>> {
     let mut all = Vec::with_capacity(items.len());
-    if provider.gets_one_by_one() {
+    if provider.capabilities().read_one.is_some() {
         all.extend(items.iter().map(|(item, by)| {
             let result = catch_panic(provider, || kilter_provider::check_one(provider, cx, item.wanted()))?;
             settled(result.map_err(|error| error.message), by)
@@ -428,7 +428,10 @@ fn shortened(text: &str, most: usize) -> String {
 pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &mut Vec<CallResult>) {
     for item in items {
         let start = Instant::now();
-        let outcome = catch_panic(provider, || provider.refresh(cx, item.wanted())).unwrap_or_else(Outcome::failed);
+        let none = || Outcome::failed("its provider cannot refresh it");
+        let refresh =
+            || provider.capabilities().refresh.map_or_else(none, |refresh| refresh.refresh(cx, item.wanted()));
+        let outcome = catch_panic(provider, refresh).unwrap_or_else(Outcome::failed);
         let result = match &outcome.failure {
             Some(why) => Err(why.clone()),
             None => Ok(Found { state: kilter_model::State::default(), differences: Vec::new(), acts_on_refresh: true }),

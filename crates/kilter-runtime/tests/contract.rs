@@ -13,8 +13,8 @@ use kilter_model::{
     ResourceRef, SourceId, Span, State, TypeSchema,
 };
 use kilter_provider::{
-    Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Owner, Provider, ProviderError, Query, Registry,
-    Strictness, Suitability, ValidationError,
+    Capabilities, Context, Declaration, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Owner, Provider,
+    ProviderError, Query, Registry, Session, Strictness, Suitability, ValidationError,
 };
 use kilter_runtime::{Mode, NullObserver, Options, Report, ShutdownHandle, Status, plan_of};
 
@@ -112,13 +112,12 @@ impl Provider for Store {
         }
     }
 
-    fn owned_paths(&self) -> Option<&dyn Owner> {
-        self.is_owner.then_some(self as &dyn Owner)
-    }
-
-    fn open(&self, _: &Context<'_>) -> Result<(), ProviderError> {
-        self.called("open".into());
-        Ok(())
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            session: Some(self),
+            owner: self.is_owner.then_some(self as &dyn Owner),
+            ..Capabilities::default()
+        }
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
@@ -185,20 +184,27 @@ impl Provider for Store {
         names[usize::from(self.forgets)..].iter().map(|name| outcome(name)).collect()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        if self.schema.has(Feature::Canonicalize)
-            && let Some(value) = should.text("value").map(str::to_lowercase)
-        {
-            // What a thing holds of itself is its name.
-            let own = should.text("name").filter(|_| value == "@").map(str::to_owned);
-            should.set("value", own.unwrap_or(value));
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        for Declaration { should, .. } in resources.iter_mut() {
+            if let Some(value) = should.text("value").map(str::to_lowercase) {
+                // What a thing holds of itself is its name.
+                let own = should.text("name").filter(|_| value == "@").map(str::to_owned);
+                should.set("value", own.unwrap_or(value));
+            }
         }
-        Ok(())
+        vec![Vec::new(); resources.len()]
     }
 
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         self.called(format!("insync {attribute}"));
         self.insync.as_ref().map_or(Insync::Default, |judge| judge(attribute, is, should))
+    }
+}
+
+impl Session for Store {
+    fn open(&self, _: &Context<'_>) -> Result<(), ProviderError> {
+        self.called("open".into());
+        Ok(())
     }
 }
 
@@ -231,7 +237,8 @@ impl Run {
     fn of(&self, stores: &[&Arc<Store>], resources: Vec<Resource>, relations: Vec<Relation>) -> Report {
         let registry = Registry::new(stores.iter().map(|store| Arc::clone(store) as Arc<dyn Provider>));
         let catalog = Catalog { resources, relations, ..Catalog::default() };
-        let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
+        let prepared =
+            plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
         let Run { mode, strictness } = *self;
         let options = Options { mode, jobs: 4, durability: Durability::Flushed, strictness, state_dir: None };
         prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap()
@@ -437,7 +444,7 @@ fn of_several_providers_the_suitable_one_is_chosen_then_the_one_that_is_named() 
     let registry = Registry::new([apt as Arc<dyn Provider>, dpkg]);
     let unknown = by("rpm", "b");
     let catalog = Catalog { resources: vec![unknown], ..Catalog::default() };
-    let Err(rejected) = plan_of(catalog, &registry) else { panic!("there is no such provider") };
+    let Err(rejected) = plan_of(catalog, &registry, &Context::empty()) else { panic!("there is no such provider") };
     assert_eq!(rejected.problems[0].1.message, "the type `thing` has no provider `rpm`: it has apt, dpkg");
 }
 
@@ -448,7 +455,7 @@ fn an_attribute_that_only_some_providers_have_is_refused_with_the_others() {
     let store = Store { name: "dpkg", ..Store::new(schema) };
     let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]);
     let resources = vec![resource("thing", "a", &[("flavour", "sweet")])];
-    let Err(rejected) = plan_of(Catalog { resources, ..Catalog::default() }, &registry) else {
+    let Err(rejected) = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty()) else {
         panic!("dpkg has no flavour")
     };
     let said = rejected.problems[0].1.to_string();
@@ -731,7 +738,8 @@ fn relations_that_a_type_declares_order_its_resources() {
         made("always"),
         made("beside"),
     ];
-    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry).unwrap_or_else(|_| panic!("sound"));
+    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
+        .unwrap_or_else(|_| panic!("sound"));
     let edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
     assert_eq!(edges, [(1, 0), (2, 0)]);
 }
@@ -766,6 +774,6 @@ fn an_attribute_that_can_only_be_read_is_refused_whoever_made_the_catalog() {
     let mut wanted = present("a");
     wanted.attributes.set("size", 7);
     let catalog = Catalog { resources: vec![wanted], ..Catalog::default() };
-    let Err(rejected) = plan_of(catalog, &registry) else { panic!("it cannot be set") };
+    let Err(rejected) = plan_of(catalog, &registry, &Context::empty()) else { panic!("it cannot be set") };
     assert_eq!(rejected.problems[0].1.message, "it is read_only: it is reported, and cannot be set");
 }

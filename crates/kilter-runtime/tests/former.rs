@@ -12,7 +12,8 @@ use kilter_model::{
     Behaviour, Catalog, Change, Outcome, Resource, ResourceRef, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
-    Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness,
+    Batch, Capabilities, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Scheduling,
+    Strictness,
 };
 use kilter_runtime::{
     Event, Held, Hold, ManifestSource, Mode, Observer, Options, Prepared, Reload, ReloadNotifier, Report, RunError,
@@ -37,8 +38,8 @@ impl Provider for Slots {
         "memory"
     }
 
-    fn batch_size(&self) -> Batch {
-        Batch::One
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { scheduling: Some(self), ..Capabilities::default() }
     }
 
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
@@ -52,6 +53,12 @@ impl Provider for Slots {
             self.outcomes.lock().unwrap().recv().unwrap()
         };
         changes.iter().map(set).collect()
+    }
+}
+
+impl Scheduling for Slots {
+    fn batch_size(&self) -> Batch {
+        Batch::One
     }
 }
 
@@ -136,7 +143,7 @@ fn edited(after: &[(&str, &str)], outcome: Outcome) -> (Report, Vec<String>, Vec
     let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]);
     let plan = |all: &[(&str, &str)]| {
         let resources = all.iter().map(|(name, value)| slot(name, value)).collect();
-        plan_of(Catalog { resources, ..Catalog::default() }, &registry)
+        plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
             .unwrap_or_else(|rejected| panic!("{rejected:?}"))
     };
     let (before, after, stop, told) =

@@ -15,8 +15,8 @@ use kilter_model::{
     Value,
 };
 use kilter_provider::{
-    Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Wanted, Watch,
-    WatchSink,
+    Capabilities, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Session, Strictness,
+    Wanted, Watch, WatchSink, WatchSource,
 };
 use kilter_runtime::{
     Event, Held, Hold, Mode, Observer, Options, Pause, Report, ShutdownHandle, StatusHandle, plan_of,
@@ -80,6 +80,10 @@ impl Provider for Slots {
         "memory"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { session: Some(self), ..Capabilities::default() }
+    }
+
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
         if self.is_retrying.load(Ordering::Acquire) {
             self.reaches(Ends::CheckAfterFailure);
@@ -101,7 +105,9 @@ impl Provider for Slots {
         };
         changes.iter().map(set).collect()
     }
+}
 
+impl Session for Slots {
     fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
         let count = {
             let mut flushes = self.flushes.lock().unwrap();
@@ -171,7 +177,7 @@ fn held_with(
 ) -> (Report, Vec<String>) {
     let (window, told) = others.unzip();
     let catalog = Catalog { resources, ..Catalog::default() };
-    let prepared = plan_of(catalog, registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
+    let prepared = plan_of(catalog, registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None };
     let mut logged = Logged { slots, lines: Vec::new(), told };
@@ -278,9 +284,8 @@ impl Provider for Guest {
         "guest"
     }
 
-    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
-        self.note("open", cx);
-        Ok(())
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { session: Some(self), watch: Some(self), ..Capabilities::default() }
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
@@ -292,15 +297,24 @@ impl Provider for Guest {
         self.note("set", cx);
         self.inner.set(cx, changes, mode)
     }
+}
+
+impl Session for Guest {
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        self.note("open", cx);
+        Ok(())
+    }
 
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
         self.note("flush", cx);
         self.inner.reaches(Ends::Flush(1));
         Ok(())
     }
+}
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::Provider]
+impl Watch for Guest {
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        vec![WatchSource::Provider]
     }
 
     fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {

@@ -12,8 +12,8 @@ use kilter_model::{
     Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
-    Batch, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Registry, Strictness,
-    Wanted,
+    Batch, Capabilities, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Refresh,
+    Registry, Scheduling, Strictness, Wanted,
 };
 use kilter_runtime::{
     Event, Held, Hold, ManifestSource, Mode, NullObserver, Observer, Options, Prepared, Reload, ReloadNotifier, Report,
@@ -174,6 +174,10 @@ impl Provider for Things {
         "memory"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { scheduling: Some(self), refresh: Some(self), ..Capabilities::default() }
+    }
+
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let Query::Named(wanted) = query else { return Err(ProviderError::new("name them")) };
         let system = self.system();
@@ -187,7 +191,19 @@ impl Provider for Things {
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Setting) -> Vec<Outcome> {
         changes.iter().map(|change| self.set_one(change)).collect()
     }
+}
 
+impl Scheduling for Things {
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn batch_size(&self) -> Batch {
+        Batch::One
+    }
+}
+
+impl Refresh for Things {
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.note();
         let mut system = self.system();
@@ -202,19 +218,11 @@ impl Provider for Things {
         self.note();
         Outcome::done()
     }
-
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
-    }
-
-    fn batch_size(&self) -> Batch {
-        Batch::One
-    }
 }
 
 fn plan(registry: &Registry, value: u32) -> Prepared<'_> {
     let catalog = Catalog { resources: resources(value), relations: relations(), ..Catalog::default() };
-    plan_of(catalog, registry).unwrap_or_else(|rejected| panic!("{rejected:?}"))
+    plan_of(catalog, registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"))
 }
 
 fn options(state: &Path) -> Options {

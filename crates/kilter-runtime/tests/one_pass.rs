@@ -12,8 +12,8 @@ use kilter_model::{
     ResourceRef, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
-    Batch, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Registry, Strictness,
-    Wanted,
+    Batch, Capabilities, Context, Durability, Mode as Setting, OutputDefaults, Placement, Provider, ProviderError,
+    Query, Refresh, Registry, Scheduling, Strictness, Wanted,
 };
 use kilter_runtime::{
     Event, Mode, NullObserver, Observer, Options, Prepared, Report, ShutdownHandle, StateDir, Status, plan_of,
@@ -103,6 +103,10 @@ impl Provider for Things {
         "memory"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { scheduling: Some(self), refresh: Some(self), outputs: Some(self), ..Capabilities::default() }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let Query::Named(wanted) = query else { return Err(ProviderError::new("name them")) };
         let stops = self.world().stops.take();
@@ -135,7 +139,19 @@ impl Provider for Things {
         self.world().running -= 1;
         outcomes
     }
+}
 
+impl Scheduling for Things {
+    fn placement(&self, _: &Attributes) -> Placement {
+        self.placement
+    }
+
+    fn batch_size(&self) -> Batch {
+        self.batch
+    }
+}
+
+impl Refresh for Things {
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.world().log.push(format!("refresh {}", wanted.name));
         match wanted.should.unwrap().get_bool("bad_refresh") {
@@ -143,17 +159,11 @@ impl Provider for Things {
             _ => Outcome::done(),
         }
     }
+}
 
+impl OutputDefaults for Things {
     fn default_outputs(&self, should: &Attributes) -> Attributes {
         should.get("fallback").into_iter().map(|fallback| ("sent", fallback.clone())).collect()
-    }
-
-    fn placement(&self, _: &Attributes) -> Placement {
-        self.placement
-    }
-
-    fn batch_size(&self) -> Batch {
-        self.batch
     }
 }
 
@@ -199,7 +209,7 @@ impl Fixture {
 
     fn prepared(&self, resources: Vec<Resource>, relations: &[Relation]) -> Prepared<'_> {
         let catalog = Catalog { resources, relations: relations.to_vec(), ..Catalog::default() };
-        plan_of(catalog, &self.registry).unwrap_or_else(|rejected| panic!("{rejected:?}"))
+        plan_of(catalog, &self.registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"))
     }
 
     fn options(&self, mode: Mode) -> Options {

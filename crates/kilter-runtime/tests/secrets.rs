@@ -9,12 +9,12 @@ use kilter_model::{
     Value,
 };
 use kilter_provider::{
-    ChangeLog, Context, Durability, Insync, Level, Mode as Setting, Provider, ProviderError, Query, Registry,
-    Strictness, ValidationError,
+    ChangeLog, Context, Declaration, Durability, Insync, Level, Mode as Setting, Provider, ProviderError, Query,
+    Registry, Strictness, ValidationError,
 };
 use kilter_runtime::{Event, Mode, Observer, Options, ShutdownHandle, plan_of};
 
-use ecow::{EcoString, eco_format};
+use ecow::eco_format;
 
 /// What a provider does with the secrets that it sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +88,15 @@ impl Provider for Accounts {
         log.outcomes()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        match should.text("password") {
-            Some(text @ "before") => Err(ValidationError::with("password", eco_format!("`{text}` is no hash"))),
-            _ => Ok(()),
-        }
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        let canonicalize = |one: &Declaration<'_>| match one.should.text("password") {
+            Some(text @ "before") => vec![ValidationError::with("password", eco_format!("`{text}` is no hash"))],
+            _ => Vec::new(),
+        };
+        resources.iter().map(canonicalize).collect()
     }
 
-    fn insync(&self, attribute: &str, is: &State, _: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, _: &Attributes) -> Insync {
         let message = eco_format!("it was {}", is.attributes.text(attribute).unwrap_or_default());
         match self.slip {
             _ if attribute != "password" => Insync::Default,
@@ -126,7 +127,7 @@ fn told(slip: Slip, strictness: Strictness) -> String {
     };
     let ann = account("ann", "password", Value::sensitive("hunter2".into()));
     let resources = vec![ann, account("bob", "shell", "/bin/sh".into())];
-    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry).unwrap();
+    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty()).unwrap();
     let options =
         Options { mode: Mode::Apply, jobs: 2, durability: Durability::Unflushed, strictness, state_dir: None };
     let mut lines = Lines::default();

@@ -94,7 +94,7 @@ fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<Str
         }
     };
     let catalog = Catalog { resources: resources.iter().map(resource).collect(), ..Catalog::default() };
-    let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
+    let prepared = plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let options = Options {
         mode,
         jobs: 2,

@@ -15,8 +15,8 @@ use kilter_model::{
     Relation, RelationKind, Resource, ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
-    Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Wanted, Watch,
-    WatchSink,
+    Batch, Capabilities, Context, Durability, Mode as Setting, Provider, ProviderError, Purpose, Query, Refresh,
+    Registry, Scheduling, Strictness, Wanted, Watch, WatchSink, WatchSource,
 };
 use kilter_runtime::{
     CompositeStanding, Event, Hold, Mode, Observer, Options, ResourceStatus, ShutdownHandle, StatusFilter,
@@ -105,8 +105,8 @@ impl Provider for Slots {
         "memory"
     }
 
-    fn batch_size(&self) -> Batch {
-        Batch::One
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { scheduling: Some(self), refresh: Some(self), watch: Some(self), ..Capabilities::default() }
     }
 
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
@@ -132,7 +132,15 @@ impl Provider for Slots {
         };
         changes.iter().map(set).collect()
     }
+}
 
+impl Scheduling for Slots {
+    fn batch_size(&self) -> Batch {
+        Batch::One
+    }
+}
+
+impl Refresh for Slots {
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.wait(wanted.name);
         let mut scripts = self.scripts.lock().unwrap();
@@ -144,13 +152,15 @@ impl Provider for Slots {
             None => Outcome { refreshed: true, ..Outcome::done() },
         }
     }
+}
 
-    fn is_action(&self, should: &Attributes) -> bool {
-        should.get("value").and_then(Value::as_str) == Some("anew")
+impl Watch for Slots {
+    fn purpose(&self, should: &Attributes) -> Purpose {
+        if should.text("value") == Some("anew") { Purpose::Action } else { Purpose::State }
     }
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::Provider]
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        vec![WatchSource::Provider]
     }
 
     fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
@@ -245,7 +255,7 @@ fn hold(
 /// The same of a whole catalog.
 fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl FnOnce(&Seen<'_>) + Send) -> Vec<String> {
     let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
-    let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
+    let prepared = plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
     let (window, stop, heard) = (StatusHandle::default(), ShutdownHandle::new().unwrap(), Heard::default());

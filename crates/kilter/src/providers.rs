@@ -8,11 +8,12 @@ use ecow::eco_format;
 use kilter_model::ResourceRef;
 use kilter_model::suggest::nearest;
 use kilter_process::Environment;
-use kilter_provider::{ChoiceError, Level, Provider, Registry};
+use kilter_provider::{ChoiceError, Context, Interrupt, Level, Provider, Registry};
 use kilter_script::mold::Mold;
 use kilter_script::{Found, Note, Script, ScriptEnvironment, Scripts};
 use serde_json::json;
 
+use crate::commands::get::Lines;
 use crate::exit::Exit;
 use crate::facts::Gathered;
 use crate::session::Session;
@@ -46,6 +47,14 @@ pub(crate) struct Providers {
     pub(crate) scripts: Vec<Arc<dyn Script>>,
     /// Notes about scripts, unusable ones included.
     pub(crate) notes: Vec<Note>,
+}
+
+/// Returns the context in which providers canonicalise declared values.
+pub(crate) fn declaring(hostname: &str) -> Context<'_> {
+    Context::empty()
+        .with_hostname(hostname)
+        .with_log(&Lines { from: Level::Warning })
+        .with_interrupt(Interrupt::new(signals::raised(), None))
 }
 
 /// Returns all providers, native ones and scripts, and reports the notes about them.

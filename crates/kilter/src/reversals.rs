@@ -8,8 +8,8 @@ use kilter_model::{Catalog, Resource};
 use kilter_provider::Registry;
 use kilter_runtime::{Prepared, Rejected, RevertStore, StateDir, plan_of};
 
-use crate::output;
 use crate::recording::RecordMode;
+use crate::{output, providers};
 
 /// Returns the identity of these manifests, independent of the paths used; empty if a manifest is no file.
 ///
@@ -44,10 +44,10 @@ pub(crate) fn prepare(
     let state = state_dir.map(StateDir::new);
     let Some(reversals) = state.and_then(|state| RevertStore::of(&state, &catalog.origin)).filter(RevertStore::exists)
     else {
-        return plan_of(catalog, registry);
+        return plan_of(catalog, registry, &providers::declaring(registry.hostname()));
     };
     let declared = catalog.clone();
-    let prepared = plan_of(catalog, registry)?;
+    let prepared = plan_of(catalog, registry, &providers::declaring(registry.hostname()))?;
     let is_declared = |type_name: &str, name: &str| {
         let is_it = |one: &Resource| {
             let is_named = one.name == name || one.reference.title.as_str() == name;
@@ -63,7 +63,7 @@ pub(crate) fn prepare(
     while !pending.is_empty() {
         let mut whole = declared.clone();
         whole.resources.extend(pending.iter().cloned());
-        let rejected = match plan_of(whole, registry) {
+        let rejected = match plan_of(whole, registry, &providers::declaring(registry.hostname())) {
             Ok(prepared) => return Ok(prepared),
             Err(rejected) => rejected,
         };

@@ -19,7 +19,7 @@ use kilter_model::{
 };
 use kilter_native::{ExecProvider, FileProvider, GroupProvider, Runner, System, UserProvider};
 use kilter_process::{Cancel, Invocation, Output, SpawnError};
-use kilter_provider::{Context, Durability, Owner, Provider, ProviderError, Query, Registry, Strictness};
+use kilter_provider::{Capabilities, Context, Durability, Owner, Provider, ProviderError, Query, Registry, Strictness};
 use kilter_runtime::{
     Deviation, Mode, NullObserver, Options, Plan, Report, ResourceReport, SealingKey, SecretDigests, ShutdownHandle,
     StateDir, Status, plan_of,
@@ -528,7 +528,7 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
         .iter()
         .map(|one| format!("{} {:?}", one.reference, one.attributes.iter().collect::<Vec<_>>()))
         .collect();
-    let Ok(prepared) = plan_of(catalog, &registry) else { return Ok(false) };
+    let Ok(prepared) = plan_of(catalog, &registry, &Context::empty()) else { return Ok(false) };
     let prepared = prepared.kept();
     let before = place.snapshot();
     let run =
@@ -687,7 +687,7 @@ fn planned_without_order(ensure: &str, is_there: bool, command_first: bool) -> (
     let command = resource("exec", "make", [("command", &command), ("creates", &path)]);
     let resources = if command_first { vec![command, file] } else { vec![file, command] };
     let registry = registry();
-    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry)
+    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
         .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
     let plan =
         prepared.execute(&place.options(Mode::Noop), &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap();
@@ -733,6 +733,10 @@ impl Provider for Packages {
         "memory"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { owner: Some(self), ..Capabilities::default() }
+    }
+
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let attributes = || [("ensure", "present"), ("name", "pack")].into_iter().collect();
         let state = self.is_installed.load(Ordering::Relaxed).then(|| State::present("pack", attributes()));
@@ -743,10 +747,6 @@ impl Provider for Packages {
         fs::write(&self.brings.0, self.brings.1).unwrap();
         self.is_installed.store(true, Ordering::Relaxed);
         changes.iter().map(|_| Outcome::done()).collect()
-    }
-
-    fn owned_paths(&self) -> Option<&dyn Owner> {
-        Some(self)
     }
 }
 
@@ -829,7 +829,8 @@ impl Scene {
     ) -> (Vec<Status>, Vec<(Status, Option<Deviation>)>) {
         let (resources, relations) = (std::mem::take(&mut self.resources), std::mem::take(&mut self.relations));
         let catalog = Catalog { resources, relations, ..Catalog::default() };
-        let prepared = plan_of(catalog, &self.registry).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
+        let prepared = plan_of(catalog, &self.registry, &Context::empty())
+            .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
         let prepared = prepared.kept();
         let names: Vec<String> = prepared.resources().iter().map(|one| one.reference.to_string()).collect();
         let plan = prepared

@@ -10,7 +10,7 @@ use super::fingerprint;
 use super::interrupt::{Alarm, Halt};
 use super::specimen::Sample;
 use super::subject::{Subject, Unsupported};
-use kilter_provider::canonicalize;
+use kilter_provider::canonicalize_one;
 use kilter_provider::compare;
 use kilter_provider::read;
 use kilter_provider::{Batch, Mode, Provider, Query, Wanted};
@@ -66,7 +66,7 @@ impl Harness {
         if world.subject.specimens().is_empty() {
             return untried("the subject has no specimen");
         }
-        match world.provider().open(&world.cx()) {
+        match world.provider().capabilities().session().open(&world.cx()) {
             Ok(()) => Ok(world),
             Err(error) => untried(format!("the provider cannot be opened: {error}")),
         }
@@ -166,8 +166,11 @@ impl World {
 
     /// Returns the canonical form of a declaration.
     pub(super) fn canonical(&self, mut declared: Declared) -> Result<Declared, String> {
-        let canonicalised = canonicalize(self.provider(), &mut declared.name, &mut declared.should);
-        canonicalised.map(|()| declared).map_err(|problem| problem.to_string())
+        let Declared { name, should } = &mut declared;
+        match canonicalize_one(self.provider(), &self.cx(), name, should) {
+            Ok(()) => Ok(declared),
+            Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+        }
     }
 
     /// Adds namevars, `ensure` and the defaults to a declaration.
@@ -256,8 +259,8 @@ impl World {
 
     /// Reads a resource with any provider.
     pub(super) fn state(&self, provider: &dyn Provider, wanted: Wanted<'_>) -> Result<State, String> {
-        if provider.gets_one_by_one() {
-            let state = provider.get_one(&self.cx(), wanted).map_err(|error| error.message.to_string())?;
+        if let Some(reader) = provider.capabilities().read_one {
+            let state = reader.get_one(&self.cx(), wanted).map_err(|error| error.message.to_string())?;
             return readable(state);
         }
         let states = read(provider, &self.cx(), &[wanted]).map_err(|error| error.message.to_string())?;
@@ -287,8 +290,8 @@ impl World {
     /// Reads a resource. Returns its state and its differences from the declaration.
     pub(super) fn check(&self, declared: &Declared) -> Result<(State, Vec<Difference>), String> {
         let state = self.see(declared)?;
-        let differences =
-            compare(self.provider(), &state, &declared.should).map_err(|error| error.message.to_string())?;
+        let differences = compare(self.provider(), &self.cx(), &state, &declared.should)
+            .map_err(|error| error.message.to_string())?;
         Ok((state, differences))
     }
 
@@ -318,7 +321,7 @@ impl World {
     /// Applies changes, in batches of the size that the provider supports.
     pub(super) fn set(&self, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let cx = self.cx().with_only_looks(mode == Mode::Preview);
-        match self.provider().batch_size() {
+        match self.provider().capabilities().scheduling().batch_size() {
             Batch::Whole => self.provider().set(&cx, changes, mode),
             Batch::One => changes.chunks(1).flat_map(|one| self.provider().set(&cx, one, mode)).collect(),
         }

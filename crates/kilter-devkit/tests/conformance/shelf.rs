@@ -5,7 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Level, Mode, Provider, ProviderError, Query, Suitability, ValidationError, Wanted};
+use kilter_provider::{
+    Capabilities, Context, Declaration, Level, Mode, Provider, ProviderError, Query, Refresh, Suitability,
+    ValidationError, Wanted,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::defect::Defect;
@@ -86,7 +89,8 @@ fn schema(defect: Option<Defect>, keyed: bool, count: usize) -> TypeSchema {
     if defect == Some(Defect::HasNoSameSchema) {
         schema = schema.attribute(&format!("extra{count}"), "Enum[x]", parameter, "Another one each time.");
     }
-    schema.features(&[Feature::Canonicalize, Feature::SimpleGetFilter, Feature::SupportsNoop, Feature::Refresh])
+    let features = [Feature::Canonicalize, Feature::SimpleGetFilter, Feature::SupportsNoop, Feature::Refresh];
+    schema.features(if defect == Some(Defect::RefreshesWithoutFeature) { &features[..3] } else { &features })
 }
 
 impl Shelf {
@@ -290,6 +294,10 @@ impl Provider for Shelf {
         }
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { refresh: Some(self), ..Capabilities::default() }
+    }
+
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let mut things = self.store.things();
         match query {
@@ -303,6 +311,9 @@ impl Provider for Shelf {
                 }
                 Ok(all)
             }
+            Query::Named(wanted) if self.has(Defect::OneIsUnlikeMany) && wanted.len() > 1 => {
+                Ok(wanted.iter().map(|one| State::absent(one.name.clone())).collect())
+            }
             Query::Named([]) if self.has(Defect::NoneIsAnError) => Err(ProviderError::new("none?")),
             Query::Named(wanted) => {
                 if self.has(Defect::GetLeavesATrace) && wanted.iter().any(|one| one.name == "nothing") {
@@ -311,13 +322,6 @@ impl Provider for Shelf {
                 wanted.iter().map(|&one| self.find(&things, one)).collect()
             }
         }
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        if self.has(Defect::OneIsUnlikeMany) {
-            return Ok(State::absent(wanted.name.clone()));
-        }
-        Ok(self.get(cx, Query::Named(&[wanted]))?.remove(0))
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -343,13 +347,6 @@ impl Provider for Shelf {
         outcomes
     }
 
-    fn refresh(&self, _: &Context<'_>, _: Wanted<'_>) -> Outcome {
-        match self.has(Defect::FailsToRefresh) {
-            true => Outcome::failed("it is stale"),
-            false => Outcome { refreshed: true, ..Outcome::done() },
-        }
-    }
-
     fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let is_present = should.text("ensure") != Some("absent");
         if self.has(Defect::MissesTheDeferred) && is_present && should.get("label").is_none() {
@@ -361,17 +358,28 @@ impl Provider for Shelf {
         Vec::new()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        if let Some(Value::String(label)) = should.get("label") {
-            let label = label.to_lowercase();
-            should.set("label", label);
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        for Declaration { should, .. } in resources.iter_mut() {
+            if let Some(Value::String(label)) = should.get("label") {
+                let label = label.to_lowercase();
+                should.set("label", label);
+            }
+            if self.has(Defect::CanonicalizesOnAndOn)
+                && let Some(Value::String(note)) = should.get("note")
+            {
+                let note = format!("{note}!");
+                should.set("note", note);
+            }
         }
-        if self.has(Defect::CanonicalizesOnAndOn)
-            && let Some(Value::String(note)) = should.get("note")
-        {
-            let note = format!("{note}!");
-            should.set("note", note);
+        vec![Vec::new(); resources.len()]
+    }
+}
+
+impl Refresh for Shelf {
+    fn refresh(&self, _: &Context<'_>, _: Wanted<'_>) -> Outcome {
+        match self.has(Defect::FailsToRefresh) {
+            true => Outcome::failed("it is stale"),
+            false => Outcome { refreshed: true, ..Outcome::done() },
         }
-        Ok(())
     }
 }

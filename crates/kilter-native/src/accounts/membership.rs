@@ -143,7 +143,7 @@ fn excludes_group(user: &Attributes, group: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use kilter_model::Change;
-    use kilter_provider::{Mode, PreviewContext, Provider, Wanted, check};
+    use kilter_provider::{Mode, PreviewContext, Provider, Relations, Wanted, check};
 
     use crate::accounts::fake::Fake;
     use crate::{GroupProvider, UserProvider};

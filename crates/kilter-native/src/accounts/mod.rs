@@ -45,8 +45,8 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Returns the watches for these files in `/etc`.
-    pub(crate) fn watches(&self, names: &[&str]) -> Vec<kilter_provider::Watch> {
-        let watch = |name: &&str| kilter_provider::Watch::Path {
+    pub(crate) fn watches(&self, names: &[&str]) -> Vec<kilter_provider::WatchSource> {
+        let watch = |name: &&str| kilter_provider::WatchSource::Path {
             path: self.system.etc(name),
             scope: kilter_provider::Scope::This,
         };

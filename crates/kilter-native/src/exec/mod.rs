@@ -19,8 +19,9 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_process::Confinement;
 use kilter_provider::{
-    AutoEdge, Batch, Context, Effect, Footprint, Found, Insync, Mode, Node, POLL, Placement, Provider, ProviderError,
-    Query, Redactor, Scope, ValidationError, Wanted, Watch, WatchSink, get_each,
+    AutoEdge, Batch, Capabilities, Context, Effect, Footprint, Found, Insync, Mode, Node, OutputDefaults, POLL,
+    Placement, Predict, Provider, ProviderError, Purpose, Query, ReadOne, Redactor, Refresh, Relations, Scheduling,
+    Scope, ValidationError, Wanted, Watch, WatchSink, WatchSource, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -196,36 +197,22 @@ impl Provider for ExecProvider {
         "posix"
     }
 
-    /// Returns a constant, because the reason contains times. A command that has to run is the same step for any
-    /// reason.
-    fn basis(&self, _: &Context<'_>, _: Wanted<'_>, _: &Found) -> Option<Value> {
-        Some("due".into())
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            relations: Some(self),
+            refresh: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            outputs: Some(self),
+            ..Capabilities::default()
+        }
     }
 
     /// Lists no resources: commands do not exist on the system.
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let Some(should) = wanted.should else { return Ok(State::absent(wanted.name.clone())) };
-        let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
-        let verdict = self.verdict(cx, wanted, should);
-        let verdict = verdict.map_err(|error| ProviderError::new(Secrets::of(should).redact(&error.message)))?;
-        match verdict {
-            Verdict::Due(why) => {
-                let why = Secrets::of(should).redact(&why);
-                state.attributes.push("due", why.clone());
-                state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
-            }
-            Verdict::Unknown(unknown) => state.unknown.push(unknown),
-            Verdict::Settled => {}
-        }
-        Ok(state)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -234,19 +221,6 @@ impl Provider for ExecProvider {
             Mode::Apply => self.run(cx, change),
         };
         changes.iter().map(run).collect()
-    }
-
-    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        let none = Attributes::new();
-        let should = wanted.should.unwrap_or(&none);
-        let failed = |why: EcoString| Outcome::failed(Secrets::of(should).redact(&why));
-        self.refreshed(cx, wanted.name, should).unwrap_or_else(failed)
-    }
-
-    /// Returns true if a refresh needs a run of its own. A command that has to run anyway runs once, unless there is
-    /// a separate command for refreshes.
-    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
-        is.drift.is_empty() || should.get("refresh").is_some()
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
@@ -286,15 +260,77 @@ impl Provider for ExecProvider {
     }
 
     /// Returns no differences. The need to run the command is reported as drift.
-    fn insync(&self, _: &str, _: &State, _: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, _: &str, _: &State, _: &Attributes) -> Insync {
         Insync::Same
+    }
+}
+
+impl ReadOne for ExecProvider {
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let Some(should) = wanted.should else { return Ok(State::absent(wanted.name.clone())) };
+        let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
+        let verdict = self.verdict(cx, wanted, should);
+        let verdict = verdict.map_err(|error| ProviderError::new(Secrets::of(should).redact(&error.message)))?;
+        match verdict {
+            Verdict::Due(why) => {
+                let why = Secrets::of(should).redact(&why);
+                state.attributes.push("due", why.clone());
+                state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
+            }
+            Verdict::Unknown(unknown) => state.unknown.push(unknown),
+            Verdict::Settled => {}
+        }
+        Ok(state)
+    }
+}
+
+impl Scheduling for ExecProvider {
+    fn placement(&self, should: &Attributes) -> Placement {
+        if guard::spawns(should) { Placement::Worker } else { Placement::Inline }
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn batch_size(&self) -> Batch {
+        Batch::One
+    }
+}
+
+impl Relations for ExecProvider {
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+        auto_edges::wishes(name, should, wish);
+    }
+}
+
+impl Refresh for ExecProvider {
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let none = Attributes::new();
+        let should = wanted.should.unwrap_or(&none);
+        let failed = |why: EcoString| Outcome::failed(Secrets::of(should).redact(&why));
+        self.refreshed(cx, wanted.name, should).unwrap_or_else(failed)
+    }
+
+    /// Returns true if a refresh needs a run of its own. A command that has to run anyway runs once, unless there is
+    /// a separate command for refreshes.
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        is.drift.is_empty() || should.get("refresh").is_some()
+    }
+}
+
+impl Predict for ExecProvider {
+    /// Returns a constant, because the reason contains times. A command that has to run is the same step for any
+    /// reason.
+    fn basis(&self, _: &Context<'_>, _: Wanted<'_>, _: &Found) -> Option<Value> {
+        Some("due".into())
     }
 
     /// Predicts the paths in `creates` with unknown content. A command can have any other effect.
-    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
         let made = texts(change.should.and_then(|should| should.get("creates"))).into_iter();
         let made = made.map(|path| Effect::Path { path, node: Node::Unknown });
-        made.chain([Effect::Anything]).collect()
+        Some(made.chain([Effect::Anything]).collect())
     }
 
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
@@ -317,48 +353,31 @@ impl Provider for ExecProvider {
             say(Footprint::Acts { text: &command.argv[1..].join(" "), cwd });
         }
     }
+}
 
-    fn placement(&self, should: &Attributes) -> Placement {
-        if guard::spawns(should) { Placement::Worker } else { Placement::Inline }
-    }
-
-    fn set_placement(&self, _: &Attributes) -> Placement {
-        Placement::Worker
-    }
-
+impl Watch for ExecProvider {
     /// Returns the watches for `creates`, `watchfiles`, `mtimes` and `watch`. Guards with commands are polled if
     /// there is no `watch`. A command without any of these runs at the start of the run, and on a refresh.
-    fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
+    fn watches(&self, _: &str, should: &Attributes) -> Vec<WatchSource> {
         let made = texts(should.get("creates"));
-        let made = made.into_iter().map(|path| Watch::Path { path: path.as_str().into(), scope: Scope::This });
+        let made = made.into_iter().map(|path| WatchSource::Path { path: path.as_str().into(), scope: Scope::This });
         let is_told = should.get("watch").is_some();
         // A command whose guards do not run again has no state to hold.
         let is_state = should.get_bool("verify") != Some(false);
-        let asked = (guard::spawns(should) && !is_told && is_state).then_some(Watch::Poll(POLL));
+        let asked = (guard::spawns(should) && !is_told && is_state).then_some(WatchSource::Poll(POLL));
         let paths = ["watchfiles", "mtimes"].into_iter().flat_map(|attribute| texts(should.get(attribute)));
-        let paths = paths.map(|path| Watch::Path { path: trimmed(&path).into(), scope: Scope::Entries });
-        made.chain(paths).chain(is_told.then_some(Watch::ProviderPerResource)).chain(asked).collect()
+        let paths = paths.map(|path| WatchSource::Path { path: trimmed(&path).into(), scope: Scope::Entries });
+        made.chain(paths).chain(is_told.then_some(WatchSource::ProviderPerResource)).chain(asked).collect()
     }
 
-    fn output_independent_attributes(&self) -> &'static [&'static str] {
-        &["confine", "fallback", "stop_signal"]
-    }
-
-    fn default_outputs(&self, should: &Attributes) -> Attributes {
-        let secrets = Secrets::of(should);
-        let given = should.get("fallback").and_then(Value::as_hash).into_iter().flat_map(|given| given.iter());
-        given.map(|(output, value)| (output.clone(), secrets.sealing(value.clone()))).collect()
-    }
-
-    /// Returns true for a command without a guard, which has no state.
-    fn is_action(&self, should: &Attributes) -> bool {
-        !guard::has_guards(should) || should.get_bool("verify") == Some(false)
-    }
-
-    /// Returns true if the command handles events. A command with `mtimes` does so for each modified file. A command
-    /// with a watch and a guard holds a state that others may change back.
-    fn is_event_handler(&self, should: &Attributes) -> bool {
-        self.is_action(should) || should.get("mtimes").is_some()
+    /// Returns the purpose of a command. Without a guard it has no state. With `mtimes` it handles the event of each
+    /// modified file. A command with a watch and a guard holds a state that others may change back.
+    fn purpose(&self, should: &Attributes) -> Purpose {
+        match should.get("mtimes") {
+            _ if !guard::has_guards(should) || should.get_bool("verify") == Some(false) => Purpose::Action,
+            Some(_) => Purpose::EventHandler,
+            None => Purpose::State,
+        }
     }
 
     fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
@@ -367,13 +386,17 @@ impl Provider for ExecProvider {
         }
         Ok(())
     }
+}
 
-    fn batch_size(&self) -> Batch {
-        Batch::One
+impl OutputDefaults for ExecProvider {
+    fn output_independent_attributes(&self) -> &'static [&'static str] {
+        &["confine", "fallback", "stop_signal"]
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        auto_edges::wishes(name, should, wish);
+    fn default_outputs(&self, should: &Attributes) -> Attributes {
+        let secrets = Secrets::of(should);
+        let given = should.get("fallback").and_then(Value::as_hash).into_iter().flat_map(|given| given.iter());
+        given.map(|(output, value)| (output.clone(), secrets.sealing(value.clone()))).collect()
     }
 }
 

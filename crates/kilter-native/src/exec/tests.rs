@@ -723,7 +723,7 @@ fn what_has_no_state_or_runs_for_whatever_is_modified_does_jobs() {
         (with(made, "mtimes", "/in"), true),
         (with(guarded, "watch", "sleep 1"), false),
     ] {
-        assert_eq!(provider.is_event_handler(&wanted), does_jobs, "{wanted:?}");
+        assert_eq!(provider.purpose(&wanted) != Purpose::State, does_jobs, "{wanted:?}");
     }
 }
 
@@ -731,9 +731,9 @@ fn what_has_no_state_or_runs_for_whatever_is_modified_does_jobs() {
 fn what_is_not_asked_again_is_not_looked_at_from_time_to_time() {
     let provider = ExecProvider::new(System::real());
     let asked = with(sh("true"), "onlyif", "true");
-    assert_eq!(provider.watches("work", &asked), [Watch::Poll(POLL)]);
+    assert_eq!(provider.watches("work", &asked), [WatchSource::Poll(POLL)]);
     assert_eq!(provider.watches("work", &with(asked.clone(), "verify", false)), []);
-    assert_eq!(provider.watches("work", &with(asked, "watch", "sleep 1")), [Watch::ProviderPerResource]);
-    let root = Watch::Path { path: "/".into(), scope: Scope::Entries };
+    assert_eq!(provider.watches("work", &with(asked, "watch", "sleep 1")), [WatchSource::ProviderPerResource]);
+    let root = WatchSource::Path { path: "/".into(), scope: Scope::Entries };
     assert_eq!(provider.watches("work", &with(sh("true"), "watchfiles", "/")), [root]);
 }

@@ -275,7 +275,7 @@ fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mu
 }
 
 /// Converts declared values to the form that `get` returns, and adds implied attributes.
-pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), ValidationError> {
+pub(super) fn canonicalize(should: &mut Attributes) {
     for attribute in ["path", "source"] {
         if let Some(given) = should.get(attribute)
             && let Some(text) = given.as_str()
@@ -313,7 +313,6 @@ pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), ValidationErro
             should.set(attribute, digits);
         }
     }
-    Ok(())
 }
 
 /// Derives `ensure` from the other attributes if it is not declared.

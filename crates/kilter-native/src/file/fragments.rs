@@ -14,7 +14,7 @@ use super::error::FileError;
 use super::observe::is_later;
 use super::open::{self, Parent, READ};
 use super::predict::{self, Known};
-use super::{content_insync, look, mode, secret};
+use super::{content_insync, content_message, look, mode, secret};
 use crate::words::texts;
 
 /// Maximum size in bytes of assembled content, which is held in memory.
@@ -138,10 +138,9 @@ pub(super) fn may_come(cx: &Context<'_>, name: &str, should: &Attributes) -> boo
 /// Adds the difference between the present content and the assembled content. The generic comparison does not know
 /// the assembled content.
 pub(super) fn compare(state: &mut State, effective: &Attributes) {
-    if let Insync::Differs(message) = content_insync(state, effective)
-        && state.exists
-    {
-        let difference = Difference::new("content", Value::Undef, Value::Undef).saying(message.unwrap_or_default());
+    if state.exists && matches!(content_insync(state, effective), Insync::Differs(_)) {
+        let message = content_message(state, effective).unwrap_or_default();
+        let difference = Difference::new("content", Value::Undef, Value::Undef).saying(message);
         let shown = (effective.get_bool("show_diff") != Some(false)).then(|| diff(state, effective)).flatten();
         state.drift.push(match shown {
             Some(diff) => difference.showing(diff),

@@ -50,8 +50,9 @@ use std::sync::{Arc, LazyLock, Mutex};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
-    AutoEdge, Batch, Context, Declared, Effect, Footprint, Found, Insync, Mode, Placement, Provider, ProviderError,
-    Query, Redactor, Revert, Scope, SideEffects, ValidationError, Wanted, Watch, get_each,
+    AutoEdge, Batch, Capabilities, Context, Declaration, Declared, Effect, Explain, Footprint, Found, Insync, Mode,
+    Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, Scheduling, Scope,
+    Session, SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -151,32 +152,25 @@ impl Provider for FileProvider {
         "posix"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            session: Some(self),
+            scheduling: Some(self),
+            relations: Some(self),
+            predict: Some(self),
+            explain: Some(self),
+            watch: Some(self),
+            revert: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || {
             let why = "there are too many files to list them all; name those you mean: kilter get file /etc/motd";
             Err(ProviderError::new(why))
         })
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let path = open::trim(wanted.name);
-        let state = match wanted.should {
-            _ if !open::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
-            Some(should) => self.look(cx, wanted.name, path, should),
-            None => observe::whole(cx, &self.accounts, wanted.name, path),
-        };
-        state.map_err(|error| match wanted.should {
-            Some(should) => ProviderError::new(Redactor::of(should).redact(eco_format!("{error}"))),
-            None => ProviderError::new(eco_format!("{error}")),
-        })
-    }
-
-    fn basis(&self, cx: &Context<'_>, wanted: Wanted<'_>, found: &Found) -> Option<Value> {
-        basis::basis(cx, wanted.name, wanted.should?, found)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -221,17 +215,15 @@ impl Provider for FileProvider {
         problems.map(|problem| seal.problem(problem)).collect()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        parts::put_together(should);
-        declared::canonicalize(should)
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        for Declaration { should, .. } in resources.iter_mut() {
+            parts::put_together(should);
+            declared::canonicalize(should);
+        }
+        vec![Vec::new(); resources.len()]
     }
 
-    /// Returns true, so that messages show the content of a new file as a checksum.
-    fn compares_absent(&self) -> bool {
-        true
-    }
-
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         match attribute {
             "ensure" => ensure_insync(is, should),
             "mode" => mode_insync(is, should),
@@ -241,36 +233,32 @@ impl Provider for FileProvider {
             _ => Insync::Default,
         }
     }
+}
 
-    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
-        if should.get_bool("show_diff") == Some(false) {
-            return None;
-        }
-        if attribute != "content" {
-            return None;
-        }
-        if !is.exists {
-            return self.introduction(is, should);
-        }
-        let (is_content, content) = (is.attributes.get("content")?, should.get("content")?);
-        if is_content.holds_sensitive() || content.holds_sensitive() {
-            return None;
-        }
-        content::diff(open::trim(&is.name), is_content.as_bytes()?, content.as_bytes()?)
+impl ReadOne for FileProvider {
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let path = open::trim(wanted.name);
+        let state = match wanted.should {
+            _ if !open::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
+            Some(should) => self.look(cx, wanted.name, path, should),
+            None => observe::whole(cx, &self.accounts, wanted.name, path),
+        };
+        state.map_err(|error| match wanted.should {
+            Some(should) => ProviderError::new(Redactor::of(should).redact(eco_format!("{error}"))),
+            None => ProviderError::new(eco_format!("{error}")),
+        })
     }
+}
 
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
+impl Session for FileProvider {
+    fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
+        self.touched.flush().map_err(|errno| {
+            ProviderError::new(eco_format!("the changed files may not survive a crash: flushing them failed: {errno}"))
+        })
     }
+}
 
-    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
-        predict::effects(cx, &self.accounts, change)
-    }
-
-    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
-        predict::footprint(name, should, say);
-    }
-
+impl Scheduling for FileProvider {
     fn placement(&self, should: &Attributes) -> Placement {
         let long = should.iter().any(|(name, value)| match name.as_str() {
             "recurse" | "purge" | "force" => value.as_bool() == Some(true),
@@ -293,7 +281,9 @@ impl Provider for FileProvider {
     fn batch_size(&self) -> Batch {
         Batch::Whole
     }
+}
 
+impl Relations for FileProvider {
     fn identities(&self, name: &str, _: &Attributes, say: &mut dyn FnMut(&str)) {
         let trimmed = open::trim(name);
         if trimmed != name {
@@ -312,36 +302,72 @@ impl Provider for FileProvider {
     fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
         declared::wishes(name, should, wish);
     }
+}
 
+impl Predict for FileProvider {
+    fn basis(&self, cx: &Context<'_>, wanted: Wanted<'_>, found: &Found) -> Option<Value> {
+        basis::basis(cx, wanted.name, wanted.should?, found)
+    }
+
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+
+    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
+        Some(predict::effects(cx, &self.accounts, change))
+    }
+
+    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        predict::footprint(name, should, say);
+    }
+}
+
+impl Explain for FileProvider {
+    /// Shows contents as checksums, because they are too long for a line and may be confidential.
+    fn message(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        (attribute == "content").then(|| content_message(is, should)).flatten()
+    }
+
+    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        if should.get_bool("show_diff") == Some(false) {
+            return None;
+        }
+        if attribute != "content" {
+            return None;
+        }
+        if !is.exists {
+            return self.introduction(is, should);
+        }
+        let (is_content, content) = (is.attributes.get("content")?, should.get("content")?);
+        if is_content.holds_sensitive() || content.holds_sensitive() {
+            return None;
+        }
+        content::diff(open::trim(&is.name), is_content.as_bytes()?, content.as_bytes()?)
+    }
+}
+
+impl Watch for FileProvider {
     /// Returns the watches for the path, its tree if that is declared, its source and its fragments.
-    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
         let below = ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true));
         let scope = if below { Scope::Tree } else { Scope::This };
         let source = should.text("source").map(|source| (source, scope));
         let paths = std::iter::once((name, scope)).chain(source);
-        let paths = paths.map(|(path, scope)| Watch::Path { path: PathBuf::from(path), scope });
+        let paths = paths.map(|(path, scope)| WatchSource::Path { path: PathBuf::from(path), scope });
         let fragments = texts(should.get("fragments")).into_iter();
-        let fragment = |path: EcoString| Watch::Path { path: open::trim(&path).into(), scope: Scope::Entries };
+        let fragment = |path: EcoString| WatchSource::Path { path: open::trim(&path).into(), scope: Scope::Entries };
         paths.chain(fragments.map(fragment)).collect()
-    }
-
-    fn revert_support(&self) -> Revert {
-        Revert::WhatWasThere
-    }
-
-    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        restore::before(should, is)
     }
 
     /// Returns true if other declarations affect this resource: those of its source, and of files below it.
     fn depends_on_catalog(&self, should: &Attributes) -> bool {
         should.text("source").is_some() || ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true))
     }
+}
 
-    fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
-        self.touched.flush().map_err(|errno| {
-            ProviderError::new(eco_format!("the changed files may not survive a crash: flushing them failed: {errno}"))
-        })
+impl Revert for FileProvider {
+    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+        restore::before(should, is)
     }
 }
 
@@ -395,24 +421,28 @@ fn mode_insync(is: &State, should: &Attributes) -> Insync {
     }
 }
 
-/// Compares contents by checksum, because they are too long for a line and may be confidential.
 fn content_insync(is: &State, should: &Attributes) -> Insync {
     if should.get_bool("replace") == Some(false) {
         return Insync::Same;
     }
     let Some(wanted) = should.get("content") else { return Insync::Default };
+    let is_same = match wanted.holds_sensitive() {
+        // The present content is reported only if it equals the declared value.
+        true => is.attributes.get("content") == Some(wanted),
+        false => {
+            let found = is.attributes.get("content").map(Value::unwrap_sensitive);
+            found.is_some_and(|found| found.as_bytes() == wanted.as_bytes())
+        }
+    };
+    if is_same { Insync::Same } else { Insync::Differs(None) }
+}
+
+/// Returns the checksums of a content that is out of sync.
+fn content_message(is: &State, should: &Attributes) -> Option<EcoString> {
+    let wanted = should.get("content")?;
     let found = is.attributes.get("content").map(Value::unwrap_sensitive);
     if wanted.holds_sensitive() {
-        // The present content is reported only if it equals the declared value.
-        let same = is.attributes.get("content") == Some(wanted);
-        return if same {
-            Insync::Same
-        } else {
-            Insync::Differs(Some("another content (not shown: it is sensitive)".into()))
-        };
-    }
-    if found.is_some_and(|found| found.as_bytes() == wanted.as_bytes()) {
-        return Insync::Same;
+        return Some("another content (not shown: it is sensitive)".into());
     }
     let old = match (is.attributes.text("checksum_value"), found.and_then(Value::as_bytes)) {
         (Some(checksum), _) => EcoString::from(content::brief(checksum)),
@@ -426,7 +456,7 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     let new = content::checksum_of(checksum, wanted.as_bytes().unwrap_or_default());
     let why = unshown(is, should, found.and_then(Value::as_bytes), wanted.as_bytes().unwrap_or_default());
     let why = why.map(|why| eco_format!(" (not shown: {why})")).unwrap_or_default();
-    Insync::Differs(Some(eco_format!("{old} → {}{why}", content::brief(&new))))
+    Some(eco_format!("{old} → {}{why}", content::brief(&new)))
 }
 
 /// Returns the reason why there is no diff in addition to the checksums.

@@ -7,8 +7,9 @@ use std::sync::{Arc, LazyLock};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Effect, Footprint, Insync, Mode, Placement, Provider, ProviderError, Query, Redactor,
-    SideEffects, ValidationError, Wanted, Watch,
+    Capabilities, Context, Declaration, Declared, Effect, Footprint, Insync, Mode, Placement, Predict, Provider,
+    ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, SideEffects, ValidationError, Wanted, Watch,
+    WatchSource,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
@@ -151,25 +152,22 @@ impl Provider for GroupProvider {
         "shadow"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            relations: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
             Query::All => Ok(self.accounts.groups()?.rows.iter().map(state).collect()),
             Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
         }
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let row = self.accounts.group(cx, wanted.name)?;
-        let mut state = row.as_ref().map_or_else(|| State::absent(wanted.name.clone()), state);
-        if let Some(should) = wanted.should.filter(|_| state.exists) {
-            let left = membership::left_to_users(cx, wanted.name, should, |user| self.has_user(cx, user));
-            membership::report(&mut state, "members", &left);
-        }
-        Ok(state)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -193,22 +191,20 @@ impl Provider for GroupProvider {
         problems.map(|problem| seal.problem(problem)).collect()
     }
 
-    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
-        membership::of_group(name, should, declared)
-    }
-
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        if let Some(members) = should.get("members") {
-            let mut names = texts(Some(members));
-            names.sort();
-            names.dedup();
-            let names = sealed_like(members, Value::strings(names));
-            should.set("members", names);
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        for Declaration { should, .. } in resources.iter_mut() {
+            if let Some(members) = should.get("members") {
+                let mut names = texts(Some(members));
+                names.sort();
+                names.dedup();
+                let names = sealed_like(members, Value::strings(names));
+                should.set("members", names);
+            }
         }
-        Ok(())
+        vec![Vec::new(); resources.len()]
     }
 
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         if attribute != "members" || is_inclusive(should) {
             return Insync::Default;
         }
@@ -216,14 +212,46 @@ impl Provider for GroupProvider {
         let has_all = texts(should.get("members")).iter().all(|member| has.contains(member));
         if has_all { Insync::Same } else { Insync::Differs(None) }
     }
+}
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        self.accounts.watches(&["group", "passwd"])
+impl ReadOne for GroupProvider {
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let row = self.accounts.group(cx, wanted.name)?;
+        let mut state = row.as_ref().map_or_else(|| State::absent(wanted.name.clone()), state);
+        if let Some(should) = wanted.should.filter(|_| state.exists) {
+            let left = membership::left_to_users(cx, wanted.name, should, |user| self.has_user(cx, user));
+            membership::report(&mut state, "members", &left);
+        }
+        Ok(state)
+    }
+}
+
+impl Scheduling for GroupProvider {
+    fn placement(&self, _: &Attributes) -> Placement {
+        if self.accounts.may_wait("group") { Placement::Worker } else { Placement::Inline }
     }
 
-    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+}
+
+impl Relations for GroupProvider {
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
+        membership::of_group(name, should, declared)
+    }
+
+    fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        if let Some(gid) = should.get("gid") {
+            say(&word(gid));
+        }
+    }
+}
+
+impl Predict for GroupProvider {
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
         let number = predict::account("group", "gid", change);
-        [number].into_iter().chain(predict::written(self.accounts.root(), predict::GROUP_FILES)).collect()
+        Some([number].into_iter().chain(predict::written(self.accounts.root(), predict::GROUP_FILES)).collect())
     }
 
     fn footprint(&self, _: &str, _: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
@@ -233,19 +261,11 @@ impl Provider for GroupProvider {
     fn side_effects(&self, _: &Attributes) -> SideEffects {
         SideEffects::Own
     }
+}
 
-    fn placement(&self, _: &Attributes) -> Placement {
-        if self.accounts.may_wait("group") { Placement::Worker } else { Placement::Inline }
-    }
-
-    fn set_placement(&self, _: &Attributes) -> Placement {
-        Placement::Worker
-    }
-
-    fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
-        if let Some(gid) = should.get("gid") {
-            say(&word(gid));
-        }
+impl Watch for GroupProvider {
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        self.accounts.watches(&["group", "passwd"])
     }
 }
 

@@ -1,4 +1,4 @@
-use kilter_provider::{check, get_checked};
+use kilter_provider::{canonicalize_one, check, get_checked};
 
 use super::*;
 use crate::accounts::fake::Fake;
@@ -16,7 +16,7 @@ fn bench() -> (Fake, GroupProvider) {
 fn apply(provider: &GroupProvider, name: &str, attributes: &[(&str, Value)]) -> Outcome {
     let mut should: Attributes = attributes.iter().map(|(name, value)| (*name, value.clone())).collect();
     should.push("ensure", "present");
-    provider.canonicalize(&name.into(), &mut should).unwrap();
+    canonicalize_one(provider, &Context::empty(), &mut name.into(), &mut should).unwrap();
     let name = name.into();
     let found = check(provider, &Context::empty(), &[Wanted::new(&name, Some(&should))]).remove(0).unwrap();
     if found.differences.is_empty() {
@@ -90,7 +90,7 @@ fn a_member_that_does_not_exist_is_named_before_anything_changes() {
 fn sealed_members_stay_sealed() {
     let (_fake, provider) = bench();
     let mut should = Attributes::from_iter([("members", Value::array([Value::sensitive("alice".into())]))]);
-    provider.canonicalize(&"wheel".into(), &mut should).unwrap();
+    canonicalize_one(&provider, &Context::empty(), &mut "wheel".into(), &mut should).unwrap();
     assert_eq!(should.get("members"), Some(&Value::sensitive(Value::strings(["alice"]))));
 }
 

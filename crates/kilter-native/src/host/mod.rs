@@ -9,8 +9,9 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Provider, ProviderError,
-    Query, Redactor, Scope, SideEffects, ValidationError, Wanted, Watch,
+    AutoEdge, Capabilities, Context, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Predict,
+    Provider, ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Wanted,
+    Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
 
@@ -212,6 +213,16 @@ impl Provider for HostProvider {
         "hosts"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            scheduling: Some(self),
+            relations: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let wanted = match query {
             Query::All => return Ok(self.read(TARGET)?.entries().into_iter().map(state).collect()),
@@ -281,7 +292,7 @@ impl Provider for HostProvider {
         found.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         let same = match attribute {
             "ip" => {
                 let [is, should] =
@@ -294,15 +305,9 @@ impl Provider for HostProvider {
         };
         if same { Insync::Same } else { Insync::Differs(None) }
     }
+}
 
-    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
-        vec![Effect::Path { path: target_of(change.should).into(), node: Node::Unknown }]
-    }
-
-    fn footprint(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
-        say(Footprint::Writes { path: target_of(Some(should)), is_whole: false });
-    }
-
+impl Scheduling for HostProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
@@ -310,19 +315,33 @@ impl Provider for HostProvider {
     fn set_placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
     }
+}
 
-    /// Returns the watch for the file that contains the entry.
-    fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
-        vec![Watch::Path { path: should.text("target").unwrap_or(TARGET).into(), scope: Scope::This }]
+impl Relations for HostProvider {
+    fn auto_edges(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+        let name = target_of(Some(should));
+        wish(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
+    }
+}
+
+impl Predict for HostProvider {
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
+        Some(vec![Effect::Path { path: target_of(change.should).into(), node: Node::Unknown }])
+    }
+
+    fn footprint(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        say(Footprint::Writes { path: target_of(Some(should)), is_whole: false });
     }
 
     fn side_effects(&self, should: &Attributes) -> SideEffects {
         if target_of(Some(should)) == TARGET { SideEffects::Own } else { SideEffects::Anything }
     }
+}
 
-    fn auto_edges(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        let name = target_of(Some(should));
-        wish(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
+impl Watch for HostProvider {
+    /// Returns the watch for the file that contains the entry.
+    fn watches(&self, _: &str, should: &Attributes) -> Vec<WatchSource> {
+        vec![WatchSource::Path { path: should.text("target").unwrap_or(TARGET).into(), scope: Scope::This }]
     }
 }
 

@@ -9,8 +9,9 @@ use std::sync::{Arc, LazyLock};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Account, AutoEdge, Context, Declared, Direction, Effect, Footprint, Forecast, Insync, Match, Mode, Node, Placement,
-    Provider, ProviderError, Query, Redactor, SideEffects, ValidationError, Wanted, Watch,
+    Account, AutoEdge, Capabilities, Context, Declaration, Declared, Direction, Effect, Footprint, Forecast, Insync,
+    Match, Mode, Node, Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict};
@@ -157,24 +158,22 @@ impl Provider for UserProvider {
         "shadow"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            relations: Some(self),
+            predict: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
             Query::All => state::all(&self.accounts),
             Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
         }
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let mut state = state::one(&self.accounts, cx, wanted)?;
-        if let Some(should) = wanted.should.filter(|_| state.exists) {
-            let left = membership::left_to_groups(cx, wanted.name, should, |group| self.has_group(cx, group));
-            membership::report(&mut state, "groups", &left);
-        }
-        Ok(state)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -224,32 +223,12 @@ impl Provider for UserProvider {
         problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
-    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
-        membership::of_user(name, should, declared)
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        resources.iter_mut().for_each(|resource| canonicalize(resource.should));
+        vec![Vec::new(); resources.len()]
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        for (name, value) in should.iter_mut() {
-            match name.as_str() {
-                "gid" => {
-                    if let Some(gid) = number(value) {
-                        *value = sealed_like(value, i64::from(gid));
-                    }
-                }
-                "groups" => {
-                    let mut groups = texts(Some(value));
-                    groups.sort();
-                    groups.dedup();
-                    *value = sealed_like(value, Value::strings(groups));
-                }
-                "password" if !value.is_undef() => *value = Value::sensitive(value.clone()),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         let same = match (attribute, should.get(attribute)) {
             ("gid", Some(gid)) => self.gid_is(is, gid),
             ("groups", Some(_)) => self.groups_are(is, should),
@@ -259,13 +238,32 @@ impl Provider for UserProvider {
         };
         if same { Insync::Same } else { Insync::Differs(None) }
     }
+}
 
+impl ReadOne for UserProvider {
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let mut state = state::one(&self.accounts, cx, wanted)?;
+        if let Some(should) = wanted.should.filter(|_| state.exists) {
+            let left = membership::left_to_groups(cx, wanted.name, should, |group| self.has_group(cx, group));
+            membership::report(&mut state, "groups", &left);
+        }
+        Ok(state)
+    }
+}
+
+impl Scheduling for UserProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         if self.accounts.may_wait("passwd") { Placement::Worker } else { Placement::Inline }
     }
 
     fn set_placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
+    }
+}
+
+impl Relations for UserProvider {
+    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
+        membership::of_user(name, should, declared)
     }
 
     fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
@@ -274,13 +272,23 @@ impl Provider for UserProvider {
         }
     }
 
-    /// Returns the watches for the account files. The home directory is not watched.
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        self.accounts.watches(&["passwd", "group", "shadow"])
+    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+        let is_present = should.text("ensure") != Some("absent");
+        let direction = if is_present { Direction::Before } else { Direction::After };
+        let mut group = |name: &str| wish(AutoEdge { type_name: "group", name, by: Match::Name, direction });
+        if let Some(gid) = should.get("gid") {
+            group(&word(gid));
+        } else {
+            // The user's own group, which is used when the user is created, and removed with the user.
+            group(name);
+        }
+        texts(should.get("groups")).iter().for_each(|name| group(name));
     }
+}
 
+impl Predict for UserProvider {
     /// Predicts the account. A new user may also create a group of the same name and a home directory.
-    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
         let mut effects = vec![predict::account("user", "uid", change)];
         let should = change.should.filter(|should| should.text("ensure") != Some("absent"));
         if should.is_some_and(|should| should.get("gid").is_none()) && !change.is.exists {
@@ -291,7 +299,7 @@ impl Provider for UserProvider {
         if change.should.is_some_and(|should| should.get_bool("managehome") == Some(true)) {
             effects.extend(self.home(cx, change));
         }
-        effects
+        Some(effects)
     }
 
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
@@ -311,18 +319,33 @@ impl Provider for UserProvider {
     fn side_effects(&self, should: &Attributes) -> SideEffects {
         if should.get_bool("managehome") == Some(true) { SideEffects::Anything } else { SideEffects::Own }
     }
+}
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        let is_present = should.text("ensure") != Some("absent");
-        let direction = if is_present { Direction::Before } else { Direction::After };
-        let mut group = |name: &str| wish(AutoEdge { type_name: "group", name, by: Match::Name, direction });
-        if let Some(gid) = should.get("gid") {
-            group(&word(gid));
-        } else {
-            // The user's own group, which is used when the user is created, and removed with the user.
-            group(name);
+impl Watch for UserProvider {
+    /// Returns the watches for the account files. The home directory is not watched.
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        self.accounts.watches(&["passwd", "group", "shadow"])
+    }
+}
+
+/// Converts the values of a user to the form that `get` returns.
+fn canonicalize(should: &mut Attributes) {
+    for (name, value) in should.iter_mut() {
+        match name.as_str() {
+            "gid" => {
+                if let Some(gid) = number(value) {
+                    *value = sealed_like(value, i64::from(gid));
+                }
+            }
+            "groups" => {
+                let mut groups = texts(Some(value));
+                groups.sort();
+                groups.dedup();
+                *value = sealed_like(value, Value::strings(groups));
+            }
+            "password" if !value.is_undef() => *value = Value::sensitive(value.clone()),
+            _ => {}
         }
-        texts(should.get("groups")).iter().for_each(|name| group(name));
     }
 }
 

@@ -1,5 +1,5 @@
 use kilter_model::Difference;
-use kilter_provider::{check, get_checked};
+use kilter_provider::{canonicalize_one, check, get_checked};
 
 use super::*;
 use crate::accounts::fake::Fake;
@@ -21,7 +21,7 @@ fn should(provider: &UserProvider, attributes: &[(&str, Value)]) -> Attributes {
         let data_type = &provider.schema().find(name.as_str()).unwrap().data_type;
         assert_eq!(data_type.check(value).map_err(|mismatch| format!("{name} {mismatch}")), Ok(()));
     }
-    provider.canonicalize(&"x".into(), &mut should).unwrap();
+    canonicalize_one(provider, &Context::empty(), &mut "x".into(), &mut should).unwrap();
     should
 }
 
@@ -45,7 +45,7 @@ fn predicted(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) 
     let found = check(provider, &Context::empty(), &[Wanted::new(&name, Some(&should))]).remove(0).unwrap();
     let change = Change::new(&name, &found.state, Some(&should), &found.differences);
     let root = provider.accounts.root().to_str().unwrap();
-    let effects = provider.effects(&Context::empty(), &change);
+    let effects = provider.effects(&Context::empty(), &change).unwrap();
     let shown = effects.iter().filter_map(|effect| match effect {
         Effect::Path { path, node } => Some(format!("{}: {node:?}", path.strip_prefix(root)?)),
         _ => None,
@@ -126,7 +126,7 @@ fn an_export_applied_changes_nothing() {
     let (fake, provider) = bench();
     for mut state in get_checked(&provider, &Context::empty(), Query::All).unwrap() {
         assert_eq!(provider.validate(&state.name, &state.attributes, &[]), []);
-        provider.canonicalize(&state.name, &mut state.attributes).unwrap();
+        canonicalize_one(&provider, &Context::empty(), &mut state.name, &mut state.attributes).unwrap();
         assert_eq!(differences(&provider, &state.name, &state.attributes), []);
     }
     assert_eq!(fake.argvs(), Vec::<String>::new());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kilter_model::{Change, Value};
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Durability, Mode, Provider, Wanted, check};
+use kilter_provider::{Context, Durability, Mode, Provider, Session, Wanted, check};
 use rustix::fs::XattrFlags;
 
 use crate::harness::*;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 
 use kilter_model::{Change, State};
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Mode, Placement, Provider, Query, Wanted};
+use kilter_provider::{Context, Mode, Placement, Provider, Query, ReadOne, Scheduling, Wanted};
 
 use crate::harness::*;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Value};
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Wanted, check};
+use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Session, Wanted, canonicalize_one, check};
 
 /// A directory of a test, on the disk rather than in a tmpfs, with attributes for every file.
 pub(crate) fn directory() -> tempfile::TempDir {
@@ -29,7 +29,8 @@ pub(crate) fn file<const N: usize>(path: impl AsRef<Path>, attributes: [(&str, V
         schema.data_type.check(value).expect("the value is of its type");
     }
     assert_eq!(provider.validate(&name, &should, &[]), [], "{name}");
-    provider.canonicalize(&name, &mut should).expect("the declaration is canonical");
+    canonicalize_one(&provider, &Context::empty(), &mut name.clone(), &mut should)
+        .expect("the declaration is canonical");
     Declared { name, should }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use kilter_model::{Attributes, Value};
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Interrupt, PreviewContext, Provider, Wanted};
+use kilter_provider::{Context, Interrupt, Predict, PreviewContext, Wanted};
 
 use crate::harness::*;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use kilter_model::Value;
 use kilter_native::FileProvider;
-use kilter_provider::{Context, Interrupt, Placement, Provider};
+use kilter_provider::{Context, Interrupt, Placement, ReadOne, Scheduling};
 
 use crate::harness::*;
 

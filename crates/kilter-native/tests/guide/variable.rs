@@ -4,10 +4,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Feature, State, TypeSchema, Value};
 use kilter_provider::{
-    ChangeLog, Context, Failure, InScope, Name, ProviderError, Query, SimpleProvider, ValidationError,
+    ChangeLog, Context, Declaration, Failure, InScope, Name, ProviderError, Query, SimpleProvider, ValidationError,
 };
 
 const DESC: &str = "\
@@ -141,15 +140,17 @@ impl SimpleProvider for Variables {
         }
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        if let Some(given) = should.get("value")
-            && let Some(text) = given.as_str()
-        {
-            let value = Value::from(trimmed(text));
-            let value = if given.holds_sensitive() { Value::sensitive(value) } else { value };
-            should.set("value", value);
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        for Declaration { should, .. } in resources.iter_mut() {
+            if let Some(given) = should.get("value")
+                && let Some(text) = given.as_str()
+            {
+                let value = Value::from(trimmed(text));
+                let value = if given.holds_sensitive() { Value::sensitive(value) } else { value };
+                should.set("value", value);
+            }
         }
-        Ok(())
+        vec![Vec::new(); resources.len()]
     }
 }
 

@@ -7,19 +7,15 @@ mod provider;
 mod tests;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Behaviour, Change, DataType, Feature, Outcome, State, TypeSchema};
+use kilter_model::{Attributes, Behaviour, Change, DataType, Outcome, State, TypeSchema};
 
 pub use name::Name;
 pub use provider::SimpleProvider;
 
-use crate::auto_edge::AutoEdge;
+use crate::capabilities::Capabilities;
 use crate::context::Context;
-use crate::contract::{
-    Declared, Insync, Mode, Placement, Provider, ProviderError, Query, Suitability, ValidationError, Wanted,
-};
+use crate::contract::{Declaration, Insync, Mode, Provider, ProviderError, Query, Suitability, ValidationError};
 use crate::logging::ChangeLog;
-use crate::outlook::SideEffects;
-use crate::watch::{Watch, WatchSink};
 
 /// Reason why a type cannot have a simple provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,9 +27,7 @@ pub enum SimpleError {
     #[error("a simple provider needs `ensure` to be a property of the type Enum[absent, present]: that of {0} is not")]
     OtherEnsure(EcoString),
     /// The provider could not remove generated resources.
-    #[error(
-        "a simple provider cannot have the feature `custom_generate`, which {0} has: it is not told what to remove"
-    )]
+    #[error("a simple provider cannot generate resources, as that of {0} does: it could not remove them")]
     Generates(EcoString),
     /// The type has no namevar.
     #[error("a simple provider needs a namevar: {0} has none")]
@@ -62,7 +56,7 @@ impl<P: SimpleProvider> Simple<P> {
         if ensure.behaviour != Behaviour::Property || !is_present_or_absent(&ensure.data_type) {
             return Err(SimpleError::OtherEnsure(name()));
         }
-        if schema.has(Feature::CustomGenerate) {
+        if inner.capabilities().generate.is_some() {
             return Err(SimpleError::Generates(name()));
         }
         match schema.namevars().count() {
@@ -146,20 +140,12 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.is_default()
     }
 
-    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
-        self.inner.open(cx)
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner.capabilities()
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         self.inner.get(cx, query)
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        self.inner.get_one(cx, wanted)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        self.inner.reads_singly()
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -173,67 +159,15 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         log.outcomes()
     }
 
-    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        self.inner.refresh(cx, wanted)
-    }
-
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         self.inner.validate(name, should, deferred)
     }
 
-    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
-        self.inner.contradictions(name, should, declared)
+    fn canonicalize(&self, cx: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        self.inner.canonicalize(cx, resources)
     }
 
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        self.inner.canonicalize(name, should)
-    }
-
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        self.inner.insync(attribute, is, should)
-    }
-
-    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
-        self.inner.diff(attribute, is, should)
-    }
-
-    fn side_effects(&self, should: &Attributes) -> SideEffects {
-        self.inner.reach(should)
-    }
-
-    fn placement(&self, should: &Attributes) -> Placement {
-        self.inner.placement(should)
-    }
-
-    fn set_placement(&self, should: &Attributes) -> Placement {
-        self.inner.set_placement(should)
-    }
-
-    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
-        self.inner.flush(cx)
-    }
-
-    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
-        self.inner.identities(name, should, say);
-    }
-
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        self.inner.wishes(name, should, wish);
-    }
-
-    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
-        self.inner.watches(name, should)
-    }
-
-    fn depends_on_catalog(&self, should: &Attributes) -> bool {
-        self.inner.heeds_others(should)
-    }
-
-    fn is_action(&self, should: &Attributes) -> bool {
-        self.inner.acts_anew(should)
-    }
-
-    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
-        self.inner.watch(cx, alone, tell)
+    fn insync(&self, cx: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        self.inner.insync(cx, attribute, is, should)
     }
 }

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kilter_model::{Difference, Value};
 
 use super::*;
+use crate::capabilities::{Capabilities, Watch};
 use crate::logging::tests::Recorder;
 use crate::logging::{Failure, InScope};
-use crate::{Interrupt, Scope};
+use crate::{Interrupt, Scope, WatchSource};
 
 /// Provider that records its calls.
 struct Keys {
@@ -42,6 +43,10 @@ impl SimpleProvider for Keys {
         "keys"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { watch: Some(self), ..Capabilities::default() }
+    }
+
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
         Ok(vec![State::absent("x")])
     }
@@ -61,9 +66,11 @@ impl SimpleProvider for Keys {
     fn delete(&self, _: &mut ChangeLog<'_>, name: Name<'_>) -> Result<(), Failure> {
         self.call("delete", name)
     }
+}
 
-    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
-        vec![Watch::Path { path: name.into(), scope: Scope::This }]
+impl Watch for Keys {
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
+        vec![WatchSource::Path { path: name.into(), scope: Scope::This }]
     }
 }
 
@@ -220,8 +227,8 @@ fn a_resource_fails_alone_when_a_namevar_is_not_known() {
 
 #[test]
 fn it_is_watched_as_its_author_says() {
-    let watches = simple().watches("/etc/keys", &Attributes::default());
-    assert_eq!(watches, [Watch::Path { path: "/etc/keys".into(), scope: Scope::This }]);
+    let watches = simple().capabilities().watch().watches("/etc/keys", &Attributes::default());
+    assert_eq!(watches, [WatchSource::Path { path: "/etc/keys".into(), scope: Scope::This }]);
 }
 
 #[test]

@@ -472,7 +472,7 @@ impl<'run> RunState<'run> {
         let mut unflushed = Vec::new();
         for at in used {
             let provider = self.prepared.registry.at(usize::from(at));
-            let flushed = catch_panic(provider.as_ref(), || provider.flush(&cx));
+            let flushed = catch_panic(provider.as_ref(), || provider.capabilities().session().flush(&cx));
             if let Err(error) = flushed.and_then(|flushed| flushed.map_err(|error| error.message)) {
                 unflushed.push(eco_format!("{}: {error}", provider.schema().name));
                 self.used.insert(at);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kilter_engine::{Input, RepairBudget, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
+use kilter_provider::Purpose;
 use rustc_hash::FxHashMap;
 
 use super::debts::JournalFailure;
@@ -144,7 +145,8 @@ impl<'hold> ReconcileLoop<'hold> {
                 }
                 Poll::Once => continue,
             }
-            let watches_of = prepared.provider(vertex).watches(&resource.name, &resource.attributes);
+            let watches_of =
+                prepared.provider(vertex).capabilities().watch().watches(&resource.name, &resource.attributes);
             let WatchPlan { paths, rings, interval, telling } = WatchPlan::of(watches_of, state_dir);
             polls.declare(vertex, interval, now);
             if let Some(telling) = telling {
@@ -161,8 +163,7 @@ impl<'hold> ReconcileLoop<'hold> {
         }
         let listening = listening.renumbered(asked, prepared, now);
         for vertex in listening.unwatched() {
-            let acts = prepared.provider(vertex).is_action(&prepared.resource(vertex).attributes);
-            if !acts {
+            if prepared.purpose(vertex) != Purpose::Action {
                 polls.add_reason(vertex, PollReason::Provider, now);
             }
         }
@@ -409,7 +410,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let (resource, followed) = (self.prepared.resource(vertex), holder.and_then(|of| of.followed.get(&vertex)));
         self.board.is_contested(vertex, || {
             let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
-            let watches = self.prepared.provider(vertex).watches(&resource.name, attributes);
+            let watches = self.prepared.provider(vertex).capabilities().watch().watches(&resource.name, attributes);
             WatchPlan::of(watches, self.options.state_dir.as_ref().map(StateDir::path)).paths
         });
         let opponent = self.board.opponent(vertex);

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use ecow::{EcoString, eco_format};
 use kilter_engine::{Timestamp, VertexId};
 use kilter_model::Meta;
-use kilter_provider::POLL;
+use kilter_provider::{POLL, Purpose};
 
 use super::polls::PollReason;
 use super::provider_watch::{Listener, Names, PendingEvents, State, Status, WatchChannel, WatchedResource};
@@ -201,7 +201,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Returns true if a resource has a state. An action does not run because its watch was lost.
     fn is_state(&self, vertex: VertexId) -> bool {
-        !self.prepared.provider(vertex).is_action(&self.prepared.resource(vertex).attributes)
+        self.prepared.purpose(vertex) != Purpose::Action
     }
 
     /// Handles the status of the watch of a single resource.

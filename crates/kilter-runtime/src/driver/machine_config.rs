@@ -8,7 +8,7 @@ use kilter_engine::{
     VertexId,
 };
 use kilter_model::{Contested, EventLimit, Meta, Resource};
-use kilter_provider::{Batch as Batching, Placement};
+use kilter_provider::{Batch as Batching, Placement, Purpose};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mode;
@@ -28,14 +28,16 @@ impl Prepared<'_> {
             .map(|((resource, at), vertex)| {
                 let provider = self.registry.at(usize::from(*at));
                 let meta = resource.meta();
-                let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
+                let scheduling = provider.capabilities().scheduling();
+                let places =
+                    [scheduling.placement(&resource.attributes), scheduling.set_placement(&resource.attributes)];
                 // A timeout needs another thread, and a call for one resource only.
                 let is_timed = meta.is_some_and(|meta| meta.timeout > 0);
                 let on_worker = |place: &Placement| u16::from(*place == Placement::Worker || is_timed);
                 Vertex {
                     group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + on_worker(place)),
                     single: is_timed
-                        || provider.batch_size() == Batching::One
+                        || scheduling.batch_size() == Batching::One
                         || meta.is_some_and(|meta| meta.no_autogroup),
                     noop: mode == Mode::Noop || meta.is_some_and(Meta::is_observe_only),
                     refreshable: self.is_refreshable(vertex),
@@ -65,7 +67,8 @@ impl Prepared<'_> {
             Replacement { graph, vertices, holding, semaphores, unchanged: &kept.old_of, modified: &kept.heirs, owed },
         );
         for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
-            let heeds = self.provider(vertex).depends_on_catalog(&self.resource(vertex).attributes);
+            let heeds =
+                self.provider(vertex).capabilities().watch().depends_on_catalog(&self.resource(vertex).attributes);
             // The failure may be due to a declaration that has changed.
             if heeds || machine.settlement(vertex) == Some(Disposition::Failed) {
                 machine.input(now, Input::Stale(vertex));
@@ -94,8 +97,8 @@ impl Prepared<'_> {
                 holding.yielding.insert(vertex);
             }
         }
-        for (resource, vertex) in self.resources().iter().zip((0..).map(VertexId)) {
-            if self.provider(vertex).is_event_handler(&resource.attributes) {
+        for vertex in self.graph.vertices() {
+            if self.purpose(vertex) != Purpose::State {
                 holding.exempt_from_budget.insert(vertex);
                 holding.limits.entry(vertex).or_insert(EVENT_HANDLER_RATE);
             }

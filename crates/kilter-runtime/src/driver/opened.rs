@@ -44,7 +44,7 @@ impl OpenProviders {
 fn open(provider: &dyn Provider, cx: &Context<'_>) -> Result<(), EcoString> {
     let type_name = &provider.schema().name;
     catch_panic(provider, || match provider.suitable() {
-        Suitability::Suitable => provider.open(cx).map_err(|error| {
+        Suitability::Suitable => provider.capabilities().session().open(cx).map_err(|error| {
             eco_format!("the provider `{}` of {type_name} is unavailable in this run: {error}", provider.name())
         }),
         Suitability::Unsuitable(why) => {

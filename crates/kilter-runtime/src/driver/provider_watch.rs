@@ -269,7 +269,7 @@ fn listen(
         let alone = alone.map(|WatchedResource { name, should, noop }| {
             Wanted::new(name, Some(should)).with_noop(*noop || mode == Mode::Noop)
         });
-        let ended = catch_unwind(AssertUnwindSafe(|| provider.watch(&cx, alone, &teller)));
+        let ended = catch_unwind(AssertUnwindSafe(|| provider.capabilities().watch().watch(&cx, alone, &teller)));
         if interrupt.is_raised() {
             return;
         }

@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::expr::{EvalError, Lookup as Found, Name, Scope, Template};
 use kilter_model::{Attributes, DataType, Deferred, ResourceRef, Value};
-use kilter_provider::canonicalize;
+use kilter_provider::{Context, canonicalize_one};
 use rustc_hash::FxHashMap;
 
 use crate::lookup::Lookup;
@@ -57,13 +57,19 @@ pub(super) fn resolve<'l>(
     let before = attributes.clone();
     let canonical =
         catch_panic(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
-            Some(problem) => Err(problem),
+            Some(problem) => Err(vec![problem]),
             // Names cannot depend on outputs: this one is canonical already.
-            None => canonicalize(provider, &mut resource.name.clone(), &mut attributes).map(|()| attributes),
+            None => {
+                let cx = Context::empty().with_hostname(prepared.registry.hostname());
+                canonicalize_one(provider, &cx, &mut resource.name.clone(), &mut attributes).map(|()| attributes)
+            }
         });
     match canonical {
         Ok(Ok(attributes)) => Resolution::Known(attributes, sent),
-        Ok(Err(problem)) => Resolution::Failed(eco_format!("{}", sealed(problem, &before)), sent),
+        Ok(Err(problems)) => {
+            let problems = problems.into_iter().map(|problem| sealed(problem, &before).to_string());
+            Resolution::Failed(problems.collect::<Vec<_>>().join("; ").into(), sent)
+        }
         Err(panicked) => Resolution::Failed(panicked, sent),
     }
 }

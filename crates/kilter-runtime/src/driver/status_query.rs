@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_engine::{Disposition, Stage, Timestamp, VertexId};
-use kilter_provider::Watch;
+use kilter_provider::WatchSource;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::composite::Asked;
@@ -179,11 +179,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         let followed = self.holder.as_ref().and_then(|holder| holder.followed.get(&vertex));
         let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
-        let watches = self.prepared.provider(vertex).watches(&resource.name, attributes);
+        let watches = self.prepared.provider(vertex).capabilities().watch().watches(&resource.name, attributes);
         let is_silent = self.unwatched(vertex).is_some();
         let tells = watches.iter().any(|watch| match watch {
-            Watch::Poll(_) => false,
-            Watch::Provider | Watch::ProviderPerResource => !is_silent,
+            WatchSource::Poll(_) => false,
+            WatchSource::Provider | WatchSource::ProviderPerResource => !is_silent,
             _ => true,
         });
         if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }

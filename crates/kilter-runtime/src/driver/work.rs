@@ -38,7 +38,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Checks resources that need not wait for the prediction of a plan.
     pub(super) fn check_now(&mut self, batch: Batch) {
         let Batch { group, vertices } = batch;
-        let together = !self.prepared.registry.at(usize::from(group / 4)).gets_one_by_one();
+        let together = self.prepared.registry.at(usize::from(group / 4)).capabilities().read_one.is_none();
         let chunk = if group & CHECKS_ON_WORKER == 0 && !together { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
             if self.is_ending() {

@@ -76,16 +76,22 @@ impl Footprints {
         let mut is_shared = false;
         for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
             let mut reads = Vec::new();
-            prepared.provider(vertex).footprint(&resource.name, &resource.attributes, &mut |part| match part {
-                Footprint::Writes { path, .. } => is_shared |= how(resource, path) != How::Own,
-                Footprint::Links { .. } | Footprint::Creates { .. } => is_shared = true,
-                // A command makes a path unknown only to resources that come after it.
-                Footprint::Makes { .. } | Footprint::Acts { .. } => {}
-                Footprint::Reads { path, below } => reads.push(Read { path: path.into(), below }),
-                Footprint::Runs { text, cwd } => {
-                    reads.extend(paths_in(text, cwd).into_iter().map(|path| Read { path: path.into(), below: true }));
-                }
-            });
+            prepared.provider(vertex).capabilities().predict().footprint(
+                &resource.name,
+                &resource.attributes,
+                &mut |part| match part {
+                    Footprint::Writes { path, .. } => is_shared |= how(resource, path) != How::Own,
+                    Footprint::Links { .. } | Footprint::Creates { .. } => is_shared = true,
+                    // A command makes a path unknown only to resources that come after it.
+                    Footprint::Makes { .. } | Footprint::Acts { .. } => {}
+                    Footprint::Reads { path, below } => reads.push(Read { path: path.into(), below }),
+                    Footprint::Runs { text, cwd } => {
+                        reads.extend(
+                            paths_in(text, cwd).into_iter().map(|path| Read { path: path.into(), below: true }),
+                        );
+                    }
+                },
+            );
             if !reads.is_empty() {
                 readers.insert(vertex, reads.into_boxed_slice());
             }
@@ -127,7 +133,7 @@ impl Footprints {
                     }
                     writers.push(Written { path: place, by: vertex, is_whole, how });
                 });
-                provider.footprint(&resource.name, &resource.attributes, &mut |part| {
+                provider.capabilities().predict().footprint(&resource.name, &resource.attributes, &mut |part| {
                     if let Footprint::Links { path, target } = part {
                         links.push((vertex, format!("{path}/"), led_to(path, target)));
                     }
@@ -158,7 +164,7 @@ impl Footprints {
                 return owners;
             }
             for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
-                let Some(owner) = prepared.provider(vertex).owned_paths() else { continue };
+                let Some(owner) = prepared.provider(vertex).capabilities().owner else { continue };
                 for path in owner.owned(&resource.name, &resource.attributes, &|path| wanted.contains(path)) {
                     owners.entry(path).or_default().push(vertex);
                 }
@@ -238,7 +244,7 @@ fn how(resource: &Resource, path: &str) -> How {
 /// Calls `say` with each path that a change of a resource may write, and with true if the declaration determines
 /// its content.
 pub(super) fn written(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str, bool, How)) {
-    provider.footprint(&resource.name, &resource.attributes, &mut |part| match part {
+    provider.capabilities().predict().footprint(&resource.name, &resource.attributes, &mut |part| match part {
         Footprint::Writes { path, is_whole } => say(path, is_whole, how(resource, path)),
         Footprint::Makes { path } if std::fs::symlink_metadata(path).is_err() => say(path, false, How::IfMissing),
         Footprint::Creates { path } => say(path, false, How::IfMissing),
@@ -248,7 +254,7 @@ pub(super) fn written(provider: &dyn Provider, resource: &Resource, say: &mut dy
 
 /// Calls `say` with each path in the commands of a resource: they may write it and the paths below it.
 pub(super) fn named(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str)) {
-    provider.footprint(&resource.name, &resource.attributes, &mut |part| match part {
+    provider.capabilities().predict().footprint(&resource.name, &resource.attributes, &mut |part| match part {
         Footprint::Acts { text, cwd } => {
             paths_in(text, None).iter().map(String::as_str).chain(cwd).filter(|path| *path != "/").for_each(&mut *say);
         }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use ecow::EcoString;
-use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
-use kilter_provider::{ChangeLog, Context, Failure, Mode, Provider, ProviderError, Query, ValidationError};
+use kilter_model::{Change, Outcome, State, TypeSchema, Value};
+use kilter_provider::{
+    ChangeLog, Context, Declaration, Failure, Mode, Provider, ProviderError, Query, ValidationError,
+};
 
 use crate::relations::Shelf;
 use crate::site::{Site, defined, definition};
@@ -137,12 +138,14 @@ impl Provider for AptKey {
         log.outcomes()
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        if let Some(id) = should.text("id") {
-            let id = id.strip_prefix("0x").unwrap_or(id).to_uppercase();
-            should.set("id", id);
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        for Declaration { should, .. } in resources.iter_mut() {
+            if let Some(id) = should.text("id") {
+                let id = id.strip_prefix("0x").unwrap_or(id).to_uppercase();
+                should.set("id", id);
+            }
         }
-        Ok(())
+        vec![Vec::new(); resources.len()]
     }
 }
 

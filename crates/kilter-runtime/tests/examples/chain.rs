@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Wanted};
+use kilter_model::{Attributes, Change, Feature, Outcome, ResourceRef, State, TypeSchema, Value};
+use kilter_provider::{
+    Capabilities, Context, Generate, Mode, Placement, Provider, ProviderError, Query, Scheduling, Wanted,
+};
 
 use crate::site::{Ran, Site, defined};
 
@@ -72,19 +74,16 @@ impl Provider for Kept {
         "memory"
     }
 
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            scheduling: Some(self),
+            generate: self.schema.has(Feature::CustomGenerate).then_some(self as &dyn Generate),
+            ..Capabilities::default()
+        }
     }
 
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
         Ok(states(&self.names()))
-    }
-
-    fn generate(&self, _: &Context<'_>, wanted: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
-        let purges = wanted.should.and_then(|should| should.get_bool("purge")) == Some(true);
-        let rules = self.firewall.rules.lock().unwrap();
-        let own = rules.iter().filter(|rule| rule.split(' ').next() == Some(is.name.as_str()));
-        Ok(own.filter(|_| purges).map(|rule| ResourceRef::new("rule", rule.as_str())).collect())
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
@@ -96,6 +95,21 @@ impl Provider for Kept {
             }
         }
         changes.iter().map(|_| Outcome::done()).collect()
+    }
+}
+
+impl Scheduling for Kept {
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+}
+
+impl Generate for Kept {
+    fn generate(&self, _: &Context<'_>, wanted: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
+        let purges = wanted.should.and_then(|should| should.get_bool("purge")) == Some(true);
+        let rules = self.firewall.rules.lock().unwrap();
+        let own = rules.iter().filter(|rule| rule.split(' ').next() == Some(is.name.as_str()));
+        Ok(own.filter(|_| purges).map(|rule| ResourceRef::new("rule", rule.as_str())).collect())
     }
 }
 

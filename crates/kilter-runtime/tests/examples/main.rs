@@ -5,6 +5,7 @@
 
 mod apt_key;
 mod behaviours;
+mod canonical;
 mod chain;
 mod nx9k_vlan;
 mod owners;

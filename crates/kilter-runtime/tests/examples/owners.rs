@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
-use kilter_provider::{Context, Mode, Owner, Provider, ProviderError, Query};
+use kilter_provider::{Capabilities, Context, Mode, Owner, Provider, ProviderError, Query, Relations};
 
 use crate::site::{Site, defined};
 
@@ -25,6 +25,14 @@ impl Provider for Kind {
         "memory"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            relations: Some(self),
+            owner: (!self.owned.is_empty()).then_some(self as &dyn Owner),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
         Ok(Vec::new())
     }
@@ -32,11 +40,9 @@ impl Provider for Kind {
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
         changes.iter().map(|_| Outcome::default()).collect()
     }
+}
 
-    fn owned_paths(&self) -> Option<&dyn Owner> {
-        (!self.owned.is_empty()).then_some(self)
-    }
-
+impl Relations for Kind {
     fn names_are_paths(&self) -> bool {
         self.names_paths
     }

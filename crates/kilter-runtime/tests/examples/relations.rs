@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use kilter_model::{Attributes, Outcome, State, TypeSchema};
+use kilter_model::{Attributes, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{
-    ChangeLog, Context, Failure, InScope, Name, Provider, ProviderError, Query, Simple, SimpleProvider, Wanted,
+    Capabilities, ChangeLog, Context, Failure, InScope, Name, Provider, ProviderError, Query, Refresh, Simple,
+    SimpleProvider, Wanted,
 };
 
 use crate::site::{Site, defined};
@@ -63,6 +64,13 @@ impl SimpleProvider for Shelf {
         "memory"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            refresh: self.schema.has(Feature::Refresh).then_some(self as &dyn Refresh),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let items = self.items.lock().unwrap();
         let state = |name: &String| {
@@ -88,7 +96,9 @@ impl SimpleProvider for Shelf {
         self.items.lock().unwrap().remove(&name.to_string());
         Ok(())
     }
+}
 
+impl Refresh for Shelf {
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.happened("refreshed", wanted.name);
         Outcome { refreshed: true, ..Outcome::default() }

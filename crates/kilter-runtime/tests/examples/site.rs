@@ -8,7 +8,7 @@ use kilter_manifest::{
 };
 use kilter_model::expr::Lookup;
 use kilter_model::{Catalog, TypeSchema, Value};
-use kilter_provider::{Durability, Provider, Registry, Strictness};
+use kilter_provider::{Context, Durability, Provider, Registry, Strictness};
 use kilter_runtime::{Event, Mode, Observer, Options, Prepared, Report, ShutdownHandle, plan_of};
 
 /// A definition of the text, kept with the tests of definitions.
@@ -62,7 +62,7 @@ impl Site {
 
     /// The run that a manifest amounts to, or every problem there is with it.
     pub(crate) fn prepare(&self, manifest: &str) -> Result<Prepared<'_>, Vec<String>> {
-        plan_of(self.compile(manifest)?, &self.registry).map_err(|rejected| {
+        plan_of(self.compile(manifest)?, &self.registry, &Context::empty()).map_err(|rejected| {
             let reference = |at: kilter_engine::VertexId| &rejected.catalog.resources[at.0 as usize].reference;
             let problems = rejected.problems.iter().map(|(at, problem)| format!("{}: {problem}", reference(*at)));
             let cycles = rejected.cycles.iter().map(|cycle| {

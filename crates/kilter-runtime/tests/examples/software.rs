@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use ecow::EcoString;
-use kilter_model::{Attributes, Feature, State, TypeSchema};
+use kilter_model::{Attributes, State, TypeSchema};
 use kilter_provider::{
-    ChangeLog, Context, Failure, Name, Provider, ProviderError, Query, Simple, SimpleProvider, ValidationError,
+    ChangeLog, Context, Declaration, Failure, Name, Provider, ProviderError, Query, Simple, SimpleProvider,
+    ValidationError,
 };
 
 use crate::site::{Site, defined, definition};
@@ -72,12 +72,13 @@ impl SimpleProvider for Software {
         Ok(installed.iter().map(state).collect())
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        if let (true, Some(package)) = (self.schema.has(Feature::Canonicalize), should.text("package")) {
-            let package = package.to_lowercase();
-            should.set("package", package);
+    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        for Declaration { should, .. } in resources.iter_mut() {
+            if let Some(package) = should.text("package").map(str::to_lowercase) {
+                should.set("package", package);
+            }
         }
-        Ok(())
+        vec![Vec::new(); resources.len()]
     }
 
     fn create(&self, _: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure> {

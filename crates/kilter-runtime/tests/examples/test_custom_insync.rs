@@ -82,7 +82,7 @@ impl SimpleProvider for Groups {
         Ok(())
     }
 
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         self.called(format!("insync {attribute} of {}", is.name));
         // There is nothing to compare with in what is still to be created.
         if attribute != "some_array" || !is.exists {

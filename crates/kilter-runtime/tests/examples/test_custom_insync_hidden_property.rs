@@ -46,7 +46,7 @@ impl Provider for Hidden {
         log.outcomes()
     }
 
-    fn insync(&self, attribute: &str, _: &State, should: &Attributes) -> Insync {
+    fn insync(&self, _: &Context<'_>, attribute: &str, _: &State, should: &Attributes) -> Insync {
         self.asked.lock().unwrap().push(attribute.to_owned());
         match should.get_bool("force") {
             Some(true) => Insync::Differs(self.message.map(Into::into)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::Name;
 use kilter_model::{Attributes, AutoTitle, TypeSchema, Value};
-use kilter_provider::{Network, POLL, Scope, Watch};
+use kilter_provider::{Network, POLL, Scope, WatchSource};
 
 /// Maximum polling interval, in seconds.
 const LONGEST: i64 = 24 * 3600;
@@ -33,8 +33,8 @@ pub(crate) fn watched(
     schema: &TypeSchema,
     name: &str,
     should: &Attributes,
-) -> Vec<Watch> {
-    let mut watches: Vec<Watch> = is_told.then_some(Watch::Provider).into_iter().collect();
+) -> Vec<WatchSource> {
+    let mut watches: Vec<WatchSource> = is_told.then_some(WatchSource::Provider).into_iter().collect();
     let mut is_missed = rules.is_empty() && !is_told;
     for rule in rules {
         let mut paths = |title: &AutoTitle| {
@@ -45,17 +45,17 @@ pub(crate) fn watched(
             paths.into_iter()
         };
         match rule {
-            WatchRule::Every(interval) => watches.push(Watch::Poll(*interval)),
-            WatchRule::Network(what) => watches.push(Watch::Network(*what)),
-            WatchRule::Process(file) => watches.extend(paths(file).map(Watch::Process)),
+            WatchRule::Every(interval) => watches.push(WatchSource::Poll(*interval)),
+            WatchRule::Network(what) => watches.push(WatchSource::Network(*what)),
+            WatchRule::Process(file) => watches.extend(paths(file).map(WatchSource::Process)),
             WatchRule::Path(title, scope) => {
-                watches.extend(paths(title).map(|path| Watch::Path { path, scope: *scope }));
+                watches.extend(paths(title).map(|path| WatchSource::Path { path, scope: *scope }));
             }
         }
     }
     // A resource without a valid event source is polled.
-    if is_missed && !watches.iter().any(|watch| matches!(watch, Watch::Poll(_))) {
-        watches.push(Watch::Poll(POLL));
+    if is_missed && !watches.iter().any(|watch| matches!(watch, WatchSource::Poll(_))) {
+        watches.push(WatchSource::Poll(POLL));
     }
     watches
 }

@@ -18,7 +18,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, AutoTitle, DataType, State, TypeSchema, Value};
 use kilter_process::trust::TrustPolicy;
 
-use kilter_provider::Watch;
+use kilter_provider::WatchSource;
 
 use crate::coerce::typed;
 use crate::condition::Condition;
@@ -130,7 +130,7 @@ impl Metadata {
     }
 
     /// Returns the event sources of a resource.
-    pub(crate) fn watched(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+    pub(crate) fn watched(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
         identities::watched(&self.watches, self.actions.watch, &self.schema, name, should)
     }
 

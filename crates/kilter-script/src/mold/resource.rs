@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value, from_json};
+use kilter_model::{Attributes, Change, Feature, Outcome, State, TypeSchema, Value, from_json};
 use kilter_process::{Confinement, Output};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Provider, ProviderError, Query, Redactor, Strictness,
-    Suitability, ValidationError, Wanted, Watch, WatchSink,
+    Actions, Batch, Capabilities, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Provider, ProviderError, Query,
+    ReadOne, Redactor, Refresh, Relations, Scheduling, Strictness, Suitability, ValidationError, Wanted, Watch,
+    WatchSink, WatchSource,
 };
 use serde_json::Value as Json;
 
@@ -255,6 +256,19 @@ impl Provider for MoldProvider {
         true
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            read_one: Some(self),
+            scheduling: Some(self),
+            relations: Some(self),
+            owner: self.kind.owns.is_some().then_some(self as &dyn Owner),
+            refresh: self.schema().has(Feature::Refresh).then_some(self as &dyn Refresh),
+            actions: Some(self),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let Query::Named(wanted) = query else { return self.list(cx) };
         let state = |wanted: &Wanted<'_>| match self.state(cx, wanted) {
@@ -262,14 +276,6 @@ impl Provider for MoldProvider {
             Err(error) => State { unreadable: Some(eco_format!("{error}")), ..State::absent(wanted.name.clone()) },
         };
         Ok(wanted.iter().map(state).collect())
-    }
-
-    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        Ok(self.state(cx, &wanted)?)
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        true
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -287,6 +293,65 @@ impl Provider for MoldProvider {
         changes.iter().map(conform).collect()
     }
 
+    fn validate(&self, _: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
+        let unknown = |name: &&str| self.kind.schema.known(name).is_none();
+        let mut problems: Vec<ValidationError> =
+            deferred.iter().filter(|name| unknown(name)).map(|name| self.unknown(name)).collect();
+        for (name, value) in should.iter().filter(|(_, value)| !value.is_undef()) {
+            match self.kind.schema.known(name.as_str()) {
+                None => problems.push(self.unknown(name.as_str())),
+                Some(_) if matches!(name.as_str(), "kind" | "action") => {
+                    problems.push(ValidationError::with(name.as_str(), "mold's documents use this key for themselves"));
+                }
+                Some(known) => {
+                    if let Err(mismatch) = known.data_type.check(value) {
+                        problems.push(ValidationError::with(name.as_str(), eco_format!("{mismatch}")));
+                    }
+                }
+            }
+        }
+        problems
+    }
+
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        if attribute == INSYNC_TRIGGER {
+            return Insync::Same;
+        }
+        if should.get(EXISTS) == Some(&Value::Boolean(false)) {
+            // For an absent resource, other attributes do not matter.
+            return if attribute == EXISTS && is.exists { Insync::Default } else { Insync::Same };
+        }
+        if self.kind.schema.find(attribute).is_some() {
+            return Insync::Default;
+        }
+        match (is.attributes.get(attribute), should.get(attribute)) {
+            (None, _) if is.exists => Insync::Same,
+            // An undeclared attribute may be a number or a text.
+            (Some(found), Some(wanted)) if same_text(found, wanted) => Insync::Same,
+            _ => Insync::Default,
+        }
+    }
+}
+
+impl ReadOne for MoldProvider {
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        Ok(self.state(cx, &wanted)?)
+    }
+}
+
+impl Scheduling for MoldProvider {
+    fn batch_size(&self) -> Batch {
+        Batch::One
+    }
+}
+
+impl Relations for MoldProvider {
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        self.kind.identify(name, should, say);
+    }
+}
+
+impl Refresh for MoldProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         match &self.kind.refresh {
             Some(action) => {
@@ -307,7 +372,9 @@ impl Provider for MoldProvider {
     fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
         self.kind.acts_on_refresh(is, should)
     }
+}
 
+impl Actions for MoldProvider {
     fn check_action(&self, action: &str) -> Result<(), ValidationError> {
         let type_name = &self.kind.schema.name;
         match &self.kind.one_time {
@@ -331,59 +398,10 @@ impl Provider for MoldProvider {
             Err(problem) => Outcome::failed(eco_format!("{problem}")),
         }
     }
+}
 
-    fn validate(&self, _: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
-        let unknown = |name: &&str| self.kind.schema.known(name).is_none();
-        let mut problems: Vec<ValidationError> =
-            deferred.iter().filter(|name| unknown(name)).map(|name| self.unknown(name)).collect();
-        for (name, value) in should.iter().filter(|(_, value)| !value.is_undef()) {
-            match self.kind.schema.known(name.as_str()) {
-                None => problems.push(self.unknown(name.as_str())),
-                Some(_) if matches!(name.as_str(), "kind" | "action") => {
-                    problems.push(ValidationError::with(name.as_str(), "mold's documents use this key for themselves"));
-                }
-                Some(known) => {
-                    if let Err(mismatch) = known.data_type.check(value) {
-                        problems.push(ValidationError::with(name.as_str(), eco_format!("{mismatch}")));
-                    }
-                }
-            }
-        }
-        problems
-    }
-
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        if attribute == INSYNC_TRIGGER {
-            return Insync::Same;
-        }
-        if should.get(EXISTS) == Some(&Value::Boolean(false)) {
-            // For an absent resource, other attributes do not matter.
-            return if attribute == EXISTS && is.exists { Insync::Default } else { Insync::Same };
-        }
-        if self.kind.schema.find(attribute).is_some() {
-            return Insync::Default;
-        }
-        match (is.attributes.get(attribute), should.get(attribute)) {
-            (None, _) if is.exists => Insync::Same,
-            // An undeclared attribute may be a number or a text.
-            (Some(found), Some(wanted)) if same_text(found, wanted) => Insync::Same,
-            _ => Insync::Default,
-        }
-    }
-
-    fn batch_size(&self) -> Batch {
-        Batch::One
-    }
-
-    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
-        self.kind.identify(name, should, say);
-    }
-
-    fn owned_paths(&self) -> Option<&dyn Owner> {
-        self.kind.owns.is_some().then_some(self)
-    }
-
-    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+impl Watch for MoldProvider {
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
         self.kind.watched(name, should)
     }
 

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
+use kilter_model::{Attributes, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Context, Interrupt, Mode, Owner, Provider, ProviderError, Query, Suitability, ValidationError, Wanted,
-    Watch, WatchSink,
+    Batch, Capabilities, Context, Interrupt, Mode, Owner, Provider, ProviderError, Query, Refresh, Relations,
+    Scheduling, Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
 };
 
 use crate::condition::{Condition, Verdict};
@@ -115,6 +115,17 @@ impl Provider for ScriptProvider {
         true
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            scheduling: Some(self),
+            relations: Some(self),
+            owner: self.metadata.owns.is_some().then_some(self as &dyn Owner),
+            refresh: self.schema().has(Feature::Refresh).then_some(self as &dyn Refresh),
+            watch: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
             Query::All => self.list(cx),
@@ -124,14 +135,6 @@ impl Provider for ScriptProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         self.change(cx, changes, mode)
-    }
-
-    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        self.act_on_refresh(cx, &wanted)
-    }
-
-    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
-        self.metadata.acts_on_refresh(is, should)
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
@@ -156,20 +159,32 @@ impl Provider for ScriptProvider {
         }
         problems
     }
+}
 
+impl Scheduling for ScriptProvider {
     fn batch_size(&self) -> Batch {
         if self.takes_many() { Batch::Whole } else { Batch::One }
     }
+}
 
+impl Relations for ScriptProvider {
     fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
         self.metadata.identify(name, should, say);
     }
+}
 
-    fn owned_paths(&self) -> Option<&dyn Owner> {
-        self.metadata.owns.is_some().then_some(self)
+impl Refresh for ScriptProvider {
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        self.act_on_refresh(cx, &wanted)
     }
 
-    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        self.metadata.acts_on_refresh(is, should)
+    }
+}
+
+impl Watch for ScriptProvider {
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
         self.metadata.watched(name, should)
     }
 

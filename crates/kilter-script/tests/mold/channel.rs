@@ -1,7 +1,7 @@
 //! What a historian hears.
 
 use kilter_model::{Change, State, Value};
-use kilter_provider::{Context, Mode, Provider, Query, Wanted};
+use kilter_provider::{Actions, Context, Mode, Provider, Query, ReadOne, Wanted};
 use kilter_script::mold::{Frame, Historian, Message, RawLog, Said, read_log};
 
 use crate::harness::{Lines, Place, act, attributes, conform, inspect};

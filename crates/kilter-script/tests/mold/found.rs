@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State};
-use kilter_provider::{Context, Level, Mode, Provider, Query, Suitability, Wanted, get_checked};
+use kilter_provider::{Context, Level, Mode, Provider, Query, Suitability, Wanted, actions, get_checked};
 use kilter_script::{Script, Scripts};
 
 use crate::harness::{Lines, Place, attributes};
@@ -90,9 +90,9 @@ fn a_file_of_mold_with_metadata_beside_it_is_a_provider_like_all_others() {
     let wanted = [Wanted::new(&name, None)];
     let read = get_checked(&*provider, &Context::empty(), Query::Named(&wanted)).unwrap();
     assert_eq!(read[0].attributes.get("size"), Some(&3.into()));
-    let refreshed = provider.refresh(&Context::empty(), wanted[0]);
+    let refreshed = provider.capabilities().refresh.unwrap().refresh(&Context::empty(), wanted[0]);
     assert_eq!((refreshed.failure, refreshed.notes.as_slice()), (None, &["shaken".into()][..]));
-    assert!(provider.check_action("explode").is_err() && provider.check_action("list").is_err());
+    assert!(actions(&*provider, "explode").is_err() && actions(&*provider, "list").is_err());
 
     let heard = place.heard.lines();
     assert!(heard.iter().any(|line| line.starts_with("providers/keeper#1 spawn ")), "{heard:?}");

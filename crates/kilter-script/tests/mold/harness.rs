@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Outcome, State, Value};
-use kilter_provider::{Context, Level, Log, Provider, Wanted};
+use kilter_provider::{Actions, Context, Level, Log, ReadOne, Wanted};
 use kilter_script::mold::{Historian, Message, Mold, MoldProvider};
 use kilter_script::{Limits, ScriptEnvironment};
 

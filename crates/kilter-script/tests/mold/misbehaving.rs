@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kilter_provider::Provider;
+use kilter_provider::ReadOne;
 
 use crate::harness::{Lines, Place, act, conform, inspect};
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use kilter_model::{Value, to_json};
-use kilter_provider::{Context, Provider, Wanted, check_one};
+use kilter_provider::{Actions, Context, Provider, Wanted, check_one};
 use kilter_script::ScriptEnvironment;
 use kilter_script::mold::Mold;
 use serde_json::json;

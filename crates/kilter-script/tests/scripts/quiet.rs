@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kilter_model::{Change, State};
 use kilter_process::Confined;
-use kilter_provider::{Context, Mode, Provider, Wanted};
+use kilter_provider::{Context, Mode, Provider, Wanted, get_one};
 
 use crate::harness::*;
 use crate::unconfined::ConfinedAs;
@@ -18,7 +18,7 @@ fn warned(provider: &dyn Provider, names: &[&str]) -> Vec<String> {
     let cx = Context::empty().with_log(&log);
     for name in names {
         let name = ecow::EcoString::from(*name);
-        provider.get_one(&cx, Wanted::new(&name, None)).unwrap();
+        get_one(provider, &cx, Wanted::new(&name, None)).unwrap();
     }
     log.all().into_iter().filter(|line| line.starts_with("warning")).collect()
 }

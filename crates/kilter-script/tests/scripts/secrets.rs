@@ -1,7 +1,7 @@
 //! Secrets that scripts tell.
 
 use kilter_model::{Change, State, Value};
-use kilter_provider::{Context, Mode, Wanted};
+use kilter_provider::{Context, Mode, Wanted, get_one};
 
 use crate::harness::*;
 
@@ -21,7 +21,7 @@ fn said(convention: &str, action: &str, answer: &str) -> String {
     let (is, should) = (State::present("a", old), attributes(&[("password", Value::sensitive("other".into()))]));
     let said = match action {
         "list" => format!("{:?}", all(&*provider, &log)),
-        "find" => format!("{:?}", provider.get_one(&cx, Wanted::new(&name, None))),
+        "find" => format!("{:?}", get_one(&*provider, &cx, Wanted::new(&name, None))),
         _ => format!("{:?}", provider.set(&cx, &[Change::new(&name, &is, Some(&should), &[])], Mode::Apply)),
     };
     format!("{said} {:?}", log.all())

@@ -26,8 +26,9 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
     session.record.settle();
     let (type_name, title, action) = said(args)?;
     let provider = providers::find(&registry, type_name)?;
-    let name = named(provider, title)?;
-    provider.check_action(action).map_err(|problem| output::fail_with(&problem.message, &problem.hint))?;
+    let name = named(session, provider, title)?;
+    let actions = kilter_provider::actions(provider, action)
+        .map_err(|problem| output::fail_with(&problem.message, &problem.hint))?;
     signals::listen()?;
     if let Suitability::Unsuitable(why) = provider.suitable() {
         let of = &provider.schema().name;
@@ -45,7 +46,7 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
         .with_hostname(session.host());
     // A pause may have begun while the providers started.
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
-    let outcome = provider.act(&cx, Wanted::new(&name, None), action);
+    let outcome = actions.act(&cx, Wanted::new(&name, None), action);
     let reference = format!("{}[{title}]", provider.schema().name);
     let shown = match args.format {
         ReportFormat::Human => human(&reference, action, &outcome, session),
@@ -71,11 +72,11 @@ fn said(args: &ActArgs) -> Result<(&str, &str, &str), Exit> {
     }
 }
 
-fn named(provider: &dyn Provider, title: &str) -> Result<EcoString, Exit> {
+fn named(session: &Session, provider: &dyn Provider, title: &str) -> Result<EcoString, Exit> {
     let schema = provider.schema();
     let identified = schema.identify(title, &Attributes::default());
     let (name, namevars) = identified.map_err(|error| parse_value::misnamed(schema, title, &error))?;
-    Ok(canonical_name(provider, &name, &namevars).map_or(name, |(name, _)| name))
+    Ok(canonical_name(provider, &providers::declaring(session.host()), &name, &namevars).map_or(name, |(name, _)| name))
 }
 
 fn human(reference: &str, action: &str, outcome: &Outcome, session: &Session) -> String {

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &GetArgs, session: &Session) -> Exit {
         Ok(asked) => asked,
         Err(exit) => return exit,
     };
-    let names = match identified(provider, &names(first, &args.names)) {
+    let names = match identified(session, provider, &names(first, &args.names)) {
         Ok(names) => names,
         Err(exit) => return exit,
     };
@@ -102,7 +102,7 @@ struct Named {
 /// do not matter here.
 ///
 /// A name in another form is converted to the canonical name.
-fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
+fn identified(session: &Session, provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
     let schema = provider.schema();
     let is_composite = schema.namevars().nth(1).is_some();
     let mut named: Vec<Named> = Vec::with_capacity(titles.len());
@@ -111,7 +111,8 @@ fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named
         match schema.identify(title, &Attributes::default()) {
             Ok((name, namevars)) => {
                 let given = if is_composite { namevars } else { Attributes::new() };
-                let (name, namevars) = canonical_name(provider, &name, &given).unwrap_or((name, given));
+                let (name, namevars) = canonical_name(provider, &providers::declaring(session.host()), &name, &given)
+                    .unwrap_or((name, given));
                 if named.iter().any(|one| one.name == name) {
                     continue;
                 }

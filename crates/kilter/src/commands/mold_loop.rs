@@ -204,9 +204,9 @@ impl ChoreographyRun<'_> {
             },
             Step::Act { kind, name, action } => match self.native(kind) {
                 Err(why) => Outcome::failed(why),
-                Ok(provider) => match provider.check_action(action) {
+                Ok(provider) => match kilter_provider::actions(provider, action) {
                     Err(problem) => Outcome::failed(eco_format!("{problem}")),
-                    Ok(()) => provider.act(&self.cx, Wanted::new(name, Some(&Attributes::new())), action),
+                    Ok(actions) => actions.act(&self.cx, Wanted::new(name, Some(&Attributes::new())), action),
                 },
             },
         }

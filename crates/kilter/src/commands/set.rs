@@ -44,8 +44,8 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
     }
     let catalog = Catalog { resources: vec![resource], ..Catalog::default() };
     signals::listen()?;
-    let prepared =
-        plan_of(catalog, &registry).map_err(|rejected| signals::exit().unwrap_or_else(|| refuse(&rejected)))?;
+    let prepared = plan_of(catalog, &registry, &providers::declaring(registry.hostname()))
+        .map_err(|rejected| signals::exit().unwrap_or_else(|| refuse(&rejected)))?;
     let pass = ExecOptions {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: args.format,

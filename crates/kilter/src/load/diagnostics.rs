@@ -7,7 +7,7 @@ use kilter_runtime::{Rejected, survey};
 
 use crate::exit::Exit;
 use crate::load::ErrorFormat;
-use crate::output;
+use crate::{output, providers};
 
 /// Reports all problems, with their number at the end.
 pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: ErrorFormat) -> Exit {
@@ -36,7 +36,11 @@ pub(super) fn with_others(
     registry: &Registry,
 ) -> Vec<Diagnostic> {
     let Compiled { catalog, mut places, .. } = compiled;
-    problems.extend(self::problems(&survey(catalog, registry), &mut places, sources));
+    problems.extend(self::problems(
+        &survey(catalog, registry, &providers::declaring(registry.hostname())),
+        &mut places,
+        sources,
+    ));
     problems.sort_by_key(|problem| problem.span);
     problems
 }

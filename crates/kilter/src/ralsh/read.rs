@@ -19,7 +19,7 @@ pub(super) fn list(session: &Session, provider: &dyn Provider, form: Form, logge
 /// Returns all resources of a provider.
 pub(super) fn all(session: &Session, provider: &dyn Provider, logger: &Logger) -> Result<Vec<State>, ProviderError> {
     let cx = surroundings(session, logger);
-    provider.open(&cx)?;
+    provider.capabilities().session().open(&cx)?;
     get_checked(provider, &cx, Query::All)
 }
 
@@ -53,11 +53,11 @@ pub(super) fn one(
     parameters: Option<&Attributes>,
     logger: &Logger,
 ) -> Result<Option<State>, Error> {
-    let (name, namevars) = identified(provider, title)?;
     let cx = surroundings(session, logger);
+    let (name, namevars) = identified(provider, &cx, title)?;
     let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters, received: &[], noop: false }];
     let read = || {
-        provider.open(&cx)?;
+        provider.capabilities().session().open(&cx)?;
         get_checked(provider, &cx, Query::Named(&wanted))
     };
     let states = read().map_err(Error::failed)?;
@@ -79,14 +79,18 @@ fn can_be_absent(provider: &dyn Provider) -> bool {
 }
 
 /// Returns the name of a resource on the system, and its namevars if there are several.
-fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option<Attributes>), Error> {
+fn identified(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    title: &str,
+) -> Result<(EcoString, Option<Attributes>), Error> {
     let schema = provider.schema();
     let identified = schema.identify(title, &Attributes::default());
     let (name, namevars) =
         identified.map_err(|error| Error::failed(format_args!("{}[{title}]: {error}", schema.name)))?;
     let is_composite = schema.namevars().nth(1).is_some();
     let given = if is_composite { namevars } else { Attributes::new() };
-    let (name, namevars) = canonical_name(provider, &name, &given).unwrap_or((name, given));
+    let (name, namevars) = canonical_name(provider, cx, &name, &given).unwrap_or((name, given));
     Ok((name, is_composite.then_some(namevars)))
 }
 

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
 use kilter_provider::{
-    AutoEdge, Batch, Context, Declared, Effect, Footprint, Found, Insync, Level, Log, Mode, Owner, Placement, Provider,
-    ProviderError, ProviderEvent, Query, Revert, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
+    Actions, Batch, Capabilities, Context, Declaration, Effect, Explain, Footprint, Found, Generate, Insync, Level,
+    Log, Mode, Owner, Placement, Predict, Provider, ProviderError, ProviderEvent, Query, ReadOne, Refresh, Scheduling,
+    Session, SideEffects, Suitability, ValidationError, Wanted,
 };
 use serde_json::{Value as Json, json};
 
@@ -102,6 +103,11 @@ impl RecordingProvider {
     }
 }
 
+/// Returns a capability of a decorated provider. The decorator has only the capabilities of that provider.
+fn decorated<T>(capability: Option<T>) -> T {
+    capability.expect("the decorator has only the capabilities of the provider")
+}
+
 fn wanted(of: &Wanted<'_>) -> Json {
     json!({
         "name": of.name.as_str(),
@@ -173,12 +179,20 @@ impl Provider for RecordingProvider {
         self.inner.is_external()
     }
 
-    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
-        if self.passes() {
-            return self.inner.open(cx);
+    fn capabilities(&self) -> Capabilities<'_> {
+        let inner = self.inner.capabilities();
+        Capabilities {
+            read_one: inner.read_one.map(|_| self as &dyn ReadOne),
+            session: inner.session.map(|_| self as &dyn Session),
+            scheduling: inner.scheduling.map(|_| self as &dyn Scheduling),
+            owner: inner.owner.map(|_| self as &dyn Owner),
+            generate: inner.generate.map(|_| self as &dyn Generate),
+            refresh: inner.refresh.map(|_| self as &dyn Refresh),
+            actions: inner.actions.map(|_| self as &dyn Actions),
+            predict: inner.predict.map(|_| self as &dyn Predict),
+            explain: inner.explain.map(|_| self as &dyn Explain),
+            ..inner
         }
-        let opened = self.call(cx, "open", || Json::Null, |cx| self.inner.open(cx).map_err(message));
-        opened.map_err(ProviderError::new)
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
@@ -194,21 +208,6 @@ impl Provider for RecordingProvider {
         };
         states.as_deref().map(|states| learn_states(&self.mode, states)).unwrap_or_default();
         states
-    }
-
-    fn get_one(&self, cx: &Context<'_>, one: Wanted<'_>) -> Result<State, ProviderError> {
-        let state = if self.passes() {
-            self.inner.get_one(cx, one)
-        } else {
-            let state = self.call(cx, "get_one", || wanted(&one), |cx| self.inner.get_one(cx, one).map_err(message));
-            state.map_err(ProviderError::new)
-        };
-        state.as_ref().map(|state| learn_states(&self.mode, std::slice::from_ref(state))).unwrap_or_default();
-        state
-    }
-
-    fn gets_one_by_one(&self) -> bool {
-        self.inner.gets_one_by_one()
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
@@ -231,181 +230,207 @@ impl Provider for RecordingProvider {
         outcomes
     }
 
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
+        self.inner.validate(name, should, deferred)
+    }
+
+    fn canonicalize(&self, cx: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+        self.inner.canonicalize(cx, resources)
+    }
+
+    fn insync(&self, cx: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        if self.passes() {
+            return self.inner.insync(cx, attribute, is, should);
+        }
+        let about = || self.about("insync", json!({ "attribute": attribute, "name": is.name.as_str() }));
+        self.mode.record_or_replay("provider", about, || self.inner.insync(cx, attribute, is, should))
+    }
+}
+
+impl ReadOne for RecordingProvider {
+    fn get_one(&self, cx: &Context<'_>, one: Wanted<'_>) -> Result<State, ProviderError> {
+        let state = if self.passes() {
+            decorated(self.inner.capabilities().read_one).get_one(cx, one)
+        } else {
+            let state = self.call(
+                cx,
+                "get_one",
+                || wanted(&one),
+                |cx| decorated(self.inner.capabilities().read_one).get_one(cx, one).map_err(message),
+            );
+            state.map_err(ProviderError::new)
+        };
+        state.as_ref().map(|state| learn_states(&self.mode, std::slice::from_ref(state))).unwrap_or_default();
+        state
+    }
+}
+
+impl Session for RecordingProvider {
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        if self.passes() {
+            return decorated(self.inner.capabilities().session).open(cx);
+        }
+        let opened = self.call(
+            cx,
+            "open",
+            || Json::Null,
+            |cx| decorated(self.inner.capabilities().session).open(cx).map_err(message),
+        );
+        opened.map_err(ProviderError::new)
+    }
+
+    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        if self.passes() {
+            return decorated(self.inner.capabilities().session).flush(cx);
+        }
+        let flushed = self.call(
+            cx,
+            "flush",
+            || Json::Null,
+            |cx| decorated(self.inner.capabilities().session).flush(cx).map_err(message),
+        );
+        flushed.map_err(ProviderError::new)
+    }
+}
+
+impl Scheduling for RecordingProvider {
+    fn placement(&self, should: &Attributes) -> Placement {
+        self.placed("placement", should, || decorated(self.inner.capabilities().scheduling).placement(should))
+    }
+
+    fn set_placement(&self, should: &Attributes) -> Placement {
+        self.placed("set_placement", should, || decorated(self.inner.capabilities().scheduling).set_placement(should))
+    }
+
+    fn batch_size(&self) -> Batch {
+        decorated(self.inner.capabilities().scheduling).batch_size()
+    }
+}
+
+impl Generate for RecordingProvider {
+    fn generate(&self, cx: &Context<'_>, one: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
+        if self.passes() {
+            return decorated(self.inner.capabilities().generate).generate(cx, one, is);
+        }
+        let about = || wanted(&one);
+        let found = self.call(cx, "generate", about, |cx| {
+            decorated(self.inner.capabilities().generate).generate(cx, one, is).map_err(message)
+        });
+        found.map_err(ProviderError::new)
+    }
+}
+
+impl Refresh for RecordingProvider {
     fn refresh(&self, cx: &Context<'_>, one: Wanted<'_>) -> Outcome {
         learn_wanted(&self.mode, one.should);
         let outcome = match self.passes() {
-            true => self.inner.refresh(cx, one),
-            false => self.call(cx, "refresh", || wanted(&one), |cx| self.inner.refresh(cx, one)),
+            true => decorated(self.inner.capabilities().refresh).refresh(cx, one),
+            false => self.call(
+                cx,
+                "refresh",
+                || wanted(&one),
+                |cx| decorated(self.inner.capabilities().refresh).refresh(cx, one),
+            ),
         };
         learn_outcomes(&self.mode, std::slice::from_ref(&outcome));
         outcome
     }
 
     fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
-        self.inner.acts_on_refresh(is, should)
+        decorated(self.inner.capabilities().refresh).acts_on_refresh(is, should)
     }
+}
 
+impl Actions for RecordingProvider {
     fn check_action(&self, action: &str) -> Result<(), ValidationError> {
-        self.inner.check_action(action)
+        decorated(self.inner.capabilities().actions).check_action(action)
     }
 
     fn act(&self, cx: &Context<'_>, one: Wanted<'_>, action: &str) -> Outcome {
         learn_wanted(&self.mode, one.should);
         let about = || json!({ "action": action, "of": wanted(&one) });
         let outcome = match self.passes() {
-            true => self.inner.act(cx, one, action),
-            false => self.call(cx, "act", about, |cx| self.inner.act(cx, one, action)),
+            true => decorated(self.inner.capabilities().actions).act(cx, one, action),
+            false => {
+                self.call(cx, "act", about, |cx| decorated(self.inner.capabilities().actions).act(cx, one, action))
+            }
         };
         learn_outcomes(&self.mode, std::slice::from_ref(&outcome));
         outcome
     }
+}
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
-        self.inner.validate(name, should, deferred)
-    }
-
-    fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
-        self.inner.conflicts(name, should, declared)
-    }
-
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), ValidationError> {
-        self.inner.canonicalize(name, should)
-    }
-
-    fn compares_absent(&self) -> bool {
-        self.inner.compares_absent()
-    }
-
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        if self.passes() {
-            return self.inner.insync(attribute, is, should);
-        }
-        let about = || self.about("insync", json!({ "attribute": attribute, "name": is.name.as_str() }));
-        self.mode.record_or_replay("provider", about, || self.inner.insync(attribute, is, should))
-    }
-
-    fn generate(&self, cx: &Context<'_>, one: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
-        if self.passes() {
-            return self.inner.generate(cx, one, is);
-        }
-        let about = || wanted(&one);
-        let found = self.call(cx, "generate", about, |cx| self.inner.generate(cx, one, is).map_err(message));
-        found.map_err(ProviderError::new)
-    }
-
+impl Predict for RecordingProvider {
     fn basis(&self, cx: &Context<'_>, one: Wanted<'_>, found: &Found) -> Option<Value> {
         if self.passes() {
-            return self.inner.basis(cx, one, found);
+            return decorated(self.inner.capabilities().predict).basis(cx, one, found);
         }
-        let basis = self.call(cx, "basis", || wanted(&one), |cx| self.inner.basis(cx, one, found).unwrap_or_default());
+        let basis = self.call(
+            cx,
+            "basis",
+            || wanted(&one),
+            |cx| decorated(self.inner.capabilities().predict).basis(cx, one, found).unwrap_or_default(),
+        );
         Some(basis).filter(|basis| !basis.is_undef())
+    }
+
+    fn side_effects(&self, should: &Attributes) -> SideEffects {
+        decorated(self.inner.capabilities().predict).side_effects(should)
+    }
+
+    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
+        decorated(self.inner.capabilities().predict).effects(cx, change)
+    }
+
+    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        decorated(self.inner.capabilities().predict).footprint(name, should, say);
+    }
+}
+
+impl Explain for RecordingProvider {
+    fn message(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        if self.passes() {
+            return decorated(self.inner.capabilities().explain).message(attribute, is, should);
+        }
+        let about = || self.about("message", json!({ "attribute": attribute, "name": is.name.as_str() }));
+        self.mode.record_or_replay("provider", about, || {
+            decorated(self.inner.capabilities().explain).message(attribute, is, should)
+        })
     }
 
     fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
         if self.passes() {
-            return self.inner.diff(attribute, is, should);
+            return decorated(self.inner.capabilities().explain).diff(attribute, is, should);
         }
         let about = || self.about("diff", json!({ "attribute": attribute, "name": is.name.as_str() }));
-        self.mode.record_or_replay("provider", about, || self.inner.diff(attribute, is, should))
-    }
-
-    fn side_effects(&self, should: &Attributes) -> SideEffects {
-        self.inner.side_effects(should)
-    }
-
-    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
-        self.inner.effects(cx, change)
-    }
-
-    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
-        self.inner.footprint(name, should, say);
-    }
-
-    fn placement(&self, should: &Attributes) -> Placement {
-        self.placed("placement", should, || self.inner.placement(should))
-    }
-
-    fn set_placement(&self, should: &Attributes) -> Placement {
-        self.placed("set_placement", should, || self.inner.set_placement(should))
-    }
-
-    fn batch_size(&self) -> Batch {
-        self.inner.batch_size()
-    }
-
-    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
-        self.inner.identities(name, should, say);
-    }
-
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        self.inner.auto_edges(name, should, wish);
-    }
-
-    fn owned_paths(&self) -> Option<&dyn Owner> {
-        self.inner.owned_paths().map(|_| self as &dyn Owner)
-    }
-
-    fn names_are_paths(&self) -> bool {
-        self.inner.names_are_paths()
-    }
-
-    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
-        self.inner.watches(name, should)
-    }
-
-    fn depends_on_catalog(&self, should: &Attributes) -> bool {
-        self.inner.depends_on_catalog(should)
-    }
-
-    fn revert_support(&self) -> Revert {
-        self.inner.revert_support()
-    }
-
-    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        self.inner.revert_state(should, is)
-    }
-
-    fn revert_scope(&self) -> Option<String> {
-        self.inner.revert_scope()
-    }
-
-    fn output_independent_attributes(&self) -> &'static [&'static str] {
-        self.inner.output_independent_attributes()
-    }
-
-    fn default_outputs(&self, should: &Attributes) -> Attributes {
-        self.inner.default_outputs(should)
-    }
-
-    fn is_action(&self, should: &Attributes) -> bool {
-        self.inner.is_action(should)
-    }
-
-    fn is_event_handler(&self, should: &Attributes) -> bool {
-        self.inner.is_event_handler(should)
-    }
-
-    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
-        self.inner.watch(cx, alone, tell)
-    }
-
-    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
-        if self.passes() {
-            return self.inner.flush(cx);
-        }
-        let flushed = self.call(cx, "flush", || Json::Null, |cx| self.inner.flush(cx).map_err(message));
-        flushed.map_err(ProviderError::new)
+        self.mode.record_or_replay("provider", about, || {
+            decorated(self.inner.capabilities().explain).diff(attribute, is, should)
+        })
     }
 }
 
 /// A query for owned paths runs no script, so that it is recorded here for all providers.
 impl Owner for RecordingProvider {
     fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
-        let Some(owner) = self.inner.owned_paths() else { return Vec::new() };
+        let owner = decorated(self.inner.capabilities().owner);
         self.mode.record_or_replay(
             "provider",
             || self.about("owned", Json::from(name)),
             || owner.owned(name, should, is_wanted),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_devkit::{EveryCapability, capability_names};
+
+    use super::*;
+
+    #[test]
+    fn recording_provider_forwards_every_capability() {
+        let inner: Arc<dyn Provider> = Arc::new(EveryCapability::new());
+        let recording = RecordingProvider { inner: Arc::clone(&inner), mode: RecordMode::Live };
+        assert_eq!(capability_names(&recording.capabilities()), capability_names(&inner.capabilities()));
     }
 }

@@ -20,8 +20,8 @@ impl Way {
     fn of(world: &World, declared: Declared) -> Result<Way, Stop> {
         // A specimen that must fail may be unreadable.
         let is = world.see(&declared).unwrap_or_else(|_| State::absent(declared.name.clone()));
-        let differences =
-            compare(world.provider(), &is, &declared.should).or_else(|e| untried(e.message.to_string()))?;
+        let differences = compare(world.provider(), &world.cx(), &is, &declared.should)
+            .or_else(|e| untried(e.message.to_string()))?;
         Ok(Way { declared, is, differences })
     }
 
@@ -75,7 +75,7 @@ pub(super) fn each_is_answered(bench: &Harness) -> Trial {
 pub(super) fn one_by_one(bench: &Harness) -> Trial {
     bench.is_sighted()?;
     let world = bench.world()?;
-    if world.provider().batch_size() == Batch::One {
+    if world.provider().capabilities().scheduling().batch_size() == Batch::One {
         return not_applicable("the provider takes one change at a time");
     }
     let ways: Vec<Way> = declared(&world)?.into_iter().map(|one| Way::of(&world, one)).collect::<Result<_, _>>()?;

@@ -138,7 +138,7 @@ pub(super) fn differences_are_named(bench: &Harness) -> Trial {
     for world in [&fresh, &made] {
         for one in all_declared(world)? {
             let state = world.see(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
-            let differences = compare(world.provider(), &state, &one.should);
+            let differences = compare(world.provider(), &world.cx(), &state, &one.should);
             let differences = differences.or_else(|error| untried(error.message.to_string()))?;
             let unknown = |name: &str| fresh.schema().find(name).is_none();
             let stray = differences.iter().find(|difference| unknown(difference.attribute.as_str()));

@@ -186,11 +186,13 @@ fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
 
 /// Calls the other methods that the engine uses. They must accept the value too.
 fn ask_around(world: &World, one: &Declared) {
-    let provider = world.provider();
-    let _ = (provider.side_effects(&one.should), provider.placement(&one.should), provider.set_placement(&one.should));
-    provider.identities(&one.name, &one.should, &mut |_| {});
-    provider.auto_edges(&one.name, &one.should, &mut |_| {});
-    let _ = provider.conflicts(&one.name, &one.should, &|_, _| None);
+    let capabilities = world.provider().capabilities();
+    let (scheduling, relations) = (capabilities.scheduling(), capabilities.relations());
+    let _ = (scheduling.placement(&one.should), scheduling.set_placement(&one.should));
+    let _ = capabilities.predict().side_effects(&one.should);
+    relations.identities(&one.name, &one.should, &mut |_| {});
+    relations.auto_edges(&one.name, &one.should, &mut |_| {});
+    let _ = relations.conflicts(&one.name, &one.should, &|_, _| None);
 }
 
 fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<(), Stop> {

@@ -58,8 +58,8 @@ struct Due {
 impl Due {
     fn of(world: &World, one: &Declared) -> Result<Due, Stop> {
         let is = seen(world, one)?;
-        let differences =
-            compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
+        let differences = compare(world.provider(), &world.cx(), &is, &one.should)
+            .or_else(|error| untried(error.message.to_string()))?;
         Ok(Due { is, differences })
     }
 

@@ -13,7 +13,7 @@ use kilter_provider::compare;
 fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
     let is = seen(world, one)?;
     let differences =
-        compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
+        compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
     if differences.is_empty() {
         return Ok(None);
     }

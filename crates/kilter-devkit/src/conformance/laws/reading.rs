@@ -8,7 +8,7 @@ use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, n
 use crate::conformance::fingerprint;
 use kilter_provider::compare;
 use kilter_provider::read;
-use kilter_provider::{Query, Wanted};
+use kilter_provider::{Query, Wanted, get_one};
 
 /// Duration above which a get of one resource gets a note.
 const SLOW_GET: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ pub(super) fn one_and_many(bench: &Harness) -> Trial {
     let many = read(world.provider(), &world.cx(), &wanted)
         .or_else(|error| broken(format!("many cannot be read at once: {error}")))?;
     for one in &all {
-        let single = world.provider().get_one(&world.cx(), one.wanted());
+        let single = get_one(world.provider(), &world.cx(), one.wanted());
         let single = single.or_else(|error| broken(format!("{} cannot be read alone: {error}", one.name)))?;
         let absent = State::absent(one.name.clone());
         let among = many.iter().find(|state| state.name == one.name).unwrap_or(&absent);
@@ -117,7 +117,8 @@ pub(super) fn does_not_echo(bench: &Harness) -> Trial {
         for other in specimen.others() {
             let other = world.told(specimen, other)?;
             let changes = |state: &State| {
-                compare(world.provider(), state, &other.should).or_else(|error| untried(error.message.to_string()))
+                compare(world.provider(), &world.cx(), state, &other.should)
+                    .or_else(|error| untried(error.message.to_string()))
             };
             if changes(&true_state)?.is_empty() {
                 continue;
@@ -148,7 +149,11 @@ pub(super) fn is_on_the_system(bench: &Harness) -> Trial {
 /// Checks that a new provider instance returns the same states.
 pub(super) fn agrees_anew(world: &World, all: &[Declared]) -> Trial {
     let other = world.subject.provider_anew();
-    other.open(&world.cx()).or_else(|error| untried(format!("another provider cannot be opened: {error}")))?;
+    other
+        .capabilities()
+        .session()
+        .open(&world.cx())
+        .or_else(|error| untried(format!("another provider cannot be opened: {error}")))?;
     for one in all {
         let here = seen(world, one)?;
         let there = world.state(&*other, one.wanted());

@@ -3,6 +3,7 @@
 use kilter_model::{AttributeSchema, TypeSchema};
 
 use crate::conformance::bench::{Harness, Trial, broken};
+use kilter_provider::contradiction;
 
 pub(super) fn is_described(bench: &Harness) -> Trial {
     let world = bench.world()?;
@@ -33,6 +34,9 @@ pub(super) fn is_sound(bench: &Harness) -> Trial {
         if let Some(why) = unsound_default(attribute) {
             return broken(why);
         }
+    }
+    if let Some(feature) = contradiction(schema, &world.provider().capabilities()) {
+        return broken(format!("the feature `{}` and the capabilities of the provider contradict", feature.word()));
     }
     unsound_ensure(schema).or_else(|| unsound_titles(schema)).map_or(Ok(None), broken)
 }

@@ -109,7 +109,8 @@ fn pass(world: &World, specimen: &Sample, given: &kilter_model::Attributes, said
         said.hear("an error of get", why);
         State::absent(one.name.clone())
     });
-    let differences = compare(provider, &is, &one.should).or_else(|error| broken(error.message.to_string()))?;
+    let differences =
+        compare(provider, &world.cx(), &is, &one.should).or_else(|error| broken(error.message.to_string()))?;
     differences.iter().for_each(|difference| said.difference(difference));
     let change = Change {
         name: &one.name,
@@ -123,8 +124,8 @@ fn pass(world: &World, specimen: &Sample, given: &kilter_model::Attributes, said
         world.set(&[change], Mode::Preview).iter().for_each(|outcome| said.outcome(outcome));
     }
     world.set(&[change], Mode::Apply).iter().for_each(|outcome| said.outcome(outcome));
-    if provider.schema().has(kilter_model::Feature::Refresh) {
-        said.outcome(&provider.refresh(&world.cx(), one.wanted()));
+    if let Some(refresh) = provider.capabilities().refresh {
+        said.outcome(&refresh.refresh(&world.cx(), one.wanted()));
     }
     Ok(())
 }

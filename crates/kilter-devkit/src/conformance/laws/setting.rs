@@ -1,6 +1,6 @@
 //! Laws about `set` and `refresh`.
 
-use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, Feature, State, Value};
+use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
 use super::reading::{declared, seen};
 use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
@@ -201,7 +201,7 @@ fn forms_of_absence(world: &World, one: &Declared) -> Vec<State> {
 
 fn created(world: &World, one: &Declared, is: State) -> Result<(), Stop> {
     let differences =
-        compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
+        compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
     let change = Change::new(&one.name, &is, Some(&one.should), &differences);
     let how = if is.attributes.is_empty() { "nothing" } else { "`ensure: absent`" };
     let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
@@ -217,11 +217,11 @@ fn created(world: &World, one: &Declared, is: State) -> Result<(), Stop> {
 
 pub(super) fn refreshes(bench: &Harness) -> Trial {
     let world = bench.made()?;
-    if !world.schema().has(Feature::Refresh) {
+    let Some(refresh) = world.provider().capabilities().refresh else {
         return not_applicable("the provider has not the feature `refresh`");
-    }
+    };
     for one in declared(&world)? {
-        let outcome = world.provider().refresh(&world.cx(), one.wanted());
+        let outcome = refresh.refresh(&world.cx(), one.wanted());
         match outcome.failure {
             Some(failure) => return broken(format!("the refresh of {} failed: {failure}", one.name)),
             None if !outcome.refreshed => return broken(format!("{} says it was not refreshed, nor why", one.name)),

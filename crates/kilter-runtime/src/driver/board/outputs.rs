@@ -50,7 +50,8 @@ impl RunState<'_> {
         if self.outputs.contains_key(&vertex) || self.kept.as_ref().is_some_and(was_sent) {
             return None;
         }
-        let fallback = self.prepared.provider(vertex).default_outputs(self.declared(vertex).attributes);
+        let fallback =
+            self.prepared.provider(vertex).capabilities().outputs().default_outputs(self.declared(vertex).attributes);
         Some(fallback).filter(|outputs| !outputs.is_empty())
     }
 
@@ -203,7 +204,7 @@ impl RunState<'_> {
         let (Some((attributes, confidential)), Some(outputs)) = (&former.sends, &self.kept) else { return Ok(()) };
         let provider = self.prepared.registry.at(usize::from(former.of.0));
         let (reference, confidential, apart) =
-            (&former.reference, *confidential, provider.output_independent_attributes());
+            (&former.reference, *confidential, provider.capabilities().outputs().output_independent_attributes());
         let kept = outputs.keep(&Declared { reference, attributes, confidential, apart }, sent);
         kept.map_err(|error| eco_format!("its outputs could not be kept: {error}"))
     }
@@ -214,7 +215,7 @@ impl RunState<'_> {
             reference: &resource.reference,
             attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| &resolved.attributes),
             confidential: self.output_producers.get(&vertex).is_some_and(|confidential| *confidential),
-            apart: self.prepared.provider(vertex).output_independent_attributes(),
+            apart: self.prepared.provider(vertex).capabilities().outputs().output_independent_attributes(),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn missing_at_start(prepared: &Prepared<'_>) -> FxHashSet<VertexId> {
     let is_missing = |vertex: &VertexId| {
         let resource = prepared.resource(*vertex);
         plan.step(&resource.reference).is_some_and(Step::may_be_brought)
-            && prepared.provider(*vertex).names_are_paths()
+            && prepared.provider(*vertex).capabilities().relations().names_are_paths()
             && symlink_metadata(&*resource.name)
                 .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
     };
@@ -161,14 +161,15 @@ impl RunState<'_> {
     /// Returns a package that comes before a resource, has been changed in this run and owns the path of the
     /// resource, which did not exist when the run started.
     fn brought_by(&self, vertex: VertexId) -> Option<VertexId> {
-        if !self.prepared.provider(vertex).names_are_paths() {
+        if !self.prepared.provider(vertex).capabilities().relations().names_are_paths() {
             return None;
         }
         let path = canonical(&self.prepared.resource(vertex).name);
         let owns = |package: VertexId| {
             let resource = self.prepared.resource(package);
             let is_path = |owned: &str| canonical(owned) == path;
-            let owner = self.prepared.provider(package).owned_paths().filter(|_| self.changed.contains_key(&package));
+            let owner =
+                self.prepared.provider(package).capabilities().owner.filter(|_| self.changed.contains_key(&package));
             owner.is_some_and(|owner| !owner.owned(&resource.name, &resource.attributes, &is_path).is_empty())
         };
         let graph = &self.prepared.graph;

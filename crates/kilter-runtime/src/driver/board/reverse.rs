@@ -3,12 +3,12 @@
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Meta, Resource};
-use kilter_provider::{Context, Revert};
+use kilter_provider::{Context, RevertTo};
 use rustc_hash::FxHashSet;
 
 use super::RunState;
 use crate::driver::{Mode, Options};
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, reverts_to};
 use crate::report::Status;
 use crate::reversals::RevertStore;
 use crate::step::catch_panic;
@@ -26,7 +26,7 @@ impl RunState<'_> {
         let kept = match &self.before {
             Some(before) => catch_panic(provider, || before.kept.keep(&cx, provider, resource)).and_then(|kept| kept),
             // Restoring the absence needs no saved state.
-            None if provider.revert_support() == Revert::Absence => Ok(()),
+            None if reverts_to(provider) == Some(RevertTo::Absence) => Ok(()),
             None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
         };
         kept.map_err(|why| {
@@ -43,7 +43,7 @@ impl RunState<'_> {
                 "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
                 path.display()
             ),
-            None if self.prepared.provider(vertex).revert_support() == Revert::Absence => {
+            None if reverts_to(self.prepared.provider(vertex)) == Some(RevertTo::Absence) => {
                 "it is declared no longer".into()
             }
             None => "it is declared no longer: what was there before is restored (`reverse`)".into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kilter_engine::{Input, Timestamp, VertexId};
 use kilter_model::Poll;
-use kilter_provider::{POLL, Watch};
+use kilter_provider::{POLL, WatchSource};
 
 use super::{DECLARED, ReconcileLoop, STATUS_SOCKET, is_watched, poll_of};
 use crate::driver::polls::PollReason;
@@ -36,25 +36,25 @@ pub(super) enum NotifyScope {
 }
 
 impl WatchPlan {
-    pub(super) fn of(watches: Vec<Watch>, state_dir: Option<&Path>) -> WatchPlan {
+    pub(super) fn of(watches: Vec<WatchSource>, state_dir: Option<&Path>) -> WatchPlan {
         let mut ways = WatchPlan::default();
         for watch in watches {
             match watch {
-                Watch::Path { path, scope } => ways.paths.push(PathWatch { path, scope }),
-                Watch::StateFile(path) => {
+                WatchSource::Path { path, scope } => ways.paths.push(PathWatch { path, scope }),
+                WatchSource::StateFile(path) => {
                     ways.paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
                 }
-                Watch::Network(what) => ways.rings.push(EventSource::Network(what)),
-                Watch::Process(file) => {
+                WatchSource::Network(what) => ways.rings.push(EventSource::Network(what)),
+                WatchSource::Process(file) => {
                     ways.paths.push(PathWatch { path: file.clone(), scope: Scope::This });
                     ways.rings.push(EventSource::Process(file));
                 }
-                Watch::Poll(interval) => {
+                WatchSource::Poll(interval) => {
                     let interval = millis(interval).max(1);
                     ways.interval = Some(ways.interval.map_or(interval, |known| interval.min(known)));
                 }
-                Watch::Provider => ways.telling = Some(NotifyScope::All),
-                Watch::ProviderPerResource => ways.telling = Some(NotifyScope::Alone),
+                WatchSource::Provider => ways.telling = Some(NotifyScope::All),
+                WatchSource::ProviderPerResource => ways.telling = Some(NotifyScope::Alone),
             }
         }
         ways
@@ -201,7 +201,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         if followed.is_some_and(|followed| followed.attributes == received.attributes) || !is_watched(resource) {
             return;
         }
-        let watches = self.prepared.provider(vertex).watches(&resource.name, &received.attributes);
+        let watches =
+            self.prepared.provider(vertex).capabilities().watch().watches(&resource.name, &received.attributes);
         let ways = WatchPlan::of(watches, self.options.state_dir.as_ref().map(StateDir::path));
         for lost in holder.follow(vertex, Arc::clone(received), ways, self.now) {
             self.told(WatchEvent::Lost(lost));

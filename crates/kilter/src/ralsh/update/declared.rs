@@ -6,6 +6,7 @@ use kilter_model::{
 use kilter_provider::{Provider, Registry};
 use kilter_runtime::{Prepared, Rejected, plan_of};
 
+use crate::providers;
 use crate::ralsh::trouble::Error;
 
 /// Prepares a run with only this resource.
@@ -16,7 +17,7 @@ pub(super) fn prepared<'r>(
     should: &Attributes,
 ) -> Result<Prepared<'r>, Error> {
     let catalog = Catalog { resources: vec![resource(provider, name, should)?], ..Catalog::default() };
-    plan_of(catalog, registry).map_err(|rejected| refused(&rejected))
+    plan_of(catalog, registry, &providers::declaring(registry.hostname())).map_err(|rejected| refused(&rejected))
 }
 
 /// Returns the declared attributes, with the current values of all others; none if there are no others.

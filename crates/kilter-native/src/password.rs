@@ -19,7 +19,7 @@ const HEAD: &str = "kilter password 1 ";
 const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 const DESC: &str = "\
-A random password that is made once, for other resources.
+Random passwords for other resources, each generated once.
 
 ```yaml
 resources:
@@ -29,32 +29,32 @@ resources:
     content: \"${password[database].password}\\n\"
 ```
 
-It is made of letters and digits, nearly six bits each. The password is sensitive: it is never shown. Who refers to it gets the \
-same one in later runs, from where [outputs are kept](../secrets.md), encrypted. A refresh makes a new one.";
+A password has letters and digits: 62 characters, almost six bits each. It is sensitive, so kilter never shows it. Later runs use the \
+same password: kilter [stores outputs](../secrets.md) encrypted. A refresh generates a new password.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("password", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-        .attribute("length", "Integer[1, 65535]", Behaviour::Parameter, "How many characters it has: `32`.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
+        .attribute("length", "Integer[1, 65535]", Behaviour::Parameter, "Number of characters: `32`.")
         .default(Value::Integer(64))
         .attribute(
             "saved",
             "Boolean",
             Behaviour::Parameter,
-            "Whether it is kept in clear as well: in the state directory, readable by its owner only. It is then there for \
-             whoever refers to it at any time.",
+            "Store the password also in clear text, in the state directory, readable by its owner only. It is then available even \
+             if the encrypted output is not.",
         )
         .default(Value::Boolean(false))
         .attribute(
             "check_recovery",
             "Boolean",
             Behaviour::Parameter,
-            "Whether a new one is made when what is kept of it cannot be used: it is damaged, or has another length. \
-             Otherwise that is a failure.",
+            "Generate a new password if the stored record is damaged or has another length. \
+             With `false`, this is a failure.",
         )
         .default(Value::Boolean(false))
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("password", "Sensitive[String]", "The password.")
+        .output("password", "Sensitive[String]", "Password.")
 }
 
 /// Provides the type `password`.
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_made_once_and_is_kept_in_clear_only_if_asked() {
+    fn password_is_generated_once_and_stored_in_clear_on_request() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         for (saved, name) in [(false, "sealed"), (true, "saved")] {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_to_be_in_clear_any_longer_stays_the_same() {
+    fn unsaving_keeps_the_password() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let sent = change(&cx, &wanted(20, true, false)).outputs;
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_fit_is_replaced_only_if_asked() {
+    fn unsuitable_password_is_replaced_only_with_check_recovery() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         change(&cx, &wanted(20, false, false));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refresh_makes_a_new_one() {
+    fn refresh_generates_new_password() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let should = wanted(64, true, false);

@@ -16,7 +16,7 @@ use crate::words::present;
 const KIND: &str = "value";
 
 const DESC: &str = "\
-A value of any kind, kept in the state directory for other resources.
+Values of any type, stored in the state directory for other resources.
 
 ```yaml
 resources:
@@ -26,15 +26,15 @@ resources:
     content: \"${value[ports].any.http} ${value[ports].any.https}\\n\"
 ```
 
-It passes on what it is given, outputs of other resources too; with nothing given, what was kept last. It is kept in clear, \
-readable by the owner of the state directory only, so a secret is refused.";
+The output is the declared value, which may contain outputs of other resources. Without a declared value, it is the stored one. kilter does not encrypt \
+the value, so a secret is an error. Only the owner of the state directory can read it.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("value", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-        .attribute("any", "Data", Behaviour::Property, "The value: a text, a number, a list or a mapping.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
+        .attribute("any", "Data", Behaviour::Property, "Value: a text, a number, a list or a mapping.")
         .features(&[Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("any", "Any", "The value.")
+        .output("any", "Any", "Value.")
 }
 
 /// Provides the type `value`.
@@ -69,7 +69,7 @@ impl Default for ValueProvider {
 
 fn problem(should: &Attributes) -> Option<ValidationError> {
     let is_secret = should.get("any").is_some_and(Value::holds_sensitive);
-    let problem = || ValidationError::with("any", "a secret is not kept in clear").hint("refer to where it comes from");
+    let problem = || ValidationError::with("any", "a secret is not stored in clear text").hint("refer to the resource or file that has the secret");
     is_secret.then(problem)
 }
 
@@ -102,7 +102,7 @@ impl Provider for ValueProvider {
             (Some(value), _) => value,
             // A damaged value is written again.
             (None, Some(_)) => return Ok(state),
-            (None, None) => return Err(ProviderError::new(eco_format!("what is kept of the value is damaged"))),
+            (None, None) => return Err(ProviderError::new(eco_format!("the stored value is damaged"))),
         };
         state.attributes.push("any", value.clone());
         state.outputs.push("any", value);
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_of_any_kind_is_kept_and_sent() {
+    fn value_of_any_type_is_stored_and_output() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let (provider, name) = (ValueProvider::new(), EcoString::from("x"));

@@ -20,7 +20,7 @@ use table::{Entry, Table};
 const TARGET: &str = "/etc/hosts";
 
 const DESC: &str = "\
-Entries of the hosts file: addresses of names that are known without asking a name server.
+Entries of the hosts file: addresses of host names that the machine finds without a name server.
 
 ```yaml
 resources:
@@ -32,8 +32,8 @@ resources:
     ensure: absent
 ```
 
-Every line that is not changed stays as it is, byte for byte. The file is replaced as a whole, with its owner, mode and access list; it has to be a regular one. \
-A name that several lines begin with (`localhost` often does) is that of the first; `ensure: absent` removes all of them.";
+kilter keeps all other lines byte for byte. It replaces the file as a whole and keeps its owner, mode and access list. The file must be a regular file. \
+If several lines begin with the same name, as often with `localhost`, the resource is the first line; `ensure: absent` removes all of them.";
 
 /// Provides the type `host`.
 pub struct HostProvider {
@@ -89,34 +89,34 @@ impl HostProvider {
 
 fn schema() -> TypeSchema {
     TypeSchema::new("host", DESC)
-        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether the entry is there.")
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "State of the entry: `present`, `absent`.")
         .default("present")
         .attribute(
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "The name of the host, as the first on its line: `db.example.org`.",
+            "Host name, the first name on its line: `db.example.org`.",
         )
         .attribute(
             "ip",
             "String[1]",
             Behaviour::Property,
-            "Its address, IPv4 or IPv6: `10.0.0.7`, `2001:db8::7`. Needed for an entry that is to be present. \
-             Two ways to write one address are the same.",
+            "Address, IPv4 or IPv6: `10.0.0.7`, `2001:db8::7`. Required unless `ensure` is `absent`. \
+             kilter compares addresses by value, not by notation.",
         )
         .attribute(
             "host_aliases",
             "Array[String[1]]",
             Behaviour::Property,
-            "Other names of it: `[db, database]`; `[]` for none. Their order does not matter.",
+            "Further names of the host: `[db, database]`; `[]` for none. Their order does not matter.",
         )
         .attribute(
             "comment",
             "String",
             Behaviour::Property,
-            "What follows the `#` on its line: `the old one`; `\"\"` removes it.",
+            "Text after the `#` on the line: `the old one`; `\"\"` removes it.",
         )
-        .attribute("target", "String[1]", Behaviour::Parameter, "The file: `/etc/hosts`, or another absolute path.")
+        .attribute("target", "String[1]", Behaviour::Parameter, "Hosts file: `/etc/hosts`, or another absolute path.")
         .default(TARGET)
         .features(&[Feature::CustomInsync, Feature::SimpleGetFilter])
 }

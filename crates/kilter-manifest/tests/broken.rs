@@ -226,7 +226,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn each_broken_manifest_has_just_its_problems_each_at_its_place() {
+fn broken_manifests_report_expected_problems_with_places() {
     let world = World::new();
     let mut wrong = Vec::new();
     for (text, expected) in CASES {
@@ -250,7 +250,7 @@ fn each_broken_manifest_has_just_its_problems_each_at_its_place() {
 }
 
 #[test]
-fn broken_json_is_told_in_the_words_of_json() {
+fn broken_json_error_uses_json_terms() {
     let world = World::new();
     for (text, fragment, place) in [
         ("{\"resources\": {\"file[/a]\": {}}", "the text ends where `,` or `}` should come", "1:31"),
@@ -274,7 +274,7 @@ fn broken_json_is_told_in_the_words_of_json() {
 }
 
 #[test]
-fn entries_before_a_syntax_error_and_includes_are_checked_all_the_same() {
+fn entries_before_syntax_error_and_includes_are_checked() {
     let world = World::new();
     let mut wrong = Vec::new();
     for (text, expected) in [
@@ -304,7 +304,7 @@ fn entries_before_a_syntax_error_and_includes_are_checked_all_the_same() {
 }
 
 #[test]
-fn resource_that_is_written_twice_or_has_a_wrong_condition_is_checked_all_the_same() {
+fn duplicate_or_wrongly_conditional_resource_is_checked() {
     let world = World::new();
     for (text, expected) in [
         (
@@ -327,7 +327,7 @@ fn resource_that_is_written_twice_or_has_a_wrong_condition_is_checked_all_the_sa
 }
 
 #[test]
-fn secret_of_an_incomplete_manifest_or_of_a_doubtful_or_repeated_resource_is_not_fetched() {
+fn secret_of_invalid_or_duplicate_resource_is_not_fetched() {
     let world = World::new();
     let fetched = |text: &str| {
         let (result, sources) = world.compile(text);
@@ -353,7 +353,7 @@ fn secret_of_an_incomplete_manifest_or_of_a_doubtful_or_repeated_resource_is_not
 }
 
 #[test]
-fn composite_resource_that_is_written_twice_is_not_part_of_the_catalog() {
+fn duplicate_composite_resource_is_not_in_catalog() {
     let world = World::new();
     let text = "types:\n  pair:\n    attributes: { a: { type: 'Optional[String]' } }\n    resources: { 'file[/a]': {} }\n\
                 resources:\n  pair[x]: {}\n  pair[x]: { b: 1 }\n";
@@ -367,7 +367,7 @@ fn composite_resource_that_is_written_twice_is_not_part_of_the_catalog() {
 }
 
 #[test]
-fn problems_of_several_files_are_told_together() {
+fn problems_of_several_files_are_reported_together() {
     let world = World::new();
     let mut sources = Sources::new();
     sources.add(Source::new("a.yaml", "include: wrong.yaml\nresources:\n  file[/a]: {}\n"));
@@ -382,7 +382,7 @@ fn problems_of_several_files_are_told_together() {
 }
 
 #[test]
-fn what_another_file_may_define_is_not_said_to_be_missing() {
+fn definition_in_unreadable_file_is_not_reported_missing() {
     let world = World::new();
     let (result, sources) =
         world.compile("include: none.yaml\nresources:\n  file[/a]: { content: '${vars.x}', require: 'file[/b]' }\n");

@@ -30,7 +30,7 @@ fn resources_come_in_manifest_order_with_defaults() {
 }
 
 #[test]
-fn a_plain_scalar_keeps_its_text_where_a_text_is_wanted_and_is_typed_elsewhere() {
+fn plain_scalar_is_text_only_for_text_attributes() {
     let catalog = World::new().catalog(
         "resources:\n  file[/a]:\n    mode: 644\n    content: 1.50\n    owner: 0\n    backup: true\n    tags: [1, true, 0x1f, ~x]\n    limits: { a: 1 }\n  file[/b]: { owner: 0777, content: null }\n  service[s]: { enable: mask }\n  exec[e]: { command: x, environment: { A: 1, B: yes } }\n",
     );
@@ -59,7 +59,7 @@ fn expressions_over_vars_and_facts_are_evaluated_everywhere() {
 }
 
 #[test]
-fn variables_from_outside_win_and_later_files_win_over_earlier_ones() {
+fn command_line_variables_and_later_files_override() {
     let mut world = World::new();
     world.overrides.push(("b".into(), Value::Integer(9)));
     let mut sources = Sources::new();
@@ -97,7 +97,7 @@ fn relations_are_directed_and_those_to_resources_left_out_are_ignored() {
 }
 
 #[test]
-fn nothing_is_evaluated_for_a_resource_that_is_left_out() {
+fn false_condition_skips_evaluation() {
     let catalog = World::new().catalog(
         "resources:\n  file[/a]:\n    when: false\n    content: ${facts.nowhere.to.be.found}\n    owner: { sensitive: { file: /none } }\n",
     );
@@ -105,7 +105,7 @@ fn nothing_is_evaluated_for_a_resource_that_is_left_out() {
 }
 
 #[test]
-fn meta_says_how_the_engine_treats_a_resource() {
+fn meta_sets_engine_options() {
     let catalog = World::new()
         .catalog("resources:\n  user[a]: { meta: { noop: true, retry: -1, delay: 500, autoedge: false } }\n  user[b]: { meta: {} }\n");
     let meta = find(&catalog, "user[a]").meta().cloned().unwrap_or_default();
@@ -125,7 +125,7 @@ fn meta_says_how_the_engine_treats_a_resource() {
 }
 
 #[test]
-fn types_and_all_resources_may_have_metaparameters_to_begin_with() {
+fn defaults_set_metaparameters_for_types_and_all() {
     let text = "\
 resources:
   user[a]: {}
@@ -184,7 +184,7 @@ impl Scope for Run {
 }
 
 #[test]
-fn what_is_hidden_may_have_the_name_of_another_one() {
+fn hidden_resource_may_share_a_name() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -222,7 +222,7 @@ fn values_from_outputs_are_deferred_to_the_run() {
 }
 
 #[test]
-fn an_output_of_a_resource_that_is_left_out_can_be_done_without() {
+fn output_of_omitted_resource_may_have_default() {
     let catalog = World::new().catalog(
         "resources:\n  exec[t]: { command: x, when: false }\n  file[/a]: { content: \"${default(exec[t].stdout, 'none')}\" }\n",
     );
@@ -230,7 +230,7 @@ fn an_output_of_a_resource_that_is_left_out_can_be_done_without() {
 }
 
 #[test]
-fn secrets_are_fetched_sealed_and_trimmed() {
+fn secrets_are_sensitive_and_trimmed() {
     let catalog = World::new().catalog(
         "vars:\n  token: { sensitive: { env: TOKEN } }\n  file: /etc/secret\nresources:\n  file[/a]: { content: \"t=${vars.token}\" }\n  file[/b]: { content: { sensitive: { file: \"${vars.file}\" } } }\n  file[/c]: { content: { sensitive: { command: [pass, web] } } }\n  user[u]: { password: hunter2 }\n  exec[e]: { command: x, environment: { A: { sensitive: literal }, B: open } }\n",
     );
@@ -247,7 +247,7 @@ fn secrets_are_fetched_sealed_and_trimmed() {
 }
 
 #[test]
-fn a_secret_is_never_shown_in_a_problem() {
+fn problem_never_shows_secret() {
     let world = World::new();
     for text in [
         "resources:\n  user[u]: { password: hunter2, uid: x }\n",
@@ -276,7 +276,7 @@ fn a_secret_is_never_shown_in_a_problem() {
 }
 
 #[test]
-fn a_secret_is_masked_in_problems_that_are_found_later() {
+fn later_problem_redacts_secret() {
     let world = World::new();
     let (result, sources) = world.compile("resources:\n  user[u]: { uid: 1, password: hunter2 }\n");
     let compiled = result.expect("it is right");
@@ -373,7 +373,7 @@ fn bytes_are_written_in_base_64() {
 }
 
 #[test]
-fn what_is_no_base_64_is_told_and_a_secret_is_not() {
+fn invalid_base64_is_reported_without_secret() {
     let (result, sources) = World::new().compile("resources:\n  file[/a]: { content: { base64: \"%%\" } }\n");
     let rendered = render(&result.expect_err("it is none"), &sources, false);
     assert!(rendered.contains("the text below `base64` is none") && rendered.contains(":2:34"), "{rendered}");
@@ -384,7 +384,7 @@ fn what_is_no_base_64_is_told_and_a_secret_is_not() {
 }
 
 #[test]
-fn a_secret_is_fetched_only_if_something_uses_its_variable() {
+fn secret_of_unused_variable_is_not_fetched() {
     let unused = "vars:\n  s: { sensitive: { command: [nowhere] } }\n  t: \"x${vars.s}\"\n  list: [\"${vars.t}\"]\n";
     World::new().catalog(unused);
     World::new().catalog(&format!("{unused}resources:\n  file[/a]: {{ when: false, content: \"${{vars.t}}\" }}\n"));
@@ -396,7 +396,7 @@ fn a_secret_is_fetched_only_if_something_uses_its_variable() {
 }
 
 #[test]
-fn a_mistake_in_a_variable_that_nothing_uses_is_told() {
+fn error_in_unused_variable_is_reported() {
     for (text, message) in [
         ("vars: { s: { sensitive: { fiel: /x } } }\n", "unknown source of a secret `fiel`"),
         ("vars: { s: { sensitive: { file: \"${vars.none}\" } } }\n", "none"),
@@ -409,7 +409,7 @@ fn a_mistake_in_a_variable_that_nothing_uses_is_told() {
 }
 
 #[test]
-fn of_many_references_to_nothing_only_the_first_are_guessed_at() {
+fn suggestions_for_unknown_references_are_limited() {
     const COUNT: usize = 4000;
     let resources: String = (0..COUNT).map(|n| format!("  file[/{n}]: {{ require: 'file[/x{n}]' }}\n")).collect();
     let (result, _) = World::new().compile(&format!("resources:\n{resources}"));
@@ -420,7 +420,7 @@ fn of_many_references_to_nothing_only_the_first_are_guessed_at() {
 }
 
 #[test]
-fn outputs_that_may_be_of_the_wanted_type_are_taken() {
+fn outputs_with_overlapping_type_are_accepted() {
     let world = World::new();
     for attributes in [
         "user[a]: { uid: \"${int(exec[b].stdout)}\" }",

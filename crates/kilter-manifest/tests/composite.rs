@@ -58,7 +58,7 @@ fn rendered(catalog: &Catalog, resource: &Resource) -> Result<Vec<Value>, EvalEr
 }
 
 #[test]
-fn a_composite_resource_stands_for_those_of_its_type() {
+fn composite_resource_expands_to_its_members() {
     let text = format!("{SITE}resources:\n  site[blog]: {{ port: 8080, owner: www }}\n  site[shop]:\n");
     let catalog = World::new().catalog(&text);
     assert_eq!(
@@ -73,7 +73,7 @@ fn a_composite_resource_stands_for_those_of_its_type() {
 }
 
 #[test]
-fn a_relation_with_it_is_one_with_all_its_parts() {
+fn relation_to_composite_applies_to_all_members() {
     let text = format!(
         "{SITE}resources:\n  site[a]: {{ require: \"user[u]\", before: \"site[b]\" }}\n  user[u]:\n  site[b]:\n    when: false\n  \
          site[c]:\n  user[v]: {{ subscribe: \"site[c]\" }}\n"
@@ -95,7 +95,7 @@ fn a_relation_with_it_is_one_with_all_its_parts() {
 }
 
 #[test]
-fn composite_resources_may_be_parts_of_others() {
+fn composite_resources_may_be_nested() {
     let text = format!(
         "{SITE}  farm:\n    attributes: {{ base: {{ type: Integer, desc: x }} }}\n    resources:\n      \
          \"site[${{self.name}}-1]\": {{ port: \"${{self.base + 1}}\" }}\n      \"site[${{self.name}}-2]\":\n        \
@@ -122,7 +122,7 @@ fn composites(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
-fn the_catalog_says_what_a_composite_resource_stands_for() {
+fn catalog_records_members_of_composite_resource() {
     let text = format!(
         "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}-1]\": {{}}\n      \"user[${{self.name}}]\": {{}}\n      \
          \"site[${{self.name}}-2]\": {{ when: false }}\n  none: {{}}\nresources:\n  user[u]:\n  farm[f]:\n  none[n]:\n  \
@@ -144,7 +144,7 @@ fn the_catalog_says_what_a_composite_resource_stands_for() {
 }
 
 #[test]
-fn the_nearest_metaparameters_count() {
+fn nearest_metaparameters_win() {
     let text = format!(
         "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}]\": {{ meta: {{ delay: 7 }} }}\n\
          defaults: {{ file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  farm[f]: {{ meta: {{ noop: true, retry: 2, delay: 3 }} }}\n"
@@ -156,7 +156,7 @@ fn the_nearest_metaparameters_count() {
 }
 
 #[test]
-fn outputs_go_in_and_come_from_parts() {
+fn outputs_cross_composite_boundaries() {
     let text = r#"
 types:
   site:
@@ -187,7 +187,7 @@ resources:
 }
 
 #[test]
-fn what_is_secret_stays_secret() {
+fn composite_keeps_secrets_sensitive() {
     let text = r#"
 types:
   site:
@@ -212,7 +212,7 @@ resources:
 }
 
 #[test]
-fn what_is_wrong_with_a_composite_type_is_told_at_its_place() {
+fn composite_type_problems_have_places() {
     let wrong = |types: &str, resources: &str| told(&format!("types:\n{types}resources:\n{resources}"));
     let contains =
         |told: String, parts: &[&str]| parts.iter().for_each(|part| assert!(told.contains(part), "{part}: {told}"));
@@ -275,7 +275,7 @@ fn what_is_wrong_with_a_composite_type_is_told_at_its_place() {
 }
 
 #[test]
-fn a_variable_does_not_see_who_asks_for_it() {
+fn variable_cannot_use_self() {
     let told = told(
         "vars: { v: \"${self.name}\" }\ntypes:\n  a:\n    resources:\n      \"user[${vars.v}]\": {}\nresources:\n  a[y]:\n",
     );
@@ -297,7 +297,7 @@ fn a_title_is_never_read_as_an_expression() {
 }
 
 #[test]
-fn whether_something_is_given_does_not_depend_on_how() {
+fn given_attribute_is_recognised_in_every_form() {
     let text = r#"
 types:
   app:
@@ -321,13 +321,13 @@ resources:
 }
 
 #[test]
-fn nobody_else_sets_what_a_composite_resource_says_of_itself() {
+fn variable_cannot_override_attribute_of_composite() {
     let text = format!("vars: {{ \"site[a].port\": 9 }}\n{SITE}resources:\n  site[a]: {{ port: 81 }}\n");
     assert!(shown(find(&World::new().catalog(&text), "file[/etc/a.conf]")).contains("listen 81"));
 }
 
 #[test]
-fn what_composite_types_have_not_is_told() {
+fn unsupported_keys_of_composite_types_are_reported() {
     let wrong =
         |attribute: &str| told(&format!("types:\n  a:\n    attributes: {{ {attribute} }}\nresources:\n  a[y]:\n"));
     for (attribute, problem) in [
@@ -347,7 +347,7 @@ fn what_composite_types_have_not_is_told() {
 }
 
 #[test]
-fn metaparameters_that_a_type_of_parts_begins_with_count_less_than_those_of_its_resource() {
+fn composite_defaults_yield_to_resource_metaparameters() {
     let text = format!(
         "{SITE}defaults: {{ site: {{ meta: {{ retry: 2, delay: 3 }} }}, file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  \
          site[a]: {{ meta: {{ delay: 7 }} }}\n  user[u]:\n"
@@ -363,7 +363,7 @@ fn metaparameters_that_a_type_of_parts_begins_with_count_less_than_those_of_its_
 }
 
 #[test]
-fn a_type_of_parts_begins_with_nothing_else_than_other_types() {
+fn composite_defaults_accept_only_meta() {
     let defaults = |text: &str| told(&format!("{SITE}defaults:\n  {text}\nresources:\n  site[a]:\n  site[b]:\n"));
     for (text, problem, hint) in [
         (
@@ -386,7 +386,7 @@ fn a_type_of_parts_begins_with_nothing_else_than_other_types() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
+fn composite_problem_is_reported_once() {
     let text = |given: &str| {
         format!(
             "types:\n  site:\n    attributes:\n      root: {{ type: String, desc: r }}\n    resources:\n      \"file[${{self.root}}]\": {{}}\n      \
@@ -402,7 +402,7 @@ fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
 }
 
 #[test]
-fn what_is_given_as_nothing_is_not_given() {
+fn null_attribute_counts_as_missing() {
     let text = |given: &str| {
         format!(
             "vars: {{ p: null }}\ntypes:\n  site:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: p }}\n    resources:\n      \

@@ -75,7 +75,7 @@ fn types_that_compare_by_themselves_are_defined() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_shown_at_its_place() {
+fn definition_problems_have_places() {
     let (result, sources) = define_as("broken.yaml", include_str!("definitions/broken.yaml"));
     let problems = result.expect_err("the definition is wrong");
     let shown = render(&problems, &sources, false);
@@ -97,7 +97,7 @@ fn json_is_read_as_yaml_is() {
 }
 
 #[test]
-fn faults_within_a_text_point_into_it() {
+fn problem_within_text_points_into_text() {
     let head = "name: t\ndesc: d\nattributes:\n  n: { type: String, desc: d, behaviour: namevar }\n";
     for (keys, expected) in [
         ("autorequire: { file: '/a/${vars.m}' }", "5:28 autorequire.file: there is no attribute `m`"),
@@ -147,7 +147,7 @@ fn warnings_are_shown_at_their_places() {
 }
 
 #[test]
-fn no_text_makes_the_reader_fall_over() {
+fn random_definition_never_panics() {
     const ROUNDS: u32 = 20_000;
     const PIECES: [&str; 24] = [
         ":",

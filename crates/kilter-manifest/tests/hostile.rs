@@ -22,7 +22,7 @@ fn compile(world: &World, text: &str) -> usize {
 }
 
 #[test]
-fn aliases_that_add_up_to_too_much_are_refused() {
+fn alias_expansion_limit_is_enforced() {
     let world = World::new();
     let mut laughs = String::from("vars:\n  a0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha]\n");
     let mut merges = String::from("vars:\n  a0: &a0 { k: v }\n");
@@ -168,7 +168,7 @@ fn random_text_never_panics() {
 }
 
 #[test]
-fn composite_types_that_add_up_to_too_much_are_refused() {
+fn composite_expansion_limit_is_enforced() {
     let mut text = String::from("types:\n");
     for level in 0..40 {
         let next = level + 1;
@@ -193,7 +193,7 @@ fn a_composite_type_may_have_many_resources() {
 }
 
 #[test]
-fn relations_of_composite_resources_that_add_up_to_too_much_are_refused() {
+fn composite_relation_limit_is_enforced() {
     let parts: String = (0..1100).map(|n| format!("      \"file[/${{self.name}}{n}]\": {{}}\n")).collect();
     let text = format!("types:\n  t:\n    resources:\n{parts}resources:\n  t[x]:\n  t[y]: {{ require: \"t[x]\" }}\n");
     let (compiled, sources) = World::new().compile(&text);

@@ -110,7 +110,7 @@ fn lowered(kind: &str, fields: &str) -> String {
 }
 
 #[test]
-fn each_kind_is_a_type_here() {
+fn mgmt_kinds_map_to_types() {
     for (kind, fields, expected) in [
         ("noop", "comment: why", "noop[x] {comment: why}"),
         ("timer", "interval: 30", "timer[x] {interval: 30}"),
@@ -147,7 +147,7 @@ fn each_kind_is_a_type_here() {
 }
 
 #[test]
-fn a_file_is_what_its_path_and_state_say() {
+fn mgmt_file_state_follows_path_and_state() {
     for (fields, expected) in [
         ("path: /a, state: exists, content: c, mode: 0741", "path: /a, ensure: file, content: c, mode: 0741"),
         ("path: /a/, state: exists, owner: 1, group: adm", "path: /a, ensure: directory, owner: 1, group: adm"),
@@ -173,7 +173,7 @@ fn a_file_is_what_its_path_and_state_say() {
 }
 
 #[test]
-fn a_command_is_a_list_of_words_or_a_shell() {
+fn mgmt_command_is_words_or_shell() {
     let rest = "timeout: 0, logoutput: true, verify: false";
     for (fields, expected) in [
         ("cmd: sleep  10s", "command: [sleep, 10s]"),
@@ -214,7 +214,7 @@ fn a_command_is_a_list_of_words_or_a_shell() {
 }
 
 #[test]
-fn each_command_has_its_own_directory_and_what_it_must_not_print() {
+fn mgmt_commands_have_own_cwd_and_output_guard() {
     let rest = "timeout: 0, logoutput: true, verify: false";
     for (fields, expected) in [
         ("cmd: a, ifcmd: b, ifcwd: /b", "command: [a], onlyif: [{command: [b], cwd: /b}]"),
@@ -242,7 +242,7 @@ fn each_command_has_its_own_directory_and_what_it_must_not_print() {
 }
 
 #[test]
-fn nothing_in_a_graph_is_an_expression() {
+fn mgmt_graph_has_no_expressions() {
     let catalog =
         catalog("graph: g\nresources:\n  file:\n  - {name: '/${vars.x}', state: exists, content: \"${PATH} $${x}\"}\n");
     assert_eq!(catalog.resources[0].reference.to_string(), "file[/${vars.x}]");
@@ -250,7 +250,7 @@ fn nothing_in_a_graph_is_an_expression() {
 }
 
 #[test]
-fn metaparameters_mean_what_they_mean_in_manifests() {
+fn mgmt_metaparameters_equal_manifest_meta() {
     let catalog = catalog(
         "graph: g\nresources:\n  noop:\n  - {name: a, meta: {noop: true, retry: 3, delay: 500, poll: 5, autoedge: false, sema: ['s:2']}}\n  \
          - {name: b, meta: {limit: .inf, burst: 0}}\n  - {name: c, meta: {limit: 0.5, burst: 3}}\n",
@@ -263,7 +263,7 @@ fn metaparameters_mean_what_they_mean_in_manifests() {
 }
 
 #[test]
-fn edges_are_relations_and_refresh_those_that_do_something_about_it() {
+fn mgmt_edges_are_relations_with_refresh() {
     let catalog = catalog(
         "graph: g\nresources:\n  noop:\n  - name: a\n  - name: b\n  exec:\n  - {name: c, cmd: c}\nedges:\n\
          - {name: e1, from: {kind: noop, name: a}, to: {kind: Noop, name: b}, notify: true}\n\
@@ -294,7 +294,7 @@ fn notified_svc_reloads_and_notified_exec_is_warned_of() {
 }
 
 #[test]
-fn what_is_exported_is_for_others_and_here_only_if_it_is_collected() {
+fn mgmt_export_applies_here_only_if_collected() {
     let graph = |collect: &str| {
         let text = format!(
             "graph: g\nresources:\n  noop:\n  - name: mine\n  - {{name: '@@theirs', meta: {{retry: 2}}}}\n{collect}edges: []\n"
@@ -316,7 +316,7 @@ fn a_manifest_may_include_a_graph() {
 }
 
 #[test]
-fn each_broken_graph_has_just_its_problems_each_at_its_place() {
+fn broken_graphs_report_expected_problems_with_places() {
     let cases: &[(&str, &[(&str, &str)])] = &[
         ("graph: ''\n", &[("a graph needs a name", "1:8")]),
         ("resources:\n  noop:\n  - name: x\n", &[("a graph needs a name", "1:1")]),
@@ -424,7 +424,7 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
 }
 
 #[test]
-fn what_is_found_wrong_later_is_told_in_the_words_of_the_graph() {
+fn later_problem_uses_terms_of_the_graph() {
     let mut world = World::new();
     world.0.retain(|schema| !matches!(schema.name.as_str(), "package" | "exec"));
     world.0.push(
@@ -459,7 +459,7 @@ fn what_is_found_wrong_later_is_told_in_the_words_of_the_graph() {
 }
 
 #[test]
-fn keys_that_never_had_an_effect_are_accepted_with_one_warning_each() {
+fn ineffective_keys_are_accepted_with_one_warning() {
     let text = "graph: g\nresources:\n  exec:\n  - {name: a, timeout: 0, pollint: 5, state: present}\n  \
                 - {name: b, timeout: 0}\ncollect:\n- {kind: exec, pattern: p}\n";
     let (result, sources) = compiled(text, false);
@@ -471,7 +471,7 @@ fn keys_that_never_had_an_effect_are_accepted_with_one_warning_each() {
 }
 
 #[test]
-fn a_cron_of_mgmt_is_a_timer_of_systemd() {
+fn mgmt_cron_is_systemd_timer() {
     let graph = "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '*:0/5', unit: y.service, persistent: true}\n  \
                  svc:\n  - {name: x, state: running}\nedges:\n- {name: e, from: {kind: cron, name: x}, to: {kind: svc, name: x}}\n";
     let catalog = catalog(graph);
@@ -484,7 +484,7 @@ fn a_cron_of_mgmt_is_a_timer_of_systemd() {
 }
 
 #[test]
-fn metaparameters_of_a_cron_are_those_of_its_file_too() {
+fn mgmt_cron_metaparameters_apply_to_its_file() {
     let one = "trigger: OnCalendar, time: daily";
     let graph = format!(
         "graph: g\nresources:\n  cron:\n  - {{name: x, {one}, meta: {{noop: true}}}}\n  - {{name: '@@y', {one}}}\n"
@@ -510,7 +510,7 @@ fn metaparameters_of_a_cron_are_those_of_its_file_too() {
 }
 
 #[test]
-fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
+fn obsolete_keys_are_accepted_on_request_with_one_warning() {
     let text = "graph: g\nremote: ssh://x\nresources:\n  exec:\n  - {name: a, timeout: 5, state: absent}\n  \
                 - {name: b, timeout: 6}\ncollect:\n- {kind: exec, pattern: p}\n";
     let (strict, _) = compiled(text, false);
@@ -524,7 +524,7 @@ fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
 }
 
 #[test]
-fn aliases_that_add_up_to_too_much_are_refused() {
+fn alias_expansion_limit_is_enforced() {
     let mut text = String::from("graph: g\nx: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..10 {
         let before = format!("*a{}, ", level - 1).repeat(10);

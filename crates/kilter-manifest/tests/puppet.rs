@@ -62,7 +62,7 @@ fn printed(type_name: &str) -> String {
 }
 
 #[test]
-fn each_type_is_understood_as_puppet_prints_it() {
+fn puppet_output_of_each_type_is_read() {
     for (type_name, expected) in [
         (
             "cron",
@@ -125,7 +125,7 @@ fn each_type_is_understood_as_puppet_prints_it() {
 }
 
 #[test]
-fn checksum_in_the_place_of_a_content_is_refused_with_what_to_write() {
+fn checksum_as_content_is_refused_with_hint() {
     let problems = refused(&printed("file"));
     assert!(problems.contains("this is the checksum of a content, not the content"), "{problems}");
     assert!(problems.contains("site.yaml:5:16") && problems.contains("or take it out"), "{problems}");
@@ -133,7 +133,7 @@ fn checksum_in_the_place_of_a_content_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn hold_of_a_package_is_left_out_with_a_warning() {
+fn package_hold_is_omitted_with_warning() {
     for package in ["{ensure: held}", "{ensure: present, mark: hold}"] {
         let (resources, warnings) = compiled(&format!("resources:\n  package: {{a: {package}}}\n"));
         assert_eq!(resources, ["package[a] {ensure: present}"], "{package}");
@@ -154,7 +154,7 @@ fn a_target_that_is_not_the_default_is_a_problem() {
 }
 
 #[test]
-fn words_of_puppet_are_those_of_the_type() {
+fn puppet_values_map_to_values_of_the_type() {
     for (resource, expected) in [
         ("package: {a: {ensure: installed}}", "package[a] {ensure: present}"),
         ("package: {a: {ensure: latest}}", "package[a] {ensure: present, latest: true}"),
@@ -178,7 +178,7 @@ fn words_of_puppet_are_those_of_the_type() {
 }
 
 #[test]
-fn both_shapes_stand_beside_each_other() {
+fn both_puppet_formats_may_be_mixed() {
     let text = "vars: {x: /tmp}\nresources:\n  file:\n    /tmp/x:\n      ensure: present\n  \
                 file[y]: {path: \"${vars.x}/y\", require: \"file[/tmp/x]\"}\n  ssh_authorized_key:\n";
     assert_eq!(compiled(text).0, ["file[/tmp/x] {ensure: present}", "file[y] {path: /tmp/y}"]);
@@ -188,7 +188,7 @@ fn both_shapes_stand_beside_each_other() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn puppet_output_problems_have_places() {
     for (text, message, place) in [
         ("resources:\n  file:\n    /x:\n      mood: good\n", "`file` has no attribute `mood`", "4:7"),
         ("resources:\n  fiel:\n    /x:\n      mode: '0644'\n", "unknown type `fiel`", "3:5"),

@@ -159,7 +159,7 @@ fn every_attribute_is_described() {
 }
 
 #[test]
-fn a_pattern_that_is_missed_is_explained_in_words() {
+fn schema_explains_patterns_in_words() {
     fn check(schema: &Json, seen: &mut usize) {
         if let Some(object) = schema.as_object() {
             if object.get("pattern").is_some_and(Json::is_string) {

@@ -7,7 +7,7 @@ use shown::{find, references, told};
 use support::World;
 
 #[test]
-fn what_is_exported_has_one_behind_it_for_each_machine() {
+fn export_adds_one_resource_per_machine() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -32,7 +32,7 @@ resources:
 }
 
 #[test]
-fn what_cannot_be_exported_is_told() {
+fn invalid_exports_are_reported() {
     let said = told(
         r#"
 resources:
@@ -54,7 +54,7 @@ resources:
 }
 
 #[test]
-fn what_others_export_is_there_as_if_it_was_written() {
+fn collected_resource_behaves_like_declared() {
     let catalog = World::new().catalog(
         r#"
 vars: { x: 1 }
@@ -74,7 +74,7 @@ resources:
 }
 
 #[test]
-fn what_is_wrong_with_a_collection_is_told_at_its_place() {
+fn collection_problems_have_places() {
     let said = told(
         r#"
 collect:

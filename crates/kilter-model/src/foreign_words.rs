@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn word_of_another_tool_is_answered_with_the_word_of_kilter() {
+    fn term_of_another_tool_suggests_kilter_term() {
         let service = ["running", "stopped"];
         let hint = |of: &str, name: &str, word: &str, allowed: &[&str]| value_hint(of, name, word, allowed).unwrap();
         assert_eq!(hint("service", "ensure", "started", &service), "kilter's word is `running`");

@@ -10,16 +10,16 @@ mod near;
 mod title;
 
 #[test]
-fn data_type_holds_near_its_seeds() {
+fn data_type_invariants_hold_for_mutated_seeds() {
     near::run("data_type", data_type::run);
 }
 
 #[test]
-fn definition_holds_near_its_seeds() {
+fn definition_invariants_hold_for_mutated_seeds() {
     near::run("definition", definition::run);
 }
 
 #[test]
-fn title_holds_near_its_seeds() {
+fn title_invariants_hold_for_mutated_seeds() {
     near::run("title", title::run);
 }

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_again_from_its_file() {
+    fn file_name_encoding_round_trips() {
         for name in ["stage", "a/b", "..", ".hidden", "%41", "Grüße", "a b\n", "x.y-z_1"] {
             let file = file_name(name);
             assert!(!file.contains('/') && !file.starts_with('.'), "{file}");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_private_and_gone_when_it_is_removed() {
+    fn state_file_is_private_and_removable() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let shelf = StateFiles::of(&cx, "kv");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_directory_may_be_given_in_any_way() {
+    fn state_directory_path_is_normalised() {
         let place = tempfile::tempdir().unwrap();
         let plain = place.path().join("state");
         std::fs::create_dir_all(plain.join("x")).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_state_directory_nothing_is_kept() {
+    fn state_files_need_a_state_directory() {
         let cx = Context::empty();
         let shelf = StateFiles::of(&cx, "kv");
         assert_eq!(shelf.read("x").unwrap(), None);

@@ -122,7 +122,7 @@ const QUIET: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn what_is_tried_quietly_is_told() {
+fn ignored_error_is_recorded_as_attempt() {
     for (script, expected) in QUIET {
         let place = Place::new();
         let (before, after) = script.split_once("PYTHON").unwrap_or((script, ""));
@@ -152,7 +152,7 @@ const HARMLESS: &[&str] = &[
 ];
 
 #[test]
-fn what_changes_nothing_is_not_told() {
+fn harmless_call_is_not_recorded() {
     for script in HARMLESS {
         let place = Place::new();
         let finished = confined(&bash(&format!("{{ {script}\n}} 2>/dev/null; true"), &place.0).stdin(""));
@@ -162,14 +162,14 @@ fn what_changes_nothing_is_not_told() {
 }
 
 #[test]
-fn nobody_is_asked_where_nothing_is_refused() {
+fn unconfined_child_has_no_supervisor() {
     let place = Place::new();
     let finished = run(&bash("echo x > f", &place.0).confined(Confinement::None), None).unwrap();
     assert!(finished.is_success() && finished.attempts.is_empty());
 }
 
 #[test]
-fn what_another_user_tries_is_told() {
+fn attempt_by_other_user_is_recorded() {
     let place = Place::new();
     for path in ["", "f", "d"] {
         std::os::unix::fs::chown(place.0.join(path), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -180,7 +180,7 @@ fn what_another_user_tries_is_told() {
 }
 
 #[test]
-fn a_caller_without_privileges_is_told_too() {
+fn unprivileged_caller_records_attempts() {
     let place = Place::new();
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -197,7 +197,7 @@ fn a_caller_without_privileges_is_told_too() {
 }
 
 #[test]
-fn a_child_without_any_stream_is_answered_too() {
+fn child_without_streams_is_supervised() {
     let place = Place::new();
     let mut invocation = Invocation::new("sh").args(["-c", "echo x > f || true"]).cwd(&place.0);
     invocation.confinement = Confinement::ReadOnly;
@@ -217,7 +217,7 @@ fn a_flood_of_attempts_is_bounded_and_quick() {
 }
 
 #[test]
-fn many_at_once_are_answered() {
+fn concurrent_children_are_supervised() {
     let place = Place::new();
     let script = "for i in {1..40}; do (for j in {1..20}; do : > n$i; : > /dev/null; done) & done 2>/dev/null; wait";
     std::thread::scope(|scope| {
@@ -231,7 +231,7 @@ fn many_at_once_are_answered() {
 }
 
 #[test]
-fn a_child_that_is_killed_while_it_asks_does_no_harm() {
+fn child_killed_during_notification_is_handled() {
     let place = Place::new();
     for _ in 0..20 {
         let script = "while :; do : > n; : > /dev/null; done 2>/dev/null & while :; do rm -f f; done 2>/dev/null";
@@ -246,7 +246,7 @@ fn a_child_that_is_killed_while_it_asks_does_no_harm() {
 }
 
 #[test]
-fn a_child_that_stands_and_goes_on_is_answered() {
+fn stopped_and_continued_child_is_supervised() {
     let place = Place::new();
     let script = "(for i in {1..300}; do : > n; done 2>/dev/null; echo done) & \
         for i in {1..20}; do kill -STOP $!; sleep 0.002; kill -CONT $!; sleep 0.002; done 2>/dev/null; wait";
@@ -255,7 +255,7 @@ fn a_child_that_stands_and_goes_on_is_answered() {
 }
 
 #[test]
-fn whoever_tidies_up_at_the_end_is_answered() {
+fn cleanup_after_sigterm_is_supervised() {
     let place = Place::new();
     // The child by itself, and a descendant that it leaves behind.
     let child =
@@ -279,7 +279,7 @@ fn whoever_tidies_up_at_the_end_is_answered() {
 }
 
 #[test]
-fn what_is_left_behind_is_not_kept_waiting() {
+fn leftover_process_gets_answers() {
     let place = Place::new();
     let socket = place.0.join("s");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -295,7 +295,7 @@ fn what_is_left_behind_is_not_kept_waiting() {
 }
 
 #[test]
-fn where_somebody_listens_already_all_is_refused_as_before() {
+fn existing_listener_disables_recording() {
     let place = Place::new();
     // A child of a confined process has its own filter, and nobody to tell.
     let test = std::env::current_exe().unwrap();
@@ -306,7 +306,7 @@ fn where_somebody_listens_already_all_is_refused_as_before() {
 }
 
 #[test]
-fn where_the_kernel_has_no_listeners_all_is_refused_as_before() {
+fn kernel_without_listeners_disables_recording() {
     let place = Place::new();
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -227,7 +227,7 @@ fn root_cannot_change_the_machine() {
 }
 
 #[test]
-fn root_cannot_do_what_no_test_may_do() {
+fn dangerous_calls_of_root_are_refused() {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let number = |call: i64, arguments: &str| format!("c.syscall({call}, {arguments})");
     let mut calls = vec![
@@ -383,7 +383,7 @@ fn reading_running_programs_and_temporary_files_work() {
 }
 
 #[test]
-fn the_temporary_directory_is_private_and_gone_at_the_end() {
+fn temporary_directory_is_private_and_removed() {
     for user in [0, NOBODY] {
         for ending in [Termination::Exited, Termination::Deadline] {
             let script = "mkdir -p $TMPDIR/a/b; : > $TMPDIR/a/b/c; stat -c '%a %u %n' $TMPDIR; test -z $0 || sleep 60";
@@ -403,7 +403,7 @@ fn the_temporary_directory_is_private_and_gone_at_the_end() {
 }
 
 #[test]
-fn the_caller_and_later_children_are_free() {
+fn confinement_affects_only_its_child() {
     let world = World::of(0);
     let before = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     assert!(!confined(bash("echo x > f", 0).cwd(&world.path)).is_success());
@@ -423,7 +423,7 @@ fn the_caller_and_later_children_are_free() {
 }
 
 #[test]
-fn a_child_that_is_alone_talks_to_nobody() {
+fn isolated_child_has_no_network() {
     let listener = World::of(0);
     let socket = listener.path.join("s");
     let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -448,7 +448,7 @@ fn a_child_that_is_alone_talks_to_nobody() {
 }
 
 #[test]
-fn abstract_sockets_and_the_insides_of_processes_outside_are_out_of_reach() {
+fn abstract_sockets_and_foreign_process_memory_are_refused() {
     let name = format!("confined-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _open = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
@@ -464,7 +464,7 @@ fn abstract_sockets_and_the_insides_of_processes_outside_are_out_of_reach() {
 }
 
 #[test]
-fn a_child_that_runs_into_its_deadline_ends_as_a_whole() {
+fn confined_process_group_ends_at_deadline() {
     let invocation = bash("trap '' TERM; (trap '' TERM; sleep 16.1803) & sleep 16.1803; sleep 16.1803", 0);
     let mut invocation = invocation.deadline(Duration::from_millis(300));
     invocation.grace = Duration::from_millis(100);
@@ -473,7 +473,7 @@ fn a_child_that_runs_into_its_deadline_ends_as_a_whole() {
 }
 
 #[test]
-fn the_observer_knows_of_the_confinement_from_the_start() {
+fn observer_gets_confinement_at_start() {
     let mut told = Vec::new();
     let invocation = Invocation::new("true").confined(Confinement::ReadOnly);
     run_observed(&invocation, None, &mut |event| {
@@ -488,7 +488,7 @@ fn the_observer_knows_of_the_confinement_from_the_start() {
 }
 
 #[test]
-fn where_the_kernel_has_no_landlock_the_answer_says_so_and_the_child_runs_as_it_is() {
+fn kernel_without_landlock_runs_child_unconfined() {
     let world = World::of(0);
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -512,7 +512,7 @@ fn where_the_kernel_has_no_landlock_the_answer_says_so_and_the_child_runs_as_it_
 }
 
 #[test]
-fn what_cannot_start_says_why_when_confined_too() {
+fn confined_start_failure_has_reason() {
     let of = |invocation: Invocation| run(&invocation.confined(Confinement::ReadOnly), None).unwrap_err().to_string();
     assert_eq!(of(Invocation::new("/no/such/program")), "cannot start `/no/such/program`");
     let nowhere = of(Invocation::new("true").cwd("/no/such/dir"));
@@ -520,7 +520,7 @@ fn what_cannot_start_says_why_when_confined_too() {
 }
 
 #[test]
-fn a_finished_that_is_made_up_is_not_confined() {
+fn synthetic_output_is_not_confined() {
     let made_up = Output::of(Status::Code(3));
     assert_eq!((made_up.confined, made_up.stdout), (Confined::NotAsked, Captured::default()));
 }

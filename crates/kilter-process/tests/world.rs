@@ -51,7 +51,7 @@ fn traces(world: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_in_a_world_is_neither_on_the_machine_nor_in_another_one() {
+fn sandbox_writes_are_isolated() {
     apart(|make| {
         let (one, other) = (make(), make());
         let name = format!("kilter-test-{}", std::process::id());
@@ -68,7 +68,7 @@ fn what_is_written_in_a_world_is_neither_on_the_machine_nor_in_another_one() {
 }
 
 #[test]
-fn a_fresh_world_has_no_traces_and_reading_leaves_none() {
+fn fresh_sandbox_has_no_diff() {
     apart(|make| {
         let world = make();
         shell(&world, "ls -R /etc /root /tmp >/dev/null 2>&1 || true; cat /etc/passwd");
@@ -77,7 +77,7 @@ fn a_fresh_world_has_no_traces_and_reading_leaves_none() {
 }
 
 #[test]
-fn everything_that_becomes_of_files_leaves_a_trace_and_no_time_is_in_it() {
+fn file_changes_appear_in_diff_without_times() {
     apart(|make| {
         let told = || {
             let world = make();
@@ -103,7 +103,7 @@ fn everything_that_becomes_of_files_leaves_a_trace_and_no_time_is_in_it() {
 }
 
 #[test]
-fn what_is_made_as_it_was_leaves_no_trace() {
+fn restored_file_has_no_diff() {
     apart(|make| {
         let world = make();
         shell(
@@ -116,7 +116,7 @@ fn what_is_made_as_it_was_leaves_no_trace() {
 }
 
 #[test]
-fn a_directory_that_was_moved_or_made_anew_is_compared_with_what_it_was() {
+fn moved_or_recreated_directory_is_compared_with_original() {
     let here = directory();
     apart(|make| {
         let world = make();
@@ -149,7 +149,7 @@ fn directory() -> String {
 }
 
 #[test]
-fn noise_leaves_no_trace() {
+fn ignored_paths_have_no_diff() {
     apart(|make| {
         let world = make();
         shell(&world, "mkdir -p /srv/cache; echo x >/srv/cache/y; echo x >/srv/z");
@@ -159,7 +159,7 @@ fn noise_leaves_no_trace() {
 }
 
 #[test]
-fn the_kernel_cannot_be_set_from_a_world() {
+fn sandbox_cannot_set_kernel_parameters() {
     let below = "mount -t tmpfs t /sys/fs/cgroup; mkdir /sys/fs/cgroup/below; \
                  mount -t tmpfs t /sys/fs/cgroup/below";
     apart_with(below, |make| {
@@ -188,7 +188,7 @@ fn own(name: &str) -> String {
 }
 
 #[test]
-fn a_file_that_a_link_leads_to_in_the_place_of_a_covered_mount_keeps_what_is_in_it() {
+fn link_target_at_covered_mount_keeps_content() {
     let here = own("covered");
     fs::write(format!("{here}/victim"), "kept\n").unwrap();
     fs::write(format!("{here}/source"), "").unwrap();
@@ -206,7 +206,7 @@ fn a_file_that_a_link_leads_to_in_the_place_of_a_covered_mount_keeps_what_is_in_
 }
 
 #[test]
-fn a_file_that_is_mounted_is_written_as_a_copy_and_what_is_no_file_is_left_out() {
+fn mounted_file_is_copied_on_write() {
     let here = own("mounted");
     let mounted = format!(
         "cd {here}; echo source >s; chmod 640 s; mkfifo p; truncate -s 17M large; for f in s p large; do : >on-$f; mount --bind $f on-$f; done"
@@ -226,7 +226,7 @@ fn a_file_that_is_mounted_is_written_as_a_copy_and_what_is_no_file_is_left_out()
 }
 
 #[test]
-fn what_may_not_be_done_on_a_file_system_may_not_be_done_in_its_layer() {
+fn sandbox_keeps_mount_restrictions() {
     let here = own("limits");
     let mounted = format!(
         "cd {here}; mkdir strict sealed; mount -t tmpfs -o nosuid,nodev,noexec t strict; mount -t tmpfs t sealed; \

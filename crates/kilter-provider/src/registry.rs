@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_brings_goes_before_scripts_and_a_default_before_both() {
+    fn builtin_provider_precedes_scripts_and_default_precedes_both() {
         let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
         let default = |one: Made| Made { is_default: true, ..one };
         assert_eq!(chosen(&[own("a"), own("b")]), ["a"]);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn between_scripts_that_are_equally_good_none_is_chosen() {
+    fn equal_scripts_are_ambiguous() {
         let default = |one: Made| Made { is_default: true, ..one };
         let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
         assert_eq!(chosen(&[script("r"), script("s")]), ["r", "s"]);

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_that_is_there_says_what_is_owned() {
+    fn first_existing_list_gives_owned_paths() {
         let shelf = Shelf::new();
         assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "nothing is there yet");
         shelf.list("a:x.list", "/etc/a\n/etc/b");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_shared_is_left_out_and_a_file_there_is_not() {
+    fn shared_directories_are_not_owned_but_their_files_are() {
         let shelf = Shelf::new();
         shelf.list("a.list", "/etc\n/usr/bin\n/usr/bin/env\n/etc/nothing-here\n");
         let wanted = ["/etc", "/usr/bin", "/usr/bin/env", "/etc/nothing-here"];
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_believed_or_is_no_list_says_nothing() {
+    fn untrusted_or_invalid_list_is_ignored() {
         let shelf = Shelf { trust: TrustPolicy::root(), ..Shelf::new() };
         let path = shelf.list("a.list", "/etc/a\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_private_when_it_may_be_written_to_and_not_before() {
+    fn var_dir_is_created_private_at_first_write() {
         let (_place, state) = state();
         let path = prepared(&state, Path::new(MINE), Confinement::ReadOnly).unwrap();
         assert_eq!(path, state.join("scripts/providers/package.apt"));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_what_others_can_use_is_not_used() {
+    fn var_dir_refuses_links_and_shared_directories() {
         let (place, state) = state();
         fs::create_dir_all(state.join("scripts")).unwrap();
         let refused = |confinement| prepared(&state, Path::new(MINE), confinement).unwrap_err();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_nowhere_else() {
+    fn var_dir_name_cannot_escape() {
         let (_place, state) = state();
         for name in ["providers/../x", "actors/..", "/etc"] {
             assert!(prepared(&state, Path::new(name), Confinement::None).unwrap_err().contains("cannot be the name"));

@@ -16,7 +16,7 @@ fn faults(text: &str) -> String {
 }
 
 #[test]
-fn a_file_says_all_that_a_subject_has() {
+fn check_file_describes_a_complete_subject() {
     let text = "specimens:\n  - {name: sky, present: {value: blue}, changed: [{value: grey}, {depth: 2}]}\n  - name: grass\n    \
                 present: {value: green}\n    changed: {value: brown}\n    absent: {ensure: absent}\nunknown: nothing\nfailing: {name: x, \
                 present: {depth: 11}}\nslow: {name: y, present: {}, begun: test -e /z}\nwithout: {listing: there is none}\nsparing: \
@@ -32,12 +32,12 @@ fn a_file_says_all_that_a_subject_has() {
 }
 
 #[test]
-fn an_empty_file_says_nothing() {
+fn empty_check_file_is_valid() {
     assert!(CheckFile::parse("# nothing\n---\n", &schema()).unwrap().specimens.is_empty());
 }
 
 #[test]
-fn every_fault_is_told_with_its_place() {
+fn definition_faults_have_places() {
     let text = "specimens:\n  - {present: {valu: blue}}\n  - {name: [a], present: {depth: 11, seen: true}}\nunknwon: [a]\nwithout: {slow: \
                 '', sleep: tired}\nnames: plain\nslow: {name: y}\nsparing: [a]\nsetup: [a]\n";
     assert_eq!(
@@ -51,7 +51,7 @@ fn every_fault_is_told_with_its_place() {
 }
 
 #[test]
-fn attributes_are_those_of_the_type_with_values_of_theirs() {
+fn check_file_attributes_fit_the_type() {
     let text = "specimens:\n  - {name: a, present: {valu: blue}}\n  - {name: b, present: {depth: 11}, changed: {seen: true}}\n";
     let told = faults(text);
     assert!(told.contains("2:25: the type colour has no attribute `valu` (did you mean `value`?)"), "{told}");

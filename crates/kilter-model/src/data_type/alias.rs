@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_when_it_is_used() {
+    fn unknown_type_alias_is_reported_at_use() {
         let message = refused(&Aliases::default(), "Array[Stdlib::HTTPUrl]", &Value::from("x"));
         assert_eq!(message, "t.x references an unresolved type 'Stdlib::HTTPUrl'");
         let aliases = table(&[("A", "Array[B]")]).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_may_repeat_itself_inside_of_a_container() {
+    fn alias_may_be_recursive_inside_container() {
         let aliases = table(&[("Tree", "Variant[String, Array[Tree]]")]).unwrap();
         let tree: DataType = "Tree".parse::<DataType>().unwrap().resolve(&aliases);
         let deep = Value::array([Value::from("a"), Value::array([Value::array([Value::from("b")])])]);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_made_of_the_resources_own_values() {
+    fn relation_expressions_use_own_attributes() {
         let schema = schema()
             .autorequire("file", ["/etc/${vars.name}.d", "${vars.groups}", "$${vars.name}"])
             .autobefore("file", ["${has(vars.source) ? vars.source : null}", "${vars.source}/x"]);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_title_is_told_and_left_out() {
+    fn relation_without_title_is_omitted_with_warning() {
         let schema = schema().autorequire("file", ["${1 / 0}", "$secret", "x${vars.secret}", "${vars.nam}", "ok"]);
         let (seen, errors) = wishes(&schema, &[("secret", Value::sensitive("hunter2".into()))]);
         assert_eq!(seen, ["require file[ok]"]);

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_name_that_another_source_may_know_is_waited_for() {
+    fn only_names_unknown_to_files_may_wait() {
         let fake = Fake::new("root:x:0:0:root:/root:/bin/sh\n", "root:x:0:\n", "");
         fake.write("nsswitch.conf", "passwd: files sss\ngroup: files\n");
         let ids = ids(&fake);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_number_0_and_a_name_that_nobody_has_is_none() {
+    fn root_is_0_and_unknown_name_is_none() {
         let fake = Fake::new("root:x:0:0:root:/root:/bin/sh\n", "root:x:0:\n", "");
         let ids = ids(&fake);
         assert_eq!(ids.uid("root"), Some(0));

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_be_taken_for_something_else_are_refused() {
+    fn ambiguous_account_names_are_refused() {
         for name in ["", "-r", "+", "~x", "a:b", "a b", "a/b", "..", "1000", "a,b", "a\nb", &"x".repeat(33)] {
             assert!(name_problem("name", name).is_some(), "{name}");
         }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_in_their_order_and_a_secret_makes_the_whole_one() {
+    fn parts_are_ordered_and_secret_part_makes_content_sensitive() {
         let part = |order: i64, content: Value| Value::hash([("order", Value::Integer(order)), ("content", content)]);
         let of = |second: Value| {
             Value::hash([

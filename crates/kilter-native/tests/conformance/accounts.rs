@@ -147,7 +147,7 @@ fn groups() -> Subject {
 }
 
 #[test]
-fn users_keep_every_law_that_applies() {
+fn user_conforms() {
     need_root_and_tools();
     let report = Suite::new(users).run();
     assert_held_but(&report, &NOT_APPLICABLE);
@@ -155,7 +155,7 @@ fn users_keep_every_law_that_applies() {
 }
 
 #[test]
-fn groups_keep_every_law_that_applies() {
+fn group_conforms() {
     need_root_and_tools();
     let report = Suite::new(groups).run();
     assert_held_but(&report, &NOT_APPLICABLE);

@@ -72,7 +72,7 @@ const NOT_APPLICABLE: [(&str, &str); 10] = [
 ];
 
 #[test]
-fn commands_keep_every_law_that_applies() {
+fn exec_conforms() {
     let making = || subject(making).sparing("command", OTHER_COMMAND).sparing("creates", OTHER_FILE);
     let report = Suite::new(making).run();
     assert_held_but(&report, &NOT_APPLICABLE);
@@ -80,7 +80,7 @@ fn commands_keep_every_law_that_applies() {
 }
 
 #[test]
-fn commands_in_a_shell_keep_every_law_that_applies() {
+fn exec_with_shell_conforms() {
     crate::need_root();
     let making = || subject(making_in_a_shell).sparing("command", OTHER_COMMAND).sparing("unless", OTHER_GUARD);
     let report = Suite::new(making).run();

@@ -114,35 +114,35 @@ fn trees(root: &Path) -> [Sample; 2] {
 }
 
 #[test]
-fn files_keep_every_law_that_applies() {
+fn file_conforms() {
     let report = Suite::new(|| subject(files)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn directories_keep_every_law_that_applies() {
+fn directory_conforms() {
     let report = Suite::new(|| subject(directories)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn links_keep_every_law_that_applies() {
+fn link_conforms() {
     let report = Suite::new(|| subject(links)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn copies_keep_every_law_that_applies() {
+fn copy_conforms() {
     let report = Suite::new(|| subject(copies)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn trees_keep_every_law_that_applies() {
+fn tree_conforms() {
     let needs_force = "a directory that holds something is only removed with `force`";
     let report = Suite::new(move || subject(trees).without(Unsupported::Removal, needs_force)).run();
     let mut not_applicable = NOT_APPLICABLE.to_vec();

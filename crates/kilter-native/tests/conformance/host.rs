@@ -34,7 +34,7 @@ fn subject() -> Subject {
 }
 
 #[test]
-fn host_keeps_every_law_that_applies() {
+fn host_conforms() {
     let report = Suite::new(subject).run();
     let no_preview = "the provider has not the feature `supports_noop`: nobody asks it for a preview";
     assert_held_but(

@@ -15,7 +15,7 @@ fn subject() -> Subject {
 }
 
 #[test]
-fn notify_keeps_every_law_that_applies() {
+fn notify_conforms() {
     let report = Suite::new(subject).run();
     let trace = "making the specimens leaves no trace in the fingerprint of the world";
     assert_held_but(

@@ -13,7 +13,7 @@ fn problems<const N: usize>(name: &str, attributes: [(&str, Value); N]) -> Vec<S
 }
 
 #[test]
-fn every_broken_declaration_is_told_with_a_hint() {
+fn invalid_declarations_have_hints() {
     type Attribute = (&'static str, Value);
     let table: [(&str, Vec<Attribute>, &str); 29] = [
         ("etc/motd", vec![], "not an absolute path"),
@@ -56,7 +56,7 @@ fn every_broken_declaration_is_told_with_a_hint() {
 }
 
 #[test]
-fn a_content_that_is_not_known_yet_counts_as_given() {
+fn unknown_content_counts_as_declared() {
     let should: Attributes = [("source", "/b")].into_iter().collect();
     let problems = FileProvider::new().validate("/a", &should, &["content"]);
     assert!(problems[0].message.contains("exclude each other"), "{problems:?}");
@@ -68,7 +68,7 @@ fn problems_of_nothing() -> Vec<String> {
 }
 
 #[test]
-fn declarations_come_to_one_form() {
+fn equivalent_declarations_canonicalize_equally() {
     let declared = file("/a/", [("path", text("/a/")), ("mode", text("755")), ("owner", Value::from(0))]);
     assert_eq!(declared.should.text("path"), Some("/a"));
     assert_eq!(declared.should.text("mode"), Some("0755"));
@@ -92,7 +92,7 @@ fn a_file_comes_after_its_directory_owner_group_and_source() {
 }
 
 #[test]
-fn a_path_with_a_slash_at_its_end_answers_without_it() {
+fn trailing_slash_of_path_is_removed() {
     let mut said = Vec::new();
     FileProvider::new().identities("/a/", &Attributes::new(), &mut |name| said.push(name.to_owned()));
     assert_eq!(said, ["/a"]);

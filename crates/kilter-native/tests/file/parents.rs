@@ -27,7 +27,7 @@ fn a_parent_link_of_root_in_a_closed_directory_is_followed() {
 }
 
 #[test]
-fn a_parent_link_of_somebody_else_is_refused() {
+fn parent_link_of_other_user_is_refused() {
     need_root();
     let home = directory();
     let (open, victim) = (home.path().join("open"), home.path().join("victim"));
@@ -50,7 +50,7 @@ fn a_parent_link_of_somebody_else_is_refused() {
 }
 
 #[test]
-fn a_source_is_not_read_through_a_link_of_somebody_else() {
+fn source_behind_link_of_other_user_is_refused() {
     need_root();
     let home = directory();
     let (from, to) = (home.path().join("from"), home.path().join("to"));

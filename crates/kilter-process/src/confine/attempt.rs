@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_are_kept_once_and_the_others_are_counted() {
+    fn first_attempts_are_kept_and_others_counted() {
         let mut attempts = Attempts::default();
         for number in 0..25 {
             attempts.add(attempt(Operation::Write, &format!("/{number}")));

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gaps_of_older_kernels_are_known() {
+    fn missing_features_of_older_kernels_are_listed() {
         assert_eq!(gaps(ABI::V1), [MissingFeature::Truncation, MissingFeature::Devices, MissingFeature::Signals]);
         assert_eq!(gaps(ABI::V4), [MissingFeature::Devices, MissingFeature::Signals]);
         assert_eq!(gaps(ABI::V6), []);

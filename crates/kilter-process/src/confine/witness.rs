@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_landlock_rules_goes_on() {
+    fn only_calls_restricted_by_landlock_continue() {
         let answer_to = |number| answer(&Call::made_up(number, [0; 6]), TruncateGuard::Ruled);
         for call in [libc::SYS_openat, libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_bind] {
             assert_eq!(answer_to(call), Answer::GoOn);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_landlock_does_not_rule_yet_is_refused_by_its_flags() {
+    fn calls_outside_landlock_are_refused_by_flags() {
         let answer_to = |number, flags: i32| {
             let arguments = if number == libc::SYS_openat { [0, 0, flags, 0, 0, 0] } else { [0, flags, 0, 0, 0, 0] };
             answer(&Call::made_up(number, arguments.map(|one| u64::from(one.unsigned_abs()))), TruncateGuard::Refused)

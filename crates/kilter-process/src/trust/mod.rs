@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_outside_a_user_namespace_are_those_that_its_map_does_not_cover() {
+    fn unmapped_users_are_outside_user_namespace() {
         assert!(maps("         0          0 4294967295\n", OVERFLOW));
         assert!(!maps("         0       1000          1\n", OVERFLOW));
         assert!(maps("0 1000 1\n1 100000 65536\n", OVERFLOW));

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_may_have_changed() {
+    fn watch_lines_name_changed_resources() {
         let mut listener = listener();
         for line in ["{\"changed\": true}", "[]", "{", "{\"watching\": 1}"] {
             assert!(listener(3, line).unwrap_err().to_string().contains("line 3"), "{line}");

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_held_against_whole_paths() {
+    fn patterns_match_whole_paths() {
         let met = [
             ("/etc", "/etc"),
             ("/*", "/srv"),

@@ -28,7 +28,7 @@ fn wrong(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_smallest_metadata_of_the_text_is_enough() {
+fn minimal_metadata_is_valid() {
     let metadata = good("type: service\ninvoke: simple\nactions: [list,find,update]\nsuitable: true");
     assert_eq!((metadata.name.as_str(), metadata.convention), ("stem", ConventionName::Simple));
     assert_eq!(metadata.actions, Actions::ALL);
@@ -54,7 +54,7 @@ fn attributes_have_librals_types_and_kinds() {
 }
 
 #[test]
-fn attributes_may_have_any_type_and_trait_of_kilters() {
+fn attributes_may_have_kilter_types_and_behaviours() {
     let metadata = good(
         "type: t\ninvoke: json\nsuitable: true\nattributes:\n  name: {}\n  size: {type: \"Integer[0, 10]\", default: 3}\n  \
          secret: {type: \"Sensitive[String]\", behaviour: init_only}\n  tags: {type: \"Array[String]\", comparison: set, \
@@ -68,7 +68,7 @@ fn attributes_may_have_any_type_and_trait_of_kilters() {
 }
 
 #[test]
-fn keys_that_are_not_known_are_kept_and_those_that_are_nearly_known_are_told() {
+fn unknown_keys_are_kept_and_misspelled_ones_reported() {
     let metadata = good(&format!("{SMALLEST}\nvendor: me\nsuitabel: false"));
     assert_eq!(metadata.schema.extra.get("vendor"), Some(&Value::from("me")));
     let warnings: Vec<String> = metadata.warnings.iter().map(ToString::to_string).collect();
@@ -76,7 +76,7 @@ fn keys_that_are_not_known_are_kept_and_those_that_are_nearly_known_are_told() {
 }
 
 #[test]
-fn actions_are_those_that_are_named() {
+fn only_named_actions_are_available() {
     let actions = |convention: &str, words: &str| {
         good(&format!("type: t\ninvoke: {convention}\nsuitable: true\nactions: {words}")).actions
     };
@@ -117,7 +117,7 @@ impl crate::condition::Machine for Nothing {
 }
 
 #[test]
-fn suitable_is_written_in_every_form_of_the_text() {
+fn suitable_accepts_every_specified_form() {
     let verdict = |form: &str| {
         let metadata = good(&format!("type: t\ninvoke: simple\nsuitable: {form}"));
         metadata.suitable.evaluate(&Nothing)
@@ -146,7 +146,7 @@ fn suitable_is_written_in_every_form_of_the_text() {
 }
 
 #[test]
-fn default_holds_when_one_clause_does() {
+fn default_needs_one_true_clause() {
     let default = |form: &str| {
         let metadata = good(&format!("{SMALLEST}\ndefault: {form}"));
         metadata.default.evaluate(&Nothing).holds()
@@ -158,7 +158,7 @@ fn default_holds_when_one_clause_does() {
 }
 
 #[test]
-fn a_name_a_time_and_a_promise_may_be_given() {
+fn metadata_may_set_name_timeout_and_noop_support() {
     let metadata = good(&format!("{SMALLEST}\nname: systemd\nnoop_safe: true\ntimeout: 5\noutput: 64"));
     assert_eq!(metadata.name, "systemd");
     assert!(metadata.noop_safe && metadata.schema.has(Feature::SupportsNoop));
@@ -168,7 +168,7 @@ fn a_name_a_time_and_a_promise_may_be_given() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told() {
+fn all_metadata_problems_are_reported() {
     let attributes = |lines: &str| with(&format!("{SMALLEST}\nattributes:\n  {lines}"));
     for (text, expected) in [
         ("", "there is nothing in it"),
@@ -229,7 +229,7 @@ fn everything_that_is_wrong_is_told() {
 }
 
 #[test]
-fn types_are_refused_where_libral_refuses_them_and_where_it_should() {
+fn invalid_libral_types_are_refused() {
     for bad in [
         "enum",
         "enum yes,no]",
@@ -251,7 +251,7 @@ fn types_are_refused_where_libral_refuses_them_and_where_it_should() {
 }
 
 #[test]
-fn faults_stand_at_their_places_in_order() {
+fn metadata_problems_have_places_in_order() {
     let text =
         with("type: t\ninvoke: soap\nsuitable: true\nattributes:\n  name: {}\n  a:\n    type: gibberish\n    kind: x");
     let told: Vec<String> = Metadata::parse(&text, "s")
@@ -276,7 +276,7 @@ fn aliases_of_yaml_are_followed_but_do_not_multiply() {
 }
 
 #[test]
-fn what_is_declared_is_to_be_there_where_ensure_says_only_that() {
+fn ensure_of_present_and_absent_defaults_to_present() {
     let default = |ensure: &str| {
         let metadata = good(&format!("{SMALLEST}\nattributes:\n  name:\n  ensure: {ensure}"));
         metadata.schema.find("ensure").unwrap().default.clone()
@@ -291,7 +291,7 @@ fn what_is_declared_is_to_be_there_where_ensure_says_only_that() {
 }
 
 #[test]
-fn a_provider_of_mold_says_what_the_others_say_and_more() {
+fn mold_metadata_has_common_and_own_keys() {
     let metadata = good(
         "type: file\ninvoke: mold\nsuitable: true\nkey: path\nactions: [list, touch]\nrefresh: touch\nattributes:\n  \
          mode: {type: string}\n  path: {desc: Where.}",
@@ -312,7 +312,7 @@ fn a_provider_of_mold_says_what_the_others_say_and_more() {
 }
 
 #[test]
-fn what_is_wrong_with_a_provider_of_mold_is_told_with_its_place() {
+fn mold_metadata_problems_have_places() {
     let mold = |lines: &str| with(&format!("type: file\ninvoke: mold\nsuitable: true\n{lines}"));
     for (lines, expected) in [
         ("actions: [two words]", "6:13: `two words` is no action: it is one word of letters, digits, `_` and `-`"),
@@ -339,13 +339,13 @@ fn what_is_wrong_with_a_provider_of_mold_is_told_with_its_place() {
 }
 
 #[test]
-fn a_type_that_begins_with_a_letter_of_several_bytes_is_told_like_any_other() {
+fn type_with_multibyte_first_letter_is_reported() {
     let wrong = wrong(&with(&format!("{SMALLEST}\nattributes: {{name: , n: {{type: ցIg}}}}")));
     assert!(wrong[0].starts_with("`ցIg` is not a type") || wrong[0].starts_with("there is no type"), "{wrong:?}");
 }
 
 #[test]
-fn what_a_resource_owns_is_listed_in_files_that_its_own_values_name() {
+fn owned_paths_are_read_from_lists_named_by_attributes() {
     let owns = |said: &str| with(&format!("{SMALLEST}\nowns: {said}"));
     for said in
         ["/l/${vars.name}", "['/l/${vars.name}', $name]", "{lists: $name, shared: [/etc, '/usr/**']}", "{lists: $name}"]

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_may_say_all_or_nothing() {
+    fn mold_metadata_may_be_complete_or_empty() {
         let plain = read("").unwrap();
         assert!(plain.schema.others.is_some() && plain.one_time.is_none() && plain.confine && plain.timeout.is_none());
         assert_eq!(plain.key(), "name");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_can_list_or_only_read_where_its_actions_say_so() {
+    fn actions_enable_list_and_read_only() {
         let of = |words: &str| read(&format!("actions: {words}")).unwrap();
         let all = of("[list, inspect, conform, rotate]");
         assert_eq!((all.actions, all.one_time), (Actions::ALL, Some(vec!["rotate".into()])));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_metadata_is_told_at_once() {
+    fn metadata_problems_are_reported_together() {
         let faults = read("name: other").unwrap_err();
         assert!(faults[0].contains("that of the script"), "{faults:?}");
         let faults =

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_may_have_changed() {
+    fn watch_lines_name_changed_resources() {
         let mut listener = listener();
         let mut said = |line: &str| listener(1, line).unwrap();
         assert_eq!(said(""), WatchLine::Nothing);
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_of_a_watch_is_refused_with_its_number() {
+    fn invalid_watch_line_is_refused_with_number() {
         let mut listener = listener();
         assert!(listener(1, "name: a").unwrap_err().to_string().contains("# simple"));
         assert_eq!(listener(2, "# simple").unwrap(), WatchLine::Watching);

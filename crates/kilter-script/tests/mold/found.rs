@@ -75,7 +75,7 @@ fn set(provider: &dyn Provider, name: &str, should: &Attributes, mode: Mode) -> 
 }
 
 #[test]
-fn a_file_of_mold_with_metadata_beside_it_is_a_provider_like_all_others() {
+fn mold_script_with_metadata_is_a_provider() {
     let place = keeper(METADATA);
     let provider = one(&place);
     let schema = provider.schema();
@@ -100,7 +100,7 @@ fn a_file_of_mold_with_metadata_beside_it_is_a_provider_like_all_others() {
 }
 
 #[test]
-fn a_list_is_of_all_that_there_is() {
+fn list_returns_all_resources() {
     let place = keeper(METADATA);
     for name in ["a", "b", "zero"] {
         assert!(set(&*one(&place), name, &attributes(&[("size", 1.into())]), Mode::Apply).is_done());
@@ -111,7 +111,7 @@ fn a_list_is_of_all_that_there_is() {
 }
 
 #[test]
-fn a_list_is_no_list_of_what_is_not_there_and_one_odd_resource_hides_no_other() {
+fn list_omits_absent_and_invalid_resources() {
     let list = |printed: &str| {
         let place = Place::new();
         place.script("keeper.prov", format!("#!/bin/sh\necho '{printed}'\n"));
@@ -142,7 +142,7 @@ fn a_list_is_no_list_of_what_is_not_there_and_one_odd_resource_hides_no_other() 
 }
 
 #[test]
-fn a_script_in_resources_lists_where_its_metadata_names_the_action() {
+fn script_lists_if_metadata_has_the_action() {
     let place = Place::new();
     place.script("resources/thing", KEEPER);
     std::fs::create_dir(place.path().join("resources/kept")).unwrap();
@@ -158,7 +158,7 @@ fn a_script_in_resources_lists_where_its_metadata_names_the_action() {
 }
 
 #[test]
-fn what_lists_cannot_change_the_machine_unless_metadata_lets_it() {
+fn list_is_confined_unless_metadata_permits_writes() {
     let writing = "#!/bin/sh\necho x >\"${0%/*}/written\" 2>/dev/null\necho '[]'\n";
     for (confine, is_written) in [("", false), ("  confine: false\n", true)] {
         let place = Place::new();
@@ -170,7 +170,7 @@ fn what_lists_cannot_change_the_machine_unless_metadata_lets_it() {
 }
 
 #[test]
-fn conditions_and_promises_are_those_of_the_other_conventions() {
+fn conditions_and_noop_support_equal_other_conventions() {
     let place = keeper(&METADATA.replace("[sh]", "[no-such-command]").replace("default: true", "default: false"));
     let provider = one(&place);
     assert!(matches!(provider.suitable(), Suitability::Unsuitable(why) if why.contains("no-such-command")));
@@ -187,7 +187,7 @@ fn conditions_and_promises_are_those_of_the_other_conventions() {
 }
 
 #[test]
-fn a_preview_is_asked_of_a_script_that_promises_to_change_nothing_then() {
+fn preview_needs_noop_support() {
     let should = attributes(&[("size", 1.into())]);
     let place = keeper(METADATA);
     assert!(set(&*one(&place), "a", &should, Mode::Preview).is_done());
@@ -204,7 +204,7 @@ fn a_preview_is_asked_of_a_script_that_promises_to_change_nothing_then() {
 }
 
 #[test]
-fn a_script_of_mold_without_metadata_beside_it_is_told_what_it_needs() {
+fn mold_script_without_metadata_has_hint() {
     let place = Place::new();
     place.script("keeper.prov", KEEPER);
     let (providers, notes) = found(&place);
@@ -223,7 +223,7 @@ fn a_script_of_mold_without_metadata_beside_it_is_told_what_it_needs() {
 }
 
 #[test]
-fn attributes_that_the_type_does_not_have_are_told_once() {
+fn unknown_attributes_are_reported_once() {
     let place = Place::new();
     place.script("keeper.prov", "#!/bin/sh\necho '[{\"path\": \"a\", \"hue\": 1}, {\"path\": \"b\", \"hue\": 2}]'\n");
     place.file("keeper.yaml", METADATA);

@@ -37,14 +37,14 @@ fn a_script_that_floods_is_ended() {
 }
 
 #[test]
-fn a_script_that_fails_is_told_with_its_status_and_its_last_words() {
+fn failed_script_is_reported_with_status_and_stderr() {
     let error = refused("echo '{\"exists\": true}'; echo 'no such device' >&2; exit 7\n");
     assert_eq!(error, "it failed with exit code 7 (last on its standard error: no such device)");
     assert_eq!(refused("kill -9 $$\n"), "it failed with signal 9");
 }
 
 #[test]
-fn what_is_no_document_is_told_as_that() {
+fn invalid_document_is_reported() {
     assert_eq!(refused("exit 0\n"), "it printed nothing, where an observation document is expected");
     let half = refused("echo '{\"exists\": '; echo oops >&2\n");
     assert!(half.starts_with("its output is not JSON: EOF while parsing a value"), "{half}");
@@ -57,7 +57,7 @@ fn what_is_no_document_is_told_as_that() {
 }
 
 #[test]
-fn a_document_about_something_else_is_refused() {
+fn document_about_other_resource_is_refused() {
     let of = |document: &str| {
         let error = refused(format!("echo '{document}'\n"));
         error.strip_prefix("its document is not as it should be: ").unwrap_or_else(|| panic!("{error}")).to_owned()
@@ -70,13 +70,13 @@ fn a_document_about_something_else_is_refused() {
 }
 
 #[test]
-fn what_a_script_says_of_a_failure_is_no_fault_of_its_document() {
+fn failure_report_is_no_document_error() {
     let told = refused_in(&Place::new(), "echo '{\"error\": \"the disk is on fire\"}'\n");
     assert_eq!(told, "it says: the disk is on fire");
 }
 
 #[test]
-fn a_script_that_ignores_its_input_or_leaves_a_process_behind_does_no_harm() {
+fn script_ignoring_input_or_leaving_processes_succeeds() {
     let place = Place::new();
     place.script("resources/job", "#!/bin/sh\nexec <&-\necho '{\"exists\": true}'\nsleep 30 &\n");
     let begun = std::time::Instant::now();
@@ -87,7 +87,7 @@ fn a_script_that_ignores_its_input_or_leaves_a_process_behind_does_no_harm() {
 }
 
 #[test]
-fn a_conform_or_an_action_that_half_answers_has_failed_and_lines_are_notes() {
+fn incomplete_conform_reply_fails() {
     let place = Place::new();
     place.script(
         "resources/job",
@@ -108,7 +108,7 @@ fn a_conform_or_an_action_that_half_answers_has_failed_and_lines_are_notes() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told() {
+fn start_failure_is_reported() {
     let place = Place::new();
     place.script("resources/job", "#!/nonexistent/interpreter\n");
     assert!(inspect(&place.provider("job"), "x").unwrap_err().contains("cannot start"));

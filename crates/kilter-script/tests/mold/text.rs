@@ -110,7 +110,7 @@ fn a_service_is_restarted_by_an_action_of_its_own() {
 }
 
 #[test]
-fn a_resource_that_is_as_it_should_be_is_left_alone() {
+fn resource_in_sync_is_not_changed() {
     let place = Place::new();
     place.script("resources/file", FILE);
     let (provider, log) = (place.provider("file"), Lines::default());
@@ -130,7 +130,7 @@ fn a_resource_that_is_as_it_should_be_is_left_alone() {
 }
 
 #[test]
-fn what_should_be_gone_is_compared_by_that_alone() {
+fn absent_resource_compares_only_ensure() {
     let place = Place::new();
     place.script("resources/file", FILE);
     let provider = place.provider("file");
@@ -167,7 +167,7 @@ fn metadata_gives_a_script_a_type() {
 }
 
 #[test]
-fn what_only_reads_cannot_change_the_machine_unless_metadata_lets_it() {
+fn reads_are_confined_unless_metadata_permits_writes() {
     let place = Place::new();
     let touch = "#!/bin/sh\n: >\"$0.touched\" && echo '{\"exists\": true}'\n";
     let (job, fact) = (place.script("resources/job", touch), place.script("facts/it", touch));

@@ -29,7 +29,7 @@ esac
 "##;
 
 #[test]
-fn a_resource_is_made_changed_and_removed_and_each_change_told() {
+fn resource_is_created_changed_and_removed_with_reports() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let should = [
@@ -65,7 +65,7 @@ fn a_resource_is_made_changed_and_removed_and_each_change_told() {
 }
 
 #[test]
-fn parameters_go_along_with_a_change_and_make_none() {
+fn parameters_are_passed_and_cause_no_change() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     apply(&*provider, "a", &[("ensure", "present".into()), ("how", "slowly".into())]).unwrap();
@@ -74,7 +74,7 @@ fn parameters_go_along_with_a_change_and_make_none() {
 }
 
 #[test]
-fn without_the_promise_a_preview_calls_nothing() {
+fn preview_without_noop_support_makes_no_call() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
@@ -83,7 +83,7 @@ fn without_the_promise_a_preview_calls_nothing() {
 }
 
 #[test]
-fn with_the_promise_a_preview_says_ral_noop() {
+fn preview_with_noop_support_passes_ral_noop() {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), KEEPER);
     let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
@@ -106,7 +106,7 @@ fn foretold(answer: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn a_preview_tells_what_would_change_and_notes_what_it_does_not_tell() {
+fn preview_reports_changes_and_notes_missing_ones() {
     let none = Vec::<String>::new();
     let as_asked = "v: 1 -> 2, flag: false -> true".to_owned();
     assert_eq!(foretold("ral_derive: true\\n"), (as_asked, none.clone()));
@@ -120,7 +120,7 @@ fn a_preview_tells_what_would_change_and_notes_what_it_does_not_tell() {
 }
 
 #[test]
-fn a_preview_that_would_change_something_cannot() {
+fn preview_is_confined() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) touch changed; echo 'ral_derive: true';; esac";
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
@@ -132,7 +132,7 @@ fn a_preview_that_would_change_something_cannot() {
 }
 
 #[test]
-fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
+fn write_attempt_in_preview_has_no_metadata_hint() {
     let place = Place::new();
     let body = "echo '# simple'; echo >changed; echo 'ral_derive: true'";
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
@@ -148,7 +148,7 @@ fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
 }
 
 #[test]
-fn a_script_is_confined_while_it_reads_and_named_if_it_tried_to_write() {
+fn reading_script_is_confined_and_attempts_are_named() {
     let place = Place::new();
     place.script(
         "t",
@@ -167,7 +167,7 @@ fn a_script_is_confined_while_it_reads_and_named_if_it_tried_to_write() {
 }
 
 #[test]
-fn a_script_may_ask_to_write_while_it_reads() {
+fn metadata_may_permit_writes_while_reading() {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\nconfine: false"), "touch cached; echo '# simple'");
     assert_eq!(all(&*provider, &Lines::default()).unwrap().len(), 0);
@@ -187,7 +187,7 @@ fn a_provider_without_update_refuses_and_is_not_run() {
 }
 
 #[test]
-fn a_preview_foresees_that_a_provider_without_update_refuses_and_runs_nothing() {
+fn preview_fails_for_provider_without_update() {
     for promise in ["", "\nnoop_safe: true"] {
         let place = Place::new();
         let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]{promise}"), KEEPER);
@@ -202,7 +202,7 @@ fn a_preview_foresees_that_a_provider_without_update_refuses_and_runs_nothing() 
 }
 
 #[test]
-fn what_a_provider_says_of_its_change_is_kept_beside_what_is_derived() {
+fn reported_and_derived_changes_are_combined() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\nflag: false\\n';; update) printf 'name: a\\nv: \
                 3\\nral_was: 1\\nral_derive: true\\n';; esac";
@@ -212,7 +212,7 @@ fn what_a_provider_says_of_its_change_is_kept_beside_what_is_derived() {
 }
 
 #[test]
-fn of_what_has_gone_by_the_answer_nothing_is_derived_but_what_it_tells_is_kept() {
+fn removed_resource_has_no_derived_changes() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\n';; update) printf \
                 'name: a\\nensure: absent\\nral_was: present\\nseen: x\\nral_derive: true\\n';; esac";
@@ -222,7 +222,7 @@ fn of_what_has_gone_by_the_answer_nothing_is_derived_but_what_it_tells_is_kept()
 }
 
 #[test]
-fn a_failed_update_says_everything() {
+fn failed_update_has_full_error() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; echo 'disk full' >&2; exit 4;; \
                 esac";
@@ -236,7 +236,7 @@ fn a_failed_update_says_everything() {
 }
 
 #[test]
-fn an_update_of_what_cannot_be_created_fails() {
+fn update_answered_as_unknown_fails() {
     let place = Place::new();
     let body =
         "echo '# simple'; case $ral_action in find) ;; update) printf 'ral_derive: true\\nral_unknown: true\\n';; esac";
@@ -265,7 +265,7 @@ fn a_service_is_brought_to_two_states_at_once() {
 }
 
 #[test]
-fn what_the_convention_or_the_type_cannot_carry_is_refused_before_anything_runs() {
+fn unrepresentable_values_are_refused_before_call() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let problems = |pairs: &[(&str, Value)]| -> Vec<String> {
@@ -305,14 +305,14 @@ fn changed_at_once(more: &str) -> usize {
 }
 
 #[test]
-fn changes_of_one_provider_go_one_after_the_other() {
+fn changes_of_one_provider_are_sequential() {
     assert_eq!(changed_at_once(""), 4);
     // Whoever allows it has them side by side: then some are lost, by this one.
     assert!(changed_at_once("parallel: true") < 4);
 }
 
 #[test]
-fn a_change_tells_what_has_made_it_and_how_that_ended() {
+fn change_report_has_command_and_exit_status() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo 'ral_derive: true';; esac";
     let provider = place.bash("t", TYPED, body);
@@ -322,7 +322,7 @@ fn a_change_tells_what_has_made_it_and_how_that_ended() {
 }
 
 #[test]
-fn what_is_told_without_ensure_is_there() {
+fn found_resource_without_ensure_is_present() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in list|find) echo 'name: a'; echo 'v: 1';; esac";
     let provider = place.bash("t", TYPED, body);
@@ -331,7 +331,7 @@ fn what_is_told_without_ensure_is_there() {
 }
 
 #[test]
-fn what_a_list_tells_without_ensure_is_there_where_nothing_can_be_found_by_its_name() {
+fn listed_resource_without_ensure_is_present() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in list) echo 'name: a'; echo 'v: 1';; esac";
     let provider = place.bash("t", &format!("{TYPED}\nactions: [list, update]"), body);

@@ -147,12 +147,12 @@ fn assert_conforms(report: &Report, batch: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_script_of_the_convention_simple_keeps_every_law_that_applies() {
+fn simple_script_conforms() {
     let one_by_one = [("a-batch-is-one-by-one", "the provider takes one change at a time")];
     assert_conforms(&Suite::new(|| subject("simple")).run(), &one_by_one);
 }
 
 #[test]
-fn a_script_of_the_convention_json_keeps_every_law_that_applies() {
+fn json_script_conforms() {
     assert_conforms(&Suite::new(|| subject("json")).run(), &[]);
 }

@@ -44,7 +44,7 @@ fn scripts_are_found_in_a_directory_and_in_its_providers() {
 }
 
 #[test]
-fn a_script_is_asked_once_what_it_is() {
+fn describe_result_is_cached() {
     let place = Place::new();
     describing(&place, "a", "");
     assert_eq!(names(&place.found()), ["tt::a"]);
@@ -79,7 +79,7 @@ fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
 }
 
 #[test]
-fn it_is_told_once_that_scripts_could_change_the_machine_while_they_describe_themselves() {
+fn unconfined_describe_warns_once() {
     for kernel in ConfinedAs::all() {
         let mut place = Place::new();
         let expected = format!("the script could change the machine: {}", kernel.0);
@@ -94,7 +94,7 @@ fn it_is_told_once_that_scripts_could_change_the_machine_while_they_describe_the
 }
 
 #[test]
-fn what_is_kept_does_not_outlive_the_commands_that_there_are() {
+fn cache_is_invalidated_by_available_commands() {
     let mut place = Place::new();
     describing(&place, "a", "");
     let bin = place.path().join("bin");
@@ -108,7 +108,7 @@ fn what_is_kept_does_not_outlive_the_commands_that_there_are() {
 }
 
 #[test]
-fn a_failure_to_describe_is_kept_too_for_a_while() {
+fn describe_failure_is_cached_briefly() {
     let place = Place::new();
     place.script("a", &format!("{BASH}echo 'no python here' >&2; exit 3\n"));
     for calls in [1, 0] {
@@ -125,7 +125,7 @@ fn a_failure_to_describe_is_kept_too_for_a_while() {
 }
 
 #[test]
-fn script_that_computes_its_suitability_is_asked_again_until_it_is_suitable() {
+fn computed_suitability_is_queried_until_suitable() {
     let place = Place::new();
     let description = metadata("").replace("true", "$ready");
     let ready = "ready=false; [ ! -e ready ] || ready=true\n";
@@ -152,7 +152,7 @@ fn script_that_computes_its_suitability_is_asked_again_until_it_is_suitable() {
 }
 
 #[test]
-fn a_script_that_fails_again_and_again_to_describe_itself_is_asked_less_and_less() {
+fn repeated_describe_failure_backs_off() {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     let place = Place::new();
     place.script("a", &format!("{BASH}exit 3\n"));
@@ -177,7 +177,7 @@ fn a_script_that_fails_again_and_again_to_describe_itself_is_asked_less_and_less
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_or_read_costs_a_call() {
+fn unusable_cache_costs_one_call() {
     let place = Place::new();
     describing(&place, "a", "");
     place.file("cache", "no directory");
@@ -188,7 +188,7 @@ fn a_cache_that_cannot_be_written_or_read_costs_a_call() {
 }
 
 #[test]
-fn the_file_beside_a_script_goes_before_what_it_says() {
+fn metadata_file_overrides_describe() {
     let place = Place::new();
     describing(&place, "a", "  name: described\n");
     place.file("a.yaml", &metadata("  name: written\n"));
@@ -197,7 +197,7 @@ fn the_file_beside_a_script_goes_before_what_it_says() {
 }
 
 #[test]
-fn what_a_describing_script_writes_on_standard_error_does_no_harm() {
+fn stderr_of_describe_is_ignored() {
     let place = Place::new();
     place.script("a", &format!("{BASH}echo careful >&2; echo 'debug: step' >&2; cat <<'END'\n{}END\n", metadata("")));
     let found = place.found();
@@ -208,7 +208,7 @@ fn what_a_describing_script_writes_on_standard_error_does_no_harm() {
 }
 
 #[test]
-fn one_bad_script_disturbs_no_other() {
+fn invalid_script_does_not_affect_others() {
     let place = Place::new();
     describing(&place, "good", "");
     place.file("plain.prov", "#!/bin/sh\n");
@@ -254,7 +254,7 @@ fn one_bad_script_disturbs_no_other() {
 }
 
 #[test]
-fn a_script_that_hangs_while_it_describes_itself_is_given_up() {
+fn hanging_describe_is_ended() {
     let mut place = Place::new();
     place.surroundings.limits.describe = std::time::Duration::from_millis(200);
     place.script("a", "#!/bin/sh\nsleep 60\n");
@@ -271,7 +271,7 @@ fn a_script_that_hangs_while_it_describes_itself_is_given_up() {
 }
 
 #[test]
-fn keys_that_are_nearly_known_are_noticed() {
+fn misspelled_keys_are_reported() {
     let place = Place::new();
     describing(&place, "a", "  suitabel: x\n");
     let found = place.found();
@@ -292,7 +292,7 @@ fn of_two_scripts_with_one_name_the_first_is_used() {
 }
 
 #[test]
-fn root_runs_no_script_that_somebody_else_can_change() {
+fn root_refuses_script_of_other_user() {
     let mut place = Place::new();
     place.surroundings.trust = kilter_process::trust::TrustPolicy::root();
     describing(&place, "a", "");
@@ -311,7 +311,7 @@ fn root_runs_no_script_that_somebody_else_can_change() {
 }
 
 #[test]
-fn between_scripts_that_are_equally_good_one_has_to_be_named() {
+fn equal_scripts_need_a_provider_name() {
     let place = Place::new();
     describing(&place, "a", "");
     describing(&place, "b", "");

@@ -208,32 +208,32 @@ impl Decoder {
 }
 
 #[test]
-fn every_value_comes_back_as_it_was_from_bash() {
+fn values_round_trip_through_bash() {
     BASH.holds();
 }
 
 #[test]
-fn every_value_comes_back_as_it_was_from_python() {
+fn values_round_trip_through_python() {
     PYTHON.holds();
 }
 
 #[test]
-fn every_value_comes_back_as_it_was_from_ruby() {
+fn values_round_trip_through_ruby() {
     RUBY.holds();
 }
 
 #[test]
-fn the_line_of_the_text_for_python_carries_every_value_that_it_can() {
+fn documented_python_line_carries_values() {
     PYTHON_OF_THE_TEXT.holds();
 }
 
 #[test]
-fn the_line_of_the_text_for_ruby_carries_every_value_that_it_can() {
+fn documented_ruby_line_carries_values() {
     RUBY_OF_THE_TEXT.holds();
 }
 
 #[test]
-fn bytes_that_are_no_text_reach_bash() {
+fn binary_values_reach_bash() {
     let directory = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (1..=255).collect();
     let words = words("x", std::iter::repeat_with(|| Value::Binary(bytes.as_slice().into())));

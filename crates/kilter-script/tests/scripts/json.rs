@@ -47,7 +47,7 @@ fn keeper(place: &Place) -> Arc<dyn Script> {
 }
 
 #[test]
-fn resources_are_made_read_and_removed() {
+fn resources_are_created_read_and_removed() {
     let place = Place::new();
     let provider = keeper(&place);
     let should =
@@ -96,7 +96,7 @@ fn many_resources_are_read_with_one_call_and_changed_with_one() {
 }
 
 #[test]
-fn an_error_of_one_resource_is_its_own() {
+fn error_affects_only_its_resource() {
     let place = Place::new();
     let provider = keeper(&place);
     let states = named(&*provider, &["a", "xx"]).unwrap();
@@ -121,7 +121,7 @@ fn a_provider_without_set_refuses_in_a_preview_too_and_is_not_run() {
 }
 
 #[test]
-fn a_preview_says_noop() {
+fn json_preview_passes_noop() {
     let place = Place::new();
     let provider = keeper(&place);
     let (_, outcome) = apply_as(&*provider, "r", &[("ensure", "present".into())], Mode::Preview).unwrap();
@@ -130,7 +130,7 @@ fn a_preview_says_noop() {
 }
 
 #[test]
-fn a_preview_that_tells_nothing_or_not_all_is_noted() {
+fn incomplete_preview_is_noted() {
     for (changes, note) in [
         ("", "says that it would change nothing"),
         (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not say that it would change `ensure`"),

@@ -51,7 +51,7 @@ fn a_resource_is_found_by_its_name() {
 }
 
 #[test]
-fn of_few_each_is_found_and_of_many_the_list_is_read_first() {
+fn few_resources_use_find_and_many_use_list() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     assert_eq!(named(&*provider, &["a", "b"]).unwrap().len(), 2);
@@ -65,7 +65,7 @@ fn of_few_each_is_found_and_of_many_the_list_is_read_first() {
 }
 
 #[test]
-fn what_is_absent_unknown_or_not_told_is_not_there() {
+fn absent_unknown_or_missing_resource_is_absent() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     let states = named(&*provider, &["gone", "nosuch", "nil"]).unwrap();
@@ -74,7 +74,7 @@ fn what_is_absent_unknown_or_not_told_is_not_there() {
 }
 
 #[test]
-fn what_cannot_be_created_fails_when_it_should_be_there() {
+fn resource_that_cannot_be_created_fails() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     let why = apply(&*provider, "nosuch", &[("ensure", "present".into())]).unwrap_err();
@@ -87,7 +87,7 @@ fn what_cannot_be_created_fails_when_it_should_be_there() {
 }
 
 #[test]
-fn one_resource_that_cannot_be_read_fails_alone() {
+fn unreadable_resource_fails_alone() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     let states = named(&*provider, &["a", "bad", "odd", "z"]).unwrap();
@@ -128,7 +128,7 @@ fn without_list_resources_can_only_be_found() {
 }
 
 #[test]
-fn an_odd_value_in_a_list_is_left_out_with_a_warning_and_hides_nothing_else() {
+fn invalid_value_in_list_is_omitted_with_warning() {
     let place = Place::new();
     let body = "echo '# simple'; printf 'name: a\\nn: 99\\nv: 1\\nname: b\\nn: 1\\nnosuch: x\\nv: 1\\nv: 2\\nname: c\\nnosuch: x\\n'";
     let provider = place.bash("t", TYPED, body);
@@ -177,7 +177,7 @@ fn lines_on_standard_error_are_logged_by_their_level() {
 }
 
 #[test]
-fn a_script_sees_the_documented_environment_and_nothing_to_read() {
+fn script_has_documented_environment_and_empty_stdin() {
     let mut place = Place::new();
     place.surroundings.environment = Environment::new().set("HOME", "/nonexistent/home");
     place.surroundings.hostname = Some("web1".into());
@@ -197,7 +197,7 @@ echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c 
 }
 
 #[test]
-fn lenses_beside_the_directory_of_a_script_are_where_augeas_looks() {
+fn augeas_lenses_of_script_directory_are_used() {
     let place = Place::new();
     std::fs::create_dir_all(place.path().join("data/lenses")).unwrap();
     let body = "echo '# simple'; echo \"name: a\"; echo \"v: $AUGEAS_LENS_LIB\"";
@@ -212,7 +212,7 @@ fn lenses_beside_the_directory_of_a_script_are_where_augeas_looks() {
 }
 
 #[test]
-fn suitability_is_that_of_the_machine() {
+fn suitability_depends_on_the_machine() {
     let place = Place::new();
     let body = "exit 1";
     let suitable = |name: &str, clause: &str| {
@@ -237,7 +237,7 @@ impl Log for Noting {
 }
 
 #[test]
-fn what_a_script_says_is_logged_while_it_runs() {
+fn script_output_is_logged_while_it_runs() {
     let place = Place::new();
     // It ends when its line has been logged, or when its time is up.
     let body = "echo 'info: at work' >&2\nuntil [ -s noted ]; do sleep 0.05; done\necho '# simple'\necho name: a";

@@ -26,7 +26,7 @@ const DESCRIBING: [(&str, &str); 15] = [
 ];
 
 #[test]
-fn a_script_that_does_wrong_while_it_describes_itself_is_told_and_not_used() {
+fn misbehaving_describe_is_reported() {
     let limits = Limits { describe: Duration::from_secs(1), ..Limits::default() };
     let surroundings = Arc::new(ScriptEnvironment { limits, ..ScriptEnvironment::new() });
     for (scenario, expected) in DESCRIBING {

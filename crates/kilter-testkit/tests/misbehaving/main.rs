@@ -37,14 +37,14 @@ fn every_scenario_is_in_the_table_and_there_are_enough() {
 }
 
 #[test]
-fn a_script_that_does_wrong_when_it_is_read_is_told_in_full_or_does_no_harm() {
+fn misbehaving_get_is_reported_or_harmless() {
     CONVENTIONS.iter().enumerate().for_each(|(at, convention)| {
         played(convention, Phase::Read, |row| row.read[at]);
     });
 }
 
 #[test]
-fn a_script_that_does_wrong_when_it_changes_something_is_told_in_full_or_does_no_harm() {
+fn misbehaving_set_is_reported_or_harmless() {
     CONVENTIONS.iter().enumerate().for_each(|(at, convention)| {
         played(convention, Phase::Update, |row| row.update[at]);
     });
@@ -52,7 +52,7 @@ fn a_script_that_does_wrong_when_it_changes_something_is_told_in_full_or_does_no
 
 /// mold has no previews: nothing is run.
 #[test]
-fn a_script_that_does_wrong_in_a_preview_is_told_in_full_and_can_change_nothing() {
+fn misbehaving_preview_is_reported_and_confined() {
     CONVENTIONS[..2].iter().enumerate().for_each(|(at, convention)| {
         played(convention, Phase::Preview, |row| match WRITING.contains(&row.scenario) {
             true => Expected::Is { found: "v=2 again", warning: TRIED },

@@ -42,7 +42,7 @@ fn list(provider: &Arc<dyn Script>) -> Result<usize, String> {
 }
 
 #[test]
-fn a_list_of_a_hundred_thousand_is_read_and_metadata_can_ask_for_more_or_less() {
+fn list_limit_follows_metadata() {
     let print = "echo '# simple'; seq -f 'name: package-number-%g' 1 100000";
     let place = tempfile::tempdir().unwrap();
     assert_eq!(list(&printing(&place, "", print)), Ok(100_000));

@@ -19,7 +19,7 @@ fn update(should: &Attributes, mode: Mode) -> Vec<String> {
 }
 
 #[test]
-fn each_action_has_its_words_and_the_action_is_the_last() {
+fn action_has_its_arguments_and_comes_last() {
     assert_eq!(words(&Request::Describe), ["ral_action=describe"]);
     assert_eq!(words(&Request::List), ["ral_action=list"]);
     assert_eq!(words(&Request::Find(&["a"])), ["name='a'", "ral_action=find"]);
@@ -36,7 +36,7 @@ fn an_update_passes_the_attributes_in_alphabetical_order() {
 }
 
 #[test]
-fn a_preview_says_so() {
+fn preview_messages_are_marked() {
     assert_eq!(
         update(&should(&[("v", "1".into())]), Mode::Preview),
         ["name='a'", "v='1'", "ral_noop='true'", "ral_action=update"]
@@ -100,7 +100,7 @@ fn one_call_is_about_one_resource() {
 }
 
 #[test]
-fn a_description_is_what_was_printed() {
+fn describe_returns_printed_text() {
     let describe = |code, text: &str| simple().decode(&Request::Describe, &ended(code, text));
     assert_eq!(describe(0, "---\nprovider: {}\n"), Ok(Reply::Described("---\nprovider: {}\n".into())));
     assert_eq!(describe(3, "provider: {}").unwrap_err().to_string(), "it failed with exit code 3");

@@ -34,11 +34,7 @@ pub(crate) const META: [(&str, &str, &str); 20] = [
         "Integer[-2147483648, 2147483647]",
         "Interval of the checks of `kilter run`, in seconds, instead of watching; 0: watch; negative: one check at the start.",
     ),
-    (
-        "limit",
-        "Variant[Integer[0], Float[0]]",
-        "Maximum number of events per second in `kilter run`; 0: no limit.",
-    ),
+    ("limit", "Variant[Integer[0], Float[0]]", "Maximum number of events per second in `kilter run`; 0: no limit."),
     ("burst", "Integer[1, 4294967295]", "Number of events that kilter handles at once; requires `limit`."),
     (
         "sema",
@@ -50,22 +46,10 @@ pub(crate) const META: [(&str, &str, &str); 20] = [
     ("dollar", "Boolean", "Ignored: names may begin with `$` anyway."),
     ("hidden", "Boolean", "Neither check nor change the resource; its relations still order others."),
     ("reverse", "Boolean", "Restore the earlier state when the resource is no longer declared."),
-    (
-        "realize",
-        "Boolean",
-        "Delay an edited manifest until the resource has been in sync once or has failed.",
-    ),
-    (
-        "reset",
-        "Boolean",
-        "Restore all retries when the declaration changes during `kilter run`.",
-    ),
+    ("realize", "Boolean", "Delay an edited manifest until the resource has been in sync once or has failed."),
+    ("reset", "Boolean", "Restore all retries when the declaration changes during `kilter run`."),
     ("rewatch", "Boolean", "Ignored: kilter always restarts a failed watch."),
-    (
-        "export",
-        "Array[String]",
-        "Machines that may collect the resource: names, or `*` for all.",
-    ),
+    ("export", "Array[String]", "Machines that may collect the resource: names, or `*` for all."),
 ];
 
 /// Returns the names of the known metaparameters.

@@ -120,7 +120,8 @@ struct Name<'a> {
 impl<'a> Name<'a> {
     /// Parses `type[title] for TO`, followed by ` from FROM` if the exporter is not this `host`.
     fn parse(name: &'a str, host: &'a str) -> Result<Name<'a>, EcoString> {
-        let shape = || eco_format!("`{name}` is not of the form `TYPE[TITLE] for MACHINE`, such as `file[/etc/motd] for *`");
+        let shape =
+            || eco_format!("`{name}` is not of the form `TYPE[TITLE] for MACHINE`, such as `file[/etc/motd] for *`");
         let (resource, rest) = name.rsplit_once("] for ").ok_or_else(shape)?;
         let (to, from) = rest.split_once(" from ").unwrap_or((rest, host));
         let resource: ResourceRef = format!("{resource}]").parse().map_err(|_| shape())?;
@@ -214,12 +215,16 @@ impl Provider for ExportedProvider {
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let host = self.world.host();
         let is_others = |name: Name<'_>| {
-            let problem = || ValidationError::with("name", eco_format!("{} exports it, but this machine is {host}", name.from));
+            let problem =
+                || ValidationError::with("name", eco_format!("{} exports it, but this machine is {host}", name.from));
             (name.from != host).then(problem)
         };
         let odd = Name::parse(name, host).map_or_else(|why| Some(ValidationError::with("name", why)), is_others);
         let elsewhere = should.text("world").filter(|world| *world != self.world.id()).map(|world| {
-            ValidationError::with("world", eco_format!("it was exported to {world}, but this world is {}", self.world.id()))
+            ValidationError::with(
+                "world",
+                eco_format!("it was exported to {world}, but this world is {}", self.world.id()),
+            )
         });
         odd.into_iter().chain(elsewhere).chain(secret(should)).collect()
     }

@@ -37,7 +37,12 @@ A refresh sets the value regardless of `skiplessthan`.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("kv", DESC)
-        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "State of the key: `present` with a value, `absent` without one.")
+        .attribute(
+            "ensure",
+            "Enum[present, absent]",
+            Behaviour::Property,
+            "State of the key: `present` with a value, `absent` without one.",
+        )
         .default("present")
         .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
         .attribute("key", "String[1]", Behaviour::Parameter, "Key: `schema/version`; by default the name.")
@@ -49,12 +54,7 @@ fn schema() -> TypeSchema {
             "Store one value per machine under the key, instead of one for all machines.",
         )
         .default(Value::Boolean(false))
-        .attribute(
-            "skiplessthan",
-            "Boolean",
-            Behaviour::Parameter,
-            "Keep a found value that is greater than `value`.",
-        )
+        .attribute("skiplessthan", "Boolean", Behaviour::Parameter, "Keep a found value that is greater than `value`.")
         .default(Value::Boolean(false))
         .attribute(
             "skipcmpstyle",

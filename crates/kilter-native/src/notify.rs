@@ -47,12 +47,7 @@ fn schema() -> TypeSchema {
             "Log the message only at a refresh by another resource.",
         )
         .default(Value::Boolean(false))
-        .attribute(
-            "syslog",
-            "Boolean",
-            Behaviour::Parameter,
-            "Send the message to syslog too (`/dev/log`).",
-        )
+        .attribute("syslog", "Boolean", Behaviour::Parameter, "Send the message to syslog too (`/dev/log`).")
         .default(Value::Boolean(false))
         .attribute("journal", "Boolean", Behaviour::Parameter, "Send the message to the systemd journal too.")
         .default(Value::Boolean(false))

@@ -64,7 +64,8 @@ const TAKEN: [(&str, &str); 31] = [
 ];
 
 fn schema() -> TypeSchema {
-    let schema = TypeSchema::new("test", DESC).attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.");
+    let schema =
+        TypeSchema::new("test", DESC).attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.");
     let taken = |schema: TypeSchema, (name, data_type): &(&str, &str)| {
         schema.attribute(name, data_type, Behaviour::Parameter, "No effect.")
     };
@@ -73,12 +74,7 @@ fn schema() -> TypeSchema {
         .fold(schema, taken)
         .attribute("validate_bool", "Boolean", Behaviour::Parameter, "Fail the validation.")
         .default(Value::Boolean(false))
-        .attribute(
-            "validate_error",
-            "String",
-            Behaviour::Parameter,
-            "Fail the validation with this message.",
-        )
+        .attribute("validate_error", "String", Behaviour::Parameter, "Fail the validation with this message.")
         .attribute(
             "expect_recv",
             "Array[String]",

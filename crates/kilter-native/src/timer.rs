@@ -32,7 +32,12 @@ run. The first interval begins at the first check of the timer. A refresh of the
 fn schema() -> TypeSchema {
     TypeSchema::new("timer", DESC)
         .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
-        .attribute("interval", "Integer[1, 4294967295]", Behaviour::Parameter, "Time between two events, in seconds: `3600`.")
+        .attribute(
+            "interval",
+            "Integer[1, 4294967295]",
+            Behaviour::Parameter,
+            "Time between two events, in seconds: `3600`.",
+        )
         .required()
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }

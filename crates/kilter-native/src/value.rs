@@ -69,7 +69,10 @@ impl Default for ValueProvider {
 
 fn problem(should: &Attributes) -> Option<ValidationError> {
     let is_secret = should.get("any").is_some_and(Value::holds_sensitive);
-    let problem = || ValidationError::with("any", "a secret is not stored in clear text").hint("refer to the resource or file that has the secret");
+    let problem = || {
+        ValidationError::with("any", "a secret is not stored in clear text")
+            .hint("refer to the resource or file that has the secret")
+    };
     is_secret.then(problem)
 }
 

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_resources_are_read_for_their_world_and_machine_only() {
+    fn stored_resources_are_read_for_their_world_and_machine_only() {
         let state = tempfile::tempdir().unwrap();
         let world = etcd("site", "db");
         assert!(read(state.path(), &world).unwrap_err().contains("no collected resources"));

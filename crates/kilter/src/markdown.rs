@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn emphasis_takes_no_room() {
+    fn emphasis_has_no_width() {
         assert_eq!(plain("**ab** cd", 0, 5), "ab cd\n");
     }
 

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_pauses_is_an_error() {
+    fn invalid_pause_file_is_an_error() {
         let place = tempfile::tempdir().unwrap();
         for garbage in ["", "\n", "garbage", "{}", "3", "[{}]", "{\"last_id\": 3, \"pauses\": [1]}"] {
             std::fs::write(place.path().join(NAME), garbage).unwrap();

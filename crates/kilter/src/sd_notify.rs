@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_says_only_what_there_is() {
+    fn status_summary_omits_zero_counts() {
         let counts = Counts { total: 3, in_sync: 3, ..Counts::default() };
         assert_eq!(summary(&counts), "3 resources, 3 in their state");
         let counts = Counts { total: 1, in_sync: 1, left_out: 2, ..Counts::default() };

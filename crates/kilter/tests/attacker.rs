@@ -163,7 +163,7 @@ impl Arena {
 }
 
 #[test]
-fn an_unprivileged_account_reads_writes_and_delays_nothing_of_root() {
+fn unprivileged_user_cannot_read_write_or_delay_root() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: it runs kilter against another user");
     let seconds = std::env::var("KILTER_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
     let arena = Arena::new();

@@ -395,7 +395,7 @@ fn apply(case: &Case, directory: &Path) -> Output {
 }
 
 #[test]
-fn bad_input_is_refused_with_its_place_and_nothing_is_touched() {
+fn bad_input_is_refused_with_place_and_without_changes() {
     let mut wrong = Vec::new();
     for case in CASES {
         let directory = tempfile::tempdir().unwrap();
@@ -424,7 +424,7 @@ fn bad_input_is_refused_with_its_place_and_nothing_is_touched() {
 }
 
 #[test]
-fn programs_get_the_problems_as_json() {
+fn problems_are_available_as_json() {
     let case = Case {
         name: "for programs",
         files: &[("m.yaml", 0o644, "resources:\n  file[@/touched]: { ower: root }\n  fiel[x]: {}\n")],
@@ -441,6 +441,6 @@ fn programs_get_the_problems_as_json() {
 }
 
 #[test]
-fn the_table_holds_at_least_forty_cases() {
+fn table_has_at_least_forty_cases() {
     assert!(CASES.len() >= 40, "{}", CASES.len());
 }

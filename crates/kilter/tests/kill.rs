@@ -94,7 +94,7 @@ fn content(version: u64, n: usize) -> String {
 }
 
 #[test]
-fn killed_at_any_moment_it_leaves_whole_files_and_converges() {
+fn kill_at_any_moment_leaves_whole_files() {
     let temporary = tempfile::tempdir().unwrap();
     let play = Play { directory: temporary.path().to_owned(), root: rustix::process::geteuid().is_root() };
     let seed =

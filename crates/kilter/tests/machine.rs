@@ -133,8 +133,8 @@ fn with_status(report: &Json, status: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_machine_is_brought_to_its_state_and_mended() {
-    if !inside("a_machine_is_brought_to_its_state_and_mended") {
+fn machine_converges_and_is_repaired() {
+    if !inside("machine_converges_and_is_repaired") {
         return;
     }
     let machine = Machine::new();
@@ -273,8 +273,8 @@ fn an_export_of_users_groups_and_hosts_applied_changes_nothing() {
 }
 
 #[test]
-fn a_plan_that_was_kept_is_applied_as_it_is_or_refused() {
-    if !inside("a_plan_that_was_kept_is_applied_as_it_is_or_refused") {
+fn saved_plan_is_applied_exactly_or_refused() {
+    if !inside("saved_plan_is_applied_exactly_or_refused") {
         return;
     }
     let machine = Machine::new();

@@ -637,14 +637,14 @@ fn try_many(plans: u64) -> Tally {
 }
 
 #[test]
-fn plan_of_random_manifests_says_what_apply_does() {
+fn plan_of_random_manifests_matches_apply() {
     try_many(PLANS);
 }
 
 /// The test starts itself again in a mount namespace in which a copy lies over `/etc`: the machine's accounts stay.
 #[test]
-fn plan_of_random_manifests_with_accounts_says_what_apply_does() {
-    const NAME: &str = "plan_of_random_manifests_with_accounts_says_what_apply_does";
+fn plan_of_random_manifests_with_accounts_matches_apply() {
+    const NAME: &str = "plan_of_random_manifests_with_accounts_matches_apply";
     if std::env::var_os(INSIDE).is_some() {
         try_many(PLANS_WITH_ACCOUNTS);
         return;

@@ -71,22 +71,22 @@ fn hold(provider: &str) {
 }
 
 #[test]
-fn units_are_kept_by_systemd_where_it_does_not_run() {
+fn units_are_enabled_without_running_systemd() {
     hold("systemd");
 }
 
 #[test]
-fn packages_of_python_are_kept_in_environments() {
+fn pip_packages_converge_in_environments() {
     hold("pip");
 }
 
 #[test]
-fn packages_of_node_are_kept_for_all_and_in_directories() {
+fn npm_packages_converge_globally_and_in_directories() {
     hold("npm");
 }
 
 #[test]
-fn kernel_parameters_are_kept_now_and_for_the_next_boot() {
+fn sysctl_sets_live_and_boot_values() {
     hold("sysctl");
 }
 
@@ -139,32 +139,32 @@ fn conforms_in_the_main(provider: &str) {
 }
 
 #[test]
-fn what_is_said_of_crontabs_conforms() {
+fn cron_conforms() {
     conforms("cron");
 }
 
 #[test]
-fn what_is_said_of_keys_conforms() {
+fn ssh_authorized_key_conforms() {
     conforms("ssh_authorized_key");
 }
 
 #[test]
-fn what_is_said_of_kernel_parameters_conforms() {
+fn sysctl_conforms() {
     conforms("sysctl");
 }
 
 #[test]
-fn what_is_said_of_units_conforms() {
+fn systemd_conforms() {
     conforms("systemd");
 }
 
 #[test]
-fn what_is_said_of_packages_of_debian_conforms() {
+fn apt_conforms() {
     conforms_in_the_main("apt");
 }
 
 #[test]
-fn what_is_said_of_packages_of_python_conforms() {
+fn pip_conforms() {
     conforms_in_the_main("pip");
 }
 

@@ -215,7 +215,7 @@ impl Lately {
 }
 
 #[test]
-fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded() {
+fn kill_at_any_moment_loses_and_repeats_no_refresh() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let seed = number("KILTER_SEED").unwrap_or_else(|| fastrand::u64(..));
     let kills = number("KILTER_KILLS").map_or(KILLS, |kills| kills as usize);

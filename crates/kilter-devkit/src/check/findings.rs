@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_a_script_has_to_be_there() {
+    fn missing_interpreter_is_a_finding() {
         assert_eq!(told(b"#!/bin/sh\nexit 0\n"), Vec::<String>::new());
         assert_eq!(told(b"#!/usr/bin/env -S sh -e\n"), Vec::<String>::new());
         assert!(told(b"echo\n")[0].contains("does not begin with `#!`"));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_editors_of_other_systems_leave_is_seen() {
+    fn byte_order_mark_and_carriage_returns_are_findings() {
         assert!(told(b"#!/bin/sh\r\nexit\r\n")[0].starts_with("1: the line ends with a carriage return"));
         assert!(told(b"#!/bin/sh\nexit\r\n")[0].starts_with("2: the line ends"));
         assert!(told(b"\xef\xbb\xbf#!/bin/sh\n")[0].contains("byte order mark"));

@@ -91,12 +91,7 @@ fn schema() -> TypeSchema {
     TypeSchema::new("host", DESC)
         .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "State of the entry: `present`, `absent`.")
         .default("present")
-        .attribute(
-            "name",
-            "String[1]",
-            Behaviour::Namevar,
-            "Host name, the first name on its line: `db.example.org`.",
-        )
+        .attribute("name", "String[1]", Behaviour::Namevar, "Host name, the first name on its line: `db.example.org`.")
         .attribute(
             "ip",
             "String[1]",

@@ -105,7 +105,12 @@ fn password(schema: TypeSchema) -> TypeSchema {
             "Minimum age of a password before the user may change it, in days: `0`; `-1` for no rule.",
         )
         .attribute("password_max_age", AGE, property, "Maximum age of a password, in days: `90`; `-1` for no rule.")
-        .attribute("password_warn_days", AGE, property, "Number of days before the maximum age at which the warnings start: `7`; `-1` for none.")
+        .attribute(
+            "password_warn_days",
+            AGE,
+            property,
+            "Number of days before the maximum age at which the warnings start: `7`; `-1` for none.",
+        )
 }
 
 fn steering(schema: TypeSchema) -> TypeSchema {

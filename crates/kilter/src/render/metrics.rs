@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_told_as_metrics() {
+    fn status_is_rendered_as_metrics() {
         let status = json!({
             "held_for_ms": 1500, "noop": false, "quiet_for_ms": 10, "watches": 3, "overflows": 1,
             "counts": {"total": 4, "in_sync": 2, "failed": 2, "under_way": 0},

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_watched_is_said_with_how_often_it_is_looked_at() {
+    fn unwatched_resources_are_shown_with_poll_interval() {
         let every = Some(Duration::from_secs(300));
         assert_eq!(
             unwatched(1, "no more", every),

@@ -13,7 +13,7 @@ fn run(place: &Place, command: &str, resources: &str) -> Ended {
 }
 
 #[test]
-fn a_plan_takes_the_place_of_nothing_but_a_file() {
+fn plan_output_replaces_only_regular_files() {
     let place = Place::new();
     place.file("m.yaml", format!("resources:\n  file[{}/new]: {{ content: x }}\n", place.path().display()));
     let write = |path: &str| place.run(&["plan", "m.yaml", "-o", path]);
@@ -42,7 +42,7 @@ fn plan_is_written_to_a_device_that_stays() {
 }
 
 #[test]
-fn directories_that_are_to_go_go_from_below() {
+fn directories_are_removed_bottom_up() {
     let place = Place::new();
     std::fs::create_dir_all(place.path().join("a/b/c")).unwrap();
     let resources = "  file[DIR/a/b/c]: { ensure: absent }\n  file[DIR/a]: { ensure: absent }\n  file[DIR/a/b]: { ensure: absent }\n";
@@ -52,7 +52,7 @@ fn directories_that_are_to_go_go_from_below() {
 }
 
 #[test]
-fn a_file_below_what_is_no_directory_is_a_problem_of_the_manifest() {
+fn file_below_file_is_a_manifest_problem() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("dd")).unwrap();
     let gone = "  file[DIR/dd]: { ensure: absent, force: true }\n  file[DIR/dd/new]: { content: x }\n";
@@ -69,7 +69,7 @@ fn a_file_below_what_is_no_directory_is_a_problem_of_the_manifest() {
 }
 
 #[test]
-fn a_new_file_with_a_secret_is_for_its_owner() {
+fn new_file_with_secret_is_private() {
     let place = Place::new();
     let resources = "  file[DIR/secret]: { content: { sensitive: hunter2 } }\n  file[DIR/plain]: { content: x }\n";
     assert_eq!(run(&place, "apply", resources).code, 0);
@@ -78,7 +78,7 @@ fn a_new_file_with_a_secret_is_for_its_owner() {
 }
 
 #[test]
-fn commands_do_not_get_what_was_open_before() {
+fn commands_inherit_no_descriptors() {
     let place = Place::new();
     place.file("private", "hunter2\n");
     place.file("m.yaml", "resources:\n  exec[read]: { command: 'cat <&9', shell: true, logoutput: true }\n");
@@ -107,7 +107,7 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
 }
 
 #[test]
-fn where_a_link_points_to_is_kept_byte_by_byte() {
+fn link_target_keeps_its_bytes() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let place = Place::new();

@@ -79,7 +79,7 @@ fn status(place: &Place, port: u16) -> (Json, i32) {
 }
 
 #[test]
-fn start_without_etcd_holds_what_was_collected_last() {
+fn start_without_etcd_uses_last_collected_resources() {
     let place = Place::new();
     let port = free_port();
     let known = place.path().join("known");

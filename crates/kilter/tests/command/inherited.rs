@@ -13,7 +13,7 @@ fn shell(place: &Place, script: &str) -> Ended {
 }
 
 #[test]
-fn the_umask_of_commands_is_0022_whatever_kilter_was_started_with() {
+fn commands_have_umask_0022() {
     let place = Place::new();
     let out = place.path().join("umask").display().to_string();
     place.file("m.yaml", format!("resources: {{ 'exec[umask >{out}]': {{ shell: true }} }}"));
@@ -40,7 +40,7 @@ fn a_write_beyond_the_limit_of_file_sizes_fails_that_resource_only() {
 }
 
 #[test]
-fn children_are_waited_for_though_their_signal_is_ignored() {
+fn ignored_sigchld_does_not_break_waiting() {
     let place = Place::new();
     place.file("m.yaml", "resources: { 'exec[true]': {} }");
     let ended = shell(&place, "trap '' CHLD; exec $KILTER apply m.yaml");
@@ -69,7 +69,7 @@ fn without_threads_files_are_written_and_commands_fail_with_a_report() {
 }
 
 #[test]
-fn characters_that_steer_a_terminal_are_escaped_in_json_and_for_people() {
+fn control_characters_are_escaped_in_text_and_json() {
     let place = Place::new();
     let path = place.file("a", "x\u{9b}2J\u{202e}\u{61c}");
     for format in ["json", "human", "puppet", "yaml"] {

@@ -55,7 +55,7 @@ pub(crate) fn tell(place: &Place, name: &str) {
 }
 
 #[test]
-fn what_a_script_tells_is_mended_at_once() {
+fn script_event_causes_immediate_repair() {
     for (convention, watch) in [
         ("simple", EVENTS),
         ("json", "echo '{\"watching\": true}'; tail -n +1 -F ../events | sed -u 's/.*/{\"changed\": [\"b\", \"&\"]}/'"),
@@ -77,7 +77,7 @@ fn what_a_script_tells_is_mended_at_once() {
 }
 
 #[test]
-fn a_watch_that_ends_is_told_once_and_begun_again() {
+fn ended_watch_is_reported_once_and_restarted() {
     let place = Place::new();
     let watch = "echo x >> ../begun; [ \"$(wc -l < ../begun)\" -gt 2 ] || { echo 'it is broken' >&2; exit 3; }\n";
     // What is confined cannot count.
@@ -97,7 +97,7 @@ fn a_watch_that_ends_is_told_once_and_begun_again() {
 }
 
 #[test]
-fn a_command_whose_watch_does_not_run_is_said_not_to_be_watched() {
+fn failed_watch_is_shown_as_unwatched() {
     let place = Place::new();
     let text = "resources:\n  exec[deaf]: {command: touch DIR/a, creates: DIR/a, watch: /nonexistent/x}\n";
     let running = Running::begin(
@@ -111,7 +111,7 @@ fn a_command_whose_watch_does_not_run_is_said_not_to_be_watched() {
 }
 
 #[test]
-fn what_a_watch_says_at_last_holds_no_secret() {
+fn last_output_of_watch_is_redacted() {
     let place = Place::new();
     let note = notes(&place, "simple", "echo \"what is in it: $(cat a)\" >&2; exit 3").join("a");
     std::fs::write(&note, "hunter2").unwrap();
@@ -124,7 +124,7 @@ fn what_a_watch_says_at_last_holds_no_secret() {
 }
 
 #[test]
-fn a_watch_that_says_nothing_is_not_waited_for() {
+fn silent_watch_does_not_delay_start() {
     let place = Place::new();
     let note = notes(&place, "simple", "sleep 1000").join("a");
     let running = begin(&place);
@@ -140,7 +140,7 @@ fn a_watch_that_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn lines_that_mean_nothing_and_floods_do_no_harm() {
+fn invalid_lines_and_floods_of_watch_are_harmless() {
     let place = Place::new();
     let watch = "echo '# simple'; tail -n +1 -F ../events | while read -r line; do echo what; printf '\\377\\n'; \
                  head -c 3000000 /dev/zero; echo; yes 'name: nobody' | head -n 1000000; done";
@@ -157,7 +157,7 @@ fn lines_that_mean_nothing_and_floods_do_no_harm() {
 }
 
 #[test]
-fn a_receiver_sees_what_has_changed_until_it_has_become_so() {
+fn receiver_sees_changed_inputs_until_in_sync() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir(file("providers")).unwrap();
@@ -199,7 +199,7 @@ fn a_receiver_sees_what_has_changed_until_it_has_become_so() {
 }
 
 #[test]
-fn what_a_script_of_mold_tells_is_mended_at_once() {
+fn mold_script_event_causes_immediate_repair() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir_all(file("mold/resources")).unwrap();
@@ -234,7 +234,7 @@ fn what_a_script_of_mold_tells_is_mended_at_once() {
 }
 
 #[test]
-fn metadata_names_paths_that_tell_of_resources_of_a_script() {
+fn metadata_watches_paths() {
     let place = Place::new();
     let note = notes(&place, "simple", "exit 1").join("a");
     let metadata = std::fs::read_to_string(place.path().join("providers/note.yaml")).unwrap();
@@ -273,7 +273,7 @@ fn shown(place: &Place, watches: &str, find: &str, update: &str) {
 }
 
 #[test]
-fn a_process_that_ends_is_begun_again_at_once() {
+fn ended_process_is_restarted_at_once() {
     let place = Place::new();
     let pid_file = place.path().join("pid");
     let watches = format!("{{process: '{}'}}", pid_file.display());
@@ -303,7 +303,7 @@ fn a_process_that_ends_is_begun_again_at_once() {
 }
 
 #[test]
-fn a_change_of_the_network_is_seen_at_once() {
+fn network_change_is_repaired_at_once() {
     let place = Place::new();
     let find = "ip -o link show \"$name\" | grep -q '<[^>]*UP' && echo up";
     shown(&place, "{network: links}", find, "ip link set \"$name\" up");
@@ -336,7 +336,7 @@ fn resource_that_changes_its_own_source_is_contested() {
 }
 
 #[test]
-fn what_is_looked_at_every_so_often_is_so_beside_a_watch() {
+fn poll_interval_applies_in_addition_to_watch() {
     let place = Place::new();
     let note = notes(&place, "simple", EVENTS).join("a");
     let metadata = std::fs::read_to_string(place.path().join("providers/note.yaml")).unwrap();
@@ -351,7 +351,7 @@ fn what_is_looked_at_every_so_often_is_so_beside_a_watch() {
 }
 
 #[test]
-fn what_a_resource_is_by_what_others_have_sent_is_watched_too() {
+fn resource_named_by_output_is_watched() {
     let place = Place::new();
     let path = |name: &str| place.path().join(name);
     std::fs::write(path("source"), "one").unwrap();
@@ -369,7 +369,7 @@ fn what_a_resource_is_by_what_others_have_sent_is_watched_too() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_told_and_is_watched_as_soon_as_it_can_be() {
+fn unwatchable_resource_is_reported_and_watched_later() {
     let place = Place::new();
     let directory = place.path().display().to_string();
     shown(&place, &format!("[{{path: '{directory}/text'}}, {{every: 1}}]"), "cat text", "echo \"$text\" > text");
@@ -393,7 +393,7 @@ fn what_cannot_be_watched_is_told_and_is_watched_as_soon_as_it_can_be() {
 }
 
 #[test]
-fn where_nothing_can_be_watched_all_is_looked_at() {
+fn without_inotify_all_resources_are_polled() {
     let place = Place::new();
     let text = "resources:\n  file[DIR/a]: {content: declared}\n";
     let words = "echo 0 > /proc/sys/user/max_inotify_instances";

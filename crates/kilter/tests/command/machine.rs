@@ -39,7 +39,7 @@ fn told() -> Place {
 }
 
 #[test]
-fn scripts_of_every_convention_are_told_who_runs_them_and_what_their_machine_is_called() {
+fn scripts_get_run_and_host_name() {
     let place = told();
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for type_name in ["simple_told", "json_told", "mold_told"] {
@@ -52,7 +52,7 @@ fn scripts_of_every_convention_are_told_who_runs_them_and_what_their_machine_is_
 }
 
 #[test]
-fn a_replay_says_what_the_machine_was_called_when_it_was_recorded() {
+fn replay_uses_recorded_host_name() {
     let place = told();
     for type_name in ["simple_told", "json_told", "mold_told"] {
         let file = format!("{type_name}.jsonl");
@@ -67,7 +67,7 @@ fn a_replay_says_what_the_machine_was_called_when_it_was_recorded() {
 }
 
 #[test]
-fn a_script_that_describes_itself_and_a_command_are_told_nothing() {
+fn describe_and_exec_get_no_run_variables() {
     let place = Place::new();
     fs::create_dir(place.path().join("providers")).unwrap();
     let text = "#!/bin/bash\neval \"$@\"\nseen=\"${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none}\"\n\

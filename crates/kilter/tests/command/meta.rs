@@ -28,7 +28,7 @@ fn a_timeout_ends_one_call_and_no_other() {
 }
 
 #[test]
-fn a_timeout_of_a_fifth_of_a_second_ends_a_call_within_one() {
+fn timeout_of_200_ms_ends_call_within_a_second() {
     let place = Place::new();
     let path = manifest(
         &place,
@@ -42,7 +42,7 @@ fn a_timeout_of_a_fifth_of_a_second_ends_a_call_within_one() {
 }
 
 #[test]
-fn a_try_comes_no_sooner_than_its_delay_behind_the_end_of_the_try_before() {
+fn retry_waits_for_its_delay() {
     let place = Place::new();
     let path = manifest(
         &place,
@@ -86,7 +86,7 @@ fn at_once(place: &Place, meta: &str) -> usize {
 }
 
 #[test]
-fn semaphores_say_how_many_are_at_work_at_once() {
+fn semaphores_limit_concurrency() {
     let place = Place::new();
     assert_eq!(at_once(&place, ", meta: {sema: [one]}"), 1);
     assert_eq!(at_once(&place, ", meta: {sema: [\"two:2\", \"many:9\"]}"), 2);
@@ -94,7 +94,7 @@ fn semaphores_say_how_many_are_at_work_at_once() {
 }
 
 #[test]
-fn what_is_observed_or_warned_of_is_left_as_it_is() {
+fn policy_observe_and_warn_change_nothing() {
     let place = Place::new();
     let path = manifest(
         &place,
@@ -111,7 +111,7 @@ fn what_is_observed_or_warned_of_is_left_as_it_is() {
 }
 
 #[test]
-fn poll_says_when_something_is_looked_at() {
+fn poll_sets_check_interval() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let path = manifest(
@@ -141,7 +141,7 @@ fn poll_says_when_something_is_looked_at() {
 }
 
 #[test]
-fn a_limit_puts_off_what_comes_too_often() {
+fn limit_delays_excess_events() {
     let place = Place::new();
     let (free, limited) = (place.path().join("free"), place.path().join("limited"));
     let path = manifest(
@@ -165,7 +165,7 @@ fn a_limit_puts_off_what_comes_too_often() {
 }
 
 #[test]
-fn a_script_that_is_too_slow_for_one_resource_is_asked_for_the_others() {
+fn timeout_of_one_resource_does_not_affect_others() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("scripts")).unwrap();
     let script = "#!/bin/sh\nname=\neval \"$@\"\n[ \"$name\" = slow ] && sleep 60\n[ \"$name\" = slower ] && sleep 60\n\
@@ -188,7 +188,7 @@ fn a_script_that_is_too_slow_for_one_resource_is_asked_for_the_others() {
 }
 
 #[test]
-fn membership_that_no_resource_makes_is_a_difference() {
+fn membership_without_resource_is_a_difference() {
     let place = Place::new();
     let members = |meta: &str| {
         let text = format!(

@@ -35,7 +35,7 @@ fn a_graph_is_planned_applied_and_drawn_like_a_manifest() {
 }
 
 #[test]
-fn what_is_wrong_with_a_graph_is_told_in_its_own_lines() {
+fn graph_problems_have_lines_of_the_graph() {
     let place = Place::new();
     let path = graph(
         &place,
@@ -49,7 +49,7 @@ fn what_is_wrong_with_a_graph_is_told_in_its_own_lines() {
 }
 
 #[test]
-fn metaparameters_of_a_graph_are_heeded() {
+fn graph_metaparameters_are_applied() {
     let place = Place::new();
     let text = "graph: g\nresources:\n  file:\n  - name: a\n    path: DIR/a\n    content: x\n    state: exists\n    meta:\n      noop: true\n  \
                 exec:\n  - name: b\n    cmd: touch DIR/b\n    meta: {noop: true}\n";
@@ -74,7 +74,7 @@ fn a_plan_of_a_lenient_graph_is_applied_leniently() {
 }
 
 #[test]
-fn commands_run_once_in_their_order_and_not_again_behind_a_guard() {
+fn graph_commands_run_once_in_order() {
     let place = Place::new();
     let text = "graph: g\nresources:\n  exec:\n  - {name: a, cmd: 'echo a >> DIR/log', shell: /bin/sh, ifcmd: 'true'}\n  \
                 - {name: b, cmd: 'echo b >> DIR/log', shell: /bin/sh}\nedges:\n\
@@ -113,7 +113,7 @@ fn a_command_runs_until_its_guard_prints_what_it_should() {
 }
 
 #[test]
-fn a_command_that_never_ran_sends_what_a_graph_says_for_that() {
+fn graph_fallback_is_output_of_skipped_command() {
     let place = Place::new();
     graph(
         &place,
@@ -158,7 +158,7 @@ fn the_lines_of_a_watch_command_run_its_command_again() {
 }
 
 #[test]
-fn a_watch_command_that_ends_is_told_and_runs_nothing_again() {
+fn ended_watch_command_is_reported_without_run() {
     let place = Place::new();
     let text = "graph: g\nresources:\n  exec:\n  - name: a\n    cmd: echo ran >> DIR/log\n    shell: /bin/sh\n    watchcmd: 'false'\n";
     let running = Running::begin(&place, &["--quiet", &graph(&place, text)]);
@@ -168,7 +168,7 @@ fn a_watch_command_that_ends_is_told_and_runs_nothing_again() {
 }
 
 #[test]
-fn ticks_of_a_timer_run_nothing_that_only_comes_after_it_and_notify_who_listens() {
+fn timer_event_refreshes_only_notified_resources() {
     let place = Place::new();
     let text = "resources:\n  timer[t]: {interval: 1, before: \"exec[once]\", notify: \"exec[often]\"}\n  \
                 exec[once]: {command: \"echo once >> DIR/once\", shell: true}\n  \
@@ -196,7 +196,7 @@ fn values_are_kept_from_one_run_to_the_next() {
 }
 
 #[test]
-fn a_value_that_somebody_else_sets_is_set_back() {
+fn value_changed_by_another_program_is_restored() {
     let place = Place::new();
     let path = place.file("m.yaml", "resources:\n  kv[colour]: {value: blue}\n");
     let running = Running::begin(&place, &[&path]);
@@ -208,7 +208,7 @@ fn a_value_that_somebody_else_sets_is_set_back() {
 }
 
 #[test]
-fn a_password_is_made_once_and_sent_to_whoever_refers_to_it() {
+fn password_is_generated_once_for_all_references() {
     let place = Place::new();
     let text = "resources:\n  password[db]: {length: 24}\n  file[DIR/secret]: {content: \"${password[db].password}\\n\", mode: \"0600\"}\n";
     let path = place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
@@ -235,7 +235,7 @@ fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn an_edit_of_something_else_runs_no_watched_command_again() {
+fn unrelated_edit_does_not_rerun_watched_command() {
     let place = Place::new();
     let text = |content: &str| {
         format!(
@@ -258,7 +258,7 @@ fn an_edit_of_something_else_runs_no_watched_command_again() {
 }
 
 #[test]
-fn a_password_that_nobody_referred_to_at_first_is_there_for_who_does_later() {
+fn unreferenced_password_is_available_later() {
     let place = Place::new();
     let path = place.file("m.yaml", "resources:\n  password[db]: {length: 24}\n");
     assert_eq!(place.run(&["apply", &path]).code, 0);

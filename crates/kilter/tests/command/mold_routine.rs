@@ -91,7 +91,7 @@ round 3
 }
 
 #[test]
-fn choreographer_that_repeats_itself_is_stopped_after_three_rounds() {
+fn repeating_choreographer_is_stopped_after_three_rounds() {
     let place = choreographed();
     script(
         &place,
@@ -111,7 +111,7 @@ fn choreographer_that_repeats_itself_is_stopped_after_three_rounds() {
 }
 
 #[test]
-fn a_choreography_without_an_end_is_ended() {
+fn endless_choreography_is_ended() {
     let place = choreographed();
     // The steps are others in each round.
     script(
@@ -147,7 +147,7 @@ fn a_step_that_fails_ends_the_routine() {
 }
 
 #[test]
-fn without_a_choreographer_the_engine_orders_what_is_prescribed() {
+fn engine_orders_prescriptions_without_choreographer() {
     let place = place();
     let target = place.path().join("motd").display().to_string();
     script(&place, "resources/counter", &COUNTER.replace("$((level + 1))", "2"));
@@ -167,7 +167,7 @@ fn without_a_choreographer_the_engine_orders_what_is_prescribed() {
 }
 
 #[test]
-fn kinds_without_a_script_are_the_types_of_kilter_for_the_choreographer_too() {
+fn kinds_without_script_are_kilter_types() {
     let place = choreographed();
     let target = place.path().join("motd").display().to_string();
     let document = format!("{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"hello\"}}");
@@ -181,7 +181,7 @@ fn kinds_without_a_script_are_the_types_of_kilter_for_the_choreographer_too() {
 }
 
 #[test]
-fn what_an_actor_does_wrong_is_told_and_nothing_is_touched() {
+fn actor_error_is_reported_without_changes() {
     let place = choreographed();
     let refused = |name: &str, body: &str, expected: &str, code: i32| {
         script(&place, name, &format!("#!/bin/sh\n{body}\n"));
@@ -242,7 +242,7 @@ else:
 "#;
 
 #[test]
-fn while_steps_are_performed_no_other_run_changes_anything() {
+fn steps_hold_the_lock() {
     let place = Place::new();
     let state = place.path().join("state");
     let target = place.path().join("target").display().to_string();

@@ -63,7 +63,7 @@ fn is_of(word: &Value, document: &Value) -> bool {
 }
 
 #[test]
-fn the_documents_of_the_text_are_valid_and_wrong_ones_are_not() {
+fn specification_documents_match_the_schema() {
     let root = schema();
     let file = json!({ "kind": "file", "path": "/tmp/foo", "exists": false });
     let joe = json!({ "kind": "file", "path": "/tmp/foo", "user": "joe", "src": "http://www.example.com/foo.png" });

@@ -32,7 +32,7 @@ fn holding(place: &Place, text: &str) -> Running {
 }
 
 #[test]
-fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
+fn pause_delays_all_calls() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = holding(&place, MANIFEST);
@@ -66,7 +66,7 @@ fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
 }
 
 #[test]
-fn it_ends_by_itself_if_that_was_said() {
+fn pause_with_duration_ends_by_itself() {
     let place = Place::new();
     let running = holding(&place, MANIFEST);
     let begun = Instant::now();
@@ -79,7 +79,7 @@ fn it_ends_by_itself_if_that_was_said() {
 }
 
 #[test]
-fn who_pauses_waits_for_what_is_under_way_and_what_is_queued_is_not_begun() {
+fn pause_waits_for_running_calls_and_holds_queued_ones() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let slow = "  exec[NAME]: {command: [sh, -c, \"touch DIR/NAME; while [ ! -e DIR/go ]; do sleep 0.05; done; touch DIR/NAME-end\"]}\n";
@@ -105,7 +105,7 @@ fn who_pauses_waits_for_what_is_under_way_and_what_is_queued_is_not_begun() {
 }
 
 #[test]
-fn a_paused_run_ends_when_it_is_told_to_and_says_what_was_not_reached() {
+fn paused_run_stops_and_reports_unreached_resources() {
     let place = Place::new();
     let running = holding(&place, MANIFEST);
     done(&place, &["pause"]);
@@ -122,7 +122,7 @@ fn a_paused_run_ends_when_it_is_told_to_and_says_what_was_not_reached() {
 }
 
 #[test]
-fn what_was_found_before_it_is_looked_at_again_before_anything_is_done() {
+fn resources_are_checked_again_after_pause() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[one]: {command: [sh, -c, \"touch DIR/one; while [ ! -e DIR/go ]; do sleep 0.05; done\"], creates: DIR/one}\n  \
@@ -144,7 +144,7 @@ fn what_was_found_before_it_is_looked_at_again_before_anything_is_done() {
 }
 
 #[test]
-fn a_pause_is_no_time_in_which_nothing_was_to_be_done() {
+fn pause_does_not_count_as_converged() {
     let place = Place::new();
     let converged = place.path().join("converged");
     let file = converged.display().to_string();
@@ -162,7 +162,7 @@ fn a_pause_is_no_time_in_which_nothing_was_to_be_done() {
 }
 
 #[test]
-fn an_edit_may_take_away_what_has_yet_to_come_to_its_state() {
+fn edit_during_pause_replaces_unreached_resource() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[first]: {command: [sh, -c, \"touch DIR/first; sleep 1\"]}\n  \

@@ -67,7 +67,7 @@ fn all_problems_of_a_manifest_are_reported_at_once() {
 }
 
 #[test]
-fn problems_of_one_manifest_are_reported_beside_another_that_cannot_be_read() {
+fn problems_are_reported_with_unreadable_manifest() {
     let place = Place::new();
     place.file("m.yaml", "resources:\n  file[/a]: { mode: \"9\", ownr: x, require: \"file[in the other]\" }\n");
     let ended = place.run(&["plan", "missing.yaml", "m.yaml", "gone.yaml"]);
@@ -80,7 +80,7 @@ fn problems_of_one_manifest_are_reported_beside_another_that_cannot_be_read() {
 }
 
 #[test]
-fn command_of_a_secret_does_not_run_for_a_doubtful_resource_or_an_incomplete_manifest() {
+fn secret_command_does_not_run_for_invalid_manifest() {
     let secret = "content: {sensitive: {command: [touch, fetched]}}";
     for (rest, runs) in [
         (", when: 'facts.os.famly == \"debian\"'}", false),
@@ -106,7 +106,7 @@ fn run_with_providers(place: &Place, args: &[&str]) -> Ended {
 }
 
 #[test]
-fn words_of_other_tools_are_answered_with_the_words_of_kilter() {
+fn terms_of_other_tools_suggest_kilter_terms() {
     let place = Place::new();
     let lines = [
         ("svc[a]: {}", "kilter's type is `service`"),
@@ -152,7 +152,7 @@ fn words_of_other_tools_are_answered_with_the_words_of_kilter() {
 }
 
 #[test]
-fn every_answer_to_a_word_of_another_tool_is_a_word_of_kilter() {
+fn suggested_terms_exist_in_kilter() {
     use kilter_model::foreign_words::{ANY, ATTRIBUTES, TYPES, VALUES};
     let place = Place::new();
     let of_type = |name: &str| {
@@ -213,7 +213,7 @@ fn comparison_that_a_fact_never_meets_is_a_warning_with_its_place() {
 }
 
 #[test]
-fn every_summary_counts_what_when_left_out() {
+fn summary_counts_resources_omitted_by_when() {
     let place = Place::new();
     let text = "types:\n  pair:\n    attributes: {}\n    resources:\n      file[DIR/${self.name}]: { content: x, when: 1 == 2 }\n\
                 resources:\n  file[DIR/a]: { content: a }\n  file[DIR/b]: { content: b, when: 1 == 2 }\n  pair[c]: {}\n";

@@ -29,7 +29,7 @@ fn files(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn it_says_what_it_has_written_and_what_to_do_next() {
+fn provider_new_lists_files_and_next_steps() {
     let place = place();
     let ended = new(&place, &["simple", "colour"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
@@ -42,7 +42,7 @@ fn it_says_what_it_has_written_and_what_to_do_next() {
 }
 
 #[test]
-fn what_exists_is_not_touched_and_nothing_else_is_written() {
+fn provider_new_overwrites_nothing() {
     let place = place();
     place.file("colour.yaml", "mine");
     let ended = new(&place, &["json", "colour"]);
@@ -60,7 +60,7 @@ fn what_exists_is_not_touched_and_nothing_else_is_written() {
 }
 
 #[test]
-fn names_that_cannot_be_are_refused() {
+fn provider_new_refuses_invalid_names() {
     let place = place();
     for (args, why) in [
         (&["simple", "../x"][..], "cannot be the name of a provider"),
@@ -79,7 +79,7 @@ fn names_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_it_writes_is_clean() {
+fn generated_provider_is_lint_free() {
     for (convention, script) in CONVENTIONS {
         let place = place();
         assert_eq!(new(&place, &[convention, "colour"]).code, 0);
@@ -96,7 +96,7 @@ fn what_it_writes_is_clean() {
 }
 
 #[test]
-fn what_it_writes_works_at_once() {
+fn generated_provider_works() {
     for (convention, script) in CONVENTIONS {
         let place = place();
         assert_eq!(new(&place, &[convention, "colour"]).code, 0);

@@ -68,11 +68,11 @@ fn compare(type_name: &str, only_puppet: &[&str], only_kilter: &[(&str, Option<&
 }
 
 #[test]
-fn users_are_those_that_puppet_reads() {
+fn users_match_puppet() {
     compare("user", &["provider"], &[("expiry", Some("'absent'")), ("groups", Some("[]")), ("comment", Some("''"))]);
 }
 
 #[test]
-fn groups_are_those_that_puppet_reads() {
+fn groups_match_puppet() {
     compare("group", &["provider"], &[("members", None)]);
 }

@@ -131,7 +131,7 @@ fn resources_of_a_script_are_read_set_planned_and_applied() {
 }
 
 #[test]
-fn a_manifest_is_held_against_the_type_of_the_script() {
+fn manifest_is_checked_against_script_type() {
     let place = keeper();
     let manifest = place.file("m.yaml", "resources:\n  setting[colour]: { ensure: bogus, vaule: red }\n");
     let ended = run(&place, &["plan", &manifest]);
@@ -140,7 +140,7 @@ fn a_manifest_is_held_against_the_type_of_the_script() {
 }
 
 #[test]
-fn directories_are_given_by_the_environment_and_lie_in_the_usual_place_too() {
+fn provider_directories_come_from_environment_and_default() {
     let place = keeper();
     let run = |list: &str| {
         let output = place.command(&["types"]).env("KILTER_PROVIDERS", list).output().unwrap();
@@ -152,7 +152,7 @@ fn directories_are_given_by_the_environment_and_lie_in_the_usual_place_too() {
 }
 
 #[test]
-fn a_script_that_is_no_provider_is_told_and_disturbs_nothing() {
+fn invalid_script_is_reported_and_ignored() {
     let place = keeper();
     script(&place, "bad.prov", "#!/bin/sh\nexit 3\n");
     let ended = run(&place, &["get", "setting", "nosuch"]);
@@ -187,7 +187,7 @@ fn a_name_with_a_line_break_and_a_colour_forges_no_line() {
 }
 
 #[test]
-fn between_two_scripts_of_a_type_one_is_named() {
+fn second_script_of_type_needs_provider_name() {
     let place = keeper();
     script(&place, "other.prov", KEEPER);
     let ended = run(&place, &["get", "setting", "a"]);
@@ -237,13 +237,13 @@ fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
 }
 
 #[test]
-fn a_directory_that_was_given_and_is_not_there_is_told() {
+fn missing_provider_directory_is_reported() {
     let ended = Place::new().run(&["-I", "nowhere", "get", "host", "x"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, "warning: nowhere: there is no such directory of providers\n"));
 }
 
 #[test]
-fn an_interrupt_ends_the_script_that_is_being_asked() {
+fn interrupt_ends_running_get() {
     let place = keeper();
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let find = format!("find) {}sleep 60;;\nnever)", telling("$$", &told));
@@ -256,7 +256,7 @@ fn an_interrupt_ends_the_script_that_is_being_asked() {
 }
 
 #[test]
-fn what_only_looks_finishes_no_script_that_is_being_asked() {
+fn noop_interrupt_ends_running_script() {
     let place = keeper();
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let find = format!("find) {}sleep 60;;\nnever)", telling("$$", &told));
@@ -367,7 +367,7 @@ fn a_resource_that_names_its_provider_has_the_attributes_of_that() {
 }
 
 #[test]
-fn what_heeds_no_signal_ends_with_one_as_any_program() {
+fn kilter_dies_of_signal_during_uninterruptible_work() {
     let place = keeper();
     let commands: [&[&str]; 5] = [
         &["set", "file", "/nowhere/a", "content=-"],
@@ -412,7 +412,7 @@ fn a_fact_that_hangs_ends_with_a_signal() {
 }
 
 #[test]
-fn what_a_script_leaves_behind_that_describes_itself_is_ended() {
+fn leftovers_of_describe_are_ended() {
     let place = keeper();
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let leaving = format!("describe)\n  sleep 60 &\n  {}", telling("$!", &told));
@@ -442,7 +442,7 @@ fn a_script_that_lies_about_its_change_fails() {
 }
 
 #[test]
-fn a_failure_of_a_script_names_all_that_is_known() {
+fn script_failure_has_full_context() {
     let place = keeper();
     script(&place, "keeper.prov", &KEEPER.replace("update)", "update) echo 'disk full' >&2; exit 5;;\nnever)"));
     let ended = run(&place, &["set", "setting", "a", "ensure=present"]);
@@ -453,7 +453,7 @@ fn a_failure_of_a_script_names_all_that_is_known() {
 }
 
 #[test]
-fn what_a_script_cannot_change_has_failed_in_the_plan_and_is_left_where_it_is_only_to_be_looked_at() {
+fn unchangeable_script_resource_fails_in_plan_unless_noop() {
     let place = Place::new();
     script(&place, "keeper.prov", &KEEPER.replace("  suitable:", "  actions: [list, find]\n  suitable:"));
     let manifest = |of_a: &str| place.file("m.yaml", format!("resources:\n  setting[a]: {{ {of_a} }}\n"));
@@ -483,7 +483,7 @@ fn foretelling() -> Place {
 }
 
 #[test]
-fn what_a_script_says_that_it_would_change_is_shown_beside_what_differs() {
+fn script_preview_is_shown_with_differences() {
     let place = foretelling();
     let set = |more: &[&str]| run(&place, &[&["set", "setting", "a", "value=2", "--noop"], more].concat());
     let shown = |answer: &str| {
@@ -508,7 +508,7 @@ fn what_a_script_says_that_it_would_change_is_shown_beside_what_differs() {
 }
 
 #[test]
-fn no_secret_is_told_by_what_a_script_says_that_it_would_change() {
+fn script_preview_redacts_secrets() {
     let place = foretelling();
     let keeper = std::fs::read_to_string(place.path().join("providers/keeper.prov")).unwrap();
     script(&place, "keeper.prov", &keeper.replace("value: {type: string}", "value: {type: \"Sensitive[String]\"}"));
@@ -523,7 +523,7 @@ fn no_secret_is_told_by_what_a_script_says_that_it_would_change() {
 }
 
 #[test]
-fn a_plan_holds_what_a_script_says_that_it_would_change_and_an_apply_tells_it_too() {
+fn plan_stores_script_preview() {
     let place = foretelling();
     let manifest = place.file("m.yaml", "resources:\n  setting[a]: { ensure: present, value: '2' }\n");
     let said = "    size: 5 → 6 (says its provider)\n";
@@ -551,7 +551,7 @@ fn provider(place: &Place, name: &str, metadata: &str, script: &str) {
 }
 
 #[test]
-fn resources_of_scripts_send_values_and_come_before_and_behind_others() {
+fn script_resources_have_outputs_and_relations() {
     let place = Place::new();
     provider(
         &place,
@@ -590,7 +590,7 @@ fn resources_of_scripts_send_values_and_come_before_and_behind_others() {
 }
 
 #[test]
-fn what_a_script_sends_is_of_the_type_that_it_declares() {
+fn script_outputs_are_checked_against_declared_types() {
     let place = Place::new();
     let outputs = "outputs: {url: {type: String, desc: Where it is.}, port: {type: Integer, desc: Its port.}}";
     provider(
@@ -622,7 +622,7 @@ fn what_a_script_sends_is_of_the_type_that_it_declares() {
 }
 
 #[test]
-fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
+fn script_output_and_relation_problems_have_places() {
     let place = Place::new();
     let script = "#!/bin/sh\necho '# simple'\n";
     let metadata = |rest: &str| {
@@ -659,7 +659,7 @@ fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
 }
 
 #[test]
-fn resources_of_scripts_are_parts_of_others() {
+fn script_resources_may_be_parts() {
     let place = Place::new();
     provider(
         &place,
@@ -705,7 +705,7 @@ fn finder(find: &str) -> Place {
 }
 
 #[test]
-fn as_many_resources_of_a_script_are_read_at_a_time_as_jobs_are_asked_for() {
+fn script_reads_are_limited_by_jobs() {
     // Each waits until all have come, but not for ever.
     let all = "$(ls at-* | wc -l) -ge 6";
     let wait = format!("for n in {{1..200}}; do [ {all} ] && break; sleep 0.05; done; [ {all} ] || exit 1");
@@ -715,7 +715,7 @@ fn as_many_resources_of_a_script_are_read_at_a_time_as_jobs_are_asked_for() {
 }
 
 #[test]
-fn what_a_script_can_read_is_shown_beside_what_it_cannot() {
+fn partially_unreadable_script_list_is_shown() {
     let place = finder("[ $name != b ] || { echo 'it is locked' >&2; exit 1; }");
     let ended = run(&place, &["get", "thing", "a", "b", "c", "--format", "json"]);
     assert_eq!(ended.code, 4, "{ended:?}");
@@ -736,7 +736,7 @@ fn with_one_job_each_resource_of_a_script_is_read_alone() {
 }
 
 #[test]
-fn an_included_directory_that_is_none_is_warned_of() {
+fn missing_included_directory_is_a_warning() {
     let place = Place::new();
     let file = place.file("keeper.prov", KEEPER);
     for path in [file.as_str(), "/no/such/directory"] {

@@ -61,7 +61,7 @@ impl Machines {
 const COLLECTS: &str = "collect: [{type: file, from: 'web*', set: {notify: 'notify[new]'}}]\nresources: {'notify[new]': {refreshonly: true}}\n";
 
 #[test]
-fn what_one_machine_exports_another_one_collects() {
+fn exported_resource_is_collected() {
     let all = Machines::new();
     all.declare(
         "web1",
@@ -98,7 +98,7 @@ fn what_one_machine_exports_another_one_collects() {
 }
 
 #[test]
-fn what_is_exported_goes_when_it_is_declared_no_longer_and_never_came_with_noop() {
+fn undeclared_export_is_removed_and_noop_exports_nothing() {
     let all = Machines::new();
     let declared = "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*', db]}}\n  file[DIR/b]: {content: b, meta: {export: [db], noop: true}}\n";
     all.declare("web1", declared);
@@ -125,7 +125,7 @@ fn what_is_exported_goes_when_it_is_declared_no_longer_and_never_came_with_noop(
 }
 
 #[test]
-fn what_is_held_follows_what_others_export() {
+fn run_follows_collected_exports() {
     let all = Machines::new();
     let declared = "resources:\n  file[DIR/known]: {content: one, meta: {hidden: true, export: ['*']}}\n";
     all.declare("web1", declared);
@@ -164,7 +164,7 @@ fn what_is_held_follows_what_others_export() {
 }
 
 #[test]
-fn what_others_export_cannot_say_more_than_what_the_resource_is() {
+fn collected_resource_has_only_plain_attributes() {
     let all = Machines::new();
     all.declare("web1", "resources:\n  file[DIR/known]: {content: '${x', meta: {hidden: true, export: ['*']}}\n");
     all.declare(
@@ -203,7 +203,7 @@ fn what_others_export_cannot_say_more_than_what_the_resource_is() {
 }
 
 #[test]
-fn a_secret_that_is_sent_is_not_exported() {
+fn secret_output_is_not_exported() {
     let all = Machines::new();
     all.declare(
         "web1",
@@ -216,7 +216,7 @@ fn a_secret_that_is_sent_is_not_exported() {
 }
 
 #[test]
-fn what_others_export_is_held_against_patterns_by_each_of_its_names() {
+fn collect_patterns_match_title_and_name() {
     let all = Machines::new();
     all.declare(
         "web1",
@@ -243,7 +243,7 @@ fn what_others_export_is_held_against_patterns_by_each_of_its_names() {
 }
 
 #[test]
-fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
+fn export_under_other_host_or_world_is_kept_with_warning() {
     let all = Machines::new();
     all.declare("web1", "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*']}}\n");
     all.apply("web1");
@@ -281,7 +281,7 @@ fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
 }
 
 #[test]
-fn what_one_machine_writes_without_end_does_not_hold_up_another_one() {
+fn endless_export_does_not_block_collection() {
     let all = Machines::new();
     all.declare("web1", "resources:\n  file[DIR/known]: {content: one, meta: {hidden: true, export: ['*']}}\n");
     all.declare("db", COLLECTS);
@@ -313,7 +313,7 @@ fn what_one_machine_writes_without_end_does_not_hold_up_another_one() {
 }
 
 #[test]
-fn what_cannot_be_read_is_not_taken_for_absent() {
+fn unreadable_export_is_not_absent() {
     let all = Machines::new();
     let files: String = (0..12)
         .map(|number| format!("  file[DIR/{number}]: {{content: x, meta: {{hidden: true, export: ['*']}}}}\n"))
@@ -336,7 +336,7 @@ fn what_cannot_be_read_is_not_taken_for_absent() {
 }
 
 #[test]
-fn two_machines_that_export_the_same_resource_are_named() {
+fn duplicate_export_error_names_both_machines() {
     let all = Machines::new();
     for host in ["web1", "web2"] {
         all.declare(host, "resources:\n  file[DIR/known]: {content: x, meta: {hidden: true, export: ['*']}}\n");
@@ -355,7 +355,7 @@ fn two_machines_that_export_the_same_resource_are_named() {
 }
 
 #[test]
-fn a_file_is_put_together_of_what_many_machines_declare() {
+fn file_parts_of_several_machines_are_joined() {
     let all = Machines::new();
     for (host, port) in [("web2", 82), ("web1", 81)] {
         all.declare(
@@ -380,7 +380,7 @@ fn a_file_is_put_together_of_what_many_machines_declare() {
 }
 
 #[test]
-fn a_value_under_a_key_is_one_for_all_machines_that_share_the_world() {
+fn kv_is_shared_in_world() {
     let all = Machines::new();
     let stage = |value: u32| {
         format!(
@@ -407,7 +407,7 @@ fn a_value_under_a_key_is_one_for_all_machines_that_share_the_world() {
 }
 
 #[test]
-fn graphs_of_mgmt_exchange_what_they_export() {
+fn mgmt_graphs_exchange_exports() {
     let all = Machines::new();
     for host in ["a", "b"] {
         all.declare(
@@ -428,7 +428,7 @@ fn graphs_of_mgmt_exchange_what_they_export() {
 }
 
 #[test]
-fn a_machine_has_a_name_that_can_be_one() {
+fn invalid_machine_name_is_refused() {
     let all = Machines::new();
     all.declare("web1", "resources: {}\n");
     for odd in ["a/b", "*", "a b"] {

@@ -42,7 +42,7 @@ pub(crate) fn status(place: &Place, names: &[&str]) -> Json {
 }
 
 #[test]
-fn it_says_of_each_resource_where_it_stands_and_why() {
+fn status_has_state_and_reason_of_each_resource() {
     let place = Place::new();
     let _running = begun(&place);
     let one = |name: &str| status(&place, &[name])["resources"][0].clone();
@@ -74,7 +74,7 @@ fn it_says_of_each_resource_where_it_stands_and_why() {
 }
 
 #[test]
-fn what_is_not_there_to_be_asked_for_is_said() {
+fn status_without_run_is_an_error() {
     let place = Place::new();
     let ended = place.run(&["status"]);
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -97,7 +97,7 @@ fn what_is_not_there_to_be_asked_for_is_said() {
 }
 
 #[test]
-fn a_socket_that_a_killed_run_left_is_no_run() {
+fn stale_socket_of_killed_run_is_no_run() {
     let place = Place::new();
     drop(begun(&place));
     assert!(state(&place).join("status.sock").exists());
@@ -106,7 +106,7 @@ fn a_socket_that_a_killed_run_left_is_no_run() {
 }
 
 #[test]
-fn a_socket_that_somebody_has_removed_comes_back() {
+fn removed_status_socket_is_recreated() {
     let place = Place::new();
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
     wait("the run", || place.run(&["status"]).code == 0);
@@ -175,7 +175,7 @@ fn events_are_followed_as_they_happen() {
 }
 
 #[test]
-fn those_who_follow_and_go_leave_nothing_behind() {
+fn ended_followers_leave_no_resources() {
     let place = Place::new();
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
     wait("the run", || place.run(&["status"]).code == 0);
@@ -202,7 +202,7 @@ fn those_who_follow_and_go_leave_nothing_behind() {
 }
 
 #[test]
-fn secrets_are_not_told() {
+fn status_redacts_secrets() {
     let place = Place::new();
     let secret = "{content: {sensitive: {file: DIR/source}}, mode: \"0600\"}";
     std::fs::write(place.path().join("source"), "hunter2").unwrap();
@@ -216,7 +216,7 @@ fn secrets_are_not_told() {
 }
 
 #[test]
-fn metrics_are_told_to_whoever_asks_for_them_by_http_or_by_the_command() {
+fn metrics_are_served_by_http_and_command() {
     let place = Place::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let path = manifest(&place, MANIFEST);
@@ -247,7 +247,7 @@ fn metrics_are_told_to_whoever_asks_for_them_by_http_or_by_the_command() {
 }
 
 #[test]
-fn a_graph_is_drawn_with_where_its_resources_stand() {
+fn graph_is_drawn_with_status() {
     let place = Place::new();
     let path = manifest(&place, MANIFEST);
     let none = place.run(&["graph", "--live", &path]);
@@ -266,7 +266,7 @@ fn a_graph_is_drawn_with_where_its_resources_stand() {
 }
 
 #[test]
-fn metrics_are_of_all_that_is_held_and_are_not_followed() {
+fn metrics_cover_all_resources() {
     let place = Place::new();
     for (args, what) in [(["--follow"], "`--follow`"), (["file[/a]"], "a resource")] {
         let ended = place.run(&[&["status", "--format", "prometheus"], &args[..]].concat());
@@ -356,7 +356,7 @@ fn status_of_a_polled_guard_has_the_age_of_its_check() {
 }
 
 #[test]
-fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
+fn full_state_directory_stops_only_changes_with_refresh() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir(state(&place)).unwrap();
@@ -397,7 +397,7 @@ fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
 }
 
 #[test]
-fn apply_on_a_full_state_directory_refuses_only_changes_that_owe_a_refresh() {
+fn apply_with_full_state_directory_refuses_only_changes_with_refresh() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir(state(&place)).unwrap();

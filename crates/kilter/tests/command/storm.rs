@@ -9,7 +9,7 @@ use kilter_testkit::storm::{StressTest, storm};
 use crate::support::*;
 
 #[test]
-fn in_a_storm_of_events_nothing_is_missed_and_no_memory_taken() {
+fn event_storm_loses_nothing_in_bounded_memory() {
     let place = Place::new();
     let directory = place.path().join("d");
     std::fs::create_dir(&directory).unwrap();
@@ -21,7 +21,7 @@ fn in_a_storm_of_events_nothing_is_missed_and_no_memory_taken() {
 }
 
 #[test]
-fn many_edits_leave_nothing_behind() {
+fn many_edits_leak_nothing() {
     let place = Place::new();
     let directory = place.path().join("d");
     std::fs::create_dir(&directory).unwrap();

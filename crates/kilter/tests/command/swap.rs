@@ -23,7 +23,7 @@ const FIRST: &str = "resources:\n  file[DIR/a]: {content: a}\n  file[DIR/b]: {co
                      exec[guarded]: {command: \"false\", unless: \"sh -c 'echo x >> DIR/checks'\"}\n";
 
 #[test]
-fn only_what_is_declared_in_another_way_is_looked_at_again() {
+fn edit_checks_only_changed_resources() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = Running::begin(&place, &[&manifest(&place, FIRST)]);
@@ -60,7 +60,7 @@ fn only_what_is_declared_in_another_way_is_looked_at_again() {
 }
 
 #[test]
-fn what_waits_for_its_time_goes_on_waiting() {
+fn edit_keeps_timers() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ]\"], meta: {retry: -1, delay: 300}}\n  \
@@ -78,7 +78,7 @@ fn what_waits_for_its_time_goes_on_waiting() {
 }
 
 #[test]
-fn what_is_tried_otherwise_goes_on_with_the_tries_that_are_left_unless_they_are_reset() {
+fn edit_keeps_remaining_retries_unless_reset() {
     let place = Place::new();
     let tries = || content(&place.path().join("tries")).lines().count();
     let with = |meta: &str| {
@@ -99,7 +99,7 @@ fn what_is_tried_otherwise_goes_on_with_the_tries_that_are_left_unless_they_are_
 }
 
 #[test]
-fn what_has_failed_for_good_is_looked_at_behind_an_edit_without_being_told_to() {
+fn edit_checks_failed_resources() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let tries = || content(&file("tries")).lines().count();
@@ -120,7 +120,7 @@ fn what_has_failed_for_good_is_looked_at_behind_an_edit_without_being_told_to() 
 }
 
 #[test]
-fn a_refresh_that_is_owed_is_owed_behind_an_edit() {
+fn edit_keeps_pending_refresh() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  file[DIR/a]: {content: one, notify: \"exec[note]\"}\n  \
@@ -137,7 +137,7 @@ fn a_refresh_that_is_owed_is_owed_behind_an_edit() {
 }
 
 #[test]
-fn values_of_others_are_there_for_those_who_come_later() {
+fn new_resource_receives_existing_outputs() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[token]: {command: [sh, -c, \"echo x >> DIR/runs; echo secret-$$\"]}\n  \
@@ -162,7 +162,7 @@ fn values_of_others_are_there_for_those_who_come_later() {
 }
 
 #[test]
-fn what_heeds_others_is_looked_at_when_they_change() {
+fn catalog_dependent_resource_is_checked_after_edit() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  file[DIR/conf]: {ensure: directory, purge: true, recurse: true}\n  file[DIR/conf/a]: {content: a}\n";
@@ -192,7 +192,7 @@ fn contested_resource_is_repaired_again_after_an_edit() {
 }
 
 #[test]
-fn what_was_not_begun_is_not_called_done() {
+fn call_not_started_at_edit_is_not_reported() {
     let place = Place::new();
     let text = "resources:\n  exec[first]: {command: sleep 3}\n  exec[second]: {command: \"touch DIR/second\"}\n";
     let running = Running::begin(&place, &["--jobs", "1", &manifest(&place, text)]);
@@ -221,7 +221,7 @@ fn slow(place: &Place) -> Running {
 }
 
 #[test]
-fn what_is_slow_holds_up_neither_an_edit_nor_a_repair() {
+fn slow_call_delays_neither_edit_nor_repair() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = slow(&place);
@@ -247,7 +247,7 @@ fn what_is_slow_holds_up_neither_an_edit_nor_a_repair() {
 }
 
 #[test]
-fn what_takes_the_place_of_something_that_is_being_done_waits_for_that() {
+fn replacement_waits_for_running_call() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = slow(&place);
@@ -273,7 +273,7 @@ fn what_takes_the_place_of_something_that_is_being_done_waits_for_that() {
 }
 
 #[test]
-fn what_is_declared_no_longer_is_ended_before_the_run_is() {
+fn call_of_removed_resource_ends_before_run() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = slow(&place);
@@ -292,7 +292,7 @@ fn what_is_declared_no_longer_is_ended_before_the_run_is() {
 }
 
 #[test]
-fn what_is_declared_no_longer_keeps_its_semaphore_until_it_has_ended() {
+fn call_of_removed_resource_keeps_its_semaphore() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let slow = SLOW.replace("shell: true}", "shell: true, meta: {sema: [one, two]}}");
@@ -314,7 +314,7 @@ fn what_is_declared_no_longer_keeps_its_semaphore_until_it_has_ended() {
 }
 
 #[test]
-fn what_goes_on_behind_an_edit_has_its_own_time_and_is_ended_with_the_run() {
+fn call_across_edit_keeps_its_timeout() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let timed = "resources:\n  exec[slow]: {command: \"sleep 60\", meta: {timeout: 1500}}\n  \
@@ -334,7 +334,7 @@ fn what_goes_on_behind_an_edit_has_its_own_time_and_is_ended_with_the_run() {
 }
 
 #[test]
-fn what_only_looks_is_looked_at_anew() {
+fn edit_checks_noop_resources_again() {
     let place = Place::new();
     let text = "resources:\n  file[DIR/f]: {content: x, owner: kilter-nobody-has-this}\n";
     let status = place.path().join("converged");
@@ -351,7 +351,7 @@ fn what_only_looks_is_looked_at_anew() {
 }
 
 #[test]
-fn an_edit_is_converged_anew() {
+fn edit_restarts_converged_timeout() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let converged = file("converged").display().to_string();
@@ -365,7 +365,7 @@ fn an_edit_is_converged_anew() {
 }
 
 #[test]
-fn a_comment_runs_nothing_again() {
+fn edited_comment_reruns_nothing() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[token]: {command: echo hi}\n  exec[deploy]: {command: [sh, -c, \"echo ${exec[token].stdout} >> DIR/deployed\"]}\n";
@@ -379,7 +379,7 @@ fn a_comment_runs_nothing_again() {
 }
 
 #[test]
-fn parts_of_a_composite_resource_are_looked_at_when_it_is_declared_in_another_way() {
+fn edited_composite_checks_its_members() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "types:\n  site:\n    attributes:\n      port: {type: Integer, default: 80}\n      token: {type: String}\n    resources:\n      \
@@ -415,7 +415,7 @@ fn program(place: &Place) -> String {
 }
 
 #[test]
-fn what_is_held_is_mended_while_something_else_is_being_read() {
+fn repair_continues_during_reload() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = Running::begin(&place, &["--reread", "1", &program(&place)]);
@@ -430,7 +430,7 @@ fn what_is_held_is_mended_while_something_else_is_being_read() {
 }
 
 #[test]
-fn what_is_still_being_read_at_the_end_is_given_up() {
+fn reload_is_cancelled_at_end_of_run() {
     let place = Place::new();
     // It would be waited for without end: the program prints nothing more.
     let ended = place.run(&["run", "--reread", "1", "--max-runtime", "3", &program(&place)]);
@@ -439,7 +439,7 @@ fn what_is_still_being_read_at_the_end_is_given_up() {
 }
 
 #[test]
-fn what_is_owed_because_of_what_is_declared_no_longer_is_done_when_that_has_ended() {
+fn refresh_from_removed_resource_follows_its_call() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let note = "  exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
@@ -455,7 +455,7 @@ fn what_is_owed_because_of_what_is_declared_no_longer_is_done_when_that_has_ende
 }
 
 #[test]
-fn what_was_sent_by_what_is_declared_otherwise_now_is_there_for_who_takes_it() {
+fn outputs_of_changed_resource_stay_available() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; touch DIR/made; printf sent\", shell: true, \

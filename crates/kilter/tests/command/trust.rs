@@ -86,7 +86,7 @@ fn a_plan_and_a_key_of_another_user_are_refused_by_their_names() {
 }
 
 #[test]
-fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others_can_write() {
+fn files_of_sudo_user_are_trusted_outside_shared_directories() {
     let place = place();
     let apply = |manifest: &str| {
         let mut command = place.command(&["apply", manifest]);
@@ -103,7 +103,7 @@ fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others
 }
 
 #[test]
-fn no_line_of_a_file_is_shown_that_an_include_reaches_through_another_users_link() {
+fn include_through_foreign_link_shows_no_content() {
     let place = place();
     let secret = place.file("secret", "root:$y$j9T$never:19000:0:99999:7:::\n");
     mode(&place, "secret", 0o600);

@@ -66,7 +66,7 @@ fn keepers() -> Place {
 const KEPT: &str = "resources:\n  note[n]: {v: '1'}\n  card[c]: {v: '2'}\n  slip[s]: {v: '3'}\n";
 
 #[test]
-fn scripts_of_every_convention_find_again_what_they_kept() {
+fn scripts_keep_files_in_var_dir() {
     let place = keepers();
     let manifest = place.file("m.yaml", KEPT);
     let planned = place.run(&["-I", ".", "plan", &manifest]);
@@ -88,7 +88,7 @@ fn scripts_of_every_convention_find_again_what_they_kept() {
 }
 
 #[test]
-fn a_recording_made_where_something_is_kept_is_replayed_where_nothing_is() {
+fn recording_with_var_dir_replays_without_one() {
     let place = keepers();
     let manifest = place.file("m.yaml", KEPT);
     let recorded = place.run(&["-I", ".", "provider", "record", "r.jsonl", "apply", &manifest]);
@@ -104,7 +104,7 @@ fn a_recording_made_where_something_is_kept_is_replayed_where_nothing_is() {
 }
 
 #[test]
-fn a_directory_that_somebody_else_laid_is_not_used_and_the_script_is_told_of_none() {
+fn foreign_var_dir_is_not_used() {
     let place = keepers();
     let manifest = place.file("m.yaml", "resources:\n  note[n]: {v: '1'}\n");
     let elsewhere = place.path().join("elsewhere");
@@ -125,7 +125,7 @@ fn a_directory_that_somebody_else_laid_is_not_used_and_the_script_is_told_of_non
 }
 
 #[test]
-fn a_watch_reads_what_its_script_keeps() {
+fn watch_reads_var_dir_of_its_script() {
     let place = keepers();
     let path = manifest(&place, "resources:\n  note[n]: {v: '1'}\n");
     let directory = place.path().join("state/scripts/providers/note.note");

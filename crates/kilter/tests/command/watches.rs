@@ -46,7 +46,7 @@ fn edited(place: &Place, to: &str) {
 }
 
 #[test]
-fn a_watch_goes_on_over_edits_that_do_not_concern_it() {
+fn watch_continues_over_unrelated_edits() {
     let place = place();
     let note = |name: &str| content(&place.path().join("notes").join(name));
     let running = Running::begin(&place, &["-I", ".", &declare(&place, &[NOTE, TOLD], "one")]);
@@ -86,7 +86,7 @@ fn a_watch_goes_on_over_edits_that_do_not_concern_it() {
 }
 
 #[test]
-fn a_watch_that_does_not_end_holds_up_no_edit() {
+fn stuck_watch_does_not_delay_edit() {
     let place = place();
     let numbered = |number: &str| STUBBORN.replace("NUMBER", number);
     let running = Running::begin(&place, &["-I", ".", &declare(&place, &[&numbered("0")], "0")]);
@@ -108,7 +108,7 @@ fn a_watch_that_does_not_end_holds_up_no_edit() {
 }
 
 #[test]
-fn what_is_told_during_an_edit_is_heard() {
+fn event_during_edit_is_handled() {
     let place = place();
     let note = place.path().join("notes/a");
     let running = Running::begin(&place, &["-I", ".", &declare(&place, &[NOTE], "x")]);
@@ -133,7 +133,7 @@ fn what_is_told_during_an_edit_is_heard() {
 }
 
 #[test]
-fn a_watch_that_has_ended_is_tried_again_with_an_edit() {
+fn ended_watch_restarts_at_edit() {
     let place = Place::new();
     // The line comes after the decision: the third one says that the third try has failed.
     let begun = "may=no; [ ! -e ../may ] || may=yes; date +%s%N >> ../watches; [ $may = yes ] || exit 3";
@@ -157,7 +157,7 @@ fn a_watch_that_has_ended_is_tried_again_with_an_edit() {
 }
 
 #[test]
-fn watches_leave_nothing_behind_through_many_edits() {
+fn many_edits_leak_no_watches() {
     let place = place();
     let resources = |number: usize| {
         let stubborn = STUBBORN.replace("NUMBER", &number.to_string());

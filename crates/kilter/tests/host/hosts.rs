@@ -116,7 +116,7 @@ chmod 755 "$place/usr/bin/systemd-nspawn"
 "#;
 
 #[test]
-fn a_root_file_system_is_made_once_and_whole_and_anew_when_it_is_spoilt() {
+fn base_image_is_cached_and_rebuilt_if_damaged() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     std::fs::create_dir_all(at("bin")).unwrap();
@@ -158,7 +158,7 @@ fn a_root_file_system_is_made_once_and_whole_and_anew_when_it_is_spoilt() {
 }
 
 #[test]
-fn what_is_missing_for_hosts_is_said() {
+fn missing_host_requirements_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("hosts");
     let open =

@@ -104,8 +104,8 @@ fn nothing_is_to_be_done(host: &Host) {
 }
 
 #[test]
-fn a_service_is_installed_configured_mended_and_survives_a_reboot() {
-    sandboxed("main_job::a_service_is_installed_configured_mended_and_survives_a_reboot", || {
+fn service_is_installed_configured_repaired_and_survives_reboot() {
+    sandboxed("main_job::service_is_installed_configured_repaired_and_survives_reboot", || {
         let host = host_with_kilter("web");
         host.bash(REPOSITORY);
         std::fs::write(host.root().join("root/site.yaml"), MANIFEST).unwrap();

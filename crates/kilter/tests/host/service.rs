@@ -18,8 +18,8 @@ fn show(host: &Host, property: &str) -> String {
 }
 
 #[test]
-fn systemd_starts_it_sees_that_it_is_well_and_ends_it() {
-    sandboxed("service::systemd_starts_it_sees_that_it_is_well_and_ends_it", || {
+fn systemd_starts_watches_and_stops_kilter() {
+    sandboxed("service::systemd_starts_watches_and_stops_kilter", || {
         let host = host_with_kilter("service");
         let unit: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/kilter.service");
         host.copy(&[(&unit, "/etc/systemd/system/kilter.service")]);

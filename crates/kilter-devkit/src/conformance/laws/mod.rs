@@ -41,24 +41,40 @@ pub static LAWS: &[Law] = &[
          `present` and `absent`.",
         schema::is_sound,
     ),
-    law(
-        "get-changes-nothing",
-        "A get never changes the system, for any names and for none.",
-        reading::changes_nothing,
-    ),
+    law("get-changes-nothing", "A get never changes the system, for any names and for none.", reading::changes_nothing),
     law("what-is-there-is-returned", "A created resource exists in the next get.", reading::returns_what_is),
     law("get-is-steady", "Two consecutive gets return the same state.", reading::is_steady),
-    law("one-and-many-agree", "A get of one resource and a get of several return the same state for it.", reading::one_and_many),
-    law("wanted-is-not-echoed", "A get returns the found state, regardless of the declared one.", reading::does_not_echo),
+    law(
+        "one-and-many-agree",
+        "A get of one resource and a get of several return the same state for it.",
+        reading::one_and_many,
+    ),
+    law(
+        "wanted-is-not-echoed",
+        "A get returns the found state, regardless of the declared one.",
+        reading::does_not_echo,
+    ),
     law(
         "state-is-on-the-system",
         "A new instance of the provider on the same system returns the same state: the state is not stored in the instance.",
         reading::is_on_the_system,
     ),
-    law("unknown-is-absent", "A get of a name that does not exist returns an absent resource, not an error.", listing::unknown_is_absent),
+    law(
+        "unknown-is-absent",
+        "A get of a name that does not exist returns an absent resource, not an error.",
+        listing::unknown_is_absent,
+    ),
     law("none-is-no-error", "A get of an empty list of names is not an error.", listing::none_is_no_error),
-    law("some-are-among-all", "A get of all contains each resource that a get by name finds, in the same state.", listing::some_among_all),
-    law("each-is-listed-once", "A get of all returns each resource once, and a get by name finds each of them.", listing::once),
+    law(
+        "some-are-among-all",
+        "A get of all contains each resource that a get by name finds, in the same state.",
+        listing::some_among_all,
+    ),
+    law(
+        "each-is-listed-once",
+        "A get of all returns each resource once, and a get by name finds each of them.",
+        listing::once,
+    ),
     law(
         "values-fit-the-schema",
         "A get returns only attributes and outputs of the type, with values of their data types.",
@@ -116,13 +132,21 @@ pub static LAWS: &[Law] = &[
         "A refresh of a resource that is in sync succeeds and is reported as done.",
         setting::refreshes,
     ),
-    law("ensure-absent-removes", "After a set of `ensure: absent`, the resource does not exist.", removal::ensure_absent),
+    law(
+        "ensure-absent-removes",
+        "After a set of `ensure: absent`, the resource does not exist.",
+        removal::ensure_absent,
+    ),
     law(
         "no-should-removes",
         "A change without `should` removes the resource, or fails and changes nothing.",
         removal::no_should,
     ),
-    law("absent-stays-absent", "A resource that does not exist is in sync with `ensure: absent`.", removal::absent_stays),
+    law(
+        "absent-stays-absent",
+        "A resource that does not exist is in sync with `ensure: absent`.",
+        removal::absent_stays,
+    ),
     law(
         "each-change-is-answered",
         "A set returns one correct outcome per change, in the order of the changes.",
@@ -133,7 +157,11 @@ pub static LAWS: &[Law] = &[
         "Several changes in one call have the same result as one call each.",
         batch::one_by_one,
     ),
-    law("one-failure-is-alone", "A failed change does not make other changes of the same call fail.", batch::failure_is_alone),
+    law(
+        "one-failure-is-alone",
+        "A failed change does not make other changes of the same call fail.",
+        batch::failure_is_alone,
+    ),
     law(
         "preview-changes-nothing",
         "A preview changes neither the system nor the result of a get.",

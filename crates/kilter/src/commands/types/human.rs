@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_why_a_provider_was_not_chosen() {
+    fn provider_list_has_reason_for_rejection() {
         let missing = Suitability::Unsuitable("there is no command dnf".into());
         let text = not_chosen(&[
             candidate("apt", Suitability::Suitable, true),

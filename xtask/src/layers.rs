@@ -145,7 +145,11 @@ mod tests {
 
     #[test]
     fn a_crate_without_a_line_and_a_line_without_a_crate_are_problems() {
-        let rules = Rules::read("[crates]\nmodel = []\nengine = []\nghost = [\"phantom\"]\n[external]\nclap = [\"*\"]\nthiserror = [\"*\"]\ntempfile = [\"wraith\"]").unwrap();
+        let rules = Rules::read(
+            "[crates]\nmodel = []\nengine = []\nghost = [\"phantom\"]\n[external]\nclap = \
+                                 [\"*\"]\nthiserror = [\"*\"]\ntempfile = [\"wraith\"]",
+        )
+        .unwrap();
         let problems = check(&rules, &edges::read(&metadata(&[])).unwrap());
         for expected in ["command has no line", "speaks of ghost", "speaks of phantom", "speaks of wraith"] {
             assert!(problems.iter().any(|problem| problem.contains(expected)), "{expected}: {problems:?}");

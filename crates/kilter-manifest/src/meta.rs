@@ -23,7 +23,8 @@ pub(crate) const META: [(&str, &str, &str); 20] = [
     (
         "contested",
         "Enum[repair, observe]",
-        "Action of `kilter run` if another program keeps undoing repairs: repair at growing intervals, or only observe.",
+        "Action of `kilter run` if another program keeps undoing repairs: repair at growing intervals, or only \
+         observe.",
     ),
     ("retry", "Integer[-1, 2147483647]", "Number of retries after a failure; -1: no limit."),
     ("retryreset", "Boolean", "Restore all retries when the resource is in sync."),
@@ -32,7 +33,8 @@ pub(crate) const META: [(&str, &str, &str); 20] = [
     (
         "poll",
         "Integer[-2147483648, 2147483647]",
-        "Interval of the checks of `kilter run`, in seconds, instead of watching; 0: watch; negative: one check at the start.",
+        "Interval of the checks of `kilter run`, in seconds, instead of watching; 0: watch; negative: one check at \
+         the start.",
     ),
     ("limit", "Variant[Integer[0], Float[0]]", "Maximum number of events per second in `kilter run`; 0: no limit."),
     ("burst", "Integer[1, 4294967295]", "Number of events that kilter handles at once; requires `limit`."),
@@ -147,7 +149,7 @@ fn of_body<'t>(
                 environment.report(problem.hint(match composite.filter(may_have) {
                     None => "only for `meta`".into(),
                     Some(TypeSchema { name, .. }) => {
-                        eco_format!("only for `meta`: the type `{name}` itself says the `default` of an attribute")
+                        eco_format!("only for `meta`: the type `{name}` itself declares the `default` of an attribute")
                     }
                 }));
             }
@@ -307,7 +309,7 @@ fn machines(environment: &Environment<'_>, value: &Value, view: View<'_>) -> Vec
     let mut machines: Vec<EcoString> = Vec::new();
     for name in value.as_array().unwrap_or_default().iter().filter_map(Value::as_str) {
         if !kilter_model::is_machine(name) {
-            let problem = Diagnostic::new(eco_format!("`{name}` is no name of a machine")).at(view.span());
+            let problem = Diagnostic::new(eco_format!("`{name}` is not a machine name")).at(view.span());
             environment.report(problem.hint("such as export: [web1, web2], or [\"*\"] for all"));
         } else if !machines.iter().any(|known| known == name) {
             machines.push(name.into());
@@ -326,14 +328,14 @@ fn semaphores(environment: &Environment<'_>, value: &Value, view: View<'_>) -> V
         } else if id.bytes().all(|byte| byte.is_ascii_digit()) {
             "it is only a number"
         } else if count.is_some_and(|count| !count.parse::<u32>().is_ok_and(|count| count > 0)) {
-            "what stands behind its last colon is how many may have it: 1 or more"
+            "the number after its last colon must be 1 or more"
         } else {
             if semaphores.iter().all(|known| known.id != *id) {
                 semaphores.push(Semaphore::of(id));
             }
             continue;
         };
-        let problem = Diagnostic::new(eco_format!("`{id}` is no semaphore: {why}")).at(view.span());
+        let problem = Diagnostic::new(eco_format!("`{id}` is not a semaphore: {why}")).at(view.span());
         environment.report(problem.hint("such as sema: [\"database\"], or [\"downloads:4\"] for four at a time"));
     }
     semaphores

@@ -252,7 +252,13 @@ mod tests {
         true
     }
 
-    const COMMON: &str = "# a comment\nvars:\n  port: 8080 # of the server\n  empty:\n  list:\n  - a\n  -\n    b: 1\n  - 'it''s'\n  - \"x\\ty\\n\"\n\nresources:\n  package[nginx]: {}\n  file[/etc/a b]:\n    content: |\n      server { listen ${vars.port}; }\n\n        more\n\n    mode: \"0644\"\n    tags: [a, 'b c', 1.5, -1, { x: y }]\n    other: |-\n     x\n  \"exec[t: x]\":\n    command: openssl rand -hex 16\n    url: http://x/y#z\n  service[s]:\n    meta: { retry: 3, delay: 500 }\n    notify:\n      - service[nginx]\n      - file[/etc/a b] # c\n    \u{e9}: \u{1f600}\n";
+    const COMMON: &str = "# a comment\nvars:\n  port: 8080 # of the server\n  empty:\n  list:\n  - a\n  -\n    b: \
+                          1\n  - 'it''s'\n  - \"x\\ty\\n\"\n\nresources:\n  package[nginx]: {}\n  file[/etc/a \
+                          b]:\n    content: |\n      server { listen ${vars.port}; }\n\n        more\n\n    mode: \
+                          \"0644\"\n    tags: [a, 'b c', 1.5, -1, { x: y }]\n    other: |-\n     x\n  \"exec[t: \
+                          x]\":\n    command: openssl rand -hex 16\n    url: http://x/y#z\n  service[s]:\n    meta: { \
+                          retry: 3, delay: 500 }\n    notify:\n      - service[nginx]\n      - file[/etc/a b] # \
+                          c\n    \u{e9}: \u{1f600}\n";
 
     #[test]
     fn fast_reader_accepts_common_manifests_with_equal_result() {

@@ -30,7 +30,7 @@ const CASES: &[Case] = &[
     ("- file\n", &[("a manifest is a mapping", "1:1")]),
     ("just text\n", &[("a manifest is a mapping", "1:1")]),
     ("resource: {}\n", &[("did you mean `resources`?", "1:1")]),
-    ("file[/etc/motd]: {}\n", &[("resources stand below `resources:`", "1:1")]),
+    ("file[/etc/motd]: {}\n", &[("resources belong below `resources:`", "1:1")]),
     ("resources:\n  - file[/a]\n", &[("`resources` is a mapping", "2:3")]),
     ("vars: 1\n", &[("`vars` is a mapping", "1:7")]),
     ("include: missing.yaml\n", &[("cannot include `missing.yaml`: No such file", "1:10")]),
@@ -66,7 +66,8 @@ const CASES: &[Case] = &[
     ("resources:\n  user[a]:\n    retry: 1\n", &[("it belongs below `meta`", "3:5")]),
     ("resources:\n  file[/a]: { size: 1 }\n", &[("`size` is read_only", "2:15")]),
     (
-        "types:\n  t:\n    attributes:\n      a: {type: String, desc: The first.}\n      b: {type: String, desc: d}\n    resources: {}\nresources:\n  t[a]: {}\n",
+        "types:\n  t:\n    attributes:\n      a: {type: String, desc: The first.}\n      b: {type: String, desc: \
+         d}\n    resources: {}\nresources:\n  t[a]: {}\n",
         &[("`t[a]`: mandatory attributes were not provided: `a`, `b`", "8:3")],
     ),
     ("resources:\n  exec[a]: {}\n", &[("`exec[a]`: mandatory attributes were not provided: `command`", "2:3")]),
@@ -114,7 +115,7 @@ const CASES: &[Case] = &[
     ("resources:\n  exec[b]: { command: 'x ${exec[b].stdout}' }\n", &[("an output of its own", "2:28")]),
     (
         "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '1${exec[b].stdout}' }\n",
-        &[("`uid` takes Integer, and this is a text", "3:19")],
+        &[("`uid` takes Integer, but this is a text", "3:19")],
     ),
     (
         "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${exec[b].stdout}' }\n",
@@ -136,11 +137,13 @@ const CASES: &[Case] = &[
         &[("write `${exec[b].stdout.split(',')}`", "3:21")],
     ),
     (
-        "resources:\n  exec[b]: { command: c }\n  file[/a]: { tags: [a, '${exec[b].exit_code}'], limits: { a: 'x${exec[b].stdout}' } }\n",
-        &[("`tags` takes String, and", "3:25"), ("`limits` takes Integer[0, 10], and this is a text", "3:63")],
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { tags: [a, '${exec[b].exit_code}'], limits: { a: \
+         'x${exec[b].stdout}' } }\n",
+        &[("`tags` takes String, and", "3:25"), ("`limits` takes Integer[0, 10], but this is a text", "3:63")],
     ),
     (
-        "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${true ? exec[b].stdout : \"hunter2\"}', password: { sensitive: '${exec[b].exit_code + 1}' } }\n",
+        "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${true ? exec[b].stdout : \"hunter2\"}', password: \
+         { sensitive: '${exec[b].exit_code + 1}' } }\n",
         &[
             ("and this is Variant[String, Binary] | write `${int(x)}`", "3:19"),
             ("`password` takes Sensitive[String], and this is Numeric | write `${string(x)}`", "3:82"),
@@ -178,7 +181,7 @@ const CASES: &[Case] = &[
     ("resources:\n  file[/a]:\n    when: ${facts.os.family}\n", &[("write it without `${`", "3:11")]),
     ("resources:\n  file[/a]:\n    when: vars.x == 1\n", &[("there is no variable `x`", "3:11")]),
     ("resources:\n  file[/a]: { when: [a] }\n", &[("`when` expects an expression", "2:21")]),
-    ("resources:\n  file[/a]: { meta: { export: [x/y] } }\n", &[("`x/y` is no name of a machine", "2:31")]),
+    ("resources:\n  file[/a]: { meta: { export: [x/y] } }\n", &[("`x/y` is not a machine name", "2:31")]),
     ("resources:\n  file[/a]: { meta: { limit: 1 } }\n", &[("`limit` needs a `burst`", "2:23")]),
     ("resources:\n  file[/a]: { meta: { burst: 1 } }\n", &[("`burst` is nothing without a `limit`", "2:23")]),
     (
@@ -209,12 +212,13 @@ const CASES: &[Case] = &[
         "resources:\n  user[a]:\n    password: { sensitive: { file: /none } }\n",
         &[("cannot fetch the secret: nothing", "3:28")],
     ),
-    ("resources:\n  user[a]:\n    password: { sensitive: [] }\n", &[("`sensitive` takes one source", "3:28")]),
+    ("resources:\n  user[a]:\n    password: { sensitive: [] }\n", &[("`sensitive` needs exactly one source", "3:28")]),
     ("resources:\n  user[a]:\n    password: { sensitive: { command: x } }\n", &[("is a list of texts", "3:39")]),
-    ("resources:\n  user[a]:\n    uid: { sensitive: hunter2 }\n", &[("got a sensitive value of another kind", "3:10")]),
+    ("resources:\n  user[a]:\n    uid: { sensitive: hunter2 }\n", &[("got a sensitive value of another type", "3:10")]),
     // Many at once.
     (
-        "resources:\n  file[/a]: { mdoe: 1, backup: on }\n  wibble[x]: {}\n  user[u]: { uid: x, require: 'file[/b]' }\n",
+        "resources:\n  file[/a]: { mdoe: 1, backup: on }\n  wibble[x]: {}\n  user[u]: { uid: x, require: 'file[/b]' \
+         }\n",
         &[
             ("did you mean `mode`?", "2:15"),
             ("write true", "2:32"),
@@ -253,10 +257,10 @@ fn broken_manifests_report_expected_problems_with_places() {
 fn broken_json_error_uses_json_terms() {
     let world = World::new();
     for (text, fragment, place) in [
-        ("{\"resources\": {\"file[/a]\": {}}", "the text ends where `,` or `}` should come", "1:31"),
+        ("{\"resources\": {\"file[/a]\": {}}", "the text ends, expected `,` or `}`", "1:31"),
         ("{'a': 1}", "a key in double quotes", "1:2"),
         ("{\"vars\": {\"a\": 1,}}", "no comma after the last element", "1:18"),
-        ("{\"vars\": {\"a\": 01}}", "`01` is no value", "1:16"),
+        ("{\"vars\": {\"a\": 01}}", "`01` is not a value", "1:16"),
         ("{\"vars\": {\"a\": \"x\ny\"}}", "a control character", "1:18"),
         ("{\"vars\": {\"a\": 1, \"a\": 2}}", "`a` is written twice", "1:19"),
         ("{\"vars\": {}} x", "after the end", "1:14"),
@@ -355,7 +359,8 @@ fn secret_of_invalid_or_duplicate_resource_is_not_fetched() {
 #[test]
 fn duplicate_composite_resource_is_not_in_catalog() {
     let world = World::new();
-    let text = "types:\n  pair:\n    attributes: { a: { type: 'Optional[String]' } }\n    resources: { 'file[/a]': {} }\n\
+    let text = "types:\n  pair:\n    attributes: { a: { type: 'Optional[String]' } }\n    resources: { 'file[/a]': {} \
+                }\n\
                 resources:\n  pair[x]: {}\n  pair[x]: { b: 1 }\n";
     let mut sources = Sources::new();
     sources.add(Source::new("site.yaml", text));

@@ -75,7 +75,8 @@ fn composite_resource_expands_to_its_members() {
 #[test]
 fn relation_to_composite_applies_to_all_members() {
     let text = format!(
-        "{SITE}resources:\n  site[a]: {{ require: \"user[u]\", before: \"site[b]\" }}\n  user[u]:\n  site[b]:\n    when: false\n  \
+        "{SITE}resources:\n  site[a]: {{ require: \"user[u]\", before: \"site[b]\" }}\n  user[u]:\n  site[b]:\n    \
+         when: false\n  \
          site[c]:\n  user[v]: {{ subscribe: \"site[c]\" }}\n"
     );
     let catalog = World::new().catalog(&text);
@@ -99,7 +100,8 @@ fn composite_resources_may_be_nested() {
     let text = format!(
         "{SITE}  farm:\n    attributes: {{ base: {{ type: Integer, desc: x }} }}\n    resources:\n      \
          \"site[${{self.name}}-1]\": {{ port: \"${{self.base + 1}}\" }}\n      \"site[${{self.name}}-2]\":\n        \
-         port: ${{self.base + 2}}\n        require: site[${{self.name}}-1]\nresources:\n  farm[f]: {{ base: 8000, before: \"user[u]\" }}\n  user[u]:\n"
+         port: ${{self.base + 2}}\n        require: site[${{self.name}}-1]\nresources:\n  farm[f]: {{ base: 8000, \
+         before: \"user[u]\" }}\n  user[u]:\n"
     );
     let catalog = World::new().catalog(&text);
     let expected = ["file[/etc/f-1.conf]", "service[f-1]", "file[/etc/f-2.conf]", "service[f-2]", "user[u]"];
@@ -124,8 +126,10 @@ fn composites(catalog: &Catalog) -> Vec<String> {
 #[test]
 fn catalog_records_members_of_composite_resource() {
     let text = format!(
-        "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}-1]\": {{}}\n      \"user[${{self.name}}]\": {{}}\n      \
-         \"site[${{self.name}}-2]\": {{ when: false }}\n  none: {{}}\nresources:\n  user[u]:\n  farm[f]:\n  none[n]:\n  \
+        "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}-1]\": {{}}\n      \"user[${{self.name}}]\": \
+         {{}}\n      \
+         \"site[${{self.name}}-2]\": {{ when: false }}\n  none: {{}}\nresources:\n  user[u]:\n  farm[f]:\n  \
+         none[n]:\n  \
          site[a]: {{ when: false }}\n  site[b]:\n  user[v]:\n"
     );
     let catalog = World::new().catalog(&text);
@@ -147,7 +151,8 @@ fn catalog_records_members_of_composite_resource() {
 fn nearest_metaparameters_win() {
     let text = format!(
         "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}]\": {{ meta: {{ delay: 7 }} }}\n\
-         defaults: {{ file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  farm[f]: {{ meta: {{ noop: true, retry: 2, delay: 3 }} }}\n"
+         defaults: {{ file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  farm[f]: {{ meta: {{ noop: true, \
+         retry: 2, delay: 3 }} }}\n"
     );
     let catalog = World::new().catalog(&text);
     let meta = find(&catalog, "file[/etc/f.conf]").meta().unwrap();
@@ -227,7 +232,8 @@ fn composite_type_problems_have_places() {
     );
     contains(
         wrong(
-            "  a:\n    attributes: { port: { type: Integer, desc: x } }\n    resources:\n      \"user[${self.prt}]\": {}\n",
+            "  a:\n    attributes: { port: { type: Integer, desc: x } }\n    resources:\n      \"user[${self.prt}]\": \
+             {}\n",
             "  a[y]: { port: 1 }\n",
         ),
         &["`a` has no attribute `prt`", "did you mean `port`?", "site.yaml:5:15"],
@@ -277,14 +283,16 @@ fn composite_type_problems_have_places() {
 #[test]
 fn variable_cannot_use_self() {
     let told = told(
-        "vars: { v: \"${self.name}\" }\ntypes:\n  a:\n    resources:\n      \"user[${vars.v}]\": {}\nresources:\n  a[y]:\n",
+        "vars: { v: \"${self.name}\" }\ntypes:\n  a:\n    resources:\n      \"user[${vars.v}]\": {}\nresources:\n  \
+         a[y]:\n",
     );
     assert!(told.contains("`self` is the resource of a composite type"), "{told}");
 }
 
 #[test]
 fn a_title_is_never_read_as_an_expression() {
-    let types = "types:\n  site:\n    resources:\n      \"exec[mk q]\": { command: x }\n      \"file[/${self.name}]\": { content: \"${exec[mk ${self.name}].stdout}\" }\n";
+    let types = "types:\n  site:\n    resources:\n      \"exec[mk q]\": { command: x }\n      \
+                 \"file[/${self.name}]\": { content: \"${exec[mk ${self.name}].stdout}\" }\n";
     let manifest = |title: &str| {
         format!("vars: {{ t: '{title}', pub: INJECTED }}\n{types}resources:\n  \"site[${{vars.t}}]\": {{}}\n")
     };
@@ -349,7 +357,8 @@ fn unsupported_keys_of_composite_types_are_reported() {
 #[test]
 fn composite_defaults_yield_to_resource_metaparameters() {
     let text = format!(
-        "{SITE}defaults: {{ site: {{ meta: {{ retry: 2, delay: 3 }} }}, file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  \
+        "{SITE}defaults: {{ site: {{ meta: {{ retry: 2, delay: 3 }} }}, file: {{ meta: {{ retry: 1, timeout: 5 }} }} \
+         }}\nresources:\n  \
          site[a]: {{ meta: {{ delay: 7 }} }}\n  user[u]:\n"
     );
     let catalog = World::new().catalog(&text);
@@ -369,7 +378,7 @@ fn composite_defaults_accept_only_meta() {
         (
             "site: { port: 81 }",
             "there are no defaults for `port`",
-            "only for `meta`: the type `site` itself says the `default` of an attribute",
+            "only for `meta`: the type `site` itself declares the `default` of an attribute",
         ),
         ("site: { name: x }", "there are no defaults for `name`", "help: only for `meta`\n"),
         ("site: { prot: 81 }", "there are no defaults for `prot`", "help: only for `meta`\n"),
@@ -389,7 +398,8 @@ fn composite_defaults_accept_only_meta() {
 fn composite_problem_is_reported_once() {
     let text = |given: &str| {
         format!(
-            "types:\n  site:\n    attributes:\n      root: {{ type: String, desc: r }}\n    resources:\n      \"file[${{self.root}}]\": {{}}\n      \
+            "types:\n  site:\n    attributes:\n      root: {{ type: String, desc: r }}\n    resources:\n      \
+             \"file[${{self.root}}]\": {{}}\n      \
              \"file[${{self.root}}/a]\": {{ content: \"${{self.root}}\" }}\nresources:\n  site[a]: {given}\n"
         )
     };
@@ -405,7 +415,8 @@ fn composite_problem_is_reported_once() {
 fn null_attribute_counts_as_missing() {
     let text = |given: &str| {
         format!(
-            "vars: {{ p: null }}\ntypes:\n  site:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: p }}\n    resources:\n      \
+            "vars: {{ p: null }}\ntypes:\n  site:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: \
+             p }}\n    resources:\n      \
              \"file[/x]\":\n        content: \"port ${{default(self.port, 80)}}\"\n      \
              \"file[/y]\": {{ when: self.port == null }}\n  \
              outer:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: p }}\n    resources:\n      \

@@ -17,7 +17,7 @@ fn defined(text: &str) -> Defined {
     defined
 }
 
-/// What is said of a definition: messages with `line:column`.
+/// Returns the messages for a definition, with `line:column`.
 fn told(text: &str) -> Vec<String> {
     let (result, sources) = define_as("type.yaml", text);
     let problems = result.expect_err("the definition is wrong");
@@ -102,7 +102,7 @@ fn problem_within_text_points_into_text() {
     for (keys, expected) in [
         ("autorequire: { file: '/a/${vars.m}' }", "5:28 autorequire.file: there is no attribute `m`"),
         ("autorequire:\n  File:\n    - \"/a/\\\n      ${vars.m}\"", "8:9 autorequire.file: there is no attribute `m`"),
-        ("autobefore: { exec: ['a', '${1 +}'] }", "5:33 autobefore.exec[1]: unexpected `}`, a value should come here"),
+        ("autobefore: { exec: ['a', '${1 +}'] }", "5:33 autobefore.exec[1]: unexpected `}`, expected a value"),
     ] {
         assert_eq!(told(&format!("{head}{keys}\n")), [expected]);
     }
@@ -110,7 +110,7 @@ fn problem_within_text_points_into_text() {
 
 #[test]
 fn a_text_that_is_no_definition_is_refused() {
-    assert_eq!(told(""), ["1:1 there is no definition"]);
+    assert_eq!(told(""), ["1:1 the document has no definition"]);
     assert_eq!(
         told("- name\n"),
         ["1:1 the definition: expects a hash with the keys `name`, `desc` and `attributes`, got an Array"]
@@ -138,7 +138,7 @@ fn warnings_are_shown_at_their_places() {
     assert_eq!(
         lines,
         [
-            "warning: features[0]: the feature `canonicalise` is kept, but means nothing to kilter",
+            "warning: features[0]: the feature `canonicalise` is unknown; kilter ignores it",
             " --> type.yaml:3:12",
             "warning: attributes.n: it has no documentation",
             " --> type.yaml:5:3",

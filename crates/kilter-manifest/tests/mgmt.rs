@@ -1,4 +1,4 @@
-//! Graphs of mgmt: what each kind is here, and what is refused.
+//! Graphs of mgmt: the resources for each kind, and refused graphs.
 
 use ecow::EcoString;
 use kilter_manifest::{
@@ -15,7 +15,8 @@ const TYPES: [(&str, &str, &str); 14] = [
     (
         "exec",
         "name",
-        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify logoutput \
+        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify \
+         logoutput \
          stop_signal fallback",
     ),
     ("file", "path", "ensure content source fragments target owner group mode recurse force purge create parents"),
@@ -101,7 +102,7 @@ fn catalog(text: &str) -> Catalog {
     result.unwrap_or_else(|problems| panic!("{}", render(&problems, &sources, false))).catalog
 }
 
-/// What one resource of a kind becomes: `type[title] {attribute: value, …}`.
+/// Returns the resource for one resource of a kind: `type[title] {attribute: value, …}`.
 fn lowered(kind: &str, fields: &str) -> String {
     let catalog = catalog(&format!("graph: g\nresources:\n  {kind}:\n  - {{name: x, {fields}}}\n"));
     let resource = &catalog.resources[0];
@@ -133,13 +134,15 @@ fn mgmt_kinds_map_to_types() {
         (
             "ssh:authorized_key",
             "user: bob, type: ssh-ed25519, key: AAAA, comment: bob@desk, options: [no-pty], mkdir: true, state: exists",
-            "ssh_authorized_key[x] {name: bob@desk, ensure: present, user: bob, type: ssh-ed25519, key: AAAA, options: [no-pty]}",
+            "ssh_authorized_key[x] {name: bob@desk, ensure: present, user: bob, type: ssh-ed25519, key: AAAA, \
+             options: [no-pty]}",
         ),
         ("ssh:authorized_key", "state: absent, user: bob", "ssh_authorized_key[x] {ensure: absent, user: bob}"),
         (
             "user",
             "state: exists, uid: 0x10, group: g, groups: [], homedir: /home/x/, allowduplicateuid: no",
-            "user[x] {ensure: present, uid: 16, gid: g, groups: [], membership: inclusive, home: /home/x, allowdupe: false}",
+            "user[x] {ensure: present, uid: 16, gid: g, groups: [], membership: inclusive, home: /home/x, allowdupe: \
+             false}",
         ),
     ] {
         assert_eq!(lowered(kind, fields), expected, "{kind} {fields}");
@@ -252,7 +255,8 @@ fn mgmt_graph_has_no_expressions() {
 #[test]
 fn mgmt_metaparameters_equal_manifest_meta() {
     let catalog = catalog(
-        "graph: g\nresources:\n  noop:\n  - {name: a, meta: {noop: true, retry: 3, delay: 500, poll: 5, autoedge: false, sema: ['s:2']}}\n  \
+        "graph: g\nresources:\n  noop:\n  - {name: a, meta: {noop: true, retry: 3, delay: 500, poll: 5, autoedge: \
+         false, sema: ['s:2']}}\n  \
          - {name: b, meta: {limit: .inf, burst: 0}}\n  - {name: c, meta: {limit: 0.5, burst: 3}}\n",
     );
     let meta = catalog.resources[0].meta().unwrap();
@@ -278,7 +282,8 @@ fn mgmt_edges_are_relations_with_refresh() {
 #[test]
 fn notified_svc_reloads_and_notified_exec_is_warned_of() {
     let (result, _) = compiled(
-        "graph: g\nresources:\n  noop: [{name: a}]\n  svc: [{name: s, state: running}, {name: t}]\n  exec: [{name: c, cmd: c}]\nedges:\n\
+        "graph: g\nresources:\n  noop: [{name: a}]\n  svc: [{name: s, state: running}, {name: t}]\n  exec: [{name: c, \
+         cmd: c}]\nedges:\n\
          - {from: {kind: noop, name: a}, to: {kind: svc, name: s}, notify: true}\n\
          - {from: {kind: svc, name: t}, to: {kind: svc, name: s}, notify: true}\n\
          - {from: {kind: noop, name: a}, to: {kind: svc, name: t}}\n\
@@ -297,7 +302,8 @@ fn notified_svc_reloads_and_notified_exec_is_warned_of() {
 fn mgmt_export_applies_here_only_if_collected() {
     let graph = |collect: &str| {
         let text = format!(
-            "graph: g\nresources:\n  noop:\n  - name: mine\n  - {{name: '@@theirs', meta: {{retry: 2}}}}\n{collect}edges: []\n"
+            "graph: g\nresources:\n  noop:\n  - name: mine\n  - {{name: '@@theirs', meta: {{retry: \
+             2}}}}\n{collect}edges: []\n"
         );
         let shown = |one: &Resource| format!("{}{}", if one.is_hidden() { "hidden " } else { "" }, one.reference);
         catalog(&text).resources.iter().map(shown).collect::<Vec<_>>()
@@ -321,7 +327,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: ''\n", &[("a graph needs a name", "1:8")]),
         ("resources:\n  noop:\n  - name: x\n", &[("a graph needs a name", "1:1")]),
         ("graph: g\nresource: {}\n", &[("did you mean `resources`?", "2:1")]),
-        ("graph: g\nremote: ssh://x\n", &[("`remote` has no effect any more", "2:1")]),
+        ("graph: g\nremote: ssh://x\n", &[("`remote` no longer has an effect", "2:1")]),
         ("graph: g\nresources: []\n", &[("a mapping of kinds", "2:12")]),
         ("graph: g\nresources:\n  fiel: []\n", &[("did you mean `file`?", "3:3")]),
         ("graph: g\nresources:\n  virt:\n  - name: x\n", &[("no type yet for the kind `virt`", "3:3")]),
@@ -356,7 +362,8 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: g\nresources:\n  cron:\n  - {name: x}\n", &[("needs `trigger`", "4:12"), ("needs `time`", "4:12")]),
         ("graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnWhim, time: 1}\n", &[("allowed are", "4:24")]),
         ("graph: g\nresources:\n  cron:\n  - {name: x, state: absent}\n", &[("stops `service[x.timer]`", "4:22")]),
-        // The file that would be made for a refused timer is no second problem, nor is an edge to a kind without a type.
+        // The file that would be made for a refused timer is no second problem, nor is an edge to a kind without a
+        // type.
         (
             "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '1', session: true}\n",
             &[("nothing like `session`", "4:47")],
@@ -387,7 +394,8 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: g\nresources:\n  msg:\n  - {name: x, priority: loud}\n", &[("Emerg", "4:25")]),
         ("graph: g\ncollect:\n- pattern: x\n", &[("needs a kind", "3:3")]),
         (
-            "graph: g\nresources:\n  noop:\n  - name: abc\nedges:\n- {from: {kind: noop, name: abd}, to: {kind: noop, name: abc}}\n",
+            "graph: g\nresources:\n  noop:\n  - name: abc\nedges:\n- {from: {kind: noop, name: abd}, to: {kind: noop, \
+             name: abc}}\n",
             &[("did you mean `abc`?", "6:29")],
         ),
         (
@@ -440,7 +448,8 @@ fn later_problem_uses_terms_of_the_graph() {
             )),
     );
     let text = "graph: g\nresources:\n  pkg:\n  - {name: x, state: installed}\n  - {name: y, state: installed}\n  \
-                exec:\n  - {name: x, sig: FOO, creates: a}\nedges:\n- {from: {kind: pkg, name: x}, to: {kind: exec, name: x}}\n";
+                exec:\n  - {name: x, sig: FOO, creates: a}\nedges:\n- {from: {kind: pkg, name: x}, to: {kind: exec, \
+                name: x}}\n";
     let (result, sources) = compiled_in(&world, text, false);
     let problems = result.unwrap_err();
     let found = problems.iter().map(|problem| {
@@ -466,14 +475,16 @@ fn ineffective_keys_are_accepted_with_one_warning() {
     let compiled = result.unwrap_or_else(|problems| panic!("{}", render(&problems, &sources, false)));
     assert_eq!(compiled.catalog.resources.len(), 2);
     let told = render_warnings(&compiled.warnings, &sources, false);
-    assert_eq!(told.matches("has no effect any more").count(), 4, "{told}");
-    assert!(told.contains("`timeout` of `exec` has no effect any more, here and 1 more times"), "{told}");
+    assert_eq!(told.matches("no longer has an effect").count(), 4, "{told}");
+    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more times"), "{told}");
 }
 
 #[test]
 fn mgmt_cron_is_systemd_timer() {
-    let graph = "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '*:0/5', unit: y.service, persistent: true}\n  \
-                 svc:\n  - {name: x, state: running}\nedges:\n- {name: e, from: {kind: cron, name: x}, to: {kind: svc, name: x}}\n";
+    let graph = "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '*:0/5', unit: y.service, \
+                 persistent: true}\n  \
+                 svc:\n  - {name: x, state: running}\nedges:\n- {name: e, from: {kind: cron, name: x}, to: {kind: \
+                 svc, name: x}}\n";
     let catalog = catalog(graph);
     let names: Vec<String> = catalog.resources.iter().map(|one| one.reference.to_string()).collect();
     assert_eq!(names, ["file[/etc/systemd/system/x.timer]", "service[x.timer]", "service[x]"]);
@@ -520,7 +531,7 @@ fn obsolete_keys_are_accepted_on_request_with_one_warning() {
     assert_eq!(compiled.catalog.resources.len(), 2);
     let told = render_warnings(&compiled.warnings, &sources, false);
     assert_eq!(told.matches("warning").count(), 4, "{told}");
-    assert!(told.contains("`timeout` of `exec` has no effect any more, here and 1 more times"), "{told}");
+    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more times"), "{told}");
 }
 
 #[test]

@@ -101,7 +101,8 @@ fn part_belongs_to_owner_that_is_not_hidden() {
     for hidden in ["input", "other"] {
         let of = |title: &str| if title == hidden { "meta: { hidden: true }" } else { "" };
         let catalog = World::new().catalog(&format!(
-            "resources:\n  chain[input]: {{ {} }}\n  chain[other]: {{ name: input, {} }}\n  rule[a]: {{ chain: input }}\n",
+            "resources:\n  chain[input]: {{ {} }}\n  chain[other]: {{ name: input, {} }}\n  rule[a]: {{ chain: input \
+             }}\n",
             of("input"),
             of("other"),
         ));
@@ -143,10 +144,10 @@ fn definition_with_unknown_owner_is_reported_at_use() {
             .compile("resources: { 'odd[a]': { of: x }, 'service[x]': {}, 'rule[x]': { chain: c }, 'chain[c]': {} }\n");
         render(&compiled.map(|_| ()).expect_err("the definition is wrong"), &sources, false)
     };
-    assert!(said("none", "of", "rules").contains("`odd[a]` is a part of a none, and there is no such type"));
+    assert!(said("none", "of", "rules").contains("`odd[a]` is a part of a none, but there is no such type"));
     assert!(said("service", "of", "rules").contains("an entry of `rules` of a service, which has no such attribute"));
-    assert!(said("rule", "of", "accept").contains("of a rule, which is a part of something itself"));
-    assert!(said("odd", "of", "of").contains("of a odd, which is a part of something itself"));
+    assert!(said("rule", "of", "accept").contains("of a rule, which is itself a part of another resource"));
+    assert!(said("odd", "of", "of").contains("of a odd, which is itself a part of another resource"));
 }
 
 #[test]
@@ -167,7 +168,7 @@ resources:
     for part in [
         "`rule[a]` is a part of `chain[input]`, which is not declared",
         "add chain[input]: {}",
-        "`chain` says what it is a part of, and must be known before the run",
+        "`chain` names the containing resource and must be known before the run",
         "`rule[c]`: mandatory attributes were not provided: `chain`",
         "`chain[out]` has two parts `d`",
         "`rules` of `chain[all]` is no mapping that is known",

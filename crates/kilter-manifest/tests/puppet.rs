@@ -53,7 +53,7 @@ fn refused(text: &str) -> String {
     render(&result.expect_err("it is refused"), &sources, false)
 }
 
-/// What Puppet has printed, below `resources`.
+/// Output of Puppet, below `resources`.
 fn printed(type_name: &str) -> String {
     let path = format!("{}/tests/puppet/{type_name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the output is recorded");
@@ -104,7 +104,8 @@ fn puppet_output_of_each_type_is_read() {
         (
             "user",
             &[
-                "user[alice] {ensure: present, gid: 1000, home: /home/alice, password: [redacted], password_max_age: 99999, \
+                "user[alice] {ensure: present, gid: 1000, home: /home/alice, password: [redacted], password_max_age: \
+                 99999, \
                  password_min_age: 0, password_warn_days: 7, shell: /bin/sh, uid: 1000}",
                 "user[root] {ensure: present, comment: root, gid: 0, home: /root, password: [redacted], \
                  password_max_age: 99999, password_min_age: 0, password_warn_days: 7, shell: /bin/bash, uid: 0}",

@@ -1,4 +1,4 @@
-//! What is declared for other machines, and what they declare.
+//! Exports and collections.
 
 mod shown;
 mod support;
@@ -43,9 +43,9 @@ resources:
 "#,
     );
     for part in [
-        "`user[root]` is exported, and holds a secret",
-        "`file[/b]` is exported, and holds a secret",
-        "`web 1` is no name of a machine",
+        "`user[root]` is exported, but contains a secret",
+        "`file[/b]` is exported, but contains a secret",
+        "`web 1` is not a machine name",
         "`export` expects",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -94,7 +94,7 @@ collect:
     );
     for part in [
         "this lets others choose the chain that they add to",
-        "say which: set: { chain: … }, or patterns: of: …",
+        "declare it: set: { chain: … }, or patterns: of: …",
         "a file is no part of anything",
         "`file` has no attribute `mdoe`",
         "did you mean `mode`",
@@ -104,7 +104,7 @@ collect:
         "unknown type `fil`",
         "`from` is a pattern or a list of them",
         "`title` is a pattern or a list of them",
-        "`set` takes plain values",
+        "`set` accepts only plain values",
         "`set` is a mapping",
         "an entry of `collect` is a mapping",
         "site.yaml:14:3",

@@ -27,7 +27,7 @@ pub enum CanonicalError {
     #[error("{0} is beyond whole numbers, which have 64 bits")]
     Integer(String),
     /// The kind of value is unknown.
-    #[error("there is no kind of values `{0}`")]
+    #[error("unknown type of values `{0}`")]
     Kind(String),
     /// The content does not match its declared kind.
     #[error("{given} is not {kind}")]
@@ -239,8 +239,8 @@ mod tests {
     fn invalid_canonical_json_is_refused() {
         for (text, message) in [
             ("18446744073709551615", "18446744073709551615 is beyond whole numbers, which have 64 bits"),
-            (r#"{"__ptype":"Wibble"}"#, "there is no kind of values `Wibble`"),
-            (r#"{"__ptype":1}"#, "there is no kind of values `1`"),
+            (r#"{"__ptype":"Wibble"}"#, "unknown type of values `Wibble`"),
+            (r#"{"__ptype":1}"#, "unknown type of values `1`"),
             (r#"{"__ptype":"Binary","__pvalue":"!"}"#, "\"!\" is not base64"),
             (r#"{"__ptype":"Timestamp"}"#, "null is not a point in time"),
             (r#"{"__ptype":"Hash","__pvalue":["a"]}"#, "[\"a\"] is not a list of keys and values"),

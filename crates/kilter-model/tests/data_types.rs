@@ -2,7 +2,7 @@
 
 use kilter_model::{DataType, Value, from_canonical_json, to_canonical_json_clear};
 
-/// One case: what is asked, what Puppet answers, and what kilter answers where that differs.
+/// One case: the question, Puppet's answer, and kilter's answer if it differs.
 struct Case<'a> {
     question: &'a str,
     puppet: &'a str,

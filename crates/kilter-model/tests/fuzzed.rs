@@ -1,4 +1,5 @@
-//! The fuzz targets of this crate ([how they run for hours](../../../fuzz/README.md)), over their seeds and what is near these.
+//! The fuzz targets of this crate ([long runs](../../../fuzz/README.md)), over their seeds and small mutations of
+//! them.
 
 #[path = "../../../fuzz/targets/data_type.rs"]
 mod data_type;

@@ -30,9 +30,12 @@ resources:
     meta: { export: [\"*\"] }
 ```
 
-The metaparameter `export` adds one such resource per listed machine, or one for all machines (`*`), which runs after the resource itself: \
-`exported[host[web1] for *]`. It contains the declaration, including outputs of other resources. kilter removes it after it is no longer \
-declared. `--world` is the store. kilter does not encrypt exports, so secrets are an error. `kilter get exported` lists the exports \
+The metaparameter `export` adds one such resource per listed machine, or one for all machines (`*`), which runs after \
+the resource itself: \
+`exported[host[web1] for *]`. It contains the declaration, including outputs of other resources. kilter removes it \
+after it is no longer \
+declared. `--world` is the store. kilter does not encrypt exports, so secrets are an error. `kilter get exported` \
+lists the exports \
 of all machines.";
 
 fn schema() -> TypeSchema {
@@ -43,11 +46,18 @@ fn schema() -> TypeSchema {
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "Resource and collecting machine: `host[web1] for *`, `file[/etc/motd] for web2`. A suffix ` from web1` is the \
+            "Resource and collecting machine: `host[web1] for *`, `file[/etc/motd] for web2`. A suffix ` from web1` \
+             is the \
              exporting machine, by default this one. Exports of other machines are read-only.",
         )
         .attribute("attributes", "Hash[String[1], Any]", Behaviour::Property, "Declared attributes of the resource.")
-        .attribute("world", "String", Behaviour::Parameter, "World of the export; another one than that of `--world` is an error.")
+        .attribute(
+            "world",
+            "String",
+            Behaviour::Parameter,
+            "World of the export; another one than that of `--world` \
+                                                            is an error.",
+        )
         .attribute("from", "String", Behaviour::ReadOnly, "Exporting machine.")
         .features(&[Feature::Canonicalize, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }

@@ -22,10 +22,12 @@ resources:
     content: \"This is ${facts.networking.hostname}.\\n\"
 ```
 
-The file must be declared too, without another content. Its content is the concatenation of its parts by `order`. Parts with the same `order` are in the order of their \
+The file must be declared too, without another content. Its content is the concatenation of its parts by `order`. \
+Parts with the same `order` are in the order of their \
 titles. An entry of the attribute [`parts`](file.md) of the file has the same effect as a `file_part` with that title.
 
-A part is not a resource in the graph. A relation to a part is a relation to the file. kilter ignores its `meta` except `hidden` and `export`.
+A part is not a resource in the graph. A relation to a part is a relation to the file. kilter ignores its `meta` \
+except `hidden` and `export`.
 
 With [`export` and `collect`](../world.md), many machines can each declare one part of a file.";
 

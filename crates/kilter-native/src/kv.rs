@@ -30,8 +30,10 @@ resources:
     refreshonly: true
 ```
 
-With [`--world`](../world.md), all machines with the same world share the value, and `kilter run` repairs changes by other machines. \
-Several resources may have the same `key`. Keys and values are texts. kilter does not encrypt them, so a secret is an error; only \
+With [`--world`](../world.md), all machines with the same world share the value, and `kilter run` repairs changes by \
+other machines. \
+Several resources may have the same `key`. Keys and values are texts. kilter does not encrypt them, so a secret is an \
+error; only \
 the owner of the state directory or the world can read them. `kilter get kv` lists all keys except `mapped` ones. \
 A refresh sets the value regardless of `skiplessthan`.";
 
@@ -135,7 +137,7 @@ fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoStr
     let number = |text: &str| {
         text.trim().parse::<i64>().map_err(|_| {
             eco_format!(
-                "`{text}` is no whole number, so it cannot be told which is greater; `skipcmpstyle: str` compares texts"
+                "`{text}` is not an integer, so the values cannot be compared; `skipcmpstyle: str` compares texts"
             )
         })
     };
@@ -145,7 +147,7 @@ fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoStr
 fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
     let mut problems = Vec::new();
     if should.get("value").is_some_and(Value::holds_sensitive) {
-        let problem = ValidationError::with("value", "a secret is not kept in clear");
+        let problem = ValidationError::with("value", "a secret is not stored in clear text");
         problems.push(problem.hint("a secret is handed on as an output, such as ${password[x].password}"));
     }
     let attribute = if should.get("key").is_some() { "key" } else { "name" };
@@ -154,14 +156,14 @@ fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
     } else if !state_files::is_listed(key(name, should)) {
         problems.push(ValidationError::with(
             attribute,
-            "a key has at most 200 bytes, less if it holds other than letters and digits",
+            "a key has at most 200 bytes, fewer if it contains characters other than letters and digits",
         ));
     }
     if should.get_bool("skiplessthan") == Some(true)
         && should.text("skipcmpstyle") != Some("str")
         && should.text("value").is_some_and(|value| value.trim().parse::<i64>().is_err())
     {
-        let problem = ValidationError::with("value", "with `skiplessthan` it has to be a whole number");
+        let problem = ValidationError::with("value", "with `skiplessthan` it must be an integer");
         problems.push(problem.hint("or `skipcmpstyle: str`, to compare texts"));
     }
     problems
@@ -349,7 +351,7 @@ mod tests {
             let should: Attributes = should.iter().cloned().collect();
             provider.validate(name, &should, &[]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
         };
-        assert!(said("x", &[("value", Value::sensitive("s".into()))]).contains("a secret is not kept in clear"));
+        assert!(said("x", &[("value", Value::sensitive("s".into()))]).contains("a secret is not stored in clear text"));
         assert!(said(&"x".repeat(201), &[]).contains("at most 200 bytes"));
         let wrong = [("value", Value::from("three")), ("skiplessthan", Value::Boolean(true))];
         assert!(said("x", &wrong).contains("whole number"));

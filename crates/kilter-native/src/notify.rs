@@ -20,7 +20,8 @@ resources:
     message: This is ${facts.networking.hostname}.
 ```
 
-kilter logs the message at each check of the resource, also in a plan, and again at a refresh by another resource. The resource never counts as \
+kilter logs the message at each check of the resource, also in a plan, and again at a refresh by another resource. \
+The resource never counts as \
 changed and sends no refreshes. (In Puppet it is a change in every run.)";
 
 fn schema() -> TypeSchema {

@@ -29,7 +29,8 @@ resources:
     content: \"${password[database].password}\\n\"
 ```
 
-A password has letters and digits: 62 characters, almost six bits each. It is sensitive, so kilter never shows it. Later runs use the \
+A password has letters and digits: 62 characters, almost six bits each. It is sensitive, so kilter never shows it. \
+Later runs use the \
 same password: kilter [stores outputs](../secrets.md) encrypted. A refresh generates a new password.";
 
 fn schema() -> TypeSchema {
@@ -41,7 +42,8 @@ fn schema() -> TypeSchema {
             "saved",
             "Boolean",
             Behaviour::Parameter,
-            "Store the password also in clear text, in the state directory, readable by its owner only. It is then available even \
+            "Store the password also in clear text, in the state directory, readable by its owner only. It is then \
+             available even \
              if the encrypted output is not.",
         )
         .default(Value::Boolean(false))
@@ -95,22 +97,24 @@ impl PasswordProvider {
         name: &str,
         should: &Attributes,
     ) -> Result<Result<Option<EcoString>, EcoString>, EcoString> {
-        let Some(bytes) = StateFiles::of(cx, KIND).read(name)? else { return Ok(Err("none has been made yet".into())) };
+        let Some(bytes) = StateFiles::of(cx, KIND).read(name)? else {
+            return Ok(Err("no password has been generated yet".into()));
+        };
         let (wanted, is_saved) = (length(should), should.get_bool("saved") == Some(true));
         let why = match Record::of(&bytes) {
-            None => "what is kept of it is damaged".into(),
+            None => "the stored record is damaged".into(),
             Some(record) if record.length != wanted => {
-                eco_format!("the one that was made has {} characters, not {wanted}", record.length)
+                eco_format!("the stored password has {} characters, not {wanted}", record.length)
             }
-            Some(Record { password: None, .. }) if is_saved => "the one that was made was not saved".into(),
+            Some(Record { password: None, .. }) if is_saved => "the stored record does not contain the password".into(),
             Some(Record { password: Some(_), .. }) if !is_saved => {
-                return Ok(Err("it is kept in clear, and is not to be any longer".into()));
+                return Ok(Err("it is stored in clear text, but `saved` is false".into()));
             }
             Some(record) => return Ok(Ok(record.password)),
         };
         match should.get_bool("check_recovery") {
             Some(true) => Ok(Err(why)),
-            _ => Err(eco_format!("{why}: a refresh makes a new one, and so does `check_recovery: true`")),
+            _ => Err(eco_format!("{why}: a refresh or `check_recovery: true` generates a new password")),
         }
     }
 
@@ -151,7 +155,7 @@ fn random(length: usize) -> Result<EcoString, EcoString> {
     let mut bytes = [0_u8; 256];
     while password.len() < length {
         let count = getrandom(&mut bytes, GetRandomFlags::empty())
-            .map_err(|errno| eco_format!("the system has no random numbers: {errno}"))?;
+            .map_err(|errno| eco_format!("cannot get random numbers: {errno}"))?;
         // Bytes from 248 on would favour the first letters.
         let fair = bytes[..count].iter().filter(|byte| usize::from(**byte) < 4 * LETTERS.len());
         for byte in fair.take(length - password.len()) {

@@ -45,7 +45,7 @@ impl<'a> StateFiles<'a> {
     /// # Errors
     /// If they cannot be written, or the run has no state directory.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), EcoString> {
-        let directory = self.directory().ok_or("there is no state directory to keep it in: give --state-dir")?;
+        let directory = self.directory().ok_or("there is no state directory: use --state-dir")?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         made.map_err(|error| eco_format!("cannot create {}: {error}", directory.display()))?;
         let directory = real(&directory)?.ok_or_else(|| eco_format!("{} has gone", directory.display()))?;

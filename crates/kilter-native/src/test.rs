@@ -53,7 +53,8 @@ const TAKEN: [(&str, &str); 31] = [
     ("mapintfloat", "Hash[Variant[String, Integer], Numeric]"),
     (
         "mixedstruct",
-        "Struct[{ Optional[somebool] => Boolean, Optional[somestr] => String, Optional[someint] => Integer, Optional[somefloat] => Numeric }]",
+        "Struct[{ Optional[somebool] => Boolean, Optional[somestr] => String, Optional[someint] => Integer, \
+         Optional[somefloat] => Numeric }]",
     ),
     ("interface", "Data"),
     ("anotherstr", "String"),

@@ -25,7 +25,8 @@ resources:
     refreshonly: true
 ```
 
-At the end of each interval the timer counts as changed and refreshes the resources that it notifies; other dependents do not \
+At the end of each interval the timer counts as changed and refreshes the resources that it notifies; other \
+dependents do not \
 run. The first interval begins at the first check of the timer. A refresh of the timer restarts the interval. With \
 `plan` and `apply` a timer is always in sync.";
 

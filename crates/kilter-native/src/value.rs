@@ -26,7 +26,8 @@ resources:
     content: \"${value[ports].any.http} ${value[ports].any.https}\\n\"
 ```
 
-The output is the declared value, which may contain outputs of other resources. Without a declared value, it is the stored one. kilter does not encrypt \
+The output is the declared value, which may contain outputs of other resources. Without a declared value, it is the \
+stored one. kilter does not encrypt \
 the value, so a secret is an error. Only the owner of the state directory can read it.";
 
 fn schema() -> TypeSchema {

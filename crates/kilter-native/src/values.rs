@@ -33,7 +33,7 @@ impl<'a> Values<'a> {
         match self {
             Values::Here(shelf, _) => {
                 let text = shelf.read(key)?.map(|bytes| String::from_utf8(bytes).map(EcoString::from)).transpose();
-                text.map_err(|_| eco_format!("what is kept under `{key}` is no text: it was not written by kilter"))
+                text.map_err(|_| eco_format!("the value under `{key}` is not text: it was not written by kilter"))
             }
             Values::Shared(world, host) => Ok(world.read(&parts(key, *host)).map_err(why)?.map(EcoString::from)),
         }

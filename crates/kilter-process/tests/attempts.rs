@@ -1,4 +1,4 @@
-//! Confined children try to change something and keep quiet about it: they are told of all the same.
+//! Confined children that attempt a change and ignore the error: kilter records the attempts.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -50,7 +50,7 @@ fn confined(invocation: &Invocation) -> Output {
     finished
 }
 
-/// What was told of a script in a place, with paths from there.
+/// Returns the recorded attempts of a script, with paths relative to its directory.
 fn told(script: &str, place: &Place) -> Vec<String> {
     let finished = confined(&bash(script, &place.0));
     assert_eq!(finished.refusal_hint, None, "`{script}` is not quiet: {}", finished.stderr.text());
@@ -64,7 +64,7 @@ fn lines(finished: &Output, place: &Place) -> Vec<String> {
 
 const PYTHON: &str = "import os, ctypes, socket; c = ctypes.CDLL(None)";
 
-/// What is tried, and what is told of it.
+/// Attempts, with their records.
 const QUIET: &[(&str, &[&str])] = &[
     ("echo x > f", &["write f"]),
     ("echo x >> f", &["write f"]),
@@ -133,7 +133,7 @@ fn ignored_error_is_recorded_as_attempt() {
     }
 }
 
-/// What changes nothing, or only what is the child's own.
+/// Calls that change nothing, or only objects of the child itself.
 const HARMLESS: &[&str] = &[
     "echo x > /dev/null; echo x 2>/dev/null >&2; exec 3<>/dev/null",
     "echo x > /dev/stderr; echo x >> /dev/stdout; echo x > /dev/fd/1; echo x > /proc/self/fd/2",
@@ -142,12 +142,14 @@ const HARMLESS: &[&str] = &[
     "t=$(mktemp); echo x > $t; echo x > $TMPDIR/../${TMPDIR##*/}/b; rm $t",
     "x=$(printf '%0200000d' 0); cat <<END\n$x\nEND\n",
     // It fails by itself.
-    "rm -f gone d/gone gone/gone; rmdir gone; mkdir d; mkdir -p d; ln -s x f; mv gone new; chmod 600 gone; : > gone/f; : > d",
+    "rm -f gone d/gone gone/gone; rmdir gone; mkdir d; mkdir -p d; ln -s x f; mv gone new; chmod 600 gone; : > \
+     gone/f; : > d",
     // Reading.
     "cat f; ls -lR . /etc; exec 3< f; flock 3; python3 -c \"import os; os.open('f', os.O_RDONLY | os.O_CREAT)\"",
     "python3 -c \"import os; os.open('f', os.O_PATH | os.O_WRONLY)\"",
     "python3 -c \"import os; d = os.memfd_create('m'); open('/proc/self/fd/%d' % d, 'w').write('x')\"",
-    "python3 -c \"import socket as s; a = s.socket(s.AF_INET); a.bind(('127.0.0.1', 0)); s.socket(s.AF_UNIX).bind('')\"",
+    "python3 -c \"import socket as s; a = s.socket(s.AF_INET); a.bind(('127.0.0.1', 0)); \
+     s.socket(s.AF_UNIX).bind('')\"",
     "echo 500 > /proc/self/oom_score_adj; echo x > /proc/$BASHPID/comm",
 ];
 

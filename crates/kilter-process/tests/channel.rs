@@ -86,7 +86,7 @@ fn failed_start_with_channel_is_reported_with_busy_threads() {
     std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     let stop = AtomicBool::new(false);
-    /// How often each of the two starts a child.
+    /// Number of children that each of the two threads starts.
     const TRIES: usize = 300;
     std::thread::scope(|scope| {
         // Descriptors come and go, number 3 among them.

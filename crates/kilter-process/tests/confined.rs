@@ -92,7 +92,7 @@ fn confined(invocation: Invocation) -> Output {
     finished
 }
 
-/// What a user may do to files of their own.
+/// Operations that a user may make on their own files.
 const CHANGES: &[&str] = &[
     "echo x > f",
     "echo x >> f",
@@ -149,7 +149,7 @@ const CHANGES: &[&str] = &[
     "echo f | xargs rm",
 ];
 
-/// What only root may do.
+/// Operations for root only.
 const CHANGES_OF_ROOT: &[&str] = &[
     "chown 12 f",
     "chown -h 12:34 f",
@@ -160,7 +160,8 @@ const CHANGES_OF_ROOT: &[&str] = &[
     "install -o 12 f g",
 ];
 
-/// Waits for the next tick of the clock that file systems take their times from: a change in the same tick does not show.
+/// Waits for the next tick of the clock that file systems take their times from: a change in the same tick does not
+/// show.
 fn until_next_tick() {
     let file = rustix::fs::memfd_create("tick", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let now = || {
@@ -199,7 +200,7 @@ fn another_user_cannot_change_files_of_their_own() {
     CHANGES.iter().for_each(|script| attempt(script, NOBODY));
 }
 
-/// What would set something to what it is already.
+/// Operations that set a value to its current value.
 const SAME_AGAIN: &[&str] = &[
     "python3 -c 'import socket; socket.sethostname(socket.gethostname())'",
     "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness",
@@ -212,7 +213,8 @@ const SAME_AGAIN: &[&str] = &[
     "python3 -c 'import socket, fcntl; s = socket.socket(); \
         fcntl.ioctl(s, 0x8914, fcntl.ioctl(s, 0x8913, b\"lo\".ljust(32, b\"\\0\")))'",
     // A queue that is gone at once.
-    "python3 -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); q = c.mq_open(b\"/kilter\", 0o102, 0o600, None); \
+    "python3 -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); q = c.mq_open(b\"/kilter\", 0o102, 0o600, \
+     None); \
         e = ctypes.get_errno(); c.mq_unlink(b\"/kilter\"); assert q >= 0, __import__(\"os\").strerror(e)'",
 ];
 
@@ -265,7 +267,8 @@ fn dangerous_calls_of_root_are_refused() {
 #[test]
 fn a_32_bit_call_ends_the_child() {
     // `mov $20, %eax; int $0x80; ret`: getpid, by the number and the way of 32-bit programs.
-    let script = "import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); m.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3'); \
+    let script = "import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); \
+                  m.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3'); \
         f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m))); print(f() > 0)";
     let invocation = Invocation::new("python3").args(["-c", script]).captured(4096);
     assert_eq!(run(&invocation, None).unwrap().stdout.text(), "True\n", "this kernel runs no 32-bit programs");
@@ -337,7 +340,7 @@ fn no_process_outside_can_be_signalled() {
     }
 }
 
-/// What a child that only reads has to be able to do: each prints `done`.
+/// Operations that a confined child must be able to make; each prints `done`.
 const HARMLESS: &[&str] = &[
     "read -r line < /etc/passwd; test -n \"$line\"; echo done",
     "ls -lR /etc >/dev/null; id >/dev/null; echo done",
@@ -351,12 +354,15 @@ const HARMLESS: &[&str] = &[
     // Too long for a pipe: a file it is.
     "x=$(printf '%0200000d' 0); test $(cat <<END | wc -c\n$x\nEND\n) = 200001 && echo done",
     "cat > $TMPDIR/a && echo done > $TMPDIR/a && mv $TMPDIR/a $TMPDIR/b && ln $TMPDIR/b $TMPDIR/c && cat $TMPDIR/c",
-    "mkdir $TMPDIR/x $TMPDIR/y && echo done > $TMPDIR/x/f && mv $TMPDIR/x/f $TMPDIR/y && cat $TMPDIR/y/f && rm -r $TMPDIR/y",
+    "mkdir $TMPDIR/x $TMPDIR/y && echo done > $TMPDIR/x/f && mv $TMPDIR/x/f $TMPDIR/y && cat $TMPDIR/y/f && rm -r \
+     $TMPDIR/y",
     "t=$(mktemp) && d=$(mktemp -d) && mkfifo $d/p && { echo done > $d/p & cat $d/p; } && rm -r $t $d",
     "seq 300000 | sort -rn -S 1M | tail -n 1 >/dev/null; echo done",
     "python3 -c 'import tempfile; f = tempfile.TemporaryFile(); f.write(b\"x\"); print(\"done\")'",
-    "python3 -c 'import os, pty; a, b = pty.openpty(); os.write(b, b\"done\\n\"); print(os.read(a, 9).split()[0].decode())'",
-    "python3 -c 'import threading, subprocess; t = threading.Thread(target=lambda: subprocess.run([\"echo\", \"done\"])); t.start(); t.join()'",
+    "python3 -c 'import os, pty; a, b = pty.openpty(); os.write(b, b\"done\\n\"); print(os.read(a, \
+     9).split()[0].decode())'",
+    "python3 -c 'import threading, subprocess; t = threading.Thread(target=lambda: subprocess.run([\"echo\", \
+     \"done\"])); t.start(); t.join()'",
     "sleep 60 & kill $!; wait $!; test $? = 143 && echo done",
     "sleep 60 & disown; kill -9 $!; echo done",
     "nice -n 5 true && ulimit -n 100 && umask 077 && cd / && echo done",

@@ -19,8 +19,7 @@ fn finished(invocation: &Invocation) -> Output {
     run(invocation, None).expect("the child starts")
 }
 
-/// Whether the process whose number a child printed runs, not counting those that have ended and wait for
-/// somebody to ask.
+/// Returns true if the process runs whose number a child printed. Zombies do not count.
 fn is_running(pid: &str) -> bool {
     let pid: u32 = pid.trim().parse().expect("the child has printed a number");
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
@@ -143,7 +142,7 @@ fn assert_ends(ended: &Output, ending: Termination, script: &str) {
     assert!(!is_running(&told), "{script}");
 }
 
-/// What becomes of a child that is cancelled when it has written something.
+/// Returns the result of a child that is cancelled after its first output.
 fn cancelled(invocation: &Invocation) -> Output {
     let flag = AtomicBool::new(false);
     run_observed(invocation, Some(Cancel::new(&flag)), &mut |event| {

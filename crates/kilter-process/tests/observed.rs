@@ -1,4 +1,4 @@
-//! What an observer is told, and in which order.
+//! Events of an observer, in order.
 
 use std::time::Duration;
 

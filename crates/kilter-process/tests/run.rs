@@ -50,7 +50,7 @@ fn output(script: &str) -> String {
     finished(&sh(script)).stdout.text().into_owned()
 }
 
-/// Whether a process runs whose command line holds `mark`.
+/// Returns true if a process with `mark` in its command line runs.
 fn is_running(mark: &str) -> bool {
     std::fs::read_dir("/proc").expect("/proc is mounted").filter_map(Result::ok).any(|entry| {
         std::fs::read(entry.path().join("cmdline"))
@@ -344,10 +344,10 @@ fn missing_interpreter_is_reported() {
         let error = run(&Invocation::new(path.as_os_str()), None).unwrap_err().with_sources();
         error.replace(&path.display().to_string(), "SCRIPT")
     };
-    let missing = "cannot start `SCRIPT`: its first line asks for the interpreter `/no/such` which is not there";
+    let missing = "cannot start `SCRIPT`: its first line names the interpreter `/no/such` which is not there";
     assert_eq!(told("#!/no/such -x\n").replace("`,", "`"), missing);
-    assert!(told("#! /bin/sh\r\n").contains("`/bin/sh` with a carriage return behind it, which is not there"));
-    assert!(told("echo\n").contains("it is no program, and has no first line like #!/bin/sh"));
+    assert!(told("#! /bin/sh\r\n").contains("`/bin/sh` followed by a carriage return, which does not exist"));
+    assert!(told("echo\n").contains("it is neither a program nor a script with a first line such as #!/bin/sh"));
     std::fs::remove_file(&path).unwrap();
 }
 

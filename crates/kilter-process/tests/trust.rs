@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use kilter_process::trust::{Changer, Distrust, TrustPolicy};
 use kilter_process::{Invocation, SpawnError, run};
 
-/// A user who is neither root nor the one who runs the tests.
+/// A user other than root and the user of the tests.
 const STRANGER: u32 = 4711;
 
 struct Tree(tempfile::TempDir);
@@ -223,7 +223,7 @@ fn missing_or_irregular_file_has_own_error() {
     let pipe = tree.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let told = root().read(&pipe, 100).unwrap_err().to_string();
-    assert_eq!(told, "it is no regular file");
+    assert_eq!(told, "it is not a regular file");
     assert!(root().read(&tree.path("a"), 3).unwrap_err().to_string().contains("longer than 3 bytes"));
     assert!(root().read(Path::new("/"), 3).unwrap_err().to_string().contains("directory"));
 }

@@ -1,4 +1,4 @@
-//! Worlds: what is written in one stays there, and is told.
+//! Sandboxes: writes stay inside, and the diff shows them.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -33,14 +33,14 @@ fn unshare() {
     rustix::thread::unshare(UnshareFlags::NEWNS | UnshareFlags::FS).unwrap();
 }
 
-/// What a shell prints where this thread is.
+/// Returns the output of a shell in the namespaces of this thread.
 fn outside(script: &str) -> String {
     let finished = run(&Invocation::new("/bin/sh").args(["-euc", script]).captured(1 << 16), None).unwrap();
     assert!(finished.is_success(), "{script}: {}", finished.stderr.text());
     finished.stdout.text().into_owned()
 }
 
-/// What a shell prints in a world.
+/// Returns the output of a shell in a sandbox.
 fn shell(world: &Sandbox, script: &str) -> String {
     world.enter().unwrap();
     outside(script)
@@ -83,7 +83,8 @@ fn file_changes_appear_in_diff_without_times() {
             let world = make();
             shell(
                 &world,
-                "umask 022; mkdir -p /srv/w/d; printf abc >/srv/w/f; ln -s /etc /srv/w/l; chmod 600 /etc/passwd; rm /etc/hostname || \
+                "umask 022; mkdir -p /srv/w/d; printf abc >/srv/w/f; ln -s /etc /srv/w/l; chmod 600 /etc/passwd; rm \
+                 /etc/hostname || \
                  rm /etc/group; touch -d 1999-01-01 /srv/w/f",
             );
             traces(&world)
@@ -209,7 +210,8 @@ fn link_target_at_covered_mount_keeps_content() {
 fn mounted_file_is_copied_on_write() {
     let here = own("mounted");
     let mounted = format!(
-        "cd {here}; echo source >s; chmod 640 s; mkfifo p; truncate -s 17M large; for f in s p large; do : >on-$f; mount --bind $f on-$f; done"
+        "cd {here}; echo source >s; chmod 640 s; mkfifo p; truncate -s 17M large; for f in s p large; do : >on-$f; \
+         mount --bind $f on-$f; done"
     );
     apart_with(&mounted, |make| {
         let world = make();

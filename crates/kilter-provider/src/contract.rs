@@ -457,7 +457,7 @@ pub trait Provider: Send + Sync {
     /// The reason why the state could not be restored. The resource is then not changed.
     fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
         let _ = (should, is);
-        Err(eco_format!("what a {} was cannot be restored", self.schema().name))
+        Err(eco_format!("the earlier state of a {} cannot be restored", self.schema().name))
     }
 
     /// Returns the outputs of a resource that is in sync and whose earlier outputs are unknown.

@@ -63,7 +63,7 @@ impl Candidate {
             Suitability::Unsuitable(why) => Some(eco_format!("it is not suitable: {why}")),
             Suitability::Suitable if self.is_default => Some(eco_format!("`{chosen}` comes first")),
             Suitability::Suitable => {
-                Some(eco_format!("`{chosen}` is preferred; say `provider: {}` for this one", self.name))
+                Some(eco_format!("`{chosen}` is preferred; declare `provider: {}` for this one", self.name))
             }
         }
     }
@@ -86,7 +86,8 @@ pub enum ChoiceError {
         known: Vec<&'static str>,
     },
     /// Several providers are equally preferred.
-    #[error("the type `{type_name}` has several providers that are suitable, and none is preferred: {}", among.join(", "))]
+    #[error("the type `{type_name}` has several providers that are suitable, and none is preferred: \
+             {}", among.join(", "))]
     Ambiguous {
         /// The type.
         type_name: EcoString,

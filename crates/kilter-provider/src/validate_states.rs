@@ -199,7 +199,7 @@ fn changed_by_canonicalisation(provider: &dyn Provider, state: &State) -> Option
     let mut canonical = state.attributes.clone();
     if let Err(problem) = provider.canonicalize(&state.name, &mut canonical) {
         let problem = Redactor::of(&state.attributes).problem(problem);
-        return Some(format!("it returned what it cannot bring into its canonical form: {problem}").into());
+        return Some(format!("it returned a state that it cannot canonicalize: {problem}").into());
     }
     let changed = state.attributes.iter().find(|(name, value)| {
         !value.is_undef() && !canonical.get(name.as_str()).is_some_and(|form| form.is_same(value))

@@ -72,7 +72,7 @@ impl RevertStore {
     fn read(&self, path: &Path) -> Result<Resource, EcoString> {
         let damaged = || EcoString::from("it is damaged");
         if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
-            return Err("it is no file".into());
+            return Err("it is not a file".into());
         }
         let bytes = records::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
         let record: Json = serde_json::from_slice(&bytes).map_err(|_| damaged())?;

@@ -95,10 +95,10 @@ pub enum WatchError {
     #[error("no memory in the kernel for another inotify watch")]
     Memory,
     /// A directory may be entered, but not read.
-    #[error("{}: a directory can only be watched by who may read it", .0.display())]
+    #[error("{}: kilter can watch only directories that it may read", .0.display())]
     Denied(PathBuf),
     /// Directory in a watched tree below which the hub watches no further levels.
-    #[error("{}: what is below is too deep to be watched with its tree", .0.display())]
+    #[error("{}: deeper levels of this tree are not watched", .0.display())]
     Depth(PathBuf),
     /// Path that a hub does not accept.
     #[error("{}: only absolute paths without `..` are watched", .0.display())]

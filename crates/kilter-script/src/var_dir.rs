@@ -75,7 +75,7 @@ fn is_there(path: &Path) -> Result<bool, EcoString> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(eco_format!("cannot look at {}: {error}", path.display())),
+        Err(error) => return Err(eco_format!("cannot inspect {}: {error}", path.display())),
     };
     match fault(&found) {
         None => Ok(true),

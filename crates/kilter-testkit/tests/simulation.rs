@@ -16,7 +16,7 @@ fn random_graphs_keep_all_properties() {
     assert!(counts.crashes > 100 && counts.interrupts > 100 && counts.failures > 1000, "too quiet: {counts:?}");
 }
 
-/// Which properties notice a bug, and how many of some seeds they notice it in.
+/// Properties that detect each mutant, and the number of seeds in which they do.
 fn noticed(mutant: Mutant) -> BTreeMap<Property, u32> {
     let mut noticed = BTreeMap::new();
     for seed in 0..600 {

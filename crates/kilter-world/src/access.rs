@@ -42,13 +42,13 @@ pub struct Endpoint {
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// The address is invalid.
-    #[error("`{0}` is no address of etcd: such as https://etcd1:2379,etcd2:2379/kilter")]
+    #[error("`{0}` is not an address of etcd, such as https://etcd1:2379,etcd2:2379/kilter")]
     Address(String),
     /// Others could read and modify unencrypted traffic.
-    #[error("{0} is another machine, and http:// tells everybody in between: give https://")]
+    #[error("{0} is another machine, and http:// is not encrypted: use https://")]
     Plain(String),
     /// The file contains no certificate.
-    #[error("there is no certificate to trust in {0}")]
+    #[error("there is no certificate in {0}")]
     Roots(String),
 }
 
@@ -59,13 +59,13 @@ pub(crate) enum Refused {
     #[error("{0}")]
     Unreached(#[from] ureq::Error),
     /// The server returned an error.
-    #[error("it answers {0}: {1}")]
+    #[error("it replied {0}: {1}")]
     Answer(u16, String),
     /// The answer is not valid JSON.
-    #[error("it does not answer as etcd does: {0}")]
+    #[error("its reply is not that of etcd: {0}")]
     Odd(#[from] serde_json::Error),
     /// The answer was truncated.
-    #[error("its answer cannot be read: {0}")]
+    #[error("its reply cannot be parsed: {0}")]
     Broken(#[from] std::io::Error),
 }
 

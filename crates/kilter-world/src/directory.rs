@@ -24,8 +24,8 @@ const DEEPEST: usize = 64;
 
 /// Store in a directory. Each text is a file that only its owner can read.
 ///
-/// Machines that share the directory share the texts. A [`TrustPolicy`] decides which of them kilter uses: as root, only those that
-/// no other user can change.
+/// Machines that share the directory share the texts. A [`TrustPolicy`] decides which of them kilter uses: as root,
+/// only those that no other user can change.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,

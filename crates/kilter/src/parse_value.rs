@@ -96,7 +96,7 @@ pub(crate) fn no_attribute(schema: &TypeSchema, name: &str) -> Exit {
     let hint = match (foreign, nearest(name, known)) {
         (Some(hint), _) => hint.into(),
         (None, Some(meant)) => format!("did you mean `{meant}`?"),
-        (None, None) => format!("`kilter types {type_name}` tells which there are"),
+        (None, None) => format!("`kilter types {type_name}` lists them"),
     };
     output::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
 }

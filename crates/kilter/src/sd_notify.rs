@@ -93,7 +93,8 @@ mod tests {
         let manager = Manager { counts, conditions, paused: None };
         assert_eq!(
             manager.status(),
-            "holding the state of 1970-01-01T00:00:00Z; the manifest has 2 errors; 3 resources are contested; 1 resource \
+            "holding the state of 1970-01-01T00:00:00Z; the manifest has 2 errors; 3 resources are contested; 1 \
+             resource \
              cannot be watched and is polled; 3 resources, 3 in their state"
         );
     }

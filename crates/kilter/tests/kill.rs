@@ -59,7 +59,7 @@ impl Play {
         command
     }
 
-    /// Looks at every file: what is there is whole, and only its owner and group can read it.
+    /// Checks that every existing file is complete and readable only by its owner and group.
     fn look(&self) -> u64 {
         let mut seen = 0;
         let Ok(entries) = std::fs::read_dir(self.directory.join("files")) else { return 0 };

@@ -1,5 +1,5 @@
-//! `kilter provider check`: what `kilter provider new` writes conforms, and what is wrong with a script comes out as the law that it
-//! breaks, with the call in which it does.
+//! `kilter provider check`: the output of `kilter provider new` conforms, and a defect of a script breaks its law,
+//! with the call that shows it.
 //!
 //! Worlds are mounted: these tests run as root.
 
@@ -144,7 +144,8 @@ fn with_shade(place: &Place) {
     );
     place.change("colour.prov", "ensure: present\\nvalue: %s\\n", "ensure: present\\n%s\\n");
     place.change("colour.check.yaml", "present: {value: blue}", "present: {value: blue, shade: dark}");
-    let merge = "        { grep -v -e nothing ${value+-e ^value:} ${shade+-e ^shade:} \"$directory/$name\" 2>/dev/null\n        \
+    let merge = "        { grep -v -e nothing ${value+-e ^value:} ${shade+-e ^shade:} \"$directory/$name\" \
+                 2>/dev/null\n        \
                  ${value+printf 'value: %s\\n' \"$value\"}; ${shade+printf 'shade: %s\\n' \"$shade\"}; true; }";
     place.change(
         "colour.prov",
@@ -190,7 +191,8 @@ fn error_for_an_absent_name_is_found_also_of_one_entry() {
 #[test]
 fn error_of_one_entry_that_is_there_is_found() {
     let place = Place::of("json");
-    let entry = "[dict(read(name), error={\"message\": \"it is locked\"}) if name == \"sky\" and read(name) else read(name) for name in";
+    let entry = "[dict(read(name), error={\"message\": \"it is locked\"}) if name == \"sky\" and read(name) else \
+                 read(name) for name in";
     place.change("colour.prov", "[read(name) for name in", entry);
     let law = place.broken("set-makes-what-was-asked");
     assert!(law["why"].as_str().unwrap().contains("it is locked"), "{law:#}");
@@ -237,7 +239,8 @@ fn set_without_changes_is_not_tested() {
         assert_eq!((code, &law["verdict"]), (4, &Json::from("not_tested")), "{document:#}");
         law["why"].as_str().unwrap().to_owned()
     };
-    let only_made = "specimens:\n  - {name: sky, present: {value: blue}}\n  - {name: grass, present: {value: green}, changed: [{value: green}]}\n";
+    let only_made = "specimens:\n  - {name: sky, present: {value: blue}}\n  - {name: grass, present: {value: green}, \
+                     changed: [{value: green}]}\n";
     assert!(change(only_made).starts_with("no change of a resource that exists was tried"));
     let nothing =
         "specimens:\n  - {name: sky, present: {ensure: absent}}\n  - {name: grass, present: {ensure: absent}}\n";
@@ -356,7 +359,7 @@ fn failure_that_affects_others_is_found() {
         "        except ValueError as error:\n            changes",
     );
     let law = place.broken("one-failure-is-alone");
-    assert!(law["why"].as_str().unwrap().contains("was not made beside one that failed"), "{law:#}");
+    assert!(law["why"].as_str().unwrap().contains("was not made in a call in which another change failed"), "{law:#}");
     let calls = calls(&law);
     assert!(
         calls.iter().any(|call| call.contains("ral_action=set\n{\"ral\"") && call.contains("\"blocked\"")),
@@ -537,7 +540,7 @@ fn setup_on_the_machine_needs_option() {
     assert!(!made.exists());
 }
 
-/// Whether `sleep` is running for that long.
+/// Returns true if `sleep` runs with this duration.
 fn is_asleep(seconds: &str) -> bool {
     let command = format!("sleep\0{seconds}\0");
     let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -628,7 +631,8 @@ fn check_on_the_machine_warns() {
     assert!(Path::new(&kept).join("sky").exists());
 }
 
-/// What `kilter provider check` says to a user who is not root, on a machine on which more is mounted: nobody else sees that.
+/// Returns the output of `kilter provider check` for an unprivileged user on a machine with further mounts, which only
+/// this user sees.
 fn by_user(place: &Place, mounts: &str, laws: &[&str]) -> Output {
     let kilter = place.path().join("kilter");
     std::fs::copy(env!("CARGO_BIN_EXE_kilter"), &kilter).unwrap();

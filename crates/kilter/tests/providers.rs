@@ -1,8 +1,8 @@
-//! The providers that come with kilter: their descriptions, their text, and the tests of those that need no machine of their own. The
-//! others are put through their tests on hosts that are booted (`tests/host`).
+//! The providers that come with kilter: their descriptions, their text, and the tests of those that need no machine
+//! of their own. The others are put through their tests on hosts that are booted (`tests/host`).
 //!
-//! A test plays in a mount namespace of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the machine that runs it keeps
-//! its state. What it needs beside kilter is installed by `cargo xtask test`.
+//! A test plays in a mount namespace of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the
+//! machine that runs it keeps its state. What it needs beside kilter is installed by `cargo xtask test`.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -16,8 +16,9 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap()
 }
 
-/// Lays writable copies over the directories, installs the providers where machines have them, and runs
-/// what is named behind it. No systemd runs in there, and `/run` is empty. A root's own root runs no file that somebody else may change, hence the copies.
+/// Mounts writable copies over the directories, installs the providers in their default place, and runs the given
+/// command. No systemd runs there, and `/run` is empty. A root in a container refuses files that another user may
+/// change, hence the copies.
 const SANDBOX: &str = r#"
     space=$(mktemp -d) && mount -t tmpfs -o mode=755 kilter "$space"
     for over in etc home root usr var; do
@@ -108,15 +109,15 @@ fn every_provider_has_its_metadata_and_its_test() {
     }
 }
 
-/// Puts a provider to the test; what is said of those laws that do not apply is in its check file.
+/// Checks a provider. Its check file has the reasons for laws that do not apply.
 fn conforms(provider: &str) {
     let script = directory().join(format!("{provider}.prov"));
     let output = Command::new(KILTER).args(["provider", "check"]).arg(script).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
 }
 
-/// Laws that tell most about a provider of a package manager. Each call takes such a provider seconds, and names and values at the edge of
-/// their types take it half an hour.
+/// Laws that tell most about a provider of a package manager. Each call takes such a provider seconds, and names and
+/// values at the edge of their types take it half an hour.
 const MAIN_LAWS: [&str; 10] = [
     "get-changes-nothing",
     "what-is-there-is-returned",

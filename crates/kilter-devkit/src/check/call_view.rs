@@ -63,7 +63,7 @@ fn end(finished: &Output) -> String {
         Termination::Exited => "",
         Termination::Deadline => ", since its time was up",
         Termination::Cancelled => ", since it was interrupted",
-        Termination::OutputLimit => ", since it wrote more than is taken",
+        Termination::OutputLimit => ", because it exceeded the output limit",
     };
     format!("{}{why}", finished.status)
 }

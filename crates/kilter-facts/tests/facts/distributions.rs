@@ -1,4 +1,4 @@
-//! What built-in facts say of machines that are trees of files.
+//! Built-in facts of machines that are simulated by trees of files.
 
 use crate::support::Machine;
 use serde_json::json;
@@ -45,7 +45,8 @@ fn ubuntu_release_has_two_numbers() {
     let ubuntu = Machine::new().with([
         (
             "etc/os-release",
-            "PRETTY_NAME=\"Ubuntu 22.04.4 LTS\"\nVERSION_ID=\"22.04\"\nVERSION_CODENAME=jammy\nID=ubuntu\nID_LIKE=debian\n",
+            "PRETTY_NAME=\"Ubuntu 22.04.4 \
+             LTS\"\nVERSION_ID=\"22.04\"\nVERSION_CODENAME=jammy\nID=ubuntu\nID_LIKE=debian\n",
         ),
         ("etc/debian_version", "bookworm/sid\n"),
     ]);
@@ -60,7 +61,8 @@ fn rocky_is_of_the_redhat_family_and_enforces_selinux() {
     let rocky = Machine::new().with([
         (
             "etc/os-release",
-            "NAME=\"Rocky Linux\"\nVERSION=\"9.3 (Blue Onyx)\"\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.3\"\n",
+            "NAME=\"Rocky Linux\"\nVERSION=\"9.3 (Blue Onyx)\"\nID=\"rocky\"\nID_LIKE=\"rhel centos \
+             fedora\"\nVERSION_ID=\"9.3\"\n",
         ),
         ("etc/redhat-release", "Rocky Linux release 9.3 (Blue Onyx)\n"),
         ("sys/fs/selinux/enforce", "1"),
@@ -142,7 +144,8 @@ fn memory_has_bytes_and_readable_sizes() {
 fn processors_are_counted_by_socket_core_and_thread() {
     let cpu = |number: u8, package: u8, core: u8| {
         format!(
-            "processor\t: {number}\nmodel name\t: Xeon\ncpu MHz\t\t: 2299.998\nphysical id\t: {package}\ncore id\t\t: {core}\n\n"
+            "processor\t: {number}\nmodel name\t: Xeon\ncpu MHz\t\t: 2299.998\nphysical id\t: {package}\ncore id\t\t: \
+             {core}\n\n"
         )
     };
     let text = [cpu(0, 0, 0), cpu(1, 0, 0), cpu(2, 1, 0), cpu(3, 1, 0)].concat();

@@ -154,7 +154,7 @@ fn invalid_fact_file_does_not_affect_others() {
         ("h", "it failed with exit code 3: oops"),
         ("i", "ended after 0.3 seconds"),
         ("j", "it prints more than"),
-        ("k", "it prints what is not UTF-8"),
+        ("k", "its output is not UTF-8"),
         ("l", "its output: not JSON"),
         ("m", "cannot start"),
     ];

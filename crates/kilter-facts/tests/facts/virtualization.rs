@@ -1,4 +1,4 @@
-//! Which containers and hypervisors are recognised.
+//! Recognition of containers and hypervisors.
 
 use crate::support::Machine;
 use serde_json::json;

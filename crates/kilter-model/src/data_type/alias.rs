@@ -30,10 +30,10 @@ pub enum AliasError {
     #[error("`{0}` is the name of a type of the language")]
     Taken(EcoString),
     /// The text is not a valid type name.
-    #[error("`{0}` is not the name of a type: it begins with a capital letter, as in My::Port")]
+    #[error("`{0}` is not the name of a type: it must begin with a capital letter, as in My::Port")]
     NoName(EcoString),
     /// The definition refers to itself without an array or a hash in between.
-    #[error("the type `{0}` is defined by itself: what it repeats must be inside of an array or a hash")]
+    #[error("the type `{0}` is defined by itself: a recursive reference must be inside an array or a hash")]
     Circular(EcoString),
 }
 

@@ -376,7 +376,7 @@ mod tests {
         let nested = |levels: usize, leaf: Value| (0..levels).fold(leaf, |inner, _| Value::array([inner]));
         assert!(repeating.check(&nested(100, Value::Integer(1))).is_ok());
         let mismatch = repeating.check(&nested(100, Value::from("x"))).unwrap_err();
-        assert_eq!(mismatch.to_string(), "cannot be held against T: it repeats itself in too many ways");
+        assert_eq!(mismatch.to_string(), "cannot be checked against T: the type is recursive in too many ways");
         assert!(!repeating.check(&nested(6, Value::from("x"))).unwrap_err().faults().is_empty());
         let wide = Value::array((0..2).map(|_| Value::array((0..3).map(Value::Integer).collect::<Vec<_>>())));
         assert!(repeating.check(&wide).is_ok());
@@ -389,6 +389,6 @@ mod tests {
     fn slow_pattern_is_reported() {
         let text = "a".repeat(40);
         let message = refused(r"Pattern[/\A((a|a)+)\1b(?!x)\z/]", text.as_str().into());
-        assert!(message.starts_with("cannot be held against the pattern /"), "{message}");
+        assert!(message.starts_with("cannot be checked against the pattern /"), "{message}");
     }
 }

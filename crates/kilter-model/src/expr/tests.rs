@@ -121,7 +121,7 @@ fn expression_error_has_place_and_hint() {
         ("facts.os.famly", "there is no `famly`", 0..14, "did you mean `family`?"),
         ("1 == 'a'", "a number is never equal to a text", 0..8, "int(x)"),
         ("'a' + 1", "a number cannot be added to a text", 0..7, "string(x)"),
-        ("1 +", "the expression ends where a value should come", 3..3, ""),
+        ("1 +", "the expression ends, expected a value", 3..3, ""),
         ("1 = 1", "unexpected `=`", 2..3, "`==` compares"),
         ("true and false", "unexpected `and`", 5..8, "`&&` means and"),
         ("debian", "`debian` names no variable, fact or output", 0..6, "\"debian\""),
@@ -140,7 +140,7 @@ fn expression_error_has_place_and_hint() {
         ("vars.list[2]", "the list has 2 elements, counted from 0", 0..12, ""),
         ("vars.port ? 1 : 2", "a number is not a boolean", 0..9, "compare it"),
         ("'a'.matches('(')", "the regular expression does not work", 0..16, ""),
-        ("(1 2)", "unexpected `2`, `)` should come here", 3..4, ""),
+        ("(1 2)", "unexpected `2`, expected `)`", 3..4, ""),
         ("'a' in 'abc'", "`in` looks into a list or a map", 0..12, "contains"),
         ("has(1)", "has() takes a name", 4..5, ""),
     ] {

@@ -70,7 +70,7 @@ impl AutoTitle {
 
 /// Error in an automatic relation of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot tell what auto{kind} of `{type_name}` `{title}` stands for: {reason}", kind = .kind.word())]
+#[error("cannot tell what auto{kind} of `{type_name}` `{title}` refers to: {reason}", kind = .kind.word())]
 pub struct AutoRelationError {
     /// Kind of the relation.
     pub kind: RelationKind,
@@ -128,12 +128,12 @@ impl TypeSchema {
 fn flatten(value: &Value, titles: &mut Vec<EcoString>) -> Result<(), EcoString> {
     match value {
         Value::Undef => {}
-        Value::Sensitive(_) => return Err("a sealed value is no title".into()),
+        Value::Sensitive(_) => return Err("a sensitive value cannot be a title".into()),
         Value::Array(values) => values.iter().try_for_each(|value| flatten(value, titles))?,
         other => match other.to_text() {
             Some(text) if text.is_empty() => {}
             Some(text) => titles.push(text),
-            None => return Err(eco_format!("{} is no title", other.kind())),
+            None => return Err(eco_format!("{} is not a title", other.kind())),
         },
     }
     Ok(())
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(seen, ["require file[ok]"]);
         assert_eq!(errors.len(), 4, "{errors:?}");
         assert!(
-            errors[0].starts_with("cannot tell what autorequire of `file` `${1 / 0}` stands for: "),
+            errors[0].starts_with("cannot tell what autorequire of `file` `${1 / 0}` refers to: "),
             "{}",
             errors[0]
         );

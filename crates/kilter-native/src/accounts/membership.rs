@@ -11,7 +11,8 @@ use kilter_provider::{Context, Declared, ValidationError};
 
 use crate::words::texts;
 
-/// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these users.
+/// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these
+/// users.
 pub(crate) fn left_to_users(
     cx: &Context<'_>,
     group: &str,
@@ -25,7 +26,8 @@ pub(crate) fn left_to_users(
     left(should, "members", joins, exists)
 }
 
-/// Returns the groups of a user that do not exist yet and that take the user in when they are created. The run creates them.
+/// Returns the groups of a user that do not exist yet and that take the user in when they are created. The run
+/// creates them.
 pub(crate) fn left_to_groups(
     cx: &Context<'_>,
     user: &str,

@@ -24,7 +24,7 @@ pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<Validat
     if !is_numeric || number(account).is_some() {
         return None;
     }
-    let problem = ValidationError::with(attribute, format!("`{account}` is no number of an account"));
+    let problem = ValidationError::with(attribute, format!("`{account}` is not an account number"));
     Some(problem.hint(format!("the largest is {MAX_ID}")))
 }
 

@@ -91,7 +91,7 @@ impl ExecProvider {
             CommandRunner { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, name, should) };
         Ok(match guard::ask(&launch, Some(Naming { confined: &self.confined, name }))? {
             Verdict::Due(why) if has_run => {
-                Verdict::Due(format!("the command succeeded, but its guard still asks for it: {why}").into())
+                Verdict::Due(format!("the command succeeded, but its guard still requires it: {why}").into())
             }
             verdict => verdict,
         })

@@ -9,7 +9,7 @@ pub(crate) enum SplitError {
     Unclosed(char),
     #[error("nothing follows the last `\\`")]
     Dangling,
-    #[error("`{0}` means something to a shell only")]
+    #[error("`{0}` needs a shell")]
     Meta(char),
     #[error("a line break ends a command in a shell only")]
     Line,

@@ -51,7 +51,8 @@ impl MtimeSnapshot {
         }
         StateFiles::of(cx, KIND).write(name, self.0.concat().as_bytes())?;
         let modified = paths.iter().find(|path| !look(path).is_ok_and(|found| self.0.contains(&line(path, &found))));
-        Ok(modified.map(|path| eco_format!("{path} (mtimes) was modified while it ran, and asks for it again")))
+        Ok(modified
+            .map(|path| eco_format!("{path} (mtimes) was modified while the command ran, and requires it again")))
     }
 }
 
@@ -74,7 +75,9 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
             Err(error) if error.kind() == ErrorKind::NotFound && cx.is_noop() => {
                 return Ok(Verdict::Due(eco_format!("{path} (mtimes) does not exist yet")));
             }
-            found => found.map_err(|error| eco_format!("cannot tell when {path} (mtimes) was modified: {error}"))?,
+            found => {
+                found.map_err(|error| eco_format!("cannot read the modification time of {path} (mtimes): {error}"))?
+            }
         };
         let line = line(path, &found);
         if !kept.split_inclusive('\n').any(|kept| kept == line) {

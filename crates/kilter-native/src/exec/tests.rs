@@ -329,11 +329,11 @@ fn user_number_of_minus_one_is_refused() {
         let wanted = with(with(sh("id -u"), "group", Value::Integer(65534)), attribute, account.clone());
         let problems = bench.provider.validate("work", &wanted, &[]);
         assert_eq!(problems.len(), 1, "{account:?} {problems:?}");
-        assert!(problems[0].to_string().contains("is no number of an account"), "{}", problems[0]);
+        assert!(problems[0].to_string().contains("is not an account number"), "{}", problems[0]);
         assert!(!bench.set(&wanted).is_done(), "{account:?}");
         let guarded = with(wanted, "onlyif", "true");
         let why = bench.checked(&guarded).unwrap_err().to_string();
-        assert!(why.contains("is no number of an account"), "{why}");
+        assert!(why.contains("is not an account number"), "{why}");
     }
 }
 
@@ -612,7 +612,7 @@ impl Heeding {
 fn modified_mtimes_file_requires_command_despite_guards() {
     let heeding = Heeding::new("true");
     std::fs::remove_file(heeding.input()).unwrap();
-    assert!(heeding.look().unwrap_err().contains("cannot tell when"));
+    assert!(heeding.look().unwrap_err().contains("cannot read the modification time"));
     heeding.edit("0");
     let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
     heeding.at(ago(60));
@@ -663,7 +663,7 @@ fn modification_during_command_requires_another_run() {
     let (due, notes) = heeding.run();
     assert_eq!(due, None, "it has done its work");
     assert_eq!(notes.len(), 1);
-    assert!(notes[0].ends_with("(mtimes) was modified while it ran, and asks for it again"), "{notes:?}");
+    assert!(notes[0].ends_with("(mtimes) was modified while the command ran, and requires it again"), "{notes:?}");
     assert!(heeding.due().unwrap().contains("was modified since it ran"));
     assert_eq!(heeding.run(), (None, Vec::new()));
     assert_eq!(heeding.due(), None);

@@ -229,7 +229,7 @@ impl AclComparison {
             match should {
                 Some(should) => Difference::new("acl", is, should.clone()),
                 None => {
-                    let message = eco_format!("{} → none (nobody declared it)", entries.join(", "));
+                    let message = eco_format!("{} → none (undeclared)", entries.join(", "));
                     Difference::new("acl", is, "none".into()).saying(message)
                 }
             }

@@ -23,7 +23,7 @@ pub(super) fn as_content<'a, 'd>(
     let is_given = |name: &str| should.get(name).is_some() || deferred.contains(&name);
     let problem = (is_given("parts") && is_given("content")).then(|| {
         ValidationError::with("parts", "`content` and `parts` exclude each other")
-            .hint("make the content a part, or take the parts out: those that are file_part[…] too")
+            .hint("make the content a part, or remove the parts, including file_part[…]")
     });
     if !is_given("parts") || problem.is_some() {
         return (Cow::Borrowed(should), Cow::Borrowed(deferred), problem);

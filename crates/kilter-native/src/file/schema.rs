@@ -33,16 +33,22 @@ file[/etc/localtime]:
   target: /usr/share/zoneinfo/UTC
 ```
 
-**Replacement.** kilter writes new content to a temporary file with its final owner and mode, and renames it to the path. A reader
-sees the old content or the new content, never a part. The new file keeps undeclared properties of the old one: owner, group, mode, labels and,
-unless the owner changes, `user.*` attributes. It does not keep capabilities, because they belong to the old content. `acl` describes access control lists.
+**Replacement.** kilter writes new content to a temporary file with its final owner and mode, and renames it to the \
+path. A reader
+sees the old content or the new content, never a part. The new file keeps undeclared properties of the old one: \
+owner, group, mode, labels and,
+unless the owner changes, `user.*` attributes. It does not keep capabilities, because they belong to the old content. \
+`acl` describes access control lists.
 
 **Links.** The resource is the path itself, not the target of a link at the path (Puppet's `links => manage`).
-kilter follows a link in a parent directory only if the link and its directory belong to root or to the user of kilter, and
+kilter follows a link in a parent directory only if the link and its directory belong to root or to the user of \
+kilter, and
 no other user can write to that directory.
 
-**Automatic edges.** The resource runs after the nearest directory above its path, its `owner`, its `group`, its `source` and its `fragments`, if
-they are declared. There is no edge to the target of a link. There is also no edge to a user or group by number that itself
+**Automatic edges.** The resource runs after the nearest directory above its path, its `owner`, its `group`, its \
+`source` and its `fragments`, if
+they are declared. There is no edge to the target of a link. There is also no edge to a user or group by number that \
+itself
 depends on the file, because kilter can set a number before that user exists.";
 
 fn contents(schema: TypeSchema) -> TypeSchema {
@@ -113,7 +119,8 @@ file[/etc/app.conf]:
 
 const PARTS: &str = "\
 Texts to concatenate to the content, by name. Parts with a lower `order` come first (default 10), parts with
-the same `order` in the order of their names. Each [`file_part`](file_part.md) of the file adds a part. Excludes `content`, `source`, `fragments` and `target`.
+the same `order` in the order of their names. Each [`file_part`](file_part.md) of the file adds a part. Excludes \
+`content`, `source`, `fragments` and `target`.
 
 ```yaml
 file[/etc/motd]:
@@ -153,10 +160,12 @@ as another number.
   an `x`. A symbol without `u`, `g`, `o` or `a` applies to all three; kilter ignores the umask. A directory
   keeps setuid and setgid unless the symbols name them.
 
-Without `mode`, an existing entry keeps its mode. A new file gets 0644, a new file with a sensitive content 0600, and a new directory 0755,
+Without `mode`, an existing entry keeps its mode. A new file gets 0644, a new file with a sensitive content 0600, and \
+a new directory 0755,
 regardless of the umask. If the file system does not store the bits, the resource fails. Links have no mode.
 
-Two restrictions apply to a file with several hard links, because another name could be an unrelated file of another user:
+Two restrictions apply to a file with several hard links, because another name could be an unrelated file of another \
+user:
 
 - kilter does not set its setuid and setgid bits.
 - In a directory that other users can write to, kilter does not change its owner or mode.";
@@ -165,9 +174,11 @@ const ACL: &str = "\
 Access control list of a file or directory.
 
 - `none`: no list; only the mode grants access.
-- `managed`: exactly these entries in addition to the mode, in the syntax of setfacl(1): `user:NAME:rwx`, `group:NAME:r-x`,
+- `managed`: exactly these entries in addition to the mode, in the syntax of setfacl(1): `user:NAME:rwx`, \
+`group:NAME:r-x`,
   `mask::rwx`. An entry with the prefix `default:` applies to new files in a directory.
-- `keep`: kilter does not change the list, and new files inherit the list of their directory. Not for a sensitive `content`.
+- `keep`: kilter does not change the list, and new files inherit the list of their directory. Not for a sensitive \
+`content`.
 
 ```yaml
 file[/srv/app/key.pem]:
@@ -217,7 +228,8 @@ them. An entry that is declared as its own file has its own declaration. kilter 
 file systems, and does not follow links.";
 
 const PURGE: &str = "\
-Remove undeclared entries of the directory. Declared are the files of the manifest, the directories and links above them, and
+Remove undeclared entries of the directory. Declared are the files of the manifest, the directories and links above \
+them, and
 the entries of `source`. A plan lists each removal. Default: `false`.
 
 Without `recurse`, kilter removes only direct entries of the directory, and subdirectories only with
@@ -230,7 +242,8 @@ file[/etc/cron.d]:
 ```";
 
 const FORCE: &str = "\
-Permit the replacement of a directory by another kind, and the removal of a directory that is not empty. Default: `false`.";
+Permit the replacement of a directory by another kind, and the removal of a directory that is not empty. Default: \
+`false`.";
 
 fn settings(schema: TypeSchema) -> TypeSchema {
     schema
@@ -247,11 +260,14 @@ const BACKUP: &str = "\
 Backup of content that is replaced or removed. Default: `false`.
 
 - `false`: no backup.
-- a suffix such as `\".orig\"`: kilter keeps the old file in the same directory, under its name with the suffix. The backup keeps owner and mode,
+- a suffix such as `\".orig\"`: kilter keeps the old file in the same directory, under its name with the suffix. The \
+backup keeps owner and mode,
   but not setuid and setgid. kilter never replaces a backup: further backups get the names `.orig.1`,
   `.orig.2` and so on. It makes no second backup of equal content.
-- `true`: kilter stores the content in `backup/` below its state directory, under its SHA-256. Only the owner of the state directory can read it.
-  `backup/index` has the time and path of each replacement. The backup is not encrypted, so it is an error with a sensitive `content`. The maximum size
+- `true`: kilter stores the content in `backup/` below its state directory, under its SHA-256. Only the owner of the \
+state directory can read it.
+  `backup/index` has the time and path of each replacement. The backup is not encrypted, so it is an error with a \
+  sensitive `content`. The maximum size
   is 1 GiB; kilter does not replace a larger file.";
 
 const CHECKSUM: &str = "\
@@ -262,7 +278,8 @@ Comparison of a `source` and its copy. Default: `sha256`.
 - `size`: by size.
 - `none`: kilter does not compare an existing copy.
 
-kilter always compares a declared `content` byte by byte. It does not read files of different sizes; if they are larger than 1 MiB, reports show the size
+kilter always compares a declared `content` byte by byte. It does not read files of different sizes; if they are \
+larger than 1 MiB, reports show the size
 (`{size}4096`). An interrupt or a `timeout` ends a comparison.";
 
 const REPLACE: &str = "\
@@ -277,13 +294,16 @@ Create missing directories above the path, with mode 0755. kilter does not manag
 
 const SHOW_DIFF: &str = "\
 Show the diff of a text in reports: `false` for private contents. Default: `true`.
-Reports never show a sensitive `content`. They also never show a copy of a file (`source`, `fragments`) for which the manifest declares a
+Reports never show a sensitive `content`. They also never show a copy of a file (`source`, `fragments`) for which the \
+manifest declares a
 sensitive `content`, or its checksum.";
 
 const VALIDATE_CMD: &str = "\
-Command that checks new content before it replaces the old content; a failure of the command is a failure of the resource. `%` stands for
+Command that checks new content before it replaces the old content; a failure of the command is a failure of the \
+resource. `%` stands for
 the path of the new content. An array has the program and its arguments. kilter splits a text into
-words as for `exec`, with quotes. It uses no shell. The timeout is one minute. The error shows the output of the command, unless
+words as for `exec`, with quotes. It uses no shell. The timeout is one minute. The error shows the output of the \
+command, unless
 the content holds a secret.
 
 ```yaml
@@ -294,7 +314,8 @@ file[/etc/sudoers.d/app]:
 ```";
 
 const CAPABILITIES: &str = "\
-`namespaced` if a program has capabilities that were set in a user namespace, in which any user can set them; only in reports. kilter
+`namespaced` if a program has capabilities that were set in a user namespace, in which any user can set them; only in \
+reports. kilter
 removes them if `content`, `source`, `owner`, `group` or `mode` is declared.";
 
 fn reported(schema: TypeSchema) -> TypeSchema {

@@ -63,7 +63,7 @@ pub(super) fn differences(
         Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| is_later(cx, name, source)) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             let source = spec.source.unwrap_or_default();
-            return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
+            return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which does not exist yet"))]);
         }
         Some(Err(error)) => return Err(error),
         None => None,

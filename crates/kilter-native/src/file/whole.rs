@@ -1,8 +1,8 @@
 //! Small files that other types rewrite as a whole, with some lines changed.
 //!
 //! A user with write access to their directory must not be able to read or change another file through them. So a
-//! [`AtomicRewrite`] holds the directory open, reads the file without following links, and replaces exactly the file it has
-//! read. It keeps its owner, mode and access list.
+//! [`AtomicRewrite`] holds the directory open, reads the file without following links, and replaces exactly the file
+//! it has read. It keeps its owner, mode and access list.
 
 use std::rc::Rc;
 

@@ -29,9 +29,11 @@ resources:
     ensure: absent
 ```
 
-**Automatic edges.** A user runs after its declared groups, so a group has no automatic edge to its members. If the same manifest creates the members, \
+**Automatic edges.** A user runs after its declared groups, so a group has no automatic edge to its members. If the \
+same manifest creates the members, \
 the group needs `require`, as in the example. It needs none if these users name the group in `groups`: both resources \
-declare the same membership, and the later one makes it. kilter reports contradictory declarations before it changes the machine.";
+declare the same membership, and the later one makes it. kilter reports contradictory declarations before it changes \
+the machine.";
 
 /// Provides the type `group` through the shadow tools.
 pub struct GroupProvider {
@@ -60,14 +62,16 @@ fn schema() -> TypeSchema {
             "members",
             "Array[String[1]]",
             property,
-            "Users that the group lists: `[alice, bob]`, `[]` for none. They must exist. The list does not contain users whose primary \
+            "Users that the group lists: `[alice, bob]`, `[]` for none. They must exist. The list does not contain \
+             users whose primary \
              group it is.",
         )
         .attribute(
             "auth_membership",
             "Boolean",
             parameter,
-            "`true`: the group has exactly the declared members. `false`: it has at least these; kilter removes no others.",
+            "`true`: the group has exactly the declared members. `false`: it has at least these; kilter removes no \
+             others.",
         )
         .default(Value::Boolean(true))
         .attribute(

@@ -98,7 +98,7 @@ fn sensitive_members_stay_sensitive() {
 fn gid_of_minus_one_is_refused() {
     let (fake, provider) = bench();
     let outcome = apply(&provider, "new", &[("gid", Value::Integer(4_294_967_295))]);
-    assert!(outcome.failure.unwrap().contains("`4294967295` is no number of an account"));
+    assert!(outcome.failure.unwrap().contains("`4294967295` is not an account number"));
     assert_eq!(fake.argvs(), Vec::<String>::new());
 }
 

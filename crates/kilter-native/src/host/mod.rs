@@ -32,8 +32,10 @@ resources:
     ensure: absent
 ```
 
-kilter keeps all other lines byte for byte. It replaces the file as a whole and keeps its owner, mode and access list. The file must be a regular file. \
-If several lines begin with the same name, as often with `localhost`, the resource is the first line; `ensure: absent` removes all of them.";
+kilter keeps all other lines byte for byte. It replaces the file as a whole and keeps its owner, mode and access \
+list. The file must be a regular file. \
+If several lines begin with the same name, as often with `localhost`, the resource is the first line; `ensure: \
+absent` removes all of them.";
 
 /// Provides the type `host`.
 pub struct HostProvider {
@@ -167,12 +169,12 @@ fn problems(name: &str, entry: &Entry) -> Vec<ValidationError> {
         if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
             problems.push(ValidationError::with(
                 attribute,
-                format!("`{host}` is no name of a host: it is empty or holds white space or `#`"),
+                format!("`{host}` is not a host name: it is empty or contains white space or `#`"),
             ));
         }
     }
     if address(&entry.ip).is_none() {
-        let problem = ValidationError::with("ip", format!("`{}` is no address", entry.ip));
+        let problem = ValidationError::with("ip", format!("`{}` is not an address", entry.ip));
         problems.push(problem.hint("write IPv4 as 10.0.0.7 and IPv6 as 2001:db8::7"));
     }
     if entry.comment.contains(char::is_control) {

@@ -202,7 +202,7 @@ impl Provider for UserProvider {
             if should.text(attribute).is_some_and(|text| text.contains(|c: char| c == ':' || c.is_control())) {
                 problems.push(ValidationError::with(
                     attribute,
-                    "it holds `:` or a control character, which its file cannot",
+                    "it contains `:` or a control character, which the file cannot store",
                 ));
             }
         }

@@ -57,7 +57,8 @@ fn identity(schema: TypeSchema) -> TypeSchema {
             "uid",
             UID,
             property,
-            "Number of the user: `1500`. If it changes, the files below the home directory get the new number; other files keep the old one.",
+            "Number of the user: `1500`. If it changes, the files below the home directory get the new number; other \
+             files keep the old one.",
         )
         .attribute(
             "gid",
@@ -120,7 +121,8 @@ fn steering(schema: TypeSchema) -> TypeSchema {
             "membership",
             "Enum[minimum, inclusive]",
             parameter,
-            "`minimum`: the user is in all `groups`, and kilter removes it from no others. `inclusive`: it is in exactly these.",
+            "`minimum`: the user is in all `groups`, and kilter removes it from no others. `inclusive`: it is in \
+             exactly these.",
         )
         .default("minimum")
         .attribute(

@@ -65,10 +65,10 @@ const NOT_APPLICABLE: [(&str, &str); 10] = [
     ("titles-fit-namevars", "the type has one namevar"),
     ("others-are-left-alone", "what a command has done cannot be taken back"),
     ("other-attributes-stay", "the type has fewer than two attributes that can be changed"),
-    ("absence-in-any-form", "the specimens exist before they are made"),
+    ("absence-in-any-form", "the specimens exist before the trial creates them"),
     ("ensure-absent-removes", "what a command has done cannot be taken back"),
     ("absent-stays-absent", "the type has no `ensure: absent`"),
-    ("a-batch-is-one-by-one", "the provider takes one change at a time"),
+    ("a-batch-is-one-by-one", "the provider accepts one change at a time"),
 ];
 
 #[test]

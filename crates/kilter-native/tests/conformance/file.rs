@@ -14,7 +14,7 @@ const NOT_APPLICABLE: [(&str, &str); 4] = [
     ("some-are-among-all", NOT_LISTED),
     ("each-is-listed-once", NOT_LISTED),
     ("titles-fit-namevars", "the type has one namevar"),
-    ("a-refresh-is-served", "the provider has not the feature `refresh`"),
+    ("a-refresh-is-served", "the provider does not have the feature `refresh`"),
 ];
 
 fn specimen(directory: &Path, name: &str) -> Sample {
@@ -51,7 +51,7 @@ fn subject(specimens: fn(&Path) -> [Sample; 2]) -> Subject {
         .keeping(directory)
 }
 
-/// Who runs the tests, and so owns what they make.
+/// Returns the user of the tests, who owns the created files.
 fn me() -> Value {
     Value::Integer(rustix::process::geteuid().as_raw().into())
 }

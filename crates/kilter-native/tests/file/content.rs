@@ -1,4 +1,4 @@
-//! Contents: how they appear, what is kept of the old ones, what is shown of them.
+//! Contents: replacement, backups and diffs.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -480,7 +480,7 @@ fn a_link_at_the_path_is_replaced_and_never_written_through() {
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
 }
 
-/// What is said of a content, found or not, that is to be another one.
+/// Returns the description of a found or missing content that differs from the declared one.
 fn said<const N: usize>(is: Option<&[u8]>, attributes: [(&str, Value); N]) -> String {
     let home = directory();
     let path = home.path().join("x");

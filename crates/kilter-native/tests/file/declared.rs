@@ -1,4 +1,4 @@
-//! What is refused before anything is touched, and what declarations come to.
+//! Refused declarations, and their canonical forms.
 
 use kilter_model::{Attributes, Value};
 use kilter_native::FileProvider;
@@ -37,10 +37,10 @@ fn invalid_declarations_have_hints() {
         ("/a", vec![("content", text("x")), ("validate_cmd", text("true"))], "where the file's path goes"),
         ("/a", vec![("validate_cmd", text("true %"))], "no content to validate"),
         ("/a", vec![("content", text("x")), ("validate_cmd", text("true '%"))], "the closing ' is missing"),
-        ("/a", vec![("content", text("x")), ("validate_cmd", text("true % | cat"))], "means something to a shell only"),
+        ("/a", vec![("content", text("x")), ("validate_cmd", text("true % | cat"))], "needs a shell"),
         ("/a", vec![("owner", text("a:b"))], "neither a name nor a number"),
-        ("/a", vec![("owner", text("4294967295"))], "`4294967295` is no number of an account"),
-        ("/a", vec![("group", Value::Integer(4_294_967_295))], "`4294967295` is no number of an account"),
+        ("/a", vec![("owner", text("4294967295"))], "`4294967295` is not an account number"),
+        ("/a", vec![("group", Value::Integer(4_294_967_295))], "`4294967295` is not an account number"),
         ("/a", vec![("source", text("/a/"))], "the source is the file itself"),
         ("/a/b", vec![("source", text("/a")), ("recurse", yes())], "lies within its source"),
         ("/a/b", vec![("source", text("/")), ("recurse", yes())], "lies within its source"),

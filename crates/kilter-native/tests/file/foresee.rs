@@ -1,4 +1,4 @@
-//! What a preview foresees, in the words of the change that it saves.
+//! Failures that a preview predicts, with the same text as the failure of the change.
 
 use std::fs;
 use std::os::unix::fs::symlink;

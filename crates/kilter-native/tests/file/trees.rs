@@ -1,4 +1,4 @@
-//! Directories with what is below them.
+//! Directories with their entries.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -136,7 +136,8 @@ mod tests {
             Attempt { deed: Operation::Owner, path: None },
         ];
         let told = Attempts { first, more: 2 }.to_string();
-        let expected = "write /etc/a\\u{1b}[2J\\u{202e}b, change the mode of /b, set the clock, change the owner of a file and 2 more";
+        let expected = "write /etc/a\\u{1b}[2J\\u{202e}b, change the mode of /b, set the clock, change the owner of a \
+                        file and 2 more";
         assert_eq!(told, expected);
     }
 

@@ -32,7 +32,7 @@ pub(super) fn restrict(scratch: Option<&Path>, known: ABI) -> Result<Vec<Missing
         RestrictionStatus { landlock: LandlockStatus::Available { effective_abi, .. }, .. } => {
             Ok(gaps(effective_abi.min(known)))
         }
-        RestrictionStatus { .. } => Err("Landlock does not say what it enforces".into()),
+        RestrictionStatus { .. } => Err("the kernel does not report the version of Landlock".into()),
     }
 }
 

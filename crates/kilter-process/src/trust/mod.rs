@@ -190,7 +190,7 @@ impl TrustedFile {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         if !self.metadata.is_file() && !self.is_inherited {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let capacity = usize::try_from(self.metadata.len().min(limit) + 1).unwrap_or(0);
         let mut bytes = Vec::with_capacity(capacity);

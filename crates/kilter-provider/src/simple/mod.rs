@@ -32,7 +32,8 @@ pub enum SimpleError {
     OtherEnsure(EcoString),
     /// The provider could not remove generated resources.
     #[error(
-        "a simple provider cannot have the feature `custom_generate`, which {0} has: it is not told what to remove"
+        "a simple provider cannot have the feature `custom_generate`, which {0} has: it does not know the resources \
+         to remove"
     )]
     Generates(EcoString),
     /// The type has no namevar.
@@ -81,7 +82,7 @@ impl<P: SimpleProvider> Simple<P> {
             return;
         }
         if log.context().interrupt().is_raised() {
-            return log.failed(change, "not begun: the run was interrupted");
+            return log.failed(change, "not started: the run was interrupted");
         }
         let hash = match self.has_several_namevars.then(|| namevars(self.schema(), change)).transpose() {
             Ok(hash) => hash,

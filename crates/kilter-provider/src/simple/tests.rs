@@ -180,7 +180,7 @@ fn interrupt_skips_remaining_changes() {
     let raised = AtomicBool::new(true);
     let cx = Context::empty().with_interrupt(Interrupt::new(&raised, None));
     let (outcomes, calls, _) = set(&simple(), cx, &[("a", "absent", present())], Mode::Apply);
-    assert_eq!(failures(&outcomes), [Some("not begun: the run was interrupted")]);
+    assert_eq!(failures(&outcomes), [Some("not started: the run was interrupted")]);
     assert!(calls.is_empty());
     raised.store(false, Ordering::Release);
     let (outcomes, ..) = set(&simple(), cx, &[("a", "absent", present())], Mode::Apply);

@@ -107,23 +107,23 @@ fn entry_may_have_its_own_error() {
 /// Every row of libral's table of error cases, with kilter's message.
 #[test]
 fn malformed_reply_is_reported_with_place() {
-    let odd = |text: &str| format!("its output is not as the convention json wants it: {text}");
+    let odd = |text: &str| format!("its output does not follow the convention json: {text}");
     for (reply, told) in [
         (r#"{"error":{"message":"denied","kind":"failed"}}"#, "denied".to_owned()),
         (r#"{"error":{"message":"denied","kind":"forbidden"},"resources":[]}"#, "forbidden: denied".to_owned()),
-        (r#"{"error":{"kind":"failed"}}"#, "it failed and did not say why".to_owned()),
+        (r#"{"error":{"kind":"failed"}}"#, "it failed without a reason".to_owned()),
         (r#"{"error":{"message":"no kind"}}"#, "no kind".to_owned()),
         (r#"{"error":{"message":["in parts","more stuff"],"kind":"failed"}}"#, "in parts\nmore stuff".to_owned()),
         (r#"{"error":{"message":"m","kind":"odd"}}"#, "m (of the kind `odd`, which there is not)".to_owned()),
         (r#"{"error":"text"}"#, odd("error: an object with `message` and `kind` is expected, not a text")),
         (r#"{"error":null}"#, odd("error: an object with `message` and `kind` is expected, not null")),
         (r#"{"error":{"message":5}}"#, odd("error.message: a text is expected, not a number")),
-        (r#"{"resources":[{"ensure":"present"}]}"#, odd("resources[0]: there is no `name`")),
+        (r#"{"resources":[{"ensure":"present"}]}"#, odd("resources[0]: `name` is missing")),
         (r#"{"resources":[{"name":5}]}"#, odd("resources[0].name: a text is expected, not a number")),
         (r#"{"resources":[{"name":""}]}"#, odd("resources[0].name: it is empty")),
         (r#"{"resources":["a"]}"#, odd("resources[0]: an object is expected, not a text")),
         (r#"{"resources":{"name":"a"}}"#, odd("resources: an array is expected, not an object")),
-        (r#"{}"#, odd("the reply: there is no `resources`")),
+        (r#"{}"#, odd("the reply: `resources` is missing")),
         (r#"[]"#, odd("the reply: an object is expected, not an array")),
         (
             r#"{"resources":[{"name":"a","v":1},{"name":"a","v":2}]}"#,
@@ -171,12 +171,12 @@ fn change_may_have_its_own_error() {
 
 #[test]
 fn malformed_changes_are_refused_with_place() {
-    let odd = |text: &str| format!("its output is not as the convention json wants it: {text}");
+    let odd = |text: &str| format!("its output does not follow the convention json: {text}");
     for (reply, told) in [
         (r#"{"error":{"message":"no perms"}}"#, "no perms".to_owned()),
         (r#"{"changes":[{"name":"a","v":{"was":"1"}}]}"#, odd("changes[0].v: there is no `is`")),
         (r#"{"changes":[{"name":"a","v":{"is":"1"}}]}"#, odd("changes[0].v: there is no `was`")),
-        (r#"{"changes":[{"v":{"is":"1","was":"2"}}]}"#, odd("changes[0]: there is no `name`")),
+        (r#"{"changes":[{"v":{"is":"1","was":"2"}}]}"#, odd("changes[0]: `name` is missing")),
         (
             r#"{"changes":[{"name":"a","v":"1"}]}"#,
             odd("changes[0].v: an object with `is` and `was` is expected, not a text"),

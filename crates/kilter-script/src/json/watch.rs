@@ -7,7 +7,7 @@ use crate::convention::{Listener, ProtocolError, WatchLine};
 
 /// Expectation in messages.
 const EXPECTED: &str =
-    "a watch says {\"watching\": true} first, then {\"changed\": [NAME, …]} or {\"changed\": true} for any";
+    "a watch prints {\"watching\": true} first, then {\"changed\": [NAME, …]} or {\"changed\": true} for any";
 
 /// Returns the parser. `{"watching": true}` starts the watch. `{"changed": ["a", "b"]}` reports changes of
 /// these resources, and `{"changed": true}` of any resource.

@@ -41,8 +41,10 @@ fn minimal_metadata_is_valid() {
 #[test]
 fn attributes_have_librals_types_and_kinds() {
     let metadata = good(
-        "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure:\n    type: enum[running, stopped]\n  \
-         enable: {type: \"enum[true, false, mask]\", kind: rw}\n  flags:\n    type:  array [ string ]\n  on: {type: boolean, \
+        "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure:\n    type: enum[running, \
+         stopped]\n  \
+         enable: {type: \"enum[true, false, mask]\", kind: rw}\n  flags:\n    type:  array [ string ]\n  on: {type: \
+         boolean, \
          kind: r, desc: whether}\n  mood: {kind: w}",
     );
     let of = |name: &str| metadata.schema.find(name).unwrap();
@@ -56,8 +58,10 @@ fn attributes_have_librals_types_and_kinds() {
 #[test]
 fn attributes_may_have_kilter_types_and_behaviours() {
     let metadata = good(
-        "type: t\ninvoke: json\nsuitable: true\nattributes:\n  name: {}\n  size: {type: \"Integer[0, 10]\", default: 3}\n  \
-         secret: {type: \"Sensitive[String]\", behaviour: init_only}\n  tags: {type: \"Array[String]\", comparison: set, \
+        "type: t\ninvoke: json\nsuitable: true\nattributes:\n  name: {}\n  size: {type: \"Integer[0, 10]\", default: \
+         3}\n  \
+         secret: {type: \"Sensitive[String]\", behaviour: init_only}\n  tags: {type: \"Array[String]\", comparison: \
+         set, \
          required: true, colour: red}",
     );
     let of = |name: &str| metadata.schema.find(name).unwrap();
@@ -72,7 +76,7 @@ fn unknown_keys_are_kept_and_misspelled_ones_reported() {
     let metadata = good(&format!("{SMALLEST}\nvendor: me\nsuitabel: false"));
     assert_eq!(metadata.schema.extra.get("vendor"), Some(&Value::from("me")));
     let warnings: Vec<String> = metadata.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, ["7:3: the key `suitabel` is kept, but means nothing to kilter (did you mean `suitable`?)"]);
+    assert_eq!(warnings, ["7:3: the key `suitabel` is unknown; kilter ignores it (did you mean `suitable`?)"]);
 }
 
 #[test]
@@ -96,7 +100,7 @@ fn only_named_actions_are_available() {
     let text = with(&format!("{SMALLEST}\nactions: [list, updaet]"));
     assert_eq!(
         Metadata::parse(&text, "s").unwrap_err()[0].to_string(),
-        "6:19: `updaet` is no action of the convention simple (did you mean `update`?)"
+        "6:19: `updaet` is not an action of the convention simple (did you mean `update`?)"
     );
     assert_eq!(
         wrong(&with(&format!("{SMALLEST}\nactions: [update]"))),
@@ -175,19 +179,19 @@ fn all_metadata_problems_are_reported() {
         ("# nothing\n", "there is nothing in it"),
         ("- a\n", "metadata is a mapping, not a list"),
         ("text", "metadata is a mapping, not `text`"),
-        ("a: 1\n", "there is no entry `provider`"),
+        ("a: 1\n", "the key `provider` is missing"),
         ("provider: 1\n", "`provider` is a mapping, not `1`"),
-        ("provider:\n", "there is no entry `provider`"),
+        ("provider:\n", "the key `provider` is missing"),
         (&with("invoke: simple\nsuitable: true"), "there is no `type`"),
         (&with("type: t\nsuitable: true"), "there is no `invoke`"),
         (&with("type: t\ninvoke: soap\nsuitable: true"), "there is no calling convention `soap`"),
-        (&with("type: t\ninvoke: simple"), "there is no `suitable`"),
+        (&with("type: t\ninvoke: simple"), "`suitable` is missing"),
         (&with("type: [a]\ninvoke: simple\nsuitable: true"), "`type` is a word, not a list"),
         (
             &with("type: Service\ninvoke: simple\nsuitable: true"),
-            "`Service` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_`",
+            "`Service` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and `_`",
         ),
-        (&with("type: t\ninvoke: simple\nsuitable: 1"), "`1` is no clause of `suitable`: unexpected"),
+        (&with("type: t\ninvoke: simple\nsuitable: 1"), "`1` is not a clause of `suitable`: unexpected"),
         (
             &with("type: t\ninvoke: simple\nsuitable: {command: [a]}"),
             "`suitable` takes the key `commands`, or a list of clauses",
@@ -205,7 +209,10 @@ fn all_metadata_problems_are_reported() {
         (&attributes("name: {type: string, kind: w}"), "`name` names a resource: it cannot be a parameter"),
         (&attributes("name: {type: [string]}"), "a type is a text, not a list"),
         (&attributes("name: string"), "the attribute `name` is a mapping with `type` and `desc`, not `string`"),
-        (&attributes("name: {}\n  a b: {}"), "`a b` is not the name of an attribute: it holds letters, digits and `_`"),
+        (
+            &attributes("name: {}\n  a b: {}"),
+            "`a b` is not the name of an attribute: it must contain only letters, digits and `_`",
+        ),
         (&attributes("name: {}\n  ral_noop: {}"), "the name `ral_noop` is reserved"),
         (&attributes("name: {}\n  ral: {}"), "the name `ral` is reserved"),
         (&attributes("name: {}\n  __x: {}"), "the name `__x` is reserved"),
@@ -219,7 +226,7 @@ fn all_metadata_problems_are_reported() {
         (&with(&format!("{SMALLEST}\ntimeout: 0")), "`timeout` is a number of seconds from 1 to 86400, not `0`"),
         (&with(&format!("{SMALLEST}\noutput: 200 MB")), "`output` is a number of MiB from 1 to 1024, not `200 MB`"),
         (&with(&format!("{SMALLEST}\nnoop_safe: maybe")), "`noop_safe` is true or false, not `maybe`"),
-        (&with(&format!("{SMALLEST}\ntype: again")), "the key `type` is there twice"),
+        (&with(&format!("{SMALLEST}\ntype: again")), "the key `type` occurs twice"),
         ("---\na: 1\n---\nb: 2\n", "metadata is one document: this is a second one"),
         ("provider: {\n", "not valid YAML"),
     ] {
@@ -315,7 +322,10 @@ fn mold_metadata_has_common_and_own_keys() {
 fn mold_metadata_problems_have_places() {
     let mold = |lines: &str| with(&format!("type: file\ninvoke: mold\nsuitable: true\n{lines}"));
     for (lines, expected) in [
-        ("actions: [two words]", "6:13: `two words` is no action: it is one word of letters, digits, `_` and `-`"),
+        (
+            "actions: [two words]",
+            "6:13: `two words` is not an action: an action is one word of letters, digits, `_` and `-`",
+        ),
         ("actions: [a]\nrefresh: b", "7:12: `refresh` is `b`, which is none of the `actions`"),
         ("refresh: list", "6:12: `list` cannot be a one-time action, which `refresh` is"),
         ("key: [a]", "6:8: `key` is the attribute that names a resource, not a list"),
@@ -334,7 +344,7 @@ fn mold_metadata_problems_have_places() {
     let odd = good(&format!("{SMALLEST}\nrefresh: restart"));
     assert_eq!(
         odd.warnings[0].to_string(),
-        "6:3: the key `refresh` means something with `invoke: mold` alone; name `refresh` among the `actions`"
+        "6:3: the key `refresh` is valid only with `invoke: mold`; name `refresh` among the `actions`"
     );
 }
 
@@ -356,15 +366,15 @@ fn owned_paths_are_read_from_lists_named_by_attributes() {
     for (said, message) in [
         ("/var/lib/list", "`owns`: `/var/lib/list` would be the list of every resource"),
         ("$path", "`owns`: there is no attribute `path`"),
-        ("{shared: /etc}", "`owns` says by `lists` which files have the paths, one on each line"),
+        ("{shared: /etc}", "`owns` needs `lists`: files with one path per line"),
         ("{lists: $name, shard: /etc}", "`owns` has `lists` and `shared`, and no `shard`"),
         (
             "{lists: $name, shared: etc}",
-            "`owns`: what is `shared` is a path such as /etc, /etc/*.d or /usr/**, not `etc`",
+            "`owns`: an entry of `shared` is a path such as /etc, /etc/*.d or /usr/**, not `etc`",
         ),
         (
             "{lists: $name, shared: '/a/**/b'}",
-            "`owns`: what is `shared` is a path such as /etc, /etc/*.d or /usr/**, not `/a/**/b`",
+            "`owns`: an entry of `shared` is a path such as /etc, /etc/*.d or /usr/**, not `/a/**/b`",
         ),
         ("3", "`owns` are texts, not Integer"),
     ] {

@@ -22,7 +22,7 @@ pub(super) fn listener() -> Listener {
             ("ral_any", value) if value.eq_ignore_ascii_case("false") => Ok(WatchLine::Nothing),
             ("ral_any", _) => Ok(WatchLine::Anything),
             (key, _) => {
-                let why = eco_format!("a watch says `name: NAME` or `ral_any: true`, not `{key}`");
+                let why = eco_format!("a watch prints `name: NAME` or `ral_any: true`, not `{key}`");
                 Err(ProtocolError::line(number, line, why))
             }
         },

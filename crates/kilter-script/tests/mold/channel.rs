@@ -1,4 +1,4 @@
-//! What a historian hears.
+//! Events that a historian records.
 
 use kilter_model::{Change, State, Value};
 use kilter_provider::{Context, Mode, Provider, Query, Wanted};
@@ -67,7 +67,8 @@ fn script_messages_have_joined_names_and_damage_is_reported() {
 #[test]
 fn a_script_runs_the_same_with_descriptor_3_at_dev_null_closed_or_a_pipe() {
     let place = Place::new();
-    let body = "#!/bin/bash\nread document\n{ echo '17:[null, \"step\", 1],' >&3; } 2>/dev/null\necho \"got $document\"\necho err >&2\nexit 0\n";
+    let body = "#!/bin/bash\nread document\n{ echo '17:[null, \"step\", 1],' >&3; } 2>/dev/null\necho \"got \
+                $document\"\necho err >&2\nexit 0\n";
     let script = place.script("resources/job", body);
     let by_hand = |redirection: &str| {
         let command = format!("echo '{{\"kind\":\"job\",\"name\":\"x\"}}' | '{}' go {redirection}", script.display());
@@ -98,7 +99,8 @@ fn secrets_reach_only_the_script() {
 }
 
 /// Knows a secret, and tells it in all ways.
-const TELLING: &str = "#!/bin/bash\ncat >/dev/null\nold='Old-Secret-\"1'\njson='Old-Secret-\\\"1'\necho \"read $old\" >&2\n\
+const TELLING: &str = "#!/bin/bash\ncat >/dev/null\nold='Old-Secret-\"1'\njson='Old-Secret-\\\"1'\necho \"read $old\" \
+                       >&2\n\
     echo \"27:[null, \\\"$json\\\", 1],\" >&3\necho \"$old\" >&3\n";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is said of scripts that are not to change the machine.
+//! Warnings about scripts that may not change the machine.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn writers() -> Place {
     place
 }
 
-/// What is logged of all of them.
+/// Returns the log of all of them.
 fn logged_of(place: &Place, surroundings: ScriptEnvironment) -> Vec<String> {
     let (mold, log) = (Mold::open(place.path(), Arc::new(surroundings)).unwrap(), Lines::default());
     let cx = Context::empty().with_log(&log);

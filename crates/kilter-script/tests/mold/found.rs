@@ -132,7 +132,7 @@ fn list_omits_absent_and_invalid_resources() {
         (r#"{"path": "a"}"#, "its document is not as it should be: it is an array of observation documents"),
         (r#"["a"]"#, "[0]: an object is expected, not `\"a\"`"),
         (r#"[{"size": 1}]"#, "[0]: its `path` is missing"),
-        (r#"[{"path": "a"}, {"path": "a"}]"#, "`a` is there twice"),
+        (r#"[{"path": "a"}, {"path": "a"}]"#, "`a` occurs twice"),
         ("", "list of thing by the provider `keeper` (mold, DIR/keeper.prov): it printed nothing"),
         ("[", "its output is not JSON"),
     ] {
@@ -151,7 +151,7 @@ fn script_lists_if_metadata_has_the_action() {
     let refused = all(&*place.provider("thing")).unwrap_err();
     assert_eq!(
         refused,
-        "the provider `mold` of thing cannot list its resources: its actions are without `list`; name those to inspect"
+        "the provider `mold` of thing cannot list its resources: it has no action `list`; name the resources to inspect"
     );
     place.file("resources/thing.yaml", "key: path\nactions: [list]\nattributes: {size: {type: Integer, desc: x}}\n");
     assert_eq!(all(&*place.provider("thing")).unwrap()[0].attributes.get("size"), Some(&5.into()));
@@ -179,7 +179,7 @@ fn conditions_and_noop_support_equal_other_conventions() {
     let place = keeper(&METADATA.replace("[list, shake]", "[inspect, list, shake]"));
     for mode in [Mode::Apply, Mode::Preview] {
         let outcome = set(&*one(&place), "a", &attributes(&[("size", 1.into())]), mode);
-        let expected = "the provider `keeper` of thing can only read: its actions are without `conform`";
+        let expected = "the provider `keeper` of thing can only read: it has no action `conform`";
         assert_eq!(outcome.failure.as_deref(), Some(expected));
     }
     assert!(one(&place).schema().has(Feature::SupportsNoop), "or else nobody would ask for a preview");
@@ -209,16 +209,18 @@ fn mold_script_without_metadata_has_hint() {
     place.script("keeper.prov", KEEPER);
     let (providers, notes) = found(&place);
     assert!(providers.is_empty());
-    assert!(notes[0].ends_with("; one of mold's convention needs keeper.yaml beside it"), "{notes:?}");
+    assert!(
+        notes[0].ends_with("; a script with mold's convention needs keeper.yaml in the same directory"),
+        "{notes:?}"
+    );
 
     let place = Place::new();
     place.script("keeper.prov", format!("#!/bin/sh\ncat <<'END'\n{METADATA}END\n"));
     assert_eq!(
         found(&place).1,
-        [
-            "DIR/keeper.prov: not used: its metadata is wrong: 4:11: the convention mold has no word for a script to describe \
-          itself (write it to keeper.yaml beside the script)"
-        ]
+        ["DIR/keeper.prov: not used: its metadata is wrong: 4:11: the convention mold has no word for a script to \
+             describe \
+          itself (write it to keeper.yaml in the directory of the script)"]
     );
 }
 

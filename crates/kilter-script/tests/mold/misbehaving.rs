@@ -6,7 +6,7 @@ use kilter_provider::Provider;
 
 use crate::harness::{Lines, Place, act, conform, inspect};
 
-/// What is said when a script with this body inspects `job[x]`.
+/// Returns the error if a script with this body inspects `job[x]`.
 fn refused(body: impl AsRef<[u8]>) -> String {
     refused_in(&Place::new(), body)
 }
@@ -25,7 +25,7 @@ fn a_script_that_hangs_is_ended() {
     place.limits.read = Duration::from_millis(300);
     let error = refused_in(&place, "echo waiting >&2; sleep 1000\n");
     let expected =
-        "it gave no answer in time and was ended (its limit is 0.3 s; signal 15; last on its standard error: waiting)";
+        "it did not reply in time and was ended (its limit is 0.3 s; signal 15; last on its standard error: waiting)";
     assert_eq!(error, expected);
 }
 

@@ -58,7 +58,7 @@ fn facts_are_merged_under_the_names_of_their_scripts() {
     assert_eq!(to_json(&Value::hash(facts)), expected);
     let notes: Vec<String> = notes.iter().map(|note| place.plain(note)).collect();
     assert_eq!(notes.len(), 3, "{notes:?}");
-    assert_eq!(notes[0], "DIR/facts/README: not used: it is not executable (mend it with chmod +x)");
+    assert_eq!(notes[0], "DIR/facts/README: not used: it is not executable (correct it with chmod +x)");
     assert!(
         notes[1].starts_with("DIR/facts/broken: its facts are missing: the fact script `broken` (mold, "),
         "{}",
@@ -126,7 +126,7 @@ fn resource_in_sync_is_not_changed() {
     place.file("foo", "joe");
     assert_eq!(names(check()), [""; 0]);
     let lines = log.0.lock().unwrap();
-    assert!(lines[0].starts_with("warning file[") && lines[0].contains("`inspect` tells nothing of src"), "{lines:?}");
+    assert!(lines[0].starts_with("warning file[") && lines[0].contains("`inspect` does not return src"), "{lines:?}");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use kilter_provider::{Context, Mode, Wanted};
 
 use crate::harness::*;
 
-const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, absent]\"}\n  v: \
-                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  how: {kind: w}\n  seen: {kind: r}";
+const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, \
+                     absent]\"}\n  v: \
+                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  how: {kind: w}\n  \
+                     seen: {kind: r}";
 
 /// Keeps the values of one resource in the file `state`.
 const KEEPER: &str = r##"
@@ -91,11 +93,12 @@ fn preview_with_noop_support_passes_ral_noop() {
     assert_eq!(told(&outcome.unwrap()), format!("seen: undef -> {words}, ensure: absent -> present"));
 }
 
-/// What a script answers to a preview of `v: 2` and `flag: true`: the changes, and the notes.
+/// Returns the changes and notes of a script for a preview of `v: 2` and `flag: true`.
 fn foretold(answer: &str) -> (String, Vec<String>) {
     let place = Place::new();
     let body = format!(
-        "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\nseen: x\\n';; update) \
+        "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\nseen: \
+         x\\n';; update) \
          printf 'name: a\\n{answer}';; esac"
     );
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), &body);
@@ -113,7 +116,7 @@ fn preview_reports_changes_and_notes_missing_ones() {
     let other = "v: 1 -> 3, seen: x -> y, flag: false -> true".to_owned();
     assert_eq!(foretold("v: 3\\nral_was: 1\\nseen: y\\nral_derive: true\\n"), (other, none.clone()));
     let note = |text: &str| vec![format!("the provider `t` {text}")];
-    assert_eq!(foretold(""), (String::new(), note("says that it would change nothing")));
+    assert_eq!(foretold(""), (String::new(), note("reports that it would change nothing")));
     let seen = "seen: x -> y".to_owned();
     assert_eq!(foretold("seen: y\\n"), (seen, note("does not say that it would change `v`, `flag`")));
     assert_eq!(foretold("ensure: absent\\nral_derive: true\\n"), ("ensure: present -> absent".to_owned(), none));
@@ -122,7 +125,8 @@ fn preview_reports_changes_and_notes_missing_ones() {
 #[test]
 fn preview_is_confined() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) touch changed; echo 'ral_derive: true';; esac";
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) touch changed; echo \
+                'ral_derive: true';; esac";
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
     apply_as(&*provider, "a", &[("v", "2".into())], Mode::Preview).unwrap();
     let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
@@ -179,10 +183,7 @@ fn a_provider_without_update_refuses_and_is_not_run() {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]"), KEEPER);
     let (_, outcome) = apply(&*provider, "a", &[("ensure", "present".into())]).unwrap();
-    assert_eq!(
-        outcome.unwrap().failure.unwrap(),
-        "the provider `t` of tt can only read: its actions are without `update`"
-    );
+    assert_eq!(outcome.unwrap().failure.unwrap(), "the provider `t` of tt can only read: it has no action `update`");
     assert_eq!(place.calls(), ["name='a' ral_action=find"]);
 }
 
@@ -195,7 +196,7 @@ fn preview_fails_for_provider_without_update() {
         let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
         assert_eq!(
             outcome.unwrap().failure.unwrap(),
-            "the provider `t` of tt can only read: its actions are without `update`"
+            "the provider `t` of tt can only read: it has no action `update`"
         );
         assert_eq!(place.calls(), ["name='a' ral_action=find"]);
     }
@@ -204,7 +205,8 @@ fn preview_fails_for_provider_without_update() {
 #[test]
 fn reported_and_derived_changes_are_combined() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\nflag: false\\n';; update) printf 'name: a\\nv: \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\nflag: false\\n';; update) printf \
+                'name: a\\nv: \
                 3\\nral_was: 1\\nral_derive: true\\n';; esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into()), ("flag", true.into())]).unwrap();
@@ -214,7 +216,8 @@ fn reported_and_derived_changes_are_combined() {
 #[test]
 fn removed_resource_has_no_derived_changes() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\n';; update) printf \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: \
+                false\\n';; update) printf \
                 'name: a\\nensure: absent\\nral_was: present\\nseen: x\\nral_derive: true\\n';; esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into()), ("flag", true.into())]).unwrap();
@@ -224,14 +227,16 @@ fn removed_resource_has_no_derived_changes() {
 #[test]
 fn failed_update_has_full_error() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; echo 'disk full' >&2; exit 4;; \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; \
+                echo 'disk full' >&2; exit 4;; \
                 esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into())]).unwrap();
     let why = place.plain(outcome.unwrap().failure.unwrap());
     assert_eq!(
         why,
-        "update of tt[a] by the provider `t` (simple, DIR/t.prov): it failed with exit code 4 (last on its standard error: progress / disk full)"
+        "update of tt[a] by the provider `t` (simple, DIR/t.prov): it failed with exit code 4 (last on its standard \
+         error: progress / disk full)"
     );
 }
 
@@ -252,9 +257,11 @@ fn update_answered_as_unknown_fails() {
 #[test]
 fn a_service_is_brought_to_two_states_at_once() {
     let place = Place::new();
-    let metadata = "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[running, \
+    let metadata = "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \
+                    \"enum[running, \
                     stopped]\"}\n  enable: {type: \"enum[true, false, mask]\"}";
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: %s\\nensure: stopped\\nenable: false\\n' $name;; update) echo \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: %s\\nensure: stopped\\nenable: false\\n' \
+                $name;; update) echo \
                 'ral_derive: true';; esac";
     let provider = place.bash("s", metadata, body);
     let (found, outcome) = apply(&*provider, "a", &[("ensure", "running".into()), ("enable", "true".into())]).unwrap();
@@ -291,7 +298,7 @@ update) old=$(cat db 2>/dev/null); sleep 0.1; { [ -z "$old" ] || echo "$old"; ec
 esac
 "#;
 
-/// How many of four resources are there when they were changed at the same time.
+/// Returns the number of existing resources after four concurrent changes.
 fn changed_at_once(more: &str) -> usize {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\n{more}"), COUNTING);
@@ -314,7 +321,8 @@ fn changes_of_one_provider_are_sequential() {
 #[test]
 fn change_report_has_command_and_exit_status() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo 'ral_derive: true';; esac";
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo \
+                'ral_derive: true';; esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into())]).unwrap();
     let expected = "update by the provider `t`, simple, DIR/t.prov; last on its standard error: no";

@@ -74,10 +74,14 @@ else:
 
 fn metadata(convention: &str) -> String {
     format!(
-        "provider:\n  type: keepsake\n  desc: Things that are kept.\n  invoke: {convention}\n  suitable: true\n  noop_safe: true\n  \
-         attributes:\n    name: {{type: \"String[1]\", desc: Its name.}}\n    ensure: {{type: \"enum[present, absent]\", desc: Whether it \
-         is there.}}\n    mood: {{type: \"enum[good, bad, slow]\", desc: How it is kept.}}\n    flag: {{type: boolean, desc: A \
-         truth.}}\n    tags: {{type: \"array[string]\", desc: Words.}}\n    count: {{type: \"Integer\", desc: A number.}}\n    shape: \
+        "provider:\n  type: keepsake\n  desc: Things that are kept.\n  invoke: {convention}\n  suitable: true\n  \
+         noop_safe: true\n  \
+         attributes:\n    name: {{type: \"String[1]\", desc: Its name.}}\n    ensure: {{type: \"enum[present, \
+         absent]\", desc: Whether it \
+         is there.}}\n    mood: {{type: \"enum[good, bad, slow]\", desc: How it is kept.}}\n    flag: {{type: \
+         boolean, desc: A \
+         truth.}}\n    tags: {{type: \"array[string]\", desc: Words.}}\n    count: {{type: \"Integer\", desc: A \
+         number.}}\n    shape: \
          {{type: \"Hash[String, Data]\", desc: Anything.}}\n    text: {{type: string, desc: A text.}}\n"
     )
 }
@@ -141,14 +145,14 @@ fn assert_conforms(report: &Report, batch: &[(&str, &str)]) {
     report.assert();
     let every = [
         ("titles-fit-namevars", "the type has one namevar"),
-        ("a-refresh-is-served", "the provider has not the feature `refresh`"),
+        ("a-refresh-is-served", "the provider does not have the feature `refresh`"),
     ];
     assert_eq!(report.excused(), [&every[..], batch].concat(), "{report}");
 }
 
 #[test]
 fn simple_script_conforms() {
-    let one_by_one = [("a-batch-is-one-by-one", "the provider takes one change at a time")];
+    let one_by_one = [("a-batch-is-one-by-one", "the provider accepts one change at a time")];
     assert_conforms(&Suite::new(|| subject("simple")).run(), &one_by_one);
 }
 

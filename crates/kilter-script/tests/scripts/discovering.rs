@@ -1,4 +1,4 @@
-//! Which scripts are found, and how often they are asked what they are.
+//! Discovery of scripts, and the number of their describe calls.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -115,10 +115,9 @@ fn describe_failure_is_cached_briefly() {
         let found = place.found();
         assert_eq!(
             notes(&place, &found),
-            [
-                "DIR/a.prov: not used: asked to describe itself, it failed with exit code 3 (last on its standard error: no python \
-                 here); one of mold's convention needs a.yaml beside it; kilter asks it again in 10 min, or as soon as the file changes"
-            ]
+            ["DIR/a.prov: not used: describe: it failed with exit code 3 (last on its standard error: no python \
+                 here); a script with mold's convention needs a.yaml in the same directory; kilter tries again in 10 \
+                 min, or when the file changes"]
         );
         assert_eq!(place.calls().len(), calls);
     }
@@ -231,24 +230,21 @@ fn invalid_script_does_not_affect_others() {
     };
     assert_eq!(
         about("plain"),
-        "DIR/plain.prov: not used: it looks like a provider, but is not executable (mend it with chmod +x)"
+        "DIR/plain.prov: not used: it looks like a provider, but is not executable (correct it with chmod +x)"
     );
     assert_eq!(about("dangling"), "DIR/dangling.prov: not used: it is a symbolic link that leads nowhere");
-    assert!(
-        about("nointerpreter").contains("cannot be asked to describe itself: cannot start"),
-        "{}",
-        about("nointerpreter")
-    );
+    assert!(about("nointerpreter").contains("cannot describe itself: cannot start"), "{}", about("nointerpreter"));
     assert!(about("noshebang").contains("cannot be asked to describe itself"), "{}", about("noshebang"));
     assert_eq!(
         about("broken"),
-        "DIR/broken.yaml: not used: its metadata is wrong: 1:11: there is no `suitable` (write `suitable: true`, or when it can be used); \
+        "DIR/broken.yaml: not used: its metadata is wrong: 1:11: `suitable` is missing (write `suitable: true`, or \
+         when it can be used); \
          1:29: there is no calling convention `soap` (the conventions are simple, json and mold)"
     );
     assert_eq!(
         about("silent"),
-        "DIR/silent.prov: not used: asked to describe itself, it printed nothing, where YAML that describes the provider is expected; \
-         kilter asks it again in 10 min, or as soon as the file changes"
+        "DIR/silent.prov: not used: describe: it printed nothing, where YAML that describes the provider is expected; \
+         kilter tries again in 10 min, or when the file changes"
     );
     assert_eq!(notes.len(), 6, "{notes:?}");
 }
@@ -263,10 +259,9 @@ fn hanging_describe_is_ended() {
     assert_eq!(names(&found), ["tt::b"]);
     assert_eq!(
         notes(&place, &found),
-        [
-            "DIR/a.prov: not used: asked to describe itself, it gave no answer in time and was ended (its limit is 0.2 s); kilter asks it again in 10 min, or as \
-          soon as the file changes"
-        ]
+        ["DIR/a.prov: not used: describe: it did not reply in time and was ended (its limit is 0.2 s); kilter asks \
+             it again in 10 min, or as \
+          soon as the file changes"]
     );
 }
 
@@ -303,7 +298,8 @@ fn root_refuses_script_of_other_user() {
     assert!(found.providers.is_empty());
     // Who is not root has no files that root trusts.
     let expected = [
-        "DIR/a.prov: not used by root: it can be written by everybody (mode 0777); change that (chmod go-w DIR/a.prov) or ",
+        "DIR/a.prov: not used by root: it can be written by everybody (mode 0777); change that (chmod go-w \
+         DIR/a.prov) or ",
         "DIR: not used by root: it belongs to user ",
     ];
     assert!(expected.iter().any(|expected| told[0].starts_with(expected)), "{told:?}");

@@ -8,7 +8,8 @@ use kilter_script::Script;
 
 use crate::harness::*;
 
-const METADATA: &str = "provider:\n  type: tt\n  invoke: json\n  suitable: true\n  noop_safe: true\n  attributes:\n    name:\n    ensure: {type: \
+const METADATA: &str = "provider:\n  type: tt\n  invoke: json\n  suitable: true\n  noop_safe: true\n  \
+                        attributes:\n    name:\n    ensure: {type: \
                         \"enum[present, absent]\"}\n    n: {type: Integer}\n    tags: {type: \"array[string]\"}\n";
 
 /// Keeps its resources in a file, and tells what it was given.
@@ -114,7 +115,7 @@ fn a_provider_without_set_refuses_in_a_preview_too_and_is_not_run() {
     assert!(provider.schema().has(Feature::SupportsNoop), "or else nobody would ask");
     for mode in [Mode::Preview, Mode::Apply] {
         let (_, outcome) = apply_as(&*provider, "r", &[("ensure", "present".into())], mode).unwrap();
-        let why = "the provider `k` of tt can only read: its actions are without `set`";
+        let why = "the provider `k` of tt can only read: it has no action `set`";
         assert_eq!(outcome.unwrap().failure.as_deref(), Some(why));
     }
     assert!(place.calls().iter().all(|call| call.starts_with("get")));
@@ -132,13 +133,16 @@ fn json_preview_passes_noop() {
 #[test]
 fn incomplete_preview_is_noted() {
     for (changes, note) in [
-        ("", "says that it would change nothing"),
+        ("", "reports that it would change nothing"),
         (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not say that it would change `ensure`"),
     ] {
         let place = Place::new();
         place.script(
             "k",
-            &format!("#!/bin/sh\ncase $1 in *get) echo '{{\"resources\": []}}';; *) echo '{{\"changes\": [{changes}]}}';; esac\n"),
+            &format!(
+                "#!/bin/sh\ncase $1 in *get) echo '{{\"resources\": []}}';; *) echo '{{\"changes\": \
+                      [{changes}]}}';; esac\n"
+            ),
         );
         place.file("k.yaml", METADATA);
         let should = [("ensure", "present".into()), ("n", Value::Integer(5))];

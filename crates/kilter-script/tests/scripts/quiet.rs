@@ -64,14 +64,15 @@ fn missing_kernel_features_are_reported_once_with_attempts() {
 #[test]
 fn attempts_per_resource_are_limited_in_reports() {
     let place = Place::new();
-    let body = "case $* in *ral_action=find*) n=$(echo \"$*\" | tr -dc 0-9); echo >lock.$n; echo >lock; esac 2>/dev/null\n\
+    let body = "case $* in *ral_action=find*) n=$(echo \"$*\" | tr -dc 0-9); echo >lock.$n; echo >lock; esac \
+                2>/dev/null\n\
         echo '# simple'";
     let provider = place.bash("t", TYPED, body);
     let names: Vec<String> = (0..60).map(|number| format!("n{number}")).collect();
     let lines = warned(&*provider, &names.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(lines[0].contains("lock.0, write ") && lines[0].contains("/lock while"), "{}", lines[0]);
     assert!(lines[1].contains("lock.1 while it was only read"), "{}", lines[1]);
-    assert!(lines.len() == 49 && lines[48].ends_with("; what else it tries is not told"), "{lines:#?}");
+    assert!(lines.len() == 49 && lines[48].ends_with("; further attempts are not reported"), "{lines:#?}");
 }
 
 #[test]

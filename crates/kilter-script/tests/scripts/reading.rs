@@ -8,8 +8,10 @@ use kilter_script::Scripts;
 
 use crate::harness::*;
 
-const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, absent]\"}\n  v: \
-                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  n: {type: \"Integer[0, 10]\"}";
+const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, \
+                     absent]\"}\n  v: \
+                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  n: {type: \
+                     \"Integer[0, 10]\"}";
 
 /// Lists a and b, finds what it is asked for unless it begins with `no`.
 const BODY: &str = r#"
@@ -97,7 +99,8 @@ fn unreadable_resource_fails_alone() {
     let odd = why[2].as_deref().unwrap();
     assert!(
         odd.starts_with(
-            "find of tt[odd] by the provider `t` (simple, DIR/t.prov): it returned what is not of its type: n expects"
+            "find of tt[odd] by the provider `t` (simple, DIR/t.prov): it returned a value that is not of its type: n \
+             expects"
         ),
         "{odd}"
     );
@@ -123,27 +126,29 @@ fn without_list_resources_can_only_be_found() {
     let why = all(&*provider, &Lines::default()).unwrap_err();
     assert_eq!(
         why,
-        "the provider `t` of tt cannot list its resources: its actions are without `list`; name those to find"
+        "the provider `t` of tt cannot list its resources: it has no action `list`; name the resources to find"
     );
 }
 
 #[test]
 fn invalid_value_in_list_is_omitted_with_warning() {
     let place = Place::new();
-    let body = "echo '# simple'; printf 'name: a\\nn: 99\\nv: 1\\nname: b\\nn: 1\\nnosuch: x\\nv: 1\\nv: 2\\nname: c\\nnosuch: x\\n'";
+    let body = "echo '# simple'; printf 'name: a\\nn: 99\\nv: 1\\nname: b\\nn: 1\\nnosuch: x\\nv: 1\\nv: 2\\nname: \
+                c\\nnosuch: x\\n'";
     let provider = place.bash("t", TYPED, body);
     let log = Lines::default();
     assert_eq!(short(&all(&*provider, &log).unwrap()), "a(v=1) b(n=1 v=2) c()");
     let lines = log.taken();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(
-        lines[0].starts_with("warning tt[a] the provider `t` (simple, ") && lines[0].ends_with("; it is left out"),
+        lines[0].starts_with("warning tt[a] the provider `t` (simple, ") && lines[0].ends_with("; kilter omits it"),
         "{}",
         lines[0]
     );
     assert_eq!(
         lines[1],
-        "warning tt[b] the provider `t` returned the attribute `nosuch`, which its metadata does not declare: it is passed over"
+        "warning tt[b] the provider `t` returned the attribute `nosuch`, which its metadata does not declare: it is \
+         passed over"
     );
     assert_eq!(
         lines[2],
@@ -156,7 +161,8 @@ fn invalid_value_in_list_is_omitted_with_warning() {
 #[test]
 fn lines_on_standard_error_are_logged_by_their_level() {
     let place = Place::new();
-    let body = "printf '%s\\n' plain 'debug: one' 'INFO: two' 'warn:three' 'Error: four' 'warning: five' 'information x' 'DEBUGdl' '  ' >&2; \
+    let body = "printf '%s\\n' plain 'debug: one' 'INFO: two' 'warn:three' 'Error: four' 'warning: five' 'information \
+                x' 'DEBUGdl' '  ' >&2; \
                 echo '# simple'";
     let provider = place.bash("t", TYPED, body);
     let log = Lines::default();
@@ -192,7 +198,8 @@ echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c 
     let kept: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("TMPDIR=")).collect();
     assert_eq!(
         kept.join(" "),
-        "HOME=/nonexistent/home KILTER_HOSTNAME=web1 KILTER_PROGRAM=kilter KILTER_VAR_DIR=/dev/null/none LANG=C.UTF-8 LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
+        "HOME=/nonexistent/home KILTER_HOSTNAME=web1 KILTER_PROGRAM=kilter KILTER_VAR_DIR=/dev/null/none LANG=C.UTF-8 \
+         LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
     );
 }
 
@@ -227,7 +234,7 @@ fn suitability_depends_on_the_machine() {
     );
 }
 
-/// Makes a file when it is told something.
+/// A log that creates a file at the first line.
 struct Noting(std::path::PathBuf);
 
 impl Log for Noting {

@@ -8,7 +8,7 @@ use crate::harness::*;
 const TYPED: &str =
     "suitable: true\nattributes:\n  name:\n  v: {type: \"Integer\"}\n  password: {type: \"Sensitive[String]\"}";
 
-/// All that is said when a script tells a secret in all ways, and answers that.
+/// Returns all output of a run in which a script prints a secret in every way and has this reply.
 fn said(convention: &str, action: &str, answer: &str) -> String {
     let place = Place::new();
     let answer = format!("echo 'read Old-Secret-1' >&2\ncat <<'END'\n{answer}\nEND\n");

@@ -18,7 +18,7 @@ use table::{Expected, GATES, LEFT, Row, TRIED, WRITING, rows};
 /// However long a script takes: its deadline, the grace that it is given, and a busy machine.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// So many scenarios are played at a time: most of them wait.
+/// Number of concurrent scenarios; most of them wait.
 const AT_A_TIME: usize = 4;
 
 #[test]
@@ -133,7 +133,7 @@ fn as_expected(place: &Place, phase: Phase, scenario: &str, came: &Came, expecte
     if is_so { Ok(()) } else { Err(shown()) }
 }
 
-/// Whether a warning is the expected one, or the script's own words before it.
+/// Returns true if a warning is the expected one, or output of the script before it.
 fn is_of(line: &str, warning: &str) -> bool {
     line.contains(warning) || warning == TRIED && line.contains("Permission denied")
 }

@@ -27,7 +27,8 @@ fn printing(place: &tempfile::TempDir, metadata: &str, print: &str) -> Arc<dyn S
     std::fs::write(&script, format!("#!/bin/sh\n{print}\n")).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let text = format!(
-        "provider:\n  type: tt\n  invoke: simple\n  suitable: true\n{metadata}  attributes:\n    name:\n    v: {{type: string}}\n"
+        "provider:\n  type: tt\n  invoke: simple\n  suitable: true\n{metadata}  attributes:\n    name:\n    v: \
+         {{type: string}}\n"
     );
     std::fs::write(place.path().join("t.yaml"), text).unwrap();
     let limits = Limits { read: Duration::from_secs(60), ..Limits::default() };

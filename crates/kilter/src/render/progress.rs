@@ -101,7 +101,7 @@ impl Observer for Progress {
                 self.paint();
             }
             Event::Waiting { reference, is_former, calls, since } => {
-                let former = if is_former { " (begun before the edit)" } else { "" };
+                let former = if is_former { " (started before the edit)" } else { "" };
                 let more = if calls > 1 { format!(" and {} more", calls - 1) } else { String::new() };
                 self.doing = format!("{reference}{former}{more}, {} s", since.as_secs());
                 self.paint();
@@ -157,17 +157,14 @@ impl Observer for Progress {
             Event::Unwatched { count, why, every } => self.tell(CHANGED, &unwatched(count, why, every)),
             Event::DeclaredUnwatched { why, every } => {
                 let seconds = every.as_secs();
-                self.tell(
-                    CHANGED,
-                    &format!("what is declared cannot be watched, and is looked at every {seconds} s: {why}"),
-                );
+                self.tell(CHANGED, &format!("the manifest cannot be watched and is polled every {seconds} s: {why}"));
             }
             Event::Quiet(_) | Event::Conditions(_) | Event::Flushed | Event::Watchdog | Event::StatusSocketChanged => {}
             Event::Rewatched { count: 1 } => self.tell(FAINT, "1 resource is watched again"),
             Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
             Event::Paused { why, longest } => self.tell(CHANGED, &paused(why, longest)),
-            Event::Resumed => self.tell(CHANGED, "resumed: what was held back is begun"),
-            Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
+            Event::Resumed => self.tell(CHANGED, "resumed: delayed calls start"),
+            Event::Reloading => self.tell(FAINT, "the manifest has changed: reloading"),
             Event::Interrupted { in_flight, fate } => self.say(&styled(FAILED, interrupted(in_flight, fate))),
         }
     }
@@ -198,8 +195,8 @@ pub(crate) fn interrupted(in_flight: usize, fate: InFlight) -> String {
 pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
     let why = if why.is_empty() { String::new() } else { format!(" ({})", visible(why)) };
     match longest {
-        Some(longest) => format!("paused for {} s at most{why}: nothing further is begun", longest.as_secs_f64()),
-        None => format!("paused until `kilter resume`{why}: nothing further is begun"),
+        Some(longest) => format!("paused for {} s at most{why}: nothing new starts", longest.as_secs_f64()),
+        None => format!("paused until `kilter resume`{why}: nothing new starts"),
     }
 }
 
@@ -207,7 +204,7 @@ pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
 fn unwatched(count: usize, why: &str, every: Option<Duration>) -> String {
     let (resources, are) = if count == 1 { ("resource", "is") } else { ("resources", "are") };
     let instead = match every {
-        Some(every) => format!(", and {are} looked at every {} s", every.as_secs()),
+        Some(every) => format!(", and {are} polled every {} s", every.as_secs()),
         None => String::new(),
     };
     format!("{count} {resources} cannot be watched{instead}: {why}")
@@ -231,13 +228,10 @@ mod tests {
     #[test]
     fn unwatched_resources_are_shown_with_poll_interval() {
         let every = Some(Duration::from_secs(300));
-        assert_eq!(
-            unwatched(1, "no more", every),
-            "1 resource cannot be watched, and is looked at every 300 s: no more"
-        );
+        assert_eq!(unwatched(1, "no more", every), "1 resource cannot be watched, and is polled every 300 s: no more");
         assert_eq!(
             unwatched(2, "no more", every),
-            "2 resources cannot be watched, and are looked at every 300 s: no more"
+            "2 resources cannot be watched, and are polled every 300 s: no more"
         );
         assert_eq!(unwatched(1, "no more", None), "1 resource cannot be watched: no more");
     }

@@ -67,7 +67,7 @@ fn missing(schema: &TypeSchema, state: &State) -> Option<&'static str> {
 /// Returns the note about secrets that were left out.
 fn left_out(names: &[&str]) -> String {
     let are = if names.len() == 1 { "is secret and" } else { "are secret and" };
-    format!("{} {are} left out; --show-sensitive includes what is secret", names.join(", "))
+    format!("{} {are} omitted; --show-sensitive includes secrets", names.join(", "))
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ resources:
     groups:
       - a
       - \"b's\"
-    # password is secret and left out; --show-sensitive includes what is secret
+    # password is secret and omitted; --show-sensitive includes secrets
   user[no]:
     ensure: absent
 ";
@@ -126,7 +126,7 @@ user { 'bob':
   ensure => 'present',
   uid    => 7,
   groups => ['a', 'b\\'s'],
-  # password is secret and left out; --show-sensitive includes what is secret
+  # password is secret and omitted; --show-sensitive includes secrets
 }
 
 user { 'no':
@@ -225,7 +225,7 @@ user { 'no':
         );
         let of = |user: &str| State::present(format!("{user}:x"), [("user", Value::from(user))].into_iter().collect());
         let text = puppet(&schema, "cron", &[of("a"), of("b")], Secrets::Hidden).unwrap();
-        assert!(text.ends_with("}\n\n# cron[b:x] is left out: Puppet takes one of each name only\n"), "{text}");
+        assert!(text.ends_with("}\n\n# cron[b:x] is omitted: Puppet accepts each name only once\n"), "{text}");
     }
 
     #[test]

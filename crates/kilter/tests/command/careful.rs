@@ -1,4 +1,4 @@
-//! What the command must not do to the machine beside what was asked.
+//! Side effects that the command must not have.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::process::Command;
@@ -45,7 +45,8 @@ fn plan_is_written_to_a_device_that_stays() {
 fn directories_are_removed_bottom_up() {
     let place = Place::new();
     std::fs::create_dir_all(place.path().join("a/b/c")).unwrap();
-    let resources = "  file[DIR/a/b/c]: { ensure: absent }\n  file[DIR/a]: { ensure: absent }\n  file[DIR/a/b]: { ensure: absent }\n";
+    let resources = "  file[DIR/a/b/c]: { ensure: absent }\n  file[DIR/a]: { ensure: absent }\n  file[DIR/a/b]: { \
+                     ensure: absent }\n";
     let applied = run(&place, "apply", resources);
     assert_eq!(applied.code, 0, "{applied:?}");
     assert!(!place.path().join("a").exists());

@@ -107,7 +107,8 @@ fn composite_is_reported_before_its_members() {
     assert!(
         told.starts_with(
             "farm[f] failed: 1 failed, 1 skipped, 2 in sync\nsite[f-1] failed: 1 failed, 1 skipped, 1 in sync\n    \
-             part of farm[f]\nempty[e] in sync: no parts\nfile[DIR/f-1] in sync\n    part of site[f-1]; watched; changed once"
+             part of farm[f]\nempty[e] in sync: no parts\nfile[DIR/f-1] in sync\n    part of site[f-1]; watched; \
+             changed once"
         ),
         "{told}"
     );
@@ -115,7 +116,7 @@ fn composite_is_reported_before_its_members() {
     let ended = place.run(&["status", "site[good]", "site[bad]", "site[never]", "farm[good]"]);
     assert_eq!(ended.code, 1);
     for name in ["site[bad]", "site[never]", "farm[good]"] {
-        assert!(ended.stderr.contains(&format!("{name} is not among the resources that are held\n")), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("{name} is not a resource of this run\n")), "{ended:?}");
     }
     assert!(ended.stdout.contains("\nsite[good] in sync: 3 in sync\n"), "{ended:?}");
     let metrics = place.run(&["status", "--format", "prometheus"]).stdout;

@@ -179,7 +179,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// Starts to forward a port. It goes on until the end of the tests.
+    /// Starts to forward a port until the end of the tests.
     fn start(port: u16, target: u16) -> Arc<Relay> {
         let relay = Arc::new(Relay { target: target.into(), streams: Mutex::default() });
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();

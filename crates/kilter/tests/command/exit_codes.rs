@@ -12,7 +12,12 @@ fn place() -> Place {
         "resources:\n  file[DIR/b]: { content: b }\n  exec[no]: { command: [/bin/false], require: 'file[DIR/b]' }\n"
             .replace("DIR", &dir(&place)),
     );
-    place.file("unreadable.yaml", "resources:\n  file[DIR/loop/below]: { content: b }\n  exec[later]: { command: [/bin/true], require: 'file[DIR/loop/below]' }\n".replace("DIR", &dir(&place)));
+    place.file(
+        "unreadable.yaml",
+        "resources:\n  file[DIR/loop/below]: { content: b }\n  exec[later]: { command: \
+                                   [/bin/true], require: 'file[DIR/loop/below]' }\n"
+            .replace("DIR", &dir(&place)),
+    );
     place.file("wrong.yaml", "resources:\n  file[a]: {}\n");
     std::os::unix::fs::symlink("loop", place.path().join("loop")).unwrap();
     place.file("empty.yaml", "resources: {}\n");

@@ -1,4 +1,4 @@
-//! A plan foresees what is certain to fail, and nothing that the run may mend first.
+//! A plan predicts certain failures, except those that the run may prevent.
 
 use crate::support::{Ended, Place};
 
@@ -105,13 +105,15 @@ fn conflicting_user_and_group_are_one_problem() {
 #[test]
 fn fallback_output_is_not_used_for_refreshed_or_changed_command() {
     let place = Place::new();
-    let fed = "  file[DIR/in]: {content: v1}\n  exec[r]: {command: [cat, DIR/in], refreshonly: true, subscribe: 'file[DIR/in]', fallback: {stdout: none}}\n  \
+    let fed = "  file[DIR/in]: {content: v1}\n  exec[r]: {command: [cat, DIR/in], refreshonly: true, subscribe: \
+               'file[DIR/in]', fallback: {stdout: none}}\n  \
                file[DIR/out]: {content: \"${exec[r].stdout}\"}\n";
     let plan = planned(&place, fed);
     assert!(plan.stdout.contains("? file[DIR/out] not known yet"), "{}", plan.stdout);
     let out = || std::fs::read_to_string(place.path().join("out")).unwrap_or_default();
     assert_eq!((place.run(&["apply", "m.yaml"]).code, out().as_str()), (0, "v1"));
-    let made = "  exec[f]: {command: 'touch DIR/made', shell: true, creates: DIR/made, fallback: {stdout: none}}\n  file[DIR/out]: {content: \"${exec[f].stdout}\"}\n";
+    let made = "  exec[f]: {command: 'touch DIR/made', shell: true, creates: DIR/made, fallback: {stdout: none}}\n  \
+                file[DIR/out]: {content: \"${exec[f].stdout}\"}\n";
     // What it has sent is known still when only that is declared otherwise which has nothing to do with it.
     for (command, more, expected) in
         [("echo real; touch DIR/made", "", "real"), ("echo real; touch DIR/made", "stop_signal: SIGINT, ", "real")]

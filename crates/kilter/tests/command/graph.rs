@@ -140,7 +140,8 @@ exec[left alone]
     assert_eq!((drawn.stdout.as_str(), drawn.stderr.as_str()), (expected, ""));
 }
 
-/// A provider that comes along, as its metadata says it is: with the lists of dpkg in the place, and on any machine.
+/// Installs a provider of this repository with its metadata, with the lists of dpkg in the test directory, on any
+/// machine.
 fn shipped(place: &Place, name: &str) {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").join(name);
     let metadata = std::fs::read_to_string(file.with_extension("yaml")).unwrap();
@@ -166,14 +167,17 @@ fn shared_directories_have_no_owning_package() {
     let manifest = place.file(
         "m.yaml",
         format!(
-            "resources:\n  package[web]: {{}}\n  file[/lib/{directory}/web]: {{content: x}}\n  file[/lib/{directory}/mine]: {{content: x}}\n  \
+            "resources:\n  package[web]: {{}}\n  file[/lib/{directory}/web]: {{content: x}}\n  \
+             file[/lib/{directory}/mine]: {{content: x}}\n  \
              file[/lib/systemd/system/own.service]: {{content: x}}\n  service[own]: {{}}\n"
         ),
     );
     let drawn = place.run(&["-I", ".", "graph", &manifest]);
     let expected = format!(
-        "package[web]\nfile[/lib/{directory}/web]\n    after package[web] (automatic: owner)\nfile[/lib/{directory}/mine]\n\
-         file[/lib/systemd/system/own.service]\nservice[own]\n    after file[/lib/systemd/system/own.service] (automatic: name)\n\
+        "package[web]\nfile[/lib/{directory}/web]\n    after package[web] (automatic: \
+         owner)\nfile[/lib/{directory}/mine]\n\
+         file[/lib/systemd/system/own.service]\nservice[own]\n    after file[/lib/systemd/system/own.service] \
+         (automatic: name)\n\
          5 resources, 2 edges: 2 automatic\n"
     );
     assert_eq!((drawn.stdout, drawn.stderr.as_str()), (expected, ""));

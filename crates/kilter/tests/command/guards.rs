@@ -37,7 +37,8 @@ fn guard_write_is_refused_and_named_in_noop() {
 fn refused_guard_makes_resource_and_dependents_unknown() {
     let place = Place::new();
     let resources =
-        "  exec[work]: { unless: 'echo x > DIR/lock && test ! -e DIR/due', shell: true, command: 'echo x > DIR/out; rm DIR/due' }
+        "  exec[work]: { unless: 'echo x > DIR/lock && test ! -e DIR/due', shell: true, command: 'echo x > DIR/out; \
+         rm DIR/due' }
   exec[after]: { command: 'mv DIR/out DIR/done', onlyif: 'test -e DIR/out', require: 'exec[work]' }
   file[DIR/copy]: { source: DIR/in, require: 'exec[work]' }
   exec[told]: { command: 'true', refreshonly: true, subscribe: 'exec[work]' }
@@ -59,7 +60,8 @@ fn refused_guard_makes_resource_and_dependents_unknown() {
         assert_eq!(found, told, "{guard_says}");
         let shown = run(&place, resources, &["plan", "-o", &place.path().join("p").display().to_string()]);
         let line = "? exec[work] not known yet
-    unless: known when the guard may change the machine: the guard `echo x > DIR/lock && test ! -e DIR/due` (unless) tried to \
+    unless: known if the guard may change the machine: the guard `echo x > DIR/lock && test ! -e DIR/due` (unless) \
+    tried to \
                     write DIR/lock and was refused; a guard that has to write needs `confine: false`
 ";
         assert!(shown.stdout.contains(line), "{shown:?}");
@@ -87,7 +89,8 @@ fn watch_write_is_refused_in_noop() {
     let place = Place::new();
     let watch = |meta: &str| {
         format!(
-            "  exec[work]: {{ command: 'true', onlyif: 'false', watch: [sh, -c, 'echo x > DIR/trace; sleep 60']{meta} }}\n"
+            "  exec[work]: {{ command: 'true', onlyif: 'false', watch: [sh, -c, 'echo x > DIR/trace; sleep 60']{meta} \
+             }}\n"
         )
     };
     let noop = ["run", "--noop", "--max-runtime", "1"];

@@ -94,7 +94,8 @@ fn guide_bus_watch_works() {
     let bus = format!("unix:path={home}/bus");
     let anybody = "<allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/><allow own=\"*\"/>";
     let config = format!(
-        "<busconfig><type>session</type><listen>{bus}</listen><policy context=\"default\">{anybody}</policy></busconfig>"
+        "<busconfig><type>session</type><listen>{bus}</listen><policy \
+         context=\"default\">{anybody}</policy></busconfig>"
     );
     let config = format!("--config-file={}", place.file("bus.conf", config));
     let daemon = Command::new("dbus-daemon").args([&config, "--nofork"]).stderr(Stdio::null()).spawn();

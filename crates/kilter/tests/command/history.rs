@@ -1,4 +1,4 @@
-//! What scripts of mold did, read back from a raw log.
+//! History of mold scripts, from a raw log.
 
 use serde_json::{Value, json};
 

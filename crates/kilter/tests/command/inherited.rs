@@ -1,4 +1,4 @@
-//! What kilter does not inherit from whoever starts it: the umask, ignored signals; and limits that it reports.
+//! Properties that kilter does not inherit from its parent (umask, ignored signals), and limits that it reports.
 
 use std::process::Command;
 
@@ -60,7 +60,8 @@ fn without_threads_files_are_written_and_commands_fail_with_a_report() {
     // The program may be where that user cannot go.
     std::fs::copy(env!("CARGO_BIN_EXE_kilter"), place.path().join("kilter")).unwrap();
     let script = format!(
-        "exec setpriv --reuid 61235 --regid 61235 --clear-groups bash -c 'ulimit -u 1; HOME={home} exec ./kilter apply m.yaml'"
+        "exec setpriv --reuid 61235 --regid 61235 --clear-groups bash -c 'ulimit -u 1; HOME={home} exec ./kilter \
+         apply m.yaml'"
     );
     let ended = shell(&place, &script);
     assert!(!ended.stderr.contains("defect"), "{}", ended.stderr);

@@ -15,7 +15,8 @@ pub(crate) fn notes(place: &Place, convention: &str, watch: &str) -> PathBuf {
     place.file(
         "providers/note.yaml",
         format!(
-            "provider:\n  type: note\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  attributes:\n    name:\n    \
+            "provider:\n  type: note\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  \
+             attributes:\n    name:\n    \
              text: {{type: string}}\n"
         ),
     );
@@ -44,7 +45,7 @@ pub(crate) fn begin(place: &Place) -> Running {
     Running::begin(place, &["-I", ".", &path])
 }
 
-/// Somebody else changes a note; whether anybody is told is another matter.
+/// Changes a note as another program would, without an event.
 pub(crate) fn change(place: &Place, text: &str) {
     std::fs::write(place.path().join("notes/a"), text).unwrap();
 }
@@ -106,7 +107,7 @@ fn failed_watch_is_shown_as_unwatched() {
     );
     let status = || place.run(&["status", "exec[deaf]"]).stdout;
     wait("the end of the watch", || status().contains("not watched: watch: "));
-    assert!(status().contains("looked at every 5 min 0 s; next look in "), "{}", status());
+    assert!(status().contains("polled every 5 min 0 s; next check in "), "{}", status());
     running.end();
 }
 
@@ -163,12 +164,14 @@ fn receiver_sees_changed_inputs_until_in_sync() {
     std::fs::create_dir(file("providers")).unwrap();
     place.file(
         "providers/sink.yaml",
-        "provider:\n  type: sink\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    name:\n    \
+        "provider:\n  type: sink\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    \
+         name:\n    \
          text: {type: string}\n    other: {type: string}\n",
     );
     let script = "#!/bin/bash\neval \"$@\"\ncd 'DIR' || exit\nprintf '# simple\\n'\ncase $ral_action in\n\
                   find) printf 'name: %s\\ntext: %s\\nother: o\\n' \"$name\" \"$(cat sunk 2>/dev/null)\" ;;\n\
-                  update) echo \"$text: $ral_received\" >> log\n[ ! -e fail ] || { printf 'ral_error: no\\nral_eom\\n'; exit 0; }\n\
+                  update) echo \"$text: $ral_received\" >> log\n[ ! -e fail ] || { printf 'ral_error: \
+                  no\\nral_eom\\n'; exit 0; }\n\
                   printf %s \"$text\" > sunk; printf 'ral_derive: true\\n' ;;\nesac\n";
     let path = place.file("providers/sink.prov", script.replace("DIR", &place.path().display().to_string()));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -208,8 +211,10 @@ fn mold_script_event_causes_immediate_repair() {
         "actions: [inspect, conform, watch]\nattributes:\n  text: {type: String, desc: x}\n",
     );
     let script = "#!/bin/sh\ncd 'DIR' || exit\nread -r document\ncase $1 in\n\
-                  inspect) printf '{\"kind\": \"note\", \"name\": \"a\", \"exists\": true, \"text\": \"%s\"}\\n' \"$(cat a)\" ;;\n\
-                  conform) printf %s \"$document\" | sed 's/.*\"text\": *\"\\([^\"]*\\)\".*/\\1/' | tr -d '\\n' > a ;;\n\
+                  inspect) printf '{\"kind\": \"note\", \"name\": \"a\", \"exists\": true, \"text\": \"%s\"}\\n' \
+                  \"$(cat a)\" ;;\n\
+                  conform) printf %s \"$document\" | sed 's/.*\"text\": *\"\\([^\"]*\\)\".*/\\1/' | tr -d '\\n' > a \
+                  ;;\n\
                   watch) echo \"$document\" > asked; echo '{\"watching\": true}'; exec tail -n 0 -F events ;;\nesac\n";
     let path = place.file("mold/resources/note", script.replace("DIR", &place.path().display().to_string()));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -258,7 +263,8 @@ fn shown(place: &Place, watches: &str, find: &str, update: &str) {
     place.file(
         "providers/shown.yaml",
         format!(
-            "provider:\n  type: shown\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  watches: {watches}\n  \
+            "provider:\n  type: shown\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  watches: \
+             {watches}\n  \
              attributes:\n    name:\n    text: {{type: string}}\n"
         ),
     );
@@ -310,8 +316,10 @@ fn network_change_is_repaired_at_once() {
     let path = manifest(&place, "resources:\n  shown[lo]: {text: up}\n");
     // A world with nothing but this interface, which is down.
     let script = "\"$@\" > told 2>&1 &\nrun=$!\n\
-                  until_up() { for i in $(seq 200); do ip -o link show lo | grep -q '<[^>]*UP' && return; sleep 0.05; done; cat told; exit 1; }\n\
-                  until_up; sleep 0.5; ip link set lo down; until_up; sleep 0.5; ip link set lo down; until_up\nkill $run; wait $run; echo $?\n";
+                  until_up() { for i in $(seq 200); do ip -o link show lo | grep -q '<[^>]*UP' && return; sleep 0.05; \
+                  done; cat told; exit 1; }\n\
+                  until_up; sleep 0.5; ip link set lo down; until_up; sleep 0.5; ip link set lo down; until_up\nkill \
+                  $run; wait $run; echo $?\n";
     let kilter = place.command(&["-I", ".", "run", &path]);
     let mut command = std::process::Command::new("unshare");
     command.args(["--net", "sh", "-c", script, "sh"]).arg(kilter.get_program()).args(kilter.get_args());
@@ -355,7 +363,8 @@ fn resource_named_by_output_is_watched() {
     let place = Place::new();
     let path = |name: &str| place.path().join(name);
     std::fs::write(path("source"), "one").unwrap();
-    let text = "resources:\n  exec[p]: {command: \"printf DIR/source\", shell: true, creates: DIR/done, done: \"touch DIR/done\"}\n  \
+    let text = "resources:\n  exec[p]: {command: \"printf DIR/source\", shell: true, creates: DIR/done, done: \"touch \
+                DIR/done\"}\n  \
                 file[DIR/out]: {source: \"${exec[p].stdout}\"}\n  \
                 exec[made]: {command: \"touch DIR/made\", creates: \"${exec[q].stdout}\"}\n  \
                 exec[q]: {command: \"printf DIR/made\", shell: true, creates: DIR/asked, done: \"touch DIR/asked\"}\n";
@@ -381,8 +390,8 @@ fn unwatchable_resource_is_reported_and_watched_later() {
     wait("the text", || content(&place.path().join("text")) == "declared\n");
     let limited = "no more inotify watches for this user";
     let of = |what: &str| running.told(&format!("{what}: {limited}"));
-    assert_eq!(of("3 resources cannot be watched, and are looked at every 300 s"), 1);
-    assert_eq!(of("what is declared cannot be watched, and is looked at every 2 s"), 1);
+    assert_eq!(of("3 resources cannot be watched, and are polled every 300 s"), 1);
+    assert_eq!(of("the manifest cannot be watched and is polled every 2 s"), 1);
     let told = place.run(&["status"]);
     assert!(told.code == 2 && told.stdout.contains("\n3 resources cannot be watched and are polled\n"), "{told:?}");
     assert!(told.stdout.contains("\nthe manifest cannot be watched and is polled\n"), "{told:?}");
@@ -399,7 +408,7 @@ fn without_inotify_all_resources_are_polled() {
     let words = "echo 0 > /proc/sys/user/max_inotify_instances";
     let running = Running::secluded(&place, words, &[&manifest(&place, text)]);
     wait("the file", || content(&place.path().join("a")) == "declared");
-    assert_eq!(running.told("1 resource cannot be watched, and is looked at every 300 s: no inotify instance: "), 1);
+    assert_eq!(running.told("1 resource cannot be watched, and is polled every 300 s: no inotify instance: "), 1);
     manifest(&place, "resources:\n  file[DIR/b]: {content: declared}\n");
     wait("what is declared now", || content(&place.path().join("b")) == "declared");
     running.end();

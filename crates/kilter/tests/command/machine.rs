@@ -1,11 +1,11 @@
-//! What scripts are told of the program that runs them, and of their machine.
+//! Variables about kilter and the machine that scripts get.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::support::*;
 
-/// A script in a directory of providers, and the metadata beside it where it does not describe itself.
+/// Writes a script to the provider directory, and its metadata if it does not describe itself.
 fn script(place: &Place, type_name: &str, convention: &str, text: &str) {
     fs::create_dir_all(place.path().join("providers")).unwrap();
     let path = place.file(&format!("providers/{type_name}.prov"), format!("#!/bin/sh\n{text}"));
@@ -24,7 +24,7 @@ fn script(place: &Place, type_name: &str, convention: &str, text: &str) {
 
 const SEEN: &str = "v=\"$KILTER_PROGRAM on $KILTER_HOSTNAME\"\n";
 
-/// A type for each convention, whose resources are what their scripts are told.
+/// A type per convention, whose resources are the variables that its script gets.
 fn told() -> Place {
     let place = Place::new();
     let answers = [
@@ -77,7 +77,8 @@ fn describe_and_exec_get_no_run_variables() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let described = place.run(&["-I", ".", "types", "own"]);
     assert!(described.stdout.contains("It was told none none."), "{described:?}");
-    let manifest = "resources:\n  exec[a]: {command: 'echo ${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none} > seen', shell: true, cwd: DIR}\n";
+    let manifest = "resources:\n  exec[a]: {command: 'echo ${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none} > seen', \
+                    shell: true, cwd: DIR}\n";
     let manifest =
         place.file("m.yaml", manifest.replace("DIR", &place.path().display().to_string()).replace("${", "$${"));
     let applied = place.run(&["apply", &manifest]);

@@ -14,7 +14,8 @@ fn a_timeout_ends_one_call_and_no_other() {
          exec[guarded]: {command: touch DIR/guarded, unless: sleep 60, meta: {timeout: 200}}\n  \
          exec[patient]: {command: \"sleep 1 && touch DIR/done\", shell: true, meta: {timeout: 60000}}\n  \
          exec[free]: {command: \"sleep 1 && touch DIR/free\", shell: true}\n  \
-         file[DIR/after]: {content: x, require: \"exec[slow]\"}\n  file[DIR/timed]: {content: x, meta: {timeout: 5000}}\n",
+         file[DIR/after]: {content: x, require: \"exec[slow]\"}\n  file[DIR/timed]: {content: x, meta: {timeout: \
+         5000}}\n",
     );
     let begun = Instant::now();
     // One worker: what waits for it has not begun, and is not too late.
@@ -32,7 +33,8 @@ fn timeout_of_200_ms_ends_call_within_a_second() {
     let place = Place::new();
     let path = manifest(
         &place,
-        "resources:\n  exec[slow]: {command: \"while :; do date +%s%N >> DIR/beats; sleep 0.02; done\", shell: true, meta: {timeout: 200}}\n",
+        "resources:\n  exec[slow]: {command: \"while :; do date +%s%N >> DIR/beats; sleep 0.02; done\", shell: true, \
+         meta: {timeout: 200}}\n",
     );
     assert_eq!(place.run(&["apply", &path]).code, 4);
     let beats = instants(&place.path().join("beats"));
@@ -66,7 +68,7 @@ fn instants(path: &std::path::Path) -> Vec<Duration> {
     whole.lines().map(|line| Duration::from_nanos(line.parse().unwrap())).collect()
 }
 
-/// How many of these were at work at once, at most, each of which notes when it begins and when it ends.
+/// Returns the maximum number of concurrent commands. Each logs its start and its end.
 fn at_once(place: &Place, meta: &str) -> usize {
     let log = place.path().join("log");
     std::fs::write(&log, "").unwrap();
@@ -172,12 +174,14 @@ fn timeout_of_one_resource_does_not_affect_others() {
                   printf '# simple\\nname: %s\\nensure: present\\n' \"$name\"\n";
     let path = place.file("scripts/t.prov", script);
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let metadata = "provider:\n  type: tt\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    \
+    let metadata = "provider:\n  type: tt\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
+                    attributes:\n    \
                     name:\n    ensure: {type: \"enum[present, absent]\"}\n";
     place.file("scripts/t.yaml", metadata);
     let path = manifest(
         &place,
-        "resources:\n  tt[slow]: {meta: {timeout: 300}}\n  tt[slower]: {meta: {timeout: 300}}\n  tt[a]: {}\n  tt[b]: {}\n  \
+        "resources:\n  tt[slow]: {meta: {timeout: 300}}\n  tt[slower]: {meta: {timeout: 300}}\n  tt[a]: {}\n  tt[b]: \
+         {}\n  \
          tt[c]: {meta: {timeout: 30000}}\n",
     );
     let begun = Instant::now();

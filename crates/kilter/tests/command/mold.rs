@@ -69,7 +69,8 @@ fn invalid_action_is_refused_and_failed_action_exits_with_4() {
     let place = minion();
     let ended = run(&place, &["act", "service[sshd]", "explode"]);
     assert_eq!(ended.code, 4);
-    let expected = "explode of service[sshd] by the provider `mold` (mold, DIR/minion/resources/service): it failed with exit code 3 \
+    let expected = "explode of service[sshd] by the provider `mold` (mold, DIR/minion/resources/service): it failed \
+                    with exit code 3 \
                     (last on its standard error: there is no action explode)\n";
     assert_eq!(ended.stdout, format!("service[sshd] explode: failed\n  {expected}"));
     std::fs::write(place.path().join("minion/resources/service.yaml"), "actions: [restart]\n").unwrap();
@@ -117,14 +118,14 @@ fn facts_are_merged_and_a_manifest_uses_them_and_notifies() {
 #[test]
 fn type_without_metadata_accepts_any_attribute_with_warning() {
     let place = minion();
-    assert!(run(&place, &["types", "service"]).stdout.contains("Any other attribute is taken as well."));
+    assert!(run(&place, &["types", "service"]).stdout.contains("Any other attribute is accepted too."));
     let described = run(&place, &["types", "service", "--format", "json"]).stdout;
     assert_eq!(serde_json::from_str::<serde_json::Value>(&described).unwrap()["takes_others"], true);
     assert!(run(&place, &["types", "service", "--format", "markdown"]).stdout.contains("Any other attribute"));
     let manifest = place.file("m.yaml", "resources:\n  service[sshd]: { running: true, colour: red }\n");
     let ended = run(&place, &["plan", &manifest]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    assert!(ended.stderr.contains("`inspect` tells nothing of colour"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`inspect` does not return colour"), "{}", ended.stderr);
     std::fs::write(place.path().join("minion/resources/service.yaml"), "attributes: {running: {type: Boolean}}\n")
         .unwrap();
     let ended = run(&place, &["plan", &manifest]);

@@ -64,7 +64,8 @@ fn steps_are_performed_until_none_are_left() {
     std::fs::write(place.path().join("minion/counter-b"), "3\n").unwrap();
     let ended = run(&place, &["plan"]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    let expected = "  counter[a] conform: would be performed\n  counter[b] reset: would be performed\n2 resources: 2 steps pending\n";
+    let expected = "  counter[a] conform: would be performed\n  counter[b] reset: would be performed\n2 resources: 2 \
+                    steps pending\n";
     assert_eq!((ended.stdout.as_str(), level(&place, "a").as_str()), (expected, ""));
     let ended = run(&place, &["apply"]);
     assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
@@ -102,7 +103,8 @@ fn repeating_choreographer_is_stopped_after_three_rounds() {
     assert_eq!((ended.code, ended.stdout.as_str()), (4, ""));
     assert_eq!(
         ended.stderr,
-        "error: actors/choreograph repeats itself: 3 rounds performed the same steps, and it asks for them again: counter[a] reset; \
+        "error: actors/choreograph repeats itself: 3 rounds performed the same steps, and it asks for them again: \
+         counter[a] reset; \
          what it observes does not change with them, or it does not compare it\n"
     );
     let rounds = run(&place, &["apply", "--format", "json"]);
@@ -152,7 +154,8 @@ fn engine_orders_prescriptions_without_choreographer() {
     let target = place.path().join("motd").display().to_string();
     script(&place, "resources/counter", &COUNTER.replace("$((level + 1))", "2"));
     let prescribe = format!(
-        "#!/bin/sh\ncat <<'END'\n[{{\"kind\": \"counter\", \"name\": \"a\", \"level\": 2}},\n {{\"kind\": \"file\", \"name\": \"{target}\", \
+        "#!/bin/sh\ncat <<'END'\n[{{\"kind\": \"counter\", \"name\": \"a\", \"level\": 2}},\n {{\"kind\": \"file\", \
+         \"name\": \"{target}\", \
          \"content\": \"costs ${{5}}\"}}]\nEND\n"
     );
     script(&place, "actors/prescribe", &prescribe);
@@ -209,7 +212,7 @@ fn actor_error_is_reported_without_changes() {
     refused(
         "actors/choreograph",
         "echo '[{\"kind\": \"counter\", \"name\": \"a\", \"action\": \"inspect\"}]'",
-        "is no one-time action",
+        "is not a one-time action",
         4,
     );
     refused("actors/choreograph", "exit 0", "it printed nothing, where a list of steps is expected", 4);
@@ -250,7 +253,8 @@ fn steps_hold_the_lock() {
     script(&place, "actors/prescribe", "#!/bin/sh\necho '[]'\n");
     // A step of a type of kilter's own is a run within the run, and lets the lock go for nobody.
     let steps = format!(
-        "[{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"x\"}}, {{\"kind\": \"taker\", \"name\": \"a\", \"action\": \"try\"}}]"
+        "[{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"x\"}}, {{\"kind\": \"taker\", \"name\": \"a\", \
+         \"action\": \"try\"}}]"
     );
     script(
         &place,

@@ -9,7 +9,7 @@ fn schema() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Whether a document is valid, by those words of JSON Schema that the schema uses.
+/// Returns true if a document is valid. Supports the keywords of JSON Schema that the schema uses.
 fn holds(root: &Value, schema: &Value, document: &Value) -> bool {
     let Some(words) = schema.as_object() else { return schema.as_bool().unwrap() };
     words.iter().all(|(word, said)| match word.as_str() {

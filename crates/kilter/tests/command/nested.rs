@@ -43,7 +43,8 @@ impl Door {
         place.file("door", FOUND);
         place.file(
             "m.yaml",
-            "resources:\n  door[front]:\n    keys: [{user: bob, pin: wanted-4712}]\n    codes: [wanted-one]\n    size: large\n",
+            "resources:\n  door[front]:\n    keys: [{user: bob, pin: wanted-4712}]\n    codes: [wanted-one]\n    \
+             size: large\n",
         );
         Door(place)
     }
@@ -52,7 +53,7 @@ impl Door {
         self.0.run(&[&["-I", "."], args].concat())
     }
 
-    /// What is printed, which holds no secret.
+    /// Returns the output, after a check that it has no secret.
     fn discreet(&self, code: i32, args: &[&str]) -> String {
         let ended = self.run(args);
         assert_eq!(ended.code, code, "{ended:?}");

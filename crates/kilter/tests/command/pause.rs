@@ -45,11 +45,11 @@ fn pause_delays_all_calls() {
     assert!(told["quiet_for_ms"].is_null() && told["paused"]["left_ms"].is_null(), "{told}");
     let Ended { code, stdout: told, .. } = place.run(&["status"]);
     assert_eq!(code, 2, "what is paused is not held: {told}");
-    assert!(told.contains("(disk is being copied): nothing is begun until `kilter resume`"), "{told}");
+    assert!(told.contains("(disk is being copied): nothing new starts until `kilter resume`"), "{told}");
     assert!(told.contains("] ready\n"), "{told}");
     // What is declared in another way is read, and waits.
     manifest(&place, &MANIFEST.replace("file[DIR/b]: {content: declared}", "file[DIR/b]: {content: other}"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     wait("what is declared now", || status(&place)["counts"]["under_way"] == 2);
     std::fs::write(file("a"), "changed again").unwrap();
     assert_eq!(status(&place)["in_flight"], 0);
@@ -82,7 +82,8 @@ fn pause_with_duration_ends_by_itself() {
 fn pause_waits_for_running_calls_and_holds_queued_ones() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let slow = "  exec[NAME]: {command: [sh, -c, \"touch DIR/NAME; while [ ! -e DIR/go ]; do sleep 0.05; done; touch DIR/NAME-end\"]}\n";
+    let slow = "  exec[NAME]: {command: [sh, -c, \"touch DIR/NAME; while [ ! -e DIR/go ]; do sleep 0.05; done; touch \
+                DIR/NAME-end\"]}\n";
     let text = ["one", "two", "three"].map(|name| slow.replace("NAME", name)).concat();
     let running = Running::begin(&place, &[&manifest(&place, &format!("resources:\n{text}")), "-j", "1"]);
     wait("the first", || file("one").exists());
@@ -125,9 +126,11 @@ fn paused_run_stops_and_reports_unreached_resources() {
 fn resources_are_checked_again_after_pause() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[one]: {command: [sh, -c, \"touch DIR/one; while [ ! -e DIR/go ]; do sleep 0.05; done\"], creates: DIR/one}\n  \
+    let text = "resources:\n  exec[one]: {command: [sh, -c, \"touch DIR/one; while [ ! -e DIR/go ]; do sleep 0.05; \
+                done\"], creates: DIR/one}\n  \
                 exec[two]: {command: \"sh -c 'echo x >> DIR/runs'\", creates: DIR/two}\n  \
-                exec[job]: {command: \"sh -c 'echo x >> DIR/runs'\", unless: [[sh, -c, \"touch DIR/asked; sleep 1; test -e DIR/job\"]]}\n";
+                exec[job]: {command: \"sh -c 'echo x >> DIR/runs'\", unless: [[sh, -c, \"touch DIR/asked; sleep 1; \
+                test -e DIR/job\"]]}\n";
     let running = Running::begin(&place, &[&manifest(&place, text), "-j", "2"]);
     wait("what is under way", || file("one").exists() && file("asked").exists());
     done(&place, &["pause", "--no-wait"]);
@@ -171,7 +174,7 @@ fn edit_during_pause_replaces_unreached_resource() {
     wait("the first", || file("first").exists());
     done(&place, &["pause"]);
     manifest(&place, &text.replace("touch DIR/bad", "touch DIR/good"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     done(&place, &["resume"]);
     wait("what is declared now", || file("good").exists());
     assert!(!file("bad").exists());
@@ -251,7 +254,8 @@ fn resume_ends_the_pause_of_its_session_after_the_leader_has_ended() {
     let place = Place::new();
     let running = holding(&place, MANIFEST);
     let kilter = place.command(&[]);
-    let script = "l=$$; (\"$0\" pause; touch paused; while [ -e /proc/$l ]; do sleep 0.05; done; \"$0\" resume; echo $? > code) &\n\
+    let script = "l=$$; (\"$0\" pause; touch paused; while [ -e /proc/$l ]; do sleep 0.05; done; \"$0\" resume; echo \
+                  $? > code) &\n\
                   while [ ! -e paused ]; do sleep 0.05; done";
     let mut command = std::process::Command::new("setsid");
     command.args(["--fork", "--wait", "sh", "-c", script]).arg(kilter.get_program()).env_clear();

@@ -265,7 +265,8 @@ fn provider_lines_are_filtered_by_level() {
     let place = Place::new();
     let noisy = SETTING.replace(
         "list)",
-        "list) for level in debug info warn error; do echo \"$level: a $level\" >&2; done; echo 'warning: two' >&2; echo plain >&2;",
+        "list) for level in debug info warn error; do echo \"$level: a $level\" >&2; done; echo 'warning: two' >&2; \
+         echo plain >&2;",
     );
     script(&place, "setting.prov", &noisy);
     let commands = "-I.|setting\n-I.|-l|none|setting\n-I.|-l|fatal|setting\n-I.|-l|ERROR|setting\n-I.|-l|info|setting\n-I.|-l|debug|setting";

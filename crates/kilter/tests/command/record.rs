@@ -59,7 +59,7 @@ fn record(place: &Place, args: &[&str]) -> Ended {
     place.run(&[&["provider", "record", "r.jsonl", "-I", "scripts"], args].concat())
 }
 
-/// What the recorded command itself wrote on standard error.
+/// Standard error of the recorded command.
 fn own(stderr: &str) -> String {
     stderr.split_inclusive('\n').take_while(|line| !line.starts_with("recorded ")).collect()
 }
@@ -186,8 +186,10 @@ fn replay_of_plan_and_apply_changes_nothing() {
     let manifest = place.file(
         "m.yaml",
         format!(
-            "include: [more.yaml]\nvars: {{ v: one }}\nresources:\n  setting[a]: {{ ensure: present, value: \"${{vars.v}}\" }}\n  \
-             setting[b]: {{ ensure: present, value: two, require: \"file[{0}]\" }}\n  file[{0}]: {{ content: hello }}\n  \
+            "include: [more.yaml]\nvars: {{ v: one }}\nresources:\n  setting[a]: {{ ensure: present, value: \
+             \"${{vars.v}}\" }}\n  \
+             setting[b]: {{ ensure: present, value: two, require: \"file[{0}]\" }}\n  file[{0}]: {{ content: hello \
+             }}\n  \
              exec[/bin/echo hi]: {{}}\n",
             file.display()
         ),
@@ -260,7 +262,8 @@ fn holds_no(text: &str, secret: &str) {
 #[test]
 fn recorded_secrets_are_replaced_in_every_form() {
     let secret = "hunter2'quoted\" \\top";
-    let tells = "[ -z \"$password\" ] || { printf '%s' \"$password\" | base64 -w0 >&2; printf '%s' \"$password\" | od -An -tx1 | tr -d ' \\n' >&2; echo \"I was told $password\" >&2; }";
+    let tells = "[ -z \"$password\" ] || { printf '%s' \"$password\" | base64 -w0 >&2; printf '%s' \"$password\" | od \
+                 -An -tx1 | tr -d ' \\n' >&2; echo \"I was told $password\" >&2; }";
     let place = keeper(tells);
     let word = format!("password={secret}");
     let encoded = [kilter_model::base64(secret.as_bytes()), hex(secret)];
@@ -280,9 +283,12 @@ fn recorded_secrets_are_replaced_in_every_form() {
     // So it is in manifests, in variables and in what is fetched.
     let manifest = place.file(
         "m.yaml",
-        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\n  y: plain-part\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
-         password: |-\n      first of it\n      second of it\n  setting[c]: { ensure: present, password: \"pre-${vars.w}\" }\n  \
-         setting[d]: { ensure: present, value: \"${vars.w}\" }\n  setting[e]: { ensure: present, password: \"prefix-part-${vars.y}\" }\n",
+        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\n  y: \
+         plain-part\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
+         password: |-\n      first of it\n      second of it\n  setting[c]: { ensure: present, password: \
+         \"pre-${vars.w}\" }\n  \
+         setting[d]: { ensure: present, value: \"${vars.w}\" }\n  setting[e]: { ensure: present, password: \
+         \"prefix-part-${vars.y}\" }\n",
     );
     place.file("token", "t0ken-of-mine\n");
     let _ = std::fs::remove_file(place.path().join("r.jsonl"));
@@ -304,7 +310,8 @@ fn secrets_in_invalid_replies_and_manifests_are_replaced() {
     std::fs::remove_file(place.path().join("r.jsonl")).unwrap();
     let manifest = place.file(
         "m.yaml",
-        "resources:\n  setting[b]: { ensure: presnt, password: hunter2 }\n  user[x]: { password: { sensitive: s3cr3t-thing } }\n",
+        "resources:\n  setting[b]: { ensure: presnt, password: hunter2 }\n  user[x]: { password: { sensitive: \
+         s3cr3t-thing } }\n",
     );
     let recorded = is_the_same_again(&place, &["plan", &manifest]);
     assert_eq!(recorded.code, 1);
@@ -375,11 +382,11 @@ fn invalid_recording_is_refused_with_one_error() {
     assert_eq!(record(&place, &["get", "setting", "a"]).code, 0);
     let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
     let cases = [
-        ("hello\n".to_owned(), "is no recording"),
-        (String::new(), "is no recording"),
-        ("{\"kilter_plan\":1}\n".to_owned(), "is no recording"),
+        ("hello\n".to_owned(), "is not a recording"),
+        (String::new(), "is not a recording"),
+        ("{\"kilter_plan\":1}\n".to_owned(), "is not a recording"),
         (text.replace("\"kilter_recording\":1", "\"kilter_recording\":9"), "version 9"),
-        (text.replacen("\"argv\":[", "\"argv\":7,\"old\":[", 1), ": it is no line of a recording"),
+        (text.replacen("\"argv\":[", "\"argv\":7,\"old\":[", 1), ": it is not a line of a recording"),
         (text.replacen("{\"asked\"", "{asked", 1), ": it is not JSON"),
         (format!("{text}{text}"), "behind the end"),
         (text.replacen("\"command\":[", "\"command\":[\"man\",", 1), ""),
@@ -395,7 +402,7 @@ fn invalid_recording_is_refused_with_one_error() {
         );
     }
     place.file("binary", b"\xff\xfe\x00\n".repeat(5000));
-    assert!(place.run(&["provider", "replay", "binary"]).stderr.contains("is no recording"));
+    assert!(place.run(&["provider", "replay", "binary"]).stderr.contains("is not a recording"));
     assert_eq!(place.run(&["provider", "replay", "missing"]).code, 1);
     assert_eq!(place.run(&["provider", "replay", "."]).code, 1);
 }
@@ -580,7 +587,8 @@ fn mold_recording_has_channel_output() {
     let resources = place.path().join("minion/resources");
     std::fs::create_dir_all(&resources).unwrap();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let text = "#!/bin/sh\ncat >/dev/null\nprintf '15:{\"key\":\"hello\"},' >&3\necho '{\"kind\":\"thing\",\"name\":\"a\",\"exists\":true}'\n";
+    let text = "#!/bin/sh\ncat >/dev/null\nprintf '15:{\"key\":\"hello\"},' >&3\necho \
+                '{\"kind\":\"thing\",\"name\":\"a\",\"exists\":true}'\n";
     let path = place.file("minion/resources/thing", text);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let ended = place.run(&["provider", "record", "r.jsonl", "--mold", "minion", "get", "thing", "a"]);
@@ -653,7 +661,8 @@ fn json_batch_replays_with_replaced_secrets() {
 #[test]
 fn later_secret_is_replaced_in_earlier_lines() {
     let place = keeper(
-        "[ $ral_action != find ] || { printf '# simple\\nname: a\\nensure: present\\npassword: late-secret\\n'; exit 0; }",
+        "[ $ral_action != find ] || { printf '# simple\\nname: a\\nensure: present\\npassword: late-secret\\n'; exit \
+         0; }",
     );
     let args = ["set", "setting", "a", "ensure=present", "value=late-secret"];
     // Its own report shows the value, which nobody has called secret there.

@@ -108,7 +108,7 @@ fn declare(place: &Place, content: &str, daemon: &str) {
     place.file("m.yaml", text);
 }
 
-/// What the script has done since this was asked last, in words that every convention has.
+/// Returns the calls of the script since the last query, in the same words for every convention.
 fn done(place: &Place) -> String {
     let text = std::fs::read_to_string(place.path().join("log")).unwrap_or_default();
     place.file("log", "");
@@ -252,7 +252,7 @@ fn failed_refresh_stays_pending_until_success() {
         assert_eq!(plan.code, 2, "{convention}: {plan:?}");
         let next = apply(&place, "one", "{}");
         assert_eq!(next.code, 0, "{convention}: {next:?}");
-        assert!(next.stdout.contains("refreshed: owed since an earlier run"), "{convention}: {next:?}");
+        assert!(next.stdout.contains("refreshed: pending since an earlier run"), "{convention}: {next:?}");
         assert!(done(&place).starts_with("refresh d"), "{convention}");
         assert!(apply(&place, "one", "{}").stdout.contains("2 unchanged"), "{convention}");
     }

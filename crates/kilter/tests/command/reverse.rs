@@ -1,4 +1,4 @@
-//! What was there before is restored when it is declared no longer; other metaparameters of graphs that change.
+//! Restoration of undeclared resources (`reverse`), and other metaparameters that concern edits.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -70,11 +70,12 @@ fn change_without_restorable_state_fails() {
     let ended = apply(
         &place,
         &format!(
-            "'file[DIR/large]': {{content: mine, {REVERSE}}}, 'file[DIR/full]': {{ensure: absent, force: true, {REVERSE}}}"
+            "'file[DIR/large]': {{content: mine, {REVERSE}}}, 'file[DIR/full]': {{ensure: absent, force: true, \
+             {REVERSE}}}"
         ),
     );
     assert_eq!(ended.code, 4);
-    for why in ["larger than 64 KiB", "what is in a directory is not kept"] {
+    for why in ["larger than 64 KiB", "entries of a directory are not saved"] {
         assert!(ended.stdout.contains(why), "{}", ended.stdout);
     }
     assert!(content(&large).starts_with('x') && full.join("inside").exists());
@@ -153,7 +154,7 @@ fn state_at_first_check_is_restored() {
 fn reverse_is_refused_for_other_types() {
     let place = Place::new();
     for (resources, why) in [
-        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "what a resource of `kv` was cannot be restored"),
+        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "a resource of the type `kv` cannot be restored"),
         (
             format!("'exec[e]': {{command: echo x}}, 'file[DIR/f]': {{content: '${{exec[e].stdout}}', {REVERSE}}}"),
             "it takes values of other resources",
@@ -166,7 +167,7 @@ fn reverse_is_refused_for_other_types() {
     let tree = format!("'file[DIR/copy]': {{ensure: directory, source: DIR/home, recurse: true, {REVERSE}}}");
     let ended = apply(&place, &tree);
     assert_eq!(ended.code, 4);
-    assert!(ended.stdout.contains("what is in a directory is not kept"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("entries of a directory are not saved"), "{}", ended.stdout);
     assert!(!place.path().join("copy").exists());
 }
 
@@ -188,7 +189,7 @@ fn default_reverse_applies_to_restorable_files() {
     place.file(&path, format!("{defaults}{own}"));
     let refused = place.run(&["apply", &path]);
     assert!(refused.code == 1 && refused.stderr.matches("error:").count() == 1, "{refused:?}");
-    assert!(refused.stderr.contains("what a resource of `exec` was cannot be restored"), "{refused:?}");
+    assert!(refused.stderr.contains("a resource of the type `exec` cannot be restored"), "{refused:?}");
     assert_eq!(apply(&place, "").code, 0);
     assert_eq!(content(&place.path().join("file")), "mine");
 }
@@ -258,7 +259,8 @@ fn edit_during_run_restores() {
 #[test]
 fn hidden_resource_only_orders_others() {
     let place = Place::new();
-    let resources = "'file[DIR/first]': {content: x}, 'file[DIR/hidden]': {content: x, mode: nonsense, require: 'file[DIR/first]', \
+    let resources = "'file[DIR/first]': {content: x}, 'file[DIR/hidden]': {content: x, mode: nonsense, require: \
+                     'file[DIR/first]', \
                      meta: {hidden: true}}, 'file[DIR/last]': {content: x, require: 'file[DIR/hidden]'}";
     let ended = apply(&place, resources);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -364,7 +366,8 @@ fn edit_waits_for_realize() {
 #[test]
 fn edit_waits_for_retries_of_realize() {
     let place = Place::new();
-    let trying = "'exec[a]': {command: 'echo tried >> DIR/tries; test -e DIR/may', shell: true, meta: {realize: true, retry: 1000, delay: 50}}";
+    let trying = "'exec[a]': {command: 'echo tried >> DIR/tries; test -e DIR/may', shell: true, meta: {realize: true, \
+                  retry: 1000, delay: 50}}";
     let path = declare(&place, trying);
     let running = Running::begin(&place, &["--quiet", &path]);
     let tries = || content(&place.path().join("tries")).lines().count();

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 
-/// How long is waited for something that has to happen.
+/// Timeout for an expected event.
 const SOON: Duration = Duration::from_secs(180);
 
-/// What is said of a manifest that is wrong.
-const HELD: &str = "what was declared before is held until this is mended";
+/// Message about an invalid manifest.
+const HELD: &str = "kilter uses the previous manifest until this one is corrected";
 
-/// What is said of one that is another one.
-const ANEW: &str = "what is declared has changed: it is read anew";
+/// Message about a changed manifest.
+const ANEW: &str = "the manifest has changed: reloading";
 
-/// A run that goes on, until it is dropped at the latest, and the file to which it writes its errors.
+/// A running `kilter run`, ended at drop at the latest, with a file for its standard error.
 pub(crate) struct Running(Child, PathBuf);
 
 impl Running {
@@ -27,7 +27,8 @@ impl Running {
         Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
     }
 
-    /// The same behind these words of a shell, in a namespace of its own for users: what limits them there concerns nobody else.
+    /// The same behind these words of a shell, in a namespace of its own for users: what limits them there concerns
+    /// nobody else.
     pub(crate) fn secluded(place: &Place, words: &str, args: &[&str]) -> Running {
         Running::in_namespaces(place, &["--user", "--map-root-user"], words, args)
     }
@@ -44,7 +45,7 @@ impl Running {
         Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
     }
 
-    /// How often its errors hold a text.
+    /// Returns the number of occurrences of a text in its standard error.
     pub(crate) fn told(&self, text: &str) -> usize {
         content(&self.1).matches(text).count()
     }
@@ -93,13 +94,13 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a run has had nothing to do for a while, as it says itself: whatever was to happen has happened.
+/// Waits until the run reports that it has been idle, so that all pending work is done.
 #[track_caller]
 pub(crate) fn rest(place: &Place) {
     rest_for(place, 300);
 }
 
-/// Waits until a run says that it has had nothing to do for so many milliseconds.
+/// Waits until the run reports that it has been idle for this number of milliseconds.
 #[track_caller]
 pub(crate) fn rest_for(place: &Place, milliseconds: u64) {
     wait("the run to rest", || {
@@ -113,8 +114,8 @@ pub(crate) fn rest_for(place: &Place, milliseconds: u64) {
 pub(crate) const TICKS: &str =
     "  exec[tick]: {command: \"true\", unless: [[sh, -c, \"echo x >> DIR/ticks\"]], meta: {poll: 1}}\n";
 
-/// Waits until the run has checked the resource of [`TICKS`] so many times more: its own clock has gone on by so many
-/// seconds at least.
+/// Waits until the run has checked the resource of [`TICKS`] this number of times, so that at least as many seconds
+/// have passed on its own clock.
 #[track_caller]
 pub(crate) fn ticks(place: &Place, count: usize) {
     let ticks = || content(&place.path().join("ticks")).lines().count();
@@ -146,7 +147,8 @@ fn what_is_kept_is_watched_however_the_state_directory_was_given() {
     assert!(!err.contains("cannot be watched") && !err.contains("only absolute"), "{err}");
 }
 
-const TREE: &str = "resources:\n  file[DIR/a]: {content: \"as declared\\n\", mode: \"0644\"}\n  file[DIR/d]: {ensure: directory}\n  \
+const TREE: &str = "resources:\n  file[DIR/a]: {content: \"as declared\\n\", mode: \"0644\"}\n  file[DIR/d]: {ensure: \
+                    directory}\n  \
                     file[DIR/d/b]: {content: \"below\\n\", notify: \"exec[note]\"}\n  \
                     exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
 
@@ -206,7 +208,7 @@ fn what_is_mended_to_what_it_was_is_told_once() {
         manifest(&place, wrong);
         wait("the wrong one", || running.told(HELD) == count);
         manifest(&place, good);
-        wait("the mended one", || running.told("what is declared is mended, and as it was before") == count);
+        wait("the mended one", || running.told("the manifest is valid again, and unchanged") == count);
     }
     // It was right before that.
     manifest(&place, &format!("{good}  file[DIR/b]: {{content: two}}\n"));
@@ -339,7 +341,8 @@ fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_
         // What does not heed the second is killed by the third.
         let heeds = if interrupts == 3 { "trap '' TERM;" } else { "" };
         let text = format!(
-            "resources:\n  exec[first]: {{command: \"{heeds} touch DIR/begun; sleep {seconds}; touch DIR/done\", shell: true}}\n  \
+            "resources:\n  exec[first]: {{command: \"{heeds} touch DIR/begun; sleep {seconds}; touch DIR/done\", \
+             shell: true}}\n  \
              exec[second]: {{command: touch DIR/second, require: \"exec[first]\"}}\n"
         );
         let path = manifest(&place, &text);
@@ -379,7 +382,8 @@ fn what_is_not_in_its_state_at_the_end_is_told_by_the_exit() {
         (
             4,
             format!(
-                "file[DIR/theirs]: {{content: ours, meta: {{limit: 0.01, burst: 1}}}}\n  exec[x]: {{{drifting}, notify: \"exec[y]\"}}\n  exec[y]: {{{drifting}, refreshonly: true}}"
+                "file[DIR/theirs]: {{content: ours, meta: {{limit: 0.01, burst: 1}}}}\n  exec[x]: {{{drifting}, \
+                 notify: \"exec[y]\"}}\n  exec[y]: {{{drifting}, refreshonly: true}}"
             ),
             "1 not reached",
         ),
@@ -505,7 +509,7 @@ fn without_a_manifest_there_is_nothing_to_hold() {
 fn what_can_be_read_once_only_is_refused() {
     let place = Place::new();
     for (path, message) in
-        [("-", "does not read the standard input"), ("/dev/null", "takes files, and /dev/null is none")]
+        [("-", "does not read the standard input"), ("/dev/null", "needs files, but /dev/null is not a file")]
     {
         let ended = place.run(&["run", path]);
         assert_eq!(ended.code, 1, "{ended:?}");
@@ -557,7 +561,8 @@ fn the_status_file_is_not_sought_behind_a_link() {
 #[test]
 fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
     let place = Place::new();
-    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  exec[note]: {command: \"echo tried >> DIR/tries; \
+    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  exec[note]: {command: \"echo tried \
+                >> DIR/tries; \
                 test -e DIR/may && echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("a failure", || content(&place.path().join("tries")).lines().count() == 2);
@@ -570,7 +575,8 @@ fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
 #[test]
 fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
     let place = Place::new();
-    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  file[DIR/b]: {content: b, notify: \"exec[note]\"}\n  \
+    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  file[DIR/b]: {content: b, notify: \
+                \"exec[note]\"}\n  \
                 exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     let noted = || content(&place.path().join("log")).lines().count();
@@ -595,7 +601,8 @@ fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
 fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let program = "#!/bin/sh\ncat >/dev/null\necho x >> DIR/asked\necho \"resources: {'file[DIR/a]': {content: '$(cat DIR/said)'}}\"\n";
+    let program = "#!/bin/sh\ncat >/dev/null\necho x >> DIR/asked\necho \"resources: {'file[DIR/a]': {content: '$(cat \
+                   DIR/said)'}}\"\n";
     let path = place.file("program", program.replace("DIR", &place.path().display().to_string()));
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::create_dir(file("facts")).unwrap();
@@ -607,7 +614,7 @@ fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else()
     wait("the first", || content(&file("a")) == "one" && content(&file("b")) == "web");
     let settled = place.run(&["status", "--format", "json"]).stdout;
     wait("it to be asked again", || content(&file("asked")).lines().count() >= 3);
-    assert_eq!(running.told("what is declared has changed"), 0, "{settled}");
+    assert_eq!(running.told("the manifest has changed"), 0, "{settled}");
     // It may be read just now.
     place.file("said.new", "two");
     std::fs::rename(file("said.new"), file("said")).unwrap();
@@ -615,7 +622,7 @@ fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else()
     place.file("role.new", "role=database\n");
     std::fs::rename(file("role.new"), file("facts/role.txt")).unwrap();
     wait("what the fact says now", || content(&file("b")) == "database");
-    assert_eq!(running.told("what is declared has changed"), 2);
+    assert_eq!(running.told("the manifest has changed"), 2);
     running.end();
 
     let asked = content(&file("asked")).lines().count();

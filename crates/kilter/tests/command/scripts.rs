@@ -66,8 +66,8 @@ fn heard(by: &std::net::TcpListener) -> String {
     text
 }
 
-/// How a command ends, and what it says, that gets a signal while a script tells its number and then hangs; the script is gone
-/// by then.
+/// Returns the exit status and output of a command that gets a signal while a script hangs after printing its process
+/// number. The script has ended by then.
 fn ended_by(signal: Signal, place: &Place, args: &[&str], told: &std::net::TcpListener) -> (Option<i32>, String) {
     let child = place.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let script = heard(told).trim().to_owned();
@@ -110,7 +110,8 @@ fn resources_of_a_script_are_read_set_planned_and_applied() {
     assert_eq!(ended.stdout, "setting[colour]\n  ensure  present\n  value   it's $(id)\n");
     let manifest = place.file(
         "m.yaml",
-        "resources:\n  setting[colour]: { ensure: present, value: red }\n  setting[size]:\n    ensure: present\n    value: big\n    \
+        "resources:\n  setting[colour]: { ensure: present, value: red }\n  setting[size]:\n    ensure: present\n    \
+         value: big\n    \
          require: setting[colour]\n",
     );
     assert_eq!(run(&place, &["plan", &manifest]).code, 2);
@@ -159,8 +160,9 @@ fn invalid_script_is_reported_and_ignored() {
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting[nosuch]\n  ensure  absent\n"));
     assert_eq!(
         ended.stderr,
-        "warning: DIR/providers/bad.prov: not used: asked to describe itself, it failed with exit code 3; one of mold's convention needs \
-         bad.yaml beside it; kilter asks it again in 10 min, or as soon as the file changes\n"
+        "warning: DIR/providers/bad.prov: not used: describe: it failed with exit code 3; one of mold's convention \
+         needs \
+         bad.yaml beside it; kilter tries again in 10 min, or when the file changes\n"
     );
 }
 
@@ -194,7 +196,8 @@ fn second_script_of_type_needs_provider_name() {
     assert_eq!(ended.code, 1);
     assert_eq!(
         ended.stderr,
-        "error: the type `setting` has several providers that are suitable, and none is preferred: keeper, other\n  hint: name one: \
+        "error: the type `setting` has several providers that are suitable, and none is preferred: keeper, other\n  \
+         hint: name one: \
          setting::keeper here, `provider: keeper` in a manifest\n"
     );
     assert_eq!(run(&place, &["get", "setting::other", "a"]).stdout, "setting[a]\n  ensure  absent\n");
@@ -229,7 +232,7 @@ fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
     let described = run(&place, &["types", "host"]).stdout;
     assert!(
         described.contains("hosts  chosen")
-            && described.contains("`hosts` is preferred; say `provider: keeper` for this one"),
+            && described.contains("`hosts` is preferred; declare `provider: keeper` for this one"),
         "{described}"
     );
     script(&place, "keeper.prov", &KEEPER.replace("type: setting", "type: host\n  default: true"));
@@ -239,7 +242,7 @@ fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
 #[test]
 fn missing_provider_directory_is_reported() {
     let ended = Place::new().run(&["-I", "nowhere", "get", "host", "x"]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (0, "warning: nowhere: there is no such directory of providers\n"));
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, "warning: nowhere: there is no such provider directory\n"));
 }
 
 #[test]
@@ -447,7 +450,8 @@ fn script_failure_has_full_context() {
     script(&place, "keeper.prov", &KEEPER.replace("update)", "update) echo 'disk full' >&2; exit 5;;\nnever)"));
     let ended = run(&place, &["set", "setting", "a", "ensure=present"]);
     assert_eq!(ended.code, 4);
-    let expected = "update of setting[a] by the provider `keeper` (simple, DIR/providers/keeper.prov): it failed with exit code 5 (last on \
+    let expected = "update of setting[a] by the provider `keeper` (simple, DIR/providers/keeper.prov): it failed with \
+                    exit code 5 (last on \
                     its standard error: disk full)";
     assert!(ended.stdout.contains(expected), "{}", ended.stdout);
 }
@@ -458,7 +462,7 @@ fn unchangeable_script_resource_fails_in_plan_unless_noop() {
     script(&place, "keeper.prov", &KEEPER.replace("  suitable:", "  actions: [list, find]\n  suitable:"));
     let manifest = |of_a: &str| place.file("m.yaml", format!("resources:\n  setting[a]: {{ {of_a} }}\n"));
     let path = manifest("ensure: present");
-    let why = "the provider `keeper` of setting can only read: its actions are without `update`";
+    let why = "the provider `keeper` of setting can only read: it has no action `update`";
     let set = ["set", "setting", "a", "ensure=present", "--noop"];
     for args in [&set[..], &set[..4], &["plan", &path], &["apply", &path]] {
         let ended = run(&place, args);
@@ -471,7 +475,7 @@ fn unchangeable_script_resource_fails_in_plan_unless_noop() {
     assert!(run(&place, &["apply", &path]).stdout.contains(&format!("    | it could not be changed: {why}\n")));
 }
 
-/// A setting whose script says of a preview, and of a change, what is in the file `answer`.
+/// A setting whose script answers a preview, and a change, with the contents of the file `answer`.
 fn foretelling() -> Place {
     let place = Place::new();
     let told = "update)\n  cat answer; [ -n \"$ral_noop\" ] && exit";
@@ -496,10 +500,11 @@ fn script_preview_is_shown_with_differences() {
     assert_eq!(shown("value: 2\n"), "    value: 1 → 2");
     assert_eq!(
         shown("value: 3\nral_was: 1\nsize: 6\nother: x\n"),
-        "    value: 1 → 2\n    value: 1 → 3 (says its provider)\n    size: 5 → 6 (says its provider)\n    \
-         other: (none) → x (says its provider)"
+        "    value: 1 → 2\n    value: 1 → 3 (reported by its provider)\n    size: 5 → 6 (reported by its \
+         provider)\n    \
+         other: (none) → x (reported by its provider)"
     );
-    assert_eq!(shown(""), "    value: 1 → 2\n    | the provider `keeper` says that it would change nothing");
+    assert_eq!(shown(""), "    value: 1 → 2\n    | the provider `keeper` reports that it would change nothing");
     script(&place, "answer", "size: 6\nral_derive: true\n");
     let report: serde_json::Value = serde_json::from_str(&set(&["--format", "json"]).stdout).unwrap();
     let told = serde_json::json!([{ "attribute": "size", "is": 5, "should": 6 }]);
@@ -526,7 +531,7 @@ fn script_preview_redacts_secrets() {
 fn plan_stores_script_preview() {
     let place = foretelling();
     let manifest = place.file("m.yaml", "resources:\n  setting[a]: { ensure: present, value: '2' }\n");
-    let said = "    size: 5 → 6 (says its provider)\n";
+    let said = "    size: 5 → 6 (reported by its provider)\n";
     script(&place, "answer", "size: 6\nral_was: 5\n");
     let plan = run(&place, &["plan", &manifest, "-o", "plan.json"]);
     assert!(plan.code == 2 && plan.stdout.contains(said), "{plan:?}");
@@ -557,23 +562,28 @@ fn script_resources_have_outputs_and_relations() {
         &place,
         "site",
         "provider:\n  type: site\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
-         identities: www.${vars.name}\n  outputs: {url: Where it is.}\n  autorequire: {file: $root}\n  attributes:\n    \
+         identities: www.${vars.name}\n  outputs: {url: Where it is.}\n  autorequire: {file: $root}\n  \
+         attributes:\n    \
          name:\n    root: {type: string}\n",
         "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\ncase $ral_action in\n\
-         find) printf 'name: %s\\nroot: %s\\nurl: http://%s:%s/\\n' \"$name\" \"$(cat at)\" \"$name\" \"$(wc -c < at)\" ;;\n\
+         find) printf 'name: %s\\nroot: %s\\nurl: http://%s:%s/\\n' \"$name\" \"$(cat at)\" \"$name\" \"$(wc -c < \
+         at)\" ;;\n\
          update) printf %s \"$root\" > at; echo 'ral_derive: true' ;;\nesac\n",
     );
     provider(
         &place,
         "alias",
-        "provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  outputs: {length: How long it is.}\n  \
+        "provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  outputs: {length: How \
+         long it is.}\n  \
          autorequire: {site: $of}\n  attributes:\n    of: {type: string}\n",
-        "#!/bin/sh\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"of\": \"www.blog\", \"length\": 8}'\n",
+        "#!/bin/sh\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"of\": \"www.blog\", \"length\": \
+         8}'\n",
     );
     place.file("at", "");
     let root = place.path().join("root").display().to_string();
     let text = format!(
-        "resources:\n  alias[x]: {{of: www.blog}}\n  file[{root}.url]: {{content: \"${{site[blog].url}} ${{alias[x].length}}\"}}\n  \
+        "resources:\n  alias[x]: {{of: www.blog}}\n  file[{root}.url]: {{content: \"${{site[blog].url}} \
+         ${{alias[x].length}}\"}}\n  \
          site[blog]: {{root: {root}}}\n  file[{root}]: {{ensure: directory}}\n"
     );
     let path = place.file("m.yaml", text);
@@ -597,15 +607,18 @@ fn script_outputs_are_checked_against_declared_types() {
         &place,
         "site",
         &format!(
-            "provider:\n  type: site\n  invoke: simple\n  actions: [find]\n  suitable: true\n  {outputs}\n  attributes:\n    name:\n"
+            "provider:\n  type: site\n  invoke: simple\n  actions: [find]\n  suitable: true\n  {outputs}\n  \
+             attributes:\n    name:\n"
         ),
-        "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\nprintf 'name: %s\\nurl: x\\nport: %s\\n' \"$name\" \"$(cat port)\"\n",
+        "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\nprintf 'name: %s\\nurl: x\\nport: %s\\n' \"$name\" \
+         \"$(cat port)\"\n",
     );
     provider(
         &place,
         "alias",
         &format!("provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  {outputs}\n"),
-        "#!/bin/sh\ncd DIR\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"port\": \"'\"$(cat port)\"'\"}'\n",
+        "#!/bin/sh\ncd DIR\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"port\": \"'\"$(cat \
+         port)\"'\"}'\n",
     );
     let manifest = |attributes: &str| {
         place.file("m.yaml", format!("resources:\n  site[a]: {{}}\n  alias[x]: {{}}\n  test[t]: {{{attributes}}}\n"))
@@ -627,7 +640,8 @@ fn script_output_and_relation_problems_have_places() {
     let script = "#!/bin/sh\necho '# simple'\n";
     let metadata = |rest: &str| {
         format!(
-            "provider:\n  type: site\n  invoke: simple\n  suitable: true\n  attributes:\n    name:\n    root: {{type: string}}\n  {rest}\n"
+            "provider:\n  type: site\n  invoke: simple\n  suitable: true\n  attributes:\n    name:\n    root: {{type: \
+             string}}\n  {rest}\n"
         )
     };
     for (rest, told) in [
@@ -664,23 +678,30 @@ fn script_resources_may_be_parts() {
     provider(
         &place,
         "chain",
-        "provider:\n  type: chain\n  invoke: json\n  actions: [get, set]\n  suitable: true\n  attributes:\n    name:\n    \
+        "provider:\n  type: chain\n  invoke: json\n  actions: [get, set]\n  suitable: true\n  attributes:\n    \
+         name:\n    \
          rules: {type: \"Hash[String, Struct[{Optional[accept] => String}]]\"}\n",
         "#!/usr/bin/python3\nimport json, os, sys\nplace = 'DIR/chain.'\nasked = json.load(sys.stdin)\n\
-         def read(name):\n    try: return {'name': name, 'rules': json.load(open(place + name))}\n    except OSError: return {'name': name, 'rules': {}}\n\
-         if sys.argv[1] == 'ral_action=get':\n    names = asked.get('names') or []\n    print(json.dumps({'resources': [read(name) for name in names]}))\n\
-         else:\n    changes = []\n    for update in asked['updates']:\n        name, should = update['name'], update['should']['rules']\n        \
+         def read(name):\n    try: return {'name': name, 'rules': json.load(open(place + name))}\n    except OSError: \
+         return {'name': name, 'rules': {}}\n\
+         if sys.argv[1] == 'ral_action=get':\n    names = asked.get('names') or []\n    \
+         print(json.dumps({'resources': [read(name) for name in names]}))\n\
+         else:\n    changes = []\n    for update in asked['updates']:\n        name, should = update['name'], \
+         update['should']['rules']\n        \
          json.dump(should, open(place + name, 'w'))\n        open('DIR/calls', 'a').write('set\\n')\n        \
-         changes.append({'name': name, 'rules': {'is': should, 'was': update['is']['rules']}})\n    print(json.dumps({'changes': changes}))\n",
+         changes.append({'name': name, 'rules': {'is': should, 'was': update['is']['rules']}})\n    \
+         print(json.dumps({'changes': changes}))\n",
     );
     provider(
         &place,
         "rule",
         "provider:\n  type: rule\n  invoke: simple\n  actions: [list]\n  suitable: true\n  \
-         part_of: {type: chain, by: chain, into: rules}\n  attributes:\n    name:\n    chain: {type: string}\n    accept: {type: string}\n",
+         part_of: {type: chain, by: chain, into: rules}\n  attributes:\n    name:\n    chain: {type: string}\n    \
+         accept: {type: string}\n",
         "#!/bin/sh\necho '# simple'\n",
     );
-    let text = "resources:\n  rule[ssh]: {chain: input, accept: ssh}\n  rule[web]: {chain: input, accept: \"${exec[x].stdout}\"}\n  \
+    let text = "resources:\n  rule[ssh]: {chain: input, accept: ssh}\n  rule[web]: {chain: input, accept: \
+                \"${exec[x].stdout}\"}\n  \
                 exec[x]: {command: echo http, creates: DIR/none, verify: false}\n  chain[input]: {}\n";
     let path = place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
     let applied = place.run(&["-I", ".", "apply", &path]);
@@ -695,8 +716,10 @@ fn script_resources_may_be_parts() {
 /// Finds resources by themselves only; `find` is how.
 fn finder(find: &str) -> Place {
     let place = Place::new();
-    let text = "#!/bin/bash\neval \"$@\"\nif [ \"$ral_action\" = describe ]; then cat <<'END'\nprovider:\n  type: thing\n  \
-                invoke: simple\n  actions: [find, update]\n  suitable: true\n  confine: false\n  attributes:\n    name: {desc: Its name.}\n    \
+    let text = "#!/bin/bash\neval \"$@\"\nif [ \"$ral_action\" = describe ]; then cat <<'END'\nprovider:\n  type: \
+                thing\n  \
+                invoke: simple\n  actions: [find, update]\n  suitable: true\n  confine: false\n  attributes:\n    \
+                name: {desc: Its name.}\n    \
                 value: {type: string}\nEND\nexit; fi\ncd \"$(dirname \"$0\")\" || exit 9\n";
     script(&place, "finder.prov", &format!("{text}{find}\nprintf '# simple\\nname: %s\\nvalue: x\\n' \"$name\"\n"));
     let things: String = (0..6).map(|n| format!("  thing[t{n}]: {{ value: x }}\n")).collect();
@@ -742,16 +765,14 @@ fn missing_included_directory_is_a_warning() {
     for path in [file.as_str(), "/no/such/directory"] {
         let ended = place.run(&["-I", path, "types"]);
         let shown = path.replace(&place.path().display().to_string(), "DIR");
-        assert_eq!(
-            (ended.code, ended.stderr),
-            (0, format!("warning: {shown}: there is no such directory of providers\n"))
-        );
+        assert_eq!((ended.code, ended.stderr), (0, format!("warning: {shown}: there is no such provider directory\n")));
     }
 }
 
 /// A provider of the type `knob`, whose values are what the file `is` says.
 fn knob(place: &Place, convention: &str) {
-    let metadata = "provider:\n  type: knob\n  invoke: INVOKE\n  suitable: true\n  attributes:\n    name: {desc: Its name.}\n    \
+    let metadata = "provider:\n  type: knob\n  invoke: INVOKE\n  suitable: true\n  attributes:\n    name: {desc: Its \
+                    name.}\n    \
                     mode: {type: \"enum[low, high]\"}\n    size: {type: string}\n";
     let script = match convention {
         "simple" => {
@@ -762,13 +783,15 @@ fn knob(place: &Place, convention: &str) {
         "json" => {
             "#!/usr/bin/python3 -IS\nimport json, os, sys\nos.chdir('DIR')\nasked = json.load(sys.stdin)\n\
              if sys.argv[1] == 'ral_action=get':\n    \
-             print(json.dumps({'resources': [{'name': name, 'mode': open('is').read().strip(), 'size': 's'} for name in asked['names']]}))\n\
+             print(json.dumps({'resources': [{'name': name, 'mode': open('is').read().strip(), 'size': 's'} for name \
+             in asked['names']]}))\n\
              else:\n    open('is', 'w').write(asked['updates'][0]['should']['mode'])\n    print('{\"derive\": true}')\n"
         }
         _ => {
             "#!/usr/bin/python3 -IS\nimport json, os, sys\nos.chdir('DIR')\nasked = json.load(sys.stdin)\n\
              if sys.argv[1] == 'inspect':\n    \
-             print(json.dumps({'kind': 'knob', 'name': asked['name'], 'exists': True, 'mode': open('is').read().strip(), 'size': 's'}))\n\
+             print(json.dumps({'kind': 'knob', 'name': asked['name'], 'exists': True, 'mode': \
+             open('is').read().strip(), 'size': 's'}))\n\
              else:\n    open('is', 'w').write(asked['mode'])\n"
         }
     };
@@ -805,9 +828,11 @@ fn unknown_resource_is_not_shown_as_absent() {
     provider(
         &place,
         "user",
-        "provider:\n  type: account\n  invoke: simple\n  suitable: true\n  attributes:\n    name: {desc: Its name.}\n    \
+        "provider:\n  type: account\n  invoke: simple\n  suitable: true\n  attributes:\n    name: {desc: Its \
+         name.}\n    \
          ensure: {type: \"enum[present, absent]\"}\n",
-        "#!/bin/bash\neval \"$@\"\necho '# simple'\necho \"name: $name\"\n[ \"$name\" = gone ] && echo 'ensure: absent' || echo 'ral_unknown: true'\n",
+        "#!/bin/bash\neval \"$@\"\necho '# simple'\necho \"name: $name\"\n[ \"$name\" = gone ] && echo 'ensure: \
+         absent' || echo 'ral_unknown: true'\n",
     );
     let shown = |name: &str, format: &str| {
         let ended = place.run(&["-I", ".", "get", "account", name, "--format", format]);

@@ -8,7 +8,7 @@ use kilter_model::base64;
 
 use crate::support::{Ended, Place};
 
-/// What the command prints: long enough to be found in any form.
+/// Output of the command, long enough to be found in every encoding.
 const SECRET: &str = "Tr0ub4dor&3/ü+ %7e";
 
 /// A place in which a command prints a secret once, and a file gets it.
@@ -63,7 +63,7 @@ impl Secrets {
         ended
     }
 
-    /// Applies the manifest when what was kept cannot be used.
+    /// Applies the manifest after the stored outputs have become unusable.
     #[track_caller]
     fn is_lost(&self, why: &str) {
         fs::write(self.path("app"), "drifted").unwrap();
@@ -340,7 +340,8 @@ fn values_derived_from_secret_variable_are_redacted() {
     for resource in [
         "exec[g]: { command: [\"true\"], unless: \"/opt/${vars.t}/check now\" }",
         "exec[g]: { command: [\"true\"], onlyif: \"${vars.t} a\" }",
-        "exec[g]: { command: [sh, -c, 'echo bad password: $${P#*:} >&2; exit 1'], environment: { P: \"user:${vars.t}\" } }",
+        "exec[g]: { command: [sh, -c, 'echo bad password: $${P#*:} >&2; exit 1'], environment: { P: \
+         \"user:${vars.t}\" } }",
         "exec[g]: { command: [sh, -c, 'echo $${0#* }', \"Bearer ${vars.t}\"], logoutput: true }",
     ] {
         manifest(&format!("  {resource}\n"));

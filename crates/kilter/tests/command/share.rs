@@ -1,4 +1,4 @@
-//! What machines declare for each other.
+//! Exports between machines.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ impl Machines {
         self.0.path().join(name)
     }
 
-    /// What is written for a machine.
+    /// Writes the manifest of a machine.
     fn declare(&self, host: &str, text: &str) -> String {
         // A run that starts just now reads the former text or this one, and never an empty file.
         let new = self.0.file(&format!("{host}.new"), text.replace("DIR", &self.0.path().display().to_string()));
@@ -32,7 +32,7 @@ impl Machines {
         ["--world", &world, "--state-dir", &state, "--hostname", host].map(str::to_owned).to_vec()
     }
 
-    /// Runs a command as a machine, about what was written for it if it needs a manifest.
+    /// Runs a command as a machine, with its manifest if the command needs one.
     fn run(&self, host: &str, args: &[&str]) -> Ended {
         let options = self.options(host);
         let manifest = self.path(&format!("{host}.yaml")).display().to_string();
@@ -52,20 +52,22 @@ impl Machines {
         Running::begin(&self.0, &args)
     }
 
-    /// What is exported, each in one line.
+    /// Returns the exports, one per line.
     fn exported(&self) -> String {
         self.run("nobody", &["get", "exported", "--format", "json"]).stdout
     }
 }
 
-const COLLECTS: &str = "collect: [{type: file, from: 'web*', set: {notify: 'notify[new]'}}]\nresources: {'notify[new]': {refreshonly: true}}\n";
+const COLLECTS: &str = "collect: [{type: file, from: 'web*', set: {notify: 'notify[new]'}}]\nresources: \
+                        {'notify[new]': {refreshonly: true}}\n";
 
 #[test]
 fn exported_resource_is_collected() {
     let all = Machines::new();
     all.declare(
         "web1",
-        "resources:\n  exec[key]: {command: echo of web1, creates: DIR/none}\n  file[DIR/known]: {content: \"key ${exec[key].stdout}\", meta: {hidden: true, export: [db]}}\n",
+        "resources:\n  exec[key]: {command: echo of web1, creates: DIR/none}\n  file[DIR/known]: {content: \"key \
+         ${exec[key].stdout}\", meta: {hidden: true, export: [db]}}\n",
     );
     all.declare("db", COLLECTS);
     all.declare("mail", COLLECTS);
@@ -100,7 +102,8 @@ fn exported_resource_is_collected() {
 #[test]
 fn undeclared_export_is_removed_and_noop_exports_nothing() {
     let all = Machines::new();
-    let declared = "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*', db]}}\n  file[DIR/b]: {content: b, meta: {export: [db], noop: true}}\n";
+    let declared = "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*', db]}}\n  file[DIR/b]: {content: b, \
+                    meta: {export: [db], noop: true}}\n";
     all.declare("web1", declared);
     assert_eq!(all.run("web1", &["apply", "M", "--noop"]).code, 2);
     assert!(!all.path("world").exists() && !all.path("state-web1").exists());
@@ -190,8 +193,8 @@ fn collected_resource_has_only_plain_attributes() {
     assert!(!all.path("touched").exists());
     for (text, said) in [
         (told.replace("content", "contents"), "`file` has no attribute `contents`"),
-        (told.replace("{", "["), "what web1 exports as file[DIR/known] is damaged"),
-        (String::new(), "what web1 exports as file[DIR/known] is damaged"),
+        (told.replace("{", "["), "the export file[DIR/known] of web1 is damaged"),
+        (String::new(), "the export file[DIR/known] of web1 is damaged"),
     ] {
         std::fs::write(&record, text).unwrap();
         let ended = all.run("db", &["apply", "M"]);
@@ -207,7 +210,8 @@ fn secret_output_is_not_exported() {
     let all = Machines::new();
     all.declare(
         "web1",
-        "resources:\n  exec[key]: {command: {sensitive: 'echo hunter2'}}\n  file[DIR/known]: {content: \"${exec[key].stdout}\", meta: {hidden: true, export: ['*']}}\n",
+        "resources:\n  exec[key]: {command: {sensitive: 'echo hunter2'}}\n  file[DIR/known]: {content: \
+         \"${exec[key].stdout}\", meta: {hidden: true, export: ['*']}}\n",
     );
     let ended = all.run("web1", &["apply", "M"]);
     assert_eq!(ended.code, 4, "{} {}", ended.stdout, ended.stderr);
@@ -227,8 +231,10 @@ fn collect_patterns_match_title_and_name() {
     all.apply("web1");
     all.declare(
         "db",
-        "collect:\n- {type: file, title: DIR/conf.d/*}\n- {type: file, from: web*, title: '*/b'}\n- {type: file_part, of: DIR/motd}\n\
-         resources: {'file[DIR/motd]': {parts: {}}, 'file[DIR/sudoers]': {mode: '0400'}, 'file[DIR/conf.d]': {ensure: directory}}\n",
+        "collect:\n- {type: file, title: DIR/conf.d/*}\n- {type: file, from: web*, title: '*/b'}\n- {type: file_part, \
+         of: DIR/motd}\n\
+         resources: {'file[DIR/motd]': {parts: {}}, 'file[DIR/sudoers]': {mode: '0400'}, 'file[DIR/conf.d]': {ensure: \
+         directory}}\n",
     );
     let applied = all.apply("db");
     assert!(!all.path("shadow").exists() && content(&all.path("sudoers")).is_empty(), "{}", applied.stdout);
@@ -360,11 +366,15 @@ fn file_parts_of_several_machines_are_joined() {
     for (host, port) in [("web2", 82), ("web1", 81)] {
         all.declare(
             host,
-            &format!("resources:\n  file_part[{host}]: {{path: DIR/proxy, content: \"server {host} {port}\\n\", meta: {{hidden: true, export: [lb]}}}}\n"),
+            &format!(
+                "resources:\n  file_part[{host}]: {{path: DIR/proxy, content: \"server {host} {port}\\n\", meta: \
+                      {{hidden: true, export: [lb]}}}}\n"
+            ),
         );
         all.apply(host);
     }
-    let declared = "collect: [{type: file_part, title: 'web*', of: DIR/pro*}]\nresources:\n  file[DIR/proxy]: {parts: {head: {order: 1, content: \"# proxy\\n\"}}}\n";
+    let declared = "collect: [{type: file_part, title: 'web*', of: DIR/pro*}]\nresources:\n  file[DIR/proxy]: {parts: \
+                    {head: {order: 1, content: \"# proxy\\n\"}}}\n";
     all.declare("lb", declared);
     let applied = all.apply("lb");
     assert!(applied.stdout.contains("1 resource: 1 changed"), "{}", applied.stdout);
@@ -384,7 +394,8 @@ fn kv_is_shared_in_world() {
     let all = Machines::new();
     let stage = |value: u32| {
         format!(
-            "resources:\n  kv[stage]: {{value: \"{value}\", skiplessthan: true}}\n  kv[own]: {{value: \"{value}\", mapped: true}}\n"
+            "resources:\n  kv[stage]: {{value: \"{value}\", skiplessthan: true}}\n  kv[own]: {{value: \"{value}\", \
+             mapped: true}}\n"
         )
     };
     all.declare("web1", &stage(9));
@@ -413,7 +424,8 @@ fn mgmt_graphs_exchange_exports() {
         all.declare(
             host,
             &format!(
-                "graph: mygraph\nresources:\n  file:\n  - name: '@@f{host}'\n    path: DIR/{host}/f\n    content: |\n      i am f, exported from {host}\n    state: exists\ncollect:\n- kind: file\nedges: []\n"
+                "graph: mygraph\nresources:\n  file:\n  - name: '@@f{host}'\n    path: DIR/{host}/f\n    content: \
+                 |\n      i am f, exported from {host}\n    state: exists\ncollect:\n- kind: file\nedges: []\n"
             ),
         );
         std::fs::create_dir(all.path(host)).unwrap();
@@ -433,7 +445,7 @@ fn invalid_machine_name_is_refused() {
     all.declare("web1", "resources: {}\n");
     for odd in ["a/b", "*", "a b"] {
         let ended = all.0.run(&["plan", &all.path("web1.yaml").display().to_string(), "--hostname", odd]);
-        assert!(ended.code == 1 && ended.stderr.contains("is no name of a machine"), "{odd}: {}", ended.stderr);
+        assert!(ended.code == 1 && ended.stderr.contains("is not a machine name"), "{odd}: {}", ended.stderr);
     }
     let ended = all.run("web1", &["set", "exported", "file[/x] for * from db", "ensure=absent"]);
     assert!(ended.code == 1 && ended.stderr.contains("db exports it, and this is web1"), "{}", ended.stderr);

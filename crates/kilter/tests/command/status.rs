@@ -32,7 +32,7 @@ fn state(place: &Place) -> PathBuf {
     place.path().join("state")
 }
 
-/// What `kilter status` prints as JSON; null when it cannot.
+/// Returns the JSON of `kilter status`; null if the command fails.
 pub(crate) fn status(place: &Place, names: &[&str]) -> Json {
     let names: Vec<String> =
         names.iter().map(|name| name.replace("DIR", &place.path().display().to_string())).collect();
@@ -241,9 +241,9 @@ fn metrics_are_served_by_http_and_command() {
     wait("another answer", || get("/metrics").contains(notable));
     let again = place.run(&["run", "--metrics", &free.to_string(), "--state-dir", "other", &path]);
     assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("cannot tell metrics at"), "{}", again.stderr);
+    assert!(again.stderr.contains("cannot serve metrics at"), "{}", again.stderr);
     let chosen = Running::begin(&place, &["--metrics", "127.0.0.1:0", "--state-dir", "other", &path]);
-    wait("the port", || chosen.told("metrics are told at http://127.0.0.1:") > 0);
+    wait("the port", || chosen.told("metrics are served at http://127.0.0.1:") > 0);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn metrics_cover_all_resources() {
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
         assert_eq!(
             ended.stderr,
-            format!("error: metrics are of all that is held: {what} cannot be used with `--format prometheus`\n")
+            format!("error: metrics cover all resources: {what} cannot be used with `--format prometheus`\n")
         );
     }
 }
@@ -384,7 +384,7 @@ fn full_state_directory_stops_only_changes_with_refresh() {
     assert!(told["resources"][0]["failure"].as_str().unwrap().contains("its refreshes cannot be recorded"), "{told}");
     assert!(!file("b").exists() && !file("r").exists(), "a change was made whose refresh is not recorded");
     let shown = inside(env!("CARGO_BIN_EXE_kilter"), &["status"]).stdout;
-    assert!(shown.contains("\nchanges that owe a refresh wait: cannot append to the journal "), "{shown}");
+    assert!(shown.contains("\nchanges that notify other resources wait: cannot append to the journal "), "{shown}");
     std::fs::write(file("a"), "changed").unwrap();
     wait("the repair", || content(&file("a")) == "declared");
 
@@ -404,7 +404,8 @@ fn apply_with_full_state_directory_refuses_only_changes_with_refresh() {
     let path = manifest(
         &place,
         "resources:\n  file[DIR/b]: {content: x, notify: \"exec[r]\"}\n  file[DIR/a]: {content: declared}\n  \
-                file[DIR/c]: {content: y, require: \"file[DIR/a]\"}\n  file[DIR/d]: {content: z, require: \"file[DIR/b]\"}\n  \
+                file[DIR/c]: {content: y, require: \"file[DIR/a]\"}\n  file[DIR/d]: {content: z, require: \
+                \"file[DIR/b]\"}\n  \
                 exec[r]: {command: \"echo x >> DIR/r\", shell: true, refreshonly: true}\n",
     );
     let words = "mount -t tmpfs -o size=64k,mode=0700 none state && { head -c 1M /dev/zero > state/fill 2>/dev/null; \

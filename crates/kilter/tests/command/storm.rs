@@ -32,7 +32,8 @@ fn many_edits_leak_nothing() {
     let counts = |held: Held| [held.descriptors, held.threads, held.watches, held.children];
     assert_eq!(counts(before), counts(behind), "descriptors, threads, watches, children: {lasted:?}");
     assert!(behind.memory < before.memory + 2048, "two megabytes are no noise: {lasted:?}");
-    // Eighteen resources are declared in another way by each, and the twelve files among them are looked at again since their own
-    // changes are seen. A change that is seen in two parts is another look; one at all 200 that are kept would be five for each edit.
+    // Eighteen resources are declared in another way by each, and the twelve files among them are looked at again
+    // since their own changes are seen. A change that is seen in two parts is another look; one at all 200 that are
+    // kept would be five for each edit.
     assert!((18..=32).contains(&lasted.looks), "what is kept is not looked at: {lasted:?}");
 }

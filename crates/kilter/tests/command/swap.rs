@@ -1,4 +1,4 @@
-//! A manifest that is edited while it is held: what is declared as before goes on.
+//! Edits of a manifest during a run: unchanged resources continue.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,14 +12,15 @@ fn status(place: &Place, args: &[&str]) -> Json {
     serde_json::from_str(&ended.stdout).unwrap_or(Json::Null)
 }
 
-/// How often anything has settled.
+/// Number of settled resources.
 fn settled(place: &Place) -> u64 {
     let status = status(place, &[]);
     let settled = status["settled"].as_object().map(|settled| settled.values().filter_map(Json::as_u64).sum());
     settled.unwrap_or(0)
 }
 
-const FIRST: &str = "resources:\n  file[DIR/a]: {content: a}\n  file[DIR/b]: {content: b}\n  file[DIR/c]: {content: c}\n  \
+const FIRST: &str = "resources:\n  file[DIR/a]: {content: a}\n  file[DIR/b]: {content: b}\n  file[DIR/c]: {content: \
+                     c}\n  \
                      exec[guarded]: {command: \"false\", unless: \"sh -c 'echo x >> DIR/checks'\"}\n";
 
 #[test]
@@ -42,7 +43,7 @@ fn edit_checks_only_changed_resources() {
     let looked = settled(&place) - before;
     assert!((2..=4).contains(&looked), "two resources are declared in another way, and {looked} were looked at");
     assert_eq!(content(&file("checks")), "x\n", "what is declared as before is not asked again");
-    assert_eq!(running.told("what is declared has changed"), 1);
+    assert_eq!(running.told("the manifest has changed"), 1);
 
     // What is kept is watched still, what is gone no longer, what is new now.
     for name in ["a", "b", "c", "d"] {
@@ -63,7 +64,8 @@ fn edit_checks_only_changed_resources() {
 fn edit_keeps_timers() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ]\"], meta: {retry: -1, delay: 300}}\n  \
+    let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ]\"], meta: {retry: \
+                -1, delay: 300}}\n  \
                 file[DIR/behind]: {content: x, require: \"exec[late]\"}\n  file[DIR/a]: {content: one}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("tries", || content(&file("tries")).len() >= 4);
@@ -124,7 +126,8 @@ fn edit_keeps_pending_refresh() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  file[DIR/a]: {content: one, notify: \"exec[note]\"}\n  \
-                exec[note]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ] && echo noted >> DIR/log\"], refreshonly: true}\n  file[DIR/b]: {content: one}\n";
+                exec[note]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ] && echo noted >> DIR/log\"], \
+                refreshonly: true}\n  file[DIR/b]: {content: one}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("the failure", || content(&file("tries")).len() >= 4);
     manifest(&place, &text.replace("file[DIR/b]: {content: one}", "file[DIR/b]: {content: two}"));
@@ -154,7 +157,8 @@ fn new_resource_receives_existing_outputs() {
     manifest(
         &place,
         &format!(
-            "{text}  exec[other]: {{command: echo other}}\n  file[DIR/three]: {{content: \"${{exec[other].stdout}}\"}}\n"
+            "{text}  exec[other]: {{command: echo other}}\n  file[DIR/three]: {{content: \
+             \"${{exec[other].stdout}}\"}}\n"
         ),
     );
     wait("its value", || content(&file("three")) == "other");
@@ -165,7 +169,8 @@ fn new_resource_receives_existing_outputs() {
 fn catalog_dependent_resource_is_checked_after_edit() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  file[DIR/conf]: {ensure: directory, purge: true, recurse: true}\n  file[DIR/conf/a]: {content: a}\n";
+    let text = "resources:\n  file[DIR/conf]: {ensure: directory, purge: true, recurse: true}\n  file[DIR/conf/a]: \
+                {content: a}\n";
     let both = format!("{text}  file[DIR/conf/b]: {{content: b}}\n");
     let running = Running::begin(&place, &[&manifest(&place, &both)]);
     wait("both", || file("conf/a").exists() && file("conf/b").exists());
@@ -198,7 +203,7 @@ fn call_not_started_at_edit_is_not_reported() {
     let running = Running::begin(&place, &["--jobs", "1", &manifest(&place, text)]);
     wait("the first", || status(&place, &["exec[first]"])["resources"][0]["state"] == "changing");
     manifest(&place, &format!("{text}  file[DIR/new]: {{content: x}}\n"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     wait("what is new", || place.path().join("new").exists());
     let second = status(&place, &["exec[second]"]);
     assert_eq!(second["counts"]["under_way"], 2, "{second}");
@@ -208,10 +213,11 @@ fn call_not_started_at_edit_is_not_reported() {
 }
 
 /// Runs until there is a file, and says then that it did.
-const SLOW: &str = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; echo ran >> DIR/log\", shell: true}\n  \
+const SLOW: &str = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; echo ran >> \
+                    DIR/log\", shell: true}\n  \
                     file[DIR/a]: {content: a}\n";
 
-/// Holds what is slow, and what does not wait for it.
+/// Starts a run with slow resources and independent ones.
 fn slow(place: &Place) -> Running {
     let running = Running::begin(place, &[&manifest(place, SLOW)]);
     wait("the slow one", || {
@@ -253,7 +259,7 @@ fn replacement_waits_for_running_call() {
     let running = slow(&place);
     let other = SLOW.replace("echo ran", "echo other");
     manifest(&place, &other);
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     manifest(&place, &format!("{other}  file[DIR/b]: {{content: b}}\n"));
     wait("another edit", || content(&file("b")) == "b");
     let told = status(&place, &["exec[slow]"]);
@@ -262,8 +268,11 @@ fn replacement_waits_for_running_call() {
     assert_eq!((&slow["awaits"]["doing"], begun.as_array().unwrap().len()), (&"changing".into(), 1), "{told}");
     assert!(slow["awaits"]["for_ms"].as_u64().unwrap() > 200 && slow["because_of"].is_null(), "{told}");
     let text = place.run(&["status"]).stdout;
-    assert!(text.contains("exec[slow] waiting for what was begun before an edit: changing exec[slow], for "), "{text}");
-    assert!(text.contains("begun before an edit, and not ended: changing exec[slow], for "), "{text}");
+    assert!(
+        text.contains("exec[slow] waiting for calls that started before an edit: changing exec[slow], for "),
+        "{text}"
+    );
+    assert!(text.contains("started before an edit and still running: changing exec[slow], for "), "{text}");
     std::fs::write(file("go"), "").unwrap();
     wait("the one behind the other", || content(&file("log")) == "ran\nother\n");
     assert_eq!(running.told("what was begun before the manifest was edited has ended"), 1);
@@ -298,7 +307,8 @@ fn call_of_removed_resource_keeps_its_semaphore() {
     let slow = SLOW.replace("shell: true}", "shell: true, meta: {sema: [one, two]}}");
     let running = Running::begin(&place, &[&manifest(&place, &slow)]);
     wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
-    let other = "resources:\n  exec[other]: {command: \"echo other >> DIR/log\", shell: true, meta: {sema: [three, two]}}\n  \
+    let other = "resources:\n  exec[other]: {command: \"echo other >> DIR/log\", shell: true, meta: {sema: [three, \
+                 two]}}\n  \
                  file[DIR/b]: {content: b}\n";
     manifest(&place, other);
     wait("the edit", || content(&file("b")) == "b");
@@ -343,7 +353,7 @@ fn edit_checks_noop_resources_again() {
     let running = Running::begin(&place, &[&options[..], &[&manifest(&place, text)]].concat());
     wait("the failure", || converged() > 0);
     manifest(&place, &format!("{text}  user[kilter-nobody-has-this]: {{}}\n"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     let before = converged();
     wait("what is looked at", || converged() > before);
     let (_, out, _) = running.end();
@@ -368,11 +378,12 @@ fn edit_restarts_converged_timeout() {
 fn edited_comment_reruns_nothing() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[token]: {command: echo hi}\n  exec[deploy]: {command: [sh, -c, \"echo ${exec[token].stdout} >> DIR/deployed\"]}\n";
+    let text = "resources:\n  exec[token]: {command: echo hi}\n  exec[deploy]: {command: [sh, -c, \"echo \
+                ${exec[token].stdout} >> DIR/deployed\"]}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("the first time", || content(&file("deployed")) == "hi\n");
     manifest(&place, &format!("# a comment\n{text}"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     rest(&place);
     assert_eq!(content(&file("deployed")), "hi\n");
     running.end();
@@ -382,7 +393,8 @@ fn edited_comment_reruns_nothing() {
 fn edited_composite_checks_its_members() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "types:\n  site:\n    attributes:\n      port: {type: Integer, default: 80}\n      token: {type: String}\n    resources:\n      \
+    let text = "types:\n  site:\n    attributes:\n      port: {type: Integer, default: 80}\n      token: {type: \
+                String}\n    resources:\n      \
                 \"file[DIR/${self.name}]\": {content: \"${self.port} ${self.token}\"}\n      \
                 \"file[DIR/${self.name}-still]\": {content: \"${self.token}\"}\nresources:\n  \
                 exec[token]: {command: \"echo secret\"}\n  site[a]: {token: \"${exec[token].stdout}\"}\n  \
@@ -402,11 +414,12 @@ fn edited_composite_checks_its_members() {
     running.end();
 }
 
-/// A program that says what is declared, and that waits when it is asked once more, until there is a file.
+/// A manifest program that waits for a file at its second call.
 fn program(place: &Place) -> String {
     let dir = place.path().display();
     let text = format!(
-        "#!/bin/sh\nif [ -e {dir}/asked ]; then\n  touch {dir}/again\n  until [ -e {dir}/go ]; do sleep 0.02; done\n  more='  file[{dir}/b]: {{content: b}}'\n\
+        "#!/bin/sh\nif [ -e {dir}/asked ]; then\n  touch {dir}/again\n  until [ -e {dir}/go ]; do sleep 0.02; done\n  \
+         more='  file[{dir}/b]: {{content: b}}'\n\
          fi\ntouch {dir}/asked\nprintf 'resources:\\n  file[{dir}/a]: {{content: a}}\\n%s\\n' \"$more\"\n"
     );
     let path = place.file("m.sh", text);
@@ -458,7 +471,8 @@ fn refresh_from_removed_resource_follows_its_call() {
 fn outputs_of_changed_resource_stay_available() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; touch DIR/made; printf sent\", shell: true, \
+    let text = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; touch DIR/made; \
+                printf sent\", shell: true, \
                 creates: DIR/made}\n  file[DIR/out]: {content: \"${exec[slow].stdout}\"}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");

@@ -1,11 +1,11 @@
-//! What root executes and reads: only what no other user can change.
+//! Files that root executes and reads: only files that no other user can change.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use crate::support::{Place, is_root};
 
-/// A user who is not root.
+/// A user other than root.
 const STRANGER: u32 = 4711;
 
 /// A place for root, with a directory that everybody can write to.
@@ -147,7 +147,8 @@ fn a_script_behind_a_link_through_a_directory_that_others_can_write_is_not_run()
         std::fs::create_dir(place.path().join(directory)).unwrap();
     }
     // It is run to be asked what it is.
-    let says = "provider:\n  type: told_by_script\n  invoke: simple\n  suitable: true\n  actions: [list, find, describe]\n  \
+    let says = "provider:\n  type: told_by_script\n  invoke: simple\n  suitable: true\n  actions: [list, find, \
+                describe]\n  \
                 attributes:\n    name:\n      desc: x\n";
     place.file("real/x.prov", format!("#!/bin/sh\ncat <<'END'\n{says}END\n"));
     mode(&place, "real/x.prov", 0o755);

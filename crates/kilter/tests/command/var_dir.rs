@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
 
-/// Writes an executable script, and metadata beside it.
+/// Writes an executable script and its metadata.
 fn script(place: &Place, path: &str, metadata: &str, text: &str) {
     let directory = place.path().join(path);
     fs::create_dir_all(directory.parent().unwrap()).unwrap();
@@ -19,7 +19,8 @@ fn script(place: &Place, path: &str, metadata: &str, text: &str) {
 
 fn metadata(type_name: &str, convention: &str, actions: &str) -> String {
     format!(
-        "provider:\n  type: {type_name}\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  attributes:\n    \
+        "provider:\n  type: {type_name}\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  \
+         attributes:\n    \
          name:\n    v: {{type: string}}\n"
     )
 }
@@ -55,7 +56,8 @@ fn keepers() -> Place {
         "providers/slip.prov",
         &metadata("slip", "mold", "inspect, conform"),
         &format!(
-            "#!/bin/bash\nname=s\n[ \"$1\" = conform ] && printf 3 > \"$KILTER_VAR_DIR/s\"\n[ \"$1\" = inspect ] && {{ {show}}}\n\
+            "#!/bin/bash\nname=s\n[ \"$1\" = conform ] && printf 3 > \"$KILTER_VAR_DIR/s\"\n[ \"$1\" = inspect ] && \
+             {{ {show}}}\n\
              v=$(cat \"$KILTER_VAR_DIR/s\" 2>/dev/null || echo none)\n\
              printf '{{\"kind\": \"slip\", \"name\": \"s\", \"exists\": true, \"v\": \"%s\"}}' \"$v\"\n"
         ),

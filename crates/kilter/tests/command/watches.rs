@@ -1,4 +1,4 @@
-//! What scripts and commands tell, while the manifest is edited.
+//! Watches of scripts and commands during edits of the manifest.
 
 use std::path::Path;
 
@@ -8,13 +8,14 @@ use crate::support::*;
 
 const NOTE: &str = "  note[a]: {text: declared}\n";
 
-/// A command that is looked at when another one says so; both say when they are begun.
+/// A command that is checked at events of another one; both log their start.
 const TOLD: &str = "  exec[told]: {command: \"false\", unless: \"sh -c 'echo x >> DIR/checks'\", \
                     watch: [sh, -c, \"echo $$ >> DIR/execs; exec tail -n 0 -F DIR/told\"]}\n";
 
 /// One that does not end when it is asked to, nor without what it has begun.
 const STUBBORN: &str = "  exec[stubborn]: {command: \"true\", \
-                        watch: [sh, -c, \"trap '' TERM; echo $$ >> DIR/execs; echo NUMBER > /dev/null; while :; do touch DIR/alive.$$; sleep 0.1; done\"]}\n";
+                        watch: [sh, -c, \"trap '' TERM; echo $$ >> DIR/execs; echo NUMBER > /dev/null; while :; do \
+                        touch DIR/alive.$$; sleep 0.1; done\"]}\n";
 
 /// The notes of a script that writes down each watch that it begins, and is not kept from that.
 fn place() -> Place {

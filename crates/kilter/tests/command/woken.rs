@@ -11,7 +11,7 @@ use crate::support::*;
 const HEEDS: &str =
     "resources:\n  exec[heed]: {command: \"echo x >> DIR/log\", shell: true, onlyif: \"false\", mtimes: [DIR/in]}\n";
 
-/// Where the manifest is, and how often its command has run.
+/// Returns the path of the manifest, and the number of runs of its command.
 fn jobs(text: &str) -> (Place, String, impl Fn() -> usize + use<>) {
     let place = Place::new();
     place.file("in", "0");

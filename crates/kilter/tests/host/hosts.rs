@@ -1,4 +1,4 @@
-//! The hosts themselves: several at once, crashes, and what is left of them.
+//! The test hosts themselves: several at once, crashes and leftovers.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -105,7 +105,7 @@ fn a_sandbox_that_is_killed_leaves_no_process_and_no_mount() {
     assert!(!mounts.contains("/run/kilter"), "{mounts}");
 }
 
-/// Stands in for the program that makes root file systems: it counts how often it is asked, and fails once where it is told to.
+/// Stands in for the program that makes root file systems. It counts its calls and fails once on request.
 const MAKER: &str = r#"#!/bin/sh
 cd "${0%/*}/.." && echo made >>count
 for word; do [ "$before" != bookworm ] || place=$word; before=$word; done

@@ -25,7 +25,8 @@ fn systemd_starts_watches_and_stops_kilter() {
         host.copy(&[(&unit, "/etc/systemd/system/kilter.service")]);
         host.bash(
             "mkdir -p /etc/kilter /etc/systemd/system/kilter.service.d
-            printf '%s\\n' 'resources:' '  exec[slow]: {command: [sh, -c, sleep 2; touch /srv/ran], creates: /srv/ran}' \
+            printf '%s\\n' 'resources:' '  exec[slow]: {command: [sh, -c, sleep 2; touch /srv/ran], creates: \
+            /srv/ran}' \
                 '  file[/etc/held]: {content: declared, require: \"exec[slow]\"}' >/etc/kilter/site.yaml
             printf '[Service]\\nWatchdogSec=2s\\nRestartSec=100ms\\n' >/etc/systemd/system/kilter.service.d/quick.conf
             systemctl daemon-reload",

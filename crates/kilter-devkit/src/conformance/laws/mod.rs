@@ -37,7 +37,8 @@ pub static LAWS: &[Law] = &[
     ),
     law(
         "schema-is-sound",
-        "The schema has a namevar, each attribute once, defaults of the right types, and an `ensure` with both or neither of \
+        "The schema has a namevar, each attribute once, defaults of the right types, and an `ensure` with both or \
+         neither of \
          `present` and `absent`.",
         schema::is_sound,
     ),
@@ -56,7 +57,8 @@ pub static LAWS: &[Law] = &[
     ),
     law(
         "state-is-on-the-system",
-        "A new instance of the provider on the same system returns the same state: the state is not stored in the instance.",
+        "A new instance of the provider on the same system returns the same state: the state is not stored in the \
+         instance.",
         reading::is_on_the_system,
     ),
     law(
@@ -170,7 +172,8 @@ pub static LAWS: &[Law] = &[
     law("preview-foresees-rightly", "A preview fails only if the change would fail.", preview::foresees_rightly),
     law(
         "edge-values-survive",
-        "The provider uses a value at the edge of its type unchanged, or refuses it with a reason. It does not panic and changes \
+        "The provider uses a value at the edge of its type unchanged, or refuses it with a reason. It does not panic \
+         and changes \
          no other value.",
         edges::values_survive,
     ),

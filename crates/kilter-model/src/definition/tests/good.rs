@@ -90,7 +90,7 @@ fn definition_in_yaml_is_read() {
     let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
-        ["features[2]: the feature `wibble` is kept, but means nothing to kilter (kilter knows canonicalize, \
+        ["features[2]: the feature `wibble` is unknown; kilter ignores it (kilter knows canonicalize, \
           custom_insync, custom_generate, simple_get_filter, supports_noop, remote_resource, refresh)"]
     );
 }
@@ -200,10 +200,10 @@ fn odd_definitions_cause_warnings() {
         [
             "the definition: it has no documentation (add a `desc`)",
             "attributes.name: it has no documentation (add a `desc`)",
-            "attributes.name.descr: the key `descr` is kept, but means nothing to kilter (did you mean `desc`?)",
+            "attributes.name.descr: the key `descr` is unknown; kilter ignores it (did you mean `desc`?)",
             "attributes.found.default: the default of a read_only attribute is never used",
-            "features[0]: the feature `custom_insyc` is kept, but means nothing to kilter (did you mean `custom_insync`?)",
-            "tittle_patterns: the key `tittle_patterns` is kept, but means nothing to kilter (did you mean `title_patterns`?)",
+            "features[0]: the feature `custom_insyc` is unknown; kilter ignores it (did you mean `custom_insync`?)",
+            "tittle_patterns: the key `tittle_patterns` is unknown; kilter ignores it (did you mean `title_patterns`?)",
         ]
     );
 }

@@ -123,7 +123,7 @@ fn title_and_attributes_combine_to_name() {
     assert_eq!(key("php", &[("manager", "apt")]).as_deref(), Ok(php));
     assert_eq!(key(php, &[]).as_deref(), Ok(php), "a key is a title");
     assert_eq!(key("x-gem", &[("package", "php"), ("manager", "apt")]).as_deref(), Ok(php), "what is given counts");
-    assert_eq!(key("php", &[]).unwrap_err(), r#""php" does not fully name a resource, which takes package, manager"#);
+    assert_eq!(key("php", &[]).unwrap_err(), r#""php" does not fully name a resource, which needs package, manager"#);
     assert!(key("php-yum", &[]).unwrap_err().contains("Enum['apt', 'gem']"));
     assert_eq!(
         key(r#"{"package":"php"}"#, &[("manager", "apt")]).unwrap(),

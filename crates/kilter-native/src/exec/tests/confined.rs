@@ -43,7 +43,7 @@ fn refused(attribute: &str, refusal: &str) -> Checked {
     let remedy = "a guard that has to write needs `confine: false`";
     Checked {
         due: None,
-        unknown: Some(format!("{attribute}: known when the guard may change the machine: {refusal}; {remedy}")),
+        unknown: Some(format!("{attribute}: known if the guard may change the machine: {refusal}; {remedy}")),
         warnings: vec![format!("{refusal}, because its resource is only checked; {remedy}")],
     }
 }
@@ -136,7 +136,7 @@ fn guard_refused_by_kernel_is_named() {
     // The exit code of a negation says the opposite of the truth.
     for guard in [fails.to_owned(), format!("! ({fails})")] {
         let refusal =
-            format!("the guard `{guard}` (unless) seems to have been refused something (x: Operation not permitted)");
+            format!("the guard `{guard}` (unless) was probably refused an operation (x: Operation not permitted)");
         assert_eq!(noop(&Bench::new(), &guarded("unless", guard)), refused("unless", &refusal));
     }
 }

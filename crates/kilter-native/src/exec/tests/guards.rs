@@ -59,10 +59,10 @@ fn plan_shows_found_and_declared_guard_output() {
     let long = asked("unless", &"x".repeat(99), "stdout", "".into());
     assert!(long.ends_with(&format!("prints `{}…`, not nothing", "x".repeat(60))), "{long}");
     let secret = asked("unless", "near hunter1", "stdout", Value::sensitive("hunter2".into()));
-    assert!(secret.ends_with("prints something else than the text it is held against"), "{secret}");
+    assert!(secret.ends_with("prints another text than the declared one"), "{secret}");
     let entries = [("command", "echo here".into()), ("not_stdout", "".into())];
     let silent = should(&[("command", "true".into()), ("onlyif", mapping(&entries)), ("logoutput", false.into())]);
-    assert!(why(&bench, &silent).ends_with("prints something else than the text it is held against"));
+    assert!(why(&bench, &silent).ends_with("prints another text than the declared one"));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn secret_split_by_other_stream_is_redacted() {
     let guarded = should(&[("command", "true".into()), ("unless", mapping(&entries))]);
     assert!(
         why(&bench, &with(guarded, "environment", environment.clone()))
-            .ends_with("prints something else than the text it is held against")
+            .ends_with("prints another text than the declared one")
     );
     let loud = should(&[("command", says("")), ("logoutput", true.into()), ("environment", environment)]);
     let notes = bench.set(&loud).notes.join("\n");

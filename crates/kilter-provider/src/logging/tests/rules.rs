@@ -105,7 +105,7 @@ fn block_must_be_first_for_its_resources() {
         assert!(log.updating("a", None, |_| Ok(())), "it was not opened before");
         log.outcomes()
     };
-    let text = error("`updating` for apt_key[b], of which something was logged before: its block has to come first");
+    let text = error("`updating` for apt_key[b], about which messages were logged before: its block must come first");
     told_of(&["a", "b"], Mode::Apply, body).expect(
         &[
             "info: apt_key[b]: looking",

@@ -86,7 +86,7 @@ fn a_nul_and_a_word_that_is_too_long_are_refused() {
     assert_eq!(refused("x\0y".into()), "the value of `v` holds a NUL byte, which the convention simple cannot carry");
     assert_eq!(
         refused("x".repeat(200_000).into()),
-        "the value of `v` takes 200004 bytes on the command line, and the system allows 131071"
+        "the value of `v` takes 200004 bytes on the command line; the system permits 131071"
     );
     assert!(simple().encode(&Request::Find(&["a\0"])).is_err());
     let longest = "x".repeat(131_071 - 7);
@@ -96,7 +96,7 @@ fn a_nul_and_a_word_that_is_too_long_are_refused() {
 #[test]
 fn one_call_is_about_one_resource() {
     let why = simple().encode(&Request::Find(&["a", "b"])).unwrap_err().to_string();
-    assert_eq!(why, "the convention simple asks for one resource at a time, not for 2");
+    assert_eq!(why, "the convention simple handles one resource at a time, not 2");
 }
 
 #[test]

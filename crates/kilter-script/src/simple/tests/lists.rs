@@ -31,9 +31,9 @@ fn the_header_alone_is_an_empty_list() {
 fn a_line_without_colon_is_refused_with_its_number() {
     assert_eq!(
         refused("# simple\n\nname: a\nv 1\n"),
-        "line 4 of its output is `v 1`: a line is `KEY: VALUE`, and there is no `:`"
+        "line 4 of its output is `v 1`: a line is `KEY: VALUE`, but this line has no `:`"
     );
-    assert_eq!(refused("# simple\n: v\n"), "line 2 of its output is `: v`: there is no key before the `:`");
+    assert_eq!(refused("# simple\n: v\n"), "line 2 of its output is `: v`: the key before the `:` is missing");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn find_returns_the_requested_name() {
     assert_eq!(short(&found("a", "# simple\nname: a\nv: 1\n").unwrap()), "a(v=1)");
     assert_eq!(short(&found("a", "# simple\nname: b\nname: a\nv: 1\n").unwrap()), "a(v=1)");
     let error = found("ssh.service", "# simple\nname: ssh\n").unwrap_err();
-    assert_eq!(error.to_string(), "it answered for `ssh` when it was asked for `ssh.service`");
+    assert_eq!(error.to_string(), "it returned `ssh` for the request for `ssh.service`");
     assert_eq!(short(&found("a", "# simple\nname: a\nensure: absent\n").unwrap()), "a(ensure=absent)");
     // The name of an unknown resource does not matter.
     assert_eq!(short(&found("a.service", "# simple\nname: a\nral_unknown: true\n").unwrap()), "a.service!()");
@@ -125,7 +125,7 @@ fn error_overrides_other_output() {
     assert_eq!(refused(message), "bad things\nmore detail\n\nthe end");
     assert_eq!(refused("ral_error: before the header\nral_eom\n"), "before the header");
     assert_eq!(refused("# simple\nno colon\nral_error: x\nral_eom\n"), "x");
-    assert_eq!(refused("# simple\nral_error:\nral_eom\n"), "it failed and did not say why");
+    assert_eq!(refused("# simple\nral_error:\nral_eom\n"), "it failed without a reason");
     assert_eq!(refused("  ral_error : x  \n  ral_eom  \n"), "x");
 }
 
@@ -150,10 +150,10 @@ fn failed_process_output_is_ignored() {
     killed.status = Status::Signal(9);
     assert_eq!(simple().decode(&Request::List, &killed).unwrap_err().to_string(), "it failed with signal 9");
     for (ending, why) in [
-        (Termination::Deadline, "it gave no answer in time and was ended"),
+        (Termination::Deadline, "it did not reply in time and was ended"),
         (
             Termination::OutputLimit,
-            "it was ended because it wrote more than is taken: 9 bytes (`output` in its metadata allows more)",
+            "it was ended because it exceeded the output limit: 9 bytes (`output` in its metadata allows more)",
         ),
         (Termination::Cancelled, "it was ended because the run was interrupted"),
     ] {

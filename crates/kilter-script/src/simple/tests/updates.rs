@@ -52,7 +52,7 @@ fn empty_update_reply_is_no_change() {
 fn another_name_is_refused() {
     assert_eq!(
         updated("# simple\nname: b\nv: 1\n").unwrap_err().to_string(),
-        "it answered for `b` when it was asked for `a`"
+        "it returned `b` for the request for `a`"
     );
 }
 

@@ -64,13 +64,13 @@ impl Protocol for Metrics {
             Asked::SomethingElse => say(stream, "404 Not Found", "there is /metrics\n", Part::Whole),
             Asked::Change => say(stream, "405 Method Not Allowed", "there is only GET\n", Part::Whole),
             Asked::Nonsense => {
-                say(stream, "400 Bad Request", "this is no request that can be understood\n", Part::Whole);
+                say(stream, "400 Bad Request", "invalid request\n", Part::Whole);
             }
         }
     }
 
     fn refuse(&self, stream: &Stream) {
-        say(stream, "503 Service Unavailable", "too many ask at the same time: try again\n", Part::Whole);
+        say(stream, "503 Service Unavailable", "too many requests at the same time: try again\n", Part::Whole);
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_for_the_metrics_or_for_nothing_that_there_is() {
+    fn only_metrics_path_is_served() {
         let metrics = Asked::Metrics(Part::Whole);
         for (request, expected) in [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", metrics),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_say_nothing_hold_nobody_up() {
+    fn silent_clients_do_not_block_others() {
         let server = Server::new().unwrap();
         let (_listener, at) = open(&server, SocketAddr::from(([127, 0, 0, 1], 0)), &Arc::default()).unwrap();
         assert_ne!(at.port(), 0);

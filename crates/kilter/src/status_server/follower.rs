@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_too_slow_is_told_what_it_has_missed() {
+    fn slow_follower_gets_count_of_missed_events() {
         let (lines, receiver) = sync_channel(2);
         let mut follower = Follower { number: 0, lines, lost: 0 };
         let line = |text: &str| Arc::from(text);

@@ -21,7 +21,8 @@ pub(super) enum Request {
 impl Request {
     /// Parses a line.
     pub(super) fn of(question: &str) -> Result<Request, &'static str> {
-        const WHAT: &str = "ask {\"ask\": \"status\", \"which\": \"notable\", \"all\" or [REFERENCE, …]}, {\"ask\": \"follow\"}, \
+        const WHAT: &str = "ask {\"ask\": \"status\", \"which\": \"notable\", \"all\" or [REFERENCE, …]}, {\"ask\": \
+                            \"follow\"}, \
              {\"ask\": \"pause\", \"for_ms\": N, \"why\": TEXT} or {\"ask\": \"resume\"}";
         let json: Json = serde_json::from_str(question).map_err(|_| WHAT)?;
         match (json["ask"].as_str(), &json["which"]) {
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_one_of_a_few() {
+    fn requests_are_parsed() {
         assert_eq!(Request::of("{\"ask\": \"follow\"}"), Ok(Request::Follow));
         assert_eq!(Request::of("{\"ask\": \"status\"}\n"), Ok(Request::Status(StatusFilter::Notable)));
         assert_eq!(Request::of("{\"ask\": \"status\", \"which\": \"all\"}"), Ok(Request::Status(StatusFilter::All)));

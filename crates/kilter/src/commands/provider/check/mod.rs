@@ -152,16 +152,17 @@ fn prepare() -> Result<SandboxBuilder, Exit> {
         let why = with_sources(&error);
         let hints: &[&str] = match error {
             WorldError::NoUserNamespace { .. } => &[
-                "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+                "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, \
+                 kernel.unprivileged_userns_clone, \
                  kernel.apparmor_restrict_unprivileged_userns)",
-                "--here tries the laws on this machine itself: what the provider changes is changed",
+                "--here tests the laws on this machine itself: changes by the provider are real",
             ],
             _ => &[
                 "a container needs the right to mount (CAP_SYS_ADMIN), such as `docker run --privileged`",
-                "--here tries the laws on this machine itself: what the provider changes is changed",
+                "--here tests the laws on this machine itself: changes by the provider are real",
             ],
         };
-        output::fail_with(format!("there are no worlds to try the laws in: {why}"), hints)
+        output::fail_with(format!("no sandboxes are available for the laws: {why}"), hints)
     })
 }
 

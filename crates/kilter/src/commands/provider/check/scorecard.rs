@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_streams_and_lines_are_cut_and_nothing_steers_the_terminal() {
+    fn long_output_is_cut_and_escaped() {
         let text: String = (0..30).map(|n| format!("line {n}\n")).collect();
         let told = lines(&text, "> ");
         assert!(told.lines().count() == MAX_LINES + 1 && told.contains("> … (18 more lines)\n"), "{told}");

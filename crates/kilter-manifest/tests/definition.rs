@@ -47,8 +47,8 @@ fn the_first_example_of_the_resource_api_is_defined() {
     assert!(id.check(&"0xA123BCDE".into()).is_ok() && id.check(&"0xA123BCD".into()).is_err());
     let mut seen = Vec::new();
     let values = [("id", "A123BCDE"), ("source", "/k")].into_iter().collect();
-    let errors =
-        schema.wishes(&values, "A123BCDE", &mut |kind, name, title| seen.push((kind, format!("{name}[{title}]"))));
+    let errors = schema
+        .auto_relations(&values, "A123BCDE", &mut |kind, name, title| seen.push((kind, format!("{name}[{title}]"))));
     assert!(errors.is_empty());
     assert_eq!(seen, [(RelationKind::Require, "file[/k]".into()), (RelationKind::Require, "package[apt]".into())]);
 }

@@ -171,19 +171,19 @@ mod tests {
     fn state_file_is_private_and_removable() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
-        let shelf = StateFiles::of(&cx, "kv");
-        assert_eq!(shelf.read("a/b").unwrap(), None);
-        assert!(shelf.names().unwrap().is_empty());
-        shelf.write("a/b", b"one").unwrap();
-        shelf.write("a/b", b"two").unwrap();
-        assert_eq!(shelf.read("a/b").unwrap().as_deref(), Some(&b"two"[..]));
-        assert_eq!(shelf.names().unwrap(), ["a/b"]);
+        let files = StateFiles::of(&cx, "kv");
+        assert_eq!(files.read("a/b").unwrap(), None);
+        assert!(files.names().unwrap().is_empty());
+        files.write("a/b", b"one").unwrap();
+        files.write("a/b", b"two").unwrap();
+        assert_eq!(files.read("a/b").unwrap().as_deref(), Some(&b"two"[..]));
+        assert_eq!(files.names().unwrap(), ["a/b"]);
         let path = state.path().join(path_of("kv", "a/b"));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-        shelf.remove("a/b").unwrap();
-        shelf.remove("a/b").unwrap();
-        assert_eq!(shelf.read("a/b").unwrap(), None);
+        files.remove("a/b").unwrap();
+        files.remove("a/b").unwrap();
+        assert_eq!(files.read("a/b").unwrap(), None);
     }
 
     #[test]
@@ -195,9 +195,9 @@ mod tests {
         let relative = format!("{up}.{}", plain.display());
         for given in [relative, format!("{}/x/..//.", plain.display())] {
             let cx = Context::empty().with_var_dir(Some(Path::new(&given)));
-            let shelf = StateFiles::of(&cx, "value");
-            shelf.write(&given, b"one").unwrap();
-            assert_eq!(shelf.read(&given).unwrap().as_deref(), Some(&b"one"[..]), "{given}");
+            let files = StateFiles::of(&cx, "value");
+            files.write(&given, b"one").unwrap();
+            assert_eq!(files.read(&given).unwrap().as_deref(), Some(&b"one"[..]), "{given}");
             assert!(plain.join(path_of("value", &given)).exists(), "{given}");
         }
     }
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn state_files_need_a_state_directory() {
         let cx = Context::empty();
-        let shelf = StateFiles::of(&cx, "kv");
-        assert_eq!(shelf.read("x").unwrap(), None);
-        assert!(shelf.write("x", b"").unwrap_err().contains("--state-dir"));
+        let files = StateFiles::of(&cx, "kv");
+        assert_eq!(files.read("x").unwrap(), None);
+        assert!(files.write("x", b"").unwrap_err().contains("--state-dir"));
     }
 }

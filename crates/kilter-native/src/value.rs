@@ -50,14 +50,14 @@ impl ValueProvider {
     }
 
     fn put(cx: &Context<'_>, name: &str, should: Option<&Attributes>) -> Result<Attributes, EcoString> {
-        let shelf = StateFiles::of(cx, KIND);
-        let Some(should) = should else { return shelf.remove(name).map(|()| Attributes::new()) };
+        let files = StateFiles::of(cx, KIND);
+        let Some(should) = should else { return files.remove(name).map(|()| Attributes::new()) };
         let Some(any) = should.get("any") else { return Ok(Attributes::new()) };
         // A value from another resource has not been validated before.
         if let Some(problem) = problem(should) {
             return Err(problem.to_string().into());
         }
-        shelf.write(name, format!("{}\n", to_canonical_json(any)).as_bytes())?;
+        files.write(name, format!("{}\n", to_canonical_json(any)).as_bytes())?;
         Ok(Attributes::from_iter([("any", any.clone())]))
     }
 }

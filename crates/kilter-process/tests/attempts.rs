@@ -214,7 +214,7 @@ fn a_flood_of_attempts_is_bounded_and_quick() {
     let finished = confined(&bash(script, &place.0).deadline(Duration::from_secs(60)));
     assert_eq!((finished.ending, finished.attempts.first.len()), (Termination::Exited, 10), "{:?}", begun.elapsed());
     assert_eq!(finished.attempts.more, 1000);
-    assert_eq!(finished.attempts.first[0], Attempt { deed: Operation::Write, path: Some(place.0.join("n0")) });
+    assert_eq!(finished.attempts.first[0], Attempt { operation: Operation::Write, path: Some(place.0.join("n0")) });
     assert!(finished.attempts.to_string().ends_with("/n9 and 1000 more"), "{}", finished.attempts);
 }
 

@@ -316,7 +316,7 @@ fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<ValidationEr
         });
     }
     if !schema.relations.is_empty() {
-        let errors = schema.wishes(&resource.attributes, &resource.name, &mut |_, _, _| {});
+        let errors = schema.auto_relations(&resource.attributes, &resource.name, &mut |_, _, _| {});
         problems.extend(errors.into_iter().map(|error| ValidationError::new(error.to_string())));
     }
     problems

@@ -17,7 +17,7 @@ const VARIABLE: &str = "KILTER_VAR_DIR";
 const NOWHERE: &str = "/dev/null/none";
 
 /// Directory of all scripts, relative to the state directory.
-const SHELF: &str = "scripts";
+const SCRIPTS_DIR: &str = "scripts";
 
 impl ScriptEnvironment {
     /// Passes its data directory to a script: `whose` below the directory of all scripts, such as
@@ -50,7 +50,7 @@ fn prepared(state: &Path, whose: &Path, confinement: Confinement) -> Result<Path
         made.map_err(|error| eco_format!("cannot make {}: {error}", state.display()))?;
     }
     let mut path = state;
-    let mut parts = Path::new(SHELF).components().chain(whose.components());
+    let mut parts = Path::new(SCRIPTS_DIR).components().chain(whose.components());
     loop {
         if !is_there(&path)? && confinement == Confinement::None {
             make(&path)?;

@@ -372,8 +372,8 @@ impl Provider for ExecProvider {
         Batch::One
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        auto_edges::wishes(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        auto_edges::auto_edges(name, should, add);
     }
 }
 

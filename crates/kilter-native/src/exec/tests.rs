@@ -272,7 +272,7 @@ fn exec_redacts_secrets_everywhere() {
         let outcome = bench.set(&wanted);
         assert!(!outcome.is_done());
         let mut all = format!("{outcome:?}");
-        bench.provider.auto_edges("work", &wanted, &mut |wish| all.push_str(&format!("{wish:?}")));
+        bench.provider.auto_edges("work", &wanted, &mut |edge| all.push_str(&format!("{edge:?}")));
         all.push_str(&format!("{:?}", bench.check(&wanted)));
         assert!(!all.contains("hunter2"), "{all}");
         assert!(outcome.outputs.get("stderr").unwrap().holds_sensitive());
@@ -490,7 +490,7 @@ fn invalid_exec_is_refused_with_hint() {
 
 #[test]
 fn exec_requires_its_files_and_accounts() {
-    let mut wishes = Vec::new();
+    let mut edges = Vec::new();
     let wanted = should(&[
         ("command", Value::array(["/opt/app/bin/run".into(), Value::Integer(5)])),
         ("unless", Value::array(["/opt/check -x".into(), "test -e /x".into()])),
@@ -503,8 +503,8 @@ fn exec_requires_its_files_and_accounts() {
         ("user", "app".into()),
         ("group", Value::Integer(33)),
     ]);
-    Bench::new().provider.auto_edges("work", &wanted, &mut |wish| {
-        wishes.push(format!("{} {} {:?} {:?}", wish.type_name, wish.name, wish.by, wish.direction));
+    Bench::new().provider.auto_edges("work", &wanted, &mut |edge| {
+        edges.push(format!("{} {} {:?} {:?}", edge.type_name, edge.name, edge.by, edge.direction));
     });
     let expected = [
         "file /srv/app PathOrAncestor Before",
@@ -518,7 +518,7 @@ fn exec_requires_its_files_and_accounts() {
         "file /bin/test Owner Before",
         "file /opt/sh Name Before",
     ];
-    assert_eq!(wishes, expected);
+    assert_eq!(edges, expected);
 }
 
 #[test]

@@ -364,18 +364,18 @@ pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared
 }
 
 /// Requests edges to the resources that come before a file.
-pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
     let path = open::trim(name);
-    wish(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", path) });
+    add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
         if let Some(account) = should.get(attribute) {
             // An account with this number matches too, however it is written here. A file can get a number without
             // an account.
             match number(account) {
                 Some(number) => {
-                    wish(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) })
+                    add(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) })
                 }
-                None => wish(AutoEdge::require(type_name, account.as_str().unwrap_or_default())),
+                None => add(AutoEdge::require(type_name, account.as_str().unwrap_or_default())),
             }
         }
     }
@@ -383,14 +383,14 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoE
         let Some(entry) = DeclaredEntry::parse(&text).filter(|entry| !entry.name.is_empty()) else { continue };
         let type_name = if entry.is_user() { "user" } else { "group" };
         match number_of(&entry.name) {
-            Some(number) => wish(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) }),
-            None => wish(AutoEdge::require(type_name, &entry.name)),
+            Some(number) => add(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) }),
+            None => add(AutoEdge::require(type_name, &entry.name)),
         }
     }
     if let Some(source) = should.text("source") {
-        wish(AutoEdge::require("file", open::trim(source)));
+        add(AutoEdge::require("file", open::trim(source)));
     }
     for fragment in texts(should.get("fragments")) {
-        wish(AutoEdge::require("file", open::trim(&fragment)));
+        add(AutoEdge::require("file", open::trim(&fragment)));
     }
 }

@@ -309,8 +309,8 @@ impl Provider for FileProvider {
         true
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        declared::wishes(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        declared::auto_edges(name, should, add);
     }
 
     /// Returns the watches for the path, its tree if that is declared, its source and its fragments.

@@ -317,9 +317,9 @@ impl Provider for HostProvider {
         if target_of(Some(should)) == TARGET { SideEffects::Own } else { SideEffects::Anything }
     }
 
-    fn auto_edges(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+    fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let name = target_of(Some(should));
-        wish(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
+        add(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
     }
 }
 

@@ -312,10 +312,10 @@ impl Provider for UserProvider {
         if should.get_bool("managehome") == Some(true) { SideEffects::Anything } else { SideEffects::Own }
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let is_present = should.text("ensure") != Some("absent");
         let direction = if is_present { Direction::Before } else { Direction::After };
-        let mut group = |name: &str| wish(AutoEdge { type_name: "group", name, by: Match::Name, direction });
+        let mut group = |name: &str| add(AutoEdge { type_name: "group", name, by: Match::Name, direction });
         if let Some(gid) = should.get("gid") {
             group(&word(gid));
         } else {

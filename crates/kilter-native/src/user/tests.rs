@@ -319,15 +319,12 @@ fn what_cannot_be_a_user_is_refused() {
 #[test]
 fn a_user_comes_after_its_groups_and_goes_before_them() {
     let (_fake, provider) = bench();
-    let wishes = |attributes: &[(&str, Value)]| {
-        let mut wishes = Vec::new();
+    let edges = |attributes: &[(&str, Value)]| {
+        let mut edges = Vec::new();
         let should = should(&provider, attributes);
-        provider.auto_edges("alice", &should, &mut |wish| wishes.push(format!("{} {:?}", wish.name, wish.direction)));
-        wishes
+        provider.auto_edges("alice", &should, &mut |edge| edges.push(format!("{} {:?}", edge.name, edge.direction)));
+        edges
     };
-    assert_eq!(
-        wishes(&[("gid", Value::Integer(10)), ("groups", Value::strings(["adm"]))]),
-        ["10 Before", "adm Before"]
-    );
-    assert_eq!(wishes(&[("ensure", "absent".into())]), ["alice After"]);
+    assert_eq!(edges(&[("gid", Value::Integer(10)), ("groups", Value::strings(["adm"]))]), ["10 Before", "adm Before"]);
+    assert_eq!(edges(&[("ensure", "absent".into())]), ["alice After"]);
 }

@@ -84,11 +84,11 @@ fn equivalent_declarations_canonicalize_equally() {
 #[test]
 fn a_file_comes_after_its_directory_owner_group_and_source() {
     let declared = file("/a/b", [("owner", text("app")), ("group", text("7")), ("source", text("/src/"))]);
-    let mut wishes = Vec::new();
-    FileProvider::new().auto_edges(&declared.name, &declared.should, &mut |wish| {
-        wishes.push(format!("{}[{}] {:?}", wish.type_name, wish.name, wish.by));
+    let mut edges = Vec::new();
+    FileProvider::new().auto_edges(&declared.name, &declared.should, &mut |edge| {
+        edges.push(format!("{}[{}] {:?}", edge.type_name, edge.name, edge.by));
     });
-    assert_eq!(wishes, ["file[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"]);
+    assert_eq!(edges, ["file[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"]);
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn a_sensitive_account_is_a_name_or_a_number_like_any_other() {
         assert_eq!(canonical(Value::sensitive(owner)), Value::sensitive(text("7")));
     }
     assert_eq!(canonical(Value::sensitive(text("daemon"))), Value::sensitive(text("daemon")));
-    let wished = |owner: Value| {
+    let edges_of = |owner: Value| {
         let should: Attributes = [("owner", owner)].into_iter().collect();
         let mut names = Vec::new();
-        FileProvider::new().auto_edges("/a", &should, &mut |wish| names.push(wish.name.to_owned()));
+        FileProvider::new().auto_edges("/a", &should, &mut |edge| names.push(edge.name.to_owned()));
         names
     };
-    assert_eq!(wished(Value::sensitive(text("daemon"))), ["/a", "daemon"]);
+    assert_eq!(edges_of(Value::sensitive(text("daemon"))), ["/a", "daemon"]);
     for owner in [text("7"), text("007"), Value::Integer(7), Value::sensitive(text("7"))] {
-        assert_eq!(wished(owner), ["/a", "7"]);
+        assert_eq!(edges_of(owner), ["/a", "7"]);
     }
 }

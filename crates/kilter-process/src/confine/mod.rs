@@ -252,7 +252,7 @@ mod tests {
                 let (confined, tried, attempts) = cut(known, is_heard, &file);
                 assert_eq!(std::fs::read(&file).unwrap(), b"whole", "{known:?}, {is_heard}");
                 assert!(tried[0].is_ok() && tried[1..].iter().all(Result::is_err), "{known:?}: {tried:?}");
-                let is_cut = Attempt { deed: Operation::Write, path: Some(file.clone()) };
+                let is_cut = Attempt { operation: Operation::Write, path: Some(file.clone()) };
                 assert_eq!(attempts, if is_heard { vec![is_cut] } else { vec![] });
                 let gaps = match (known >= ABI::V6, confined) {
                     (true, Confined::Fully) => vec![],

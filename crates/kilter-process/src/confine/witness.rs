@@ -108,9 +108,9 @@ impl SeccompSupervisor {
     }
 
     fn attempt(&self, call: &Call, asked: &Asked) -> Option<Attempt> {
-        let deed = asked.deed;
+        let operation = asked.operation;
         if let At::Nowhere = asked.at {
-            return Some(Attempt { deed, path: None });
+            return Some(Attempt { operation, path: None });
         }
         let is_of_terminal =
             call.number == libc::SYS_ioctl && OF_TERMINALS.contains(&(call.arguments[1] & 0xffff_ffff));
@@ -120,10 +120,10 @@ impl SeccompSupervisor {
         let Some(named) = Named::by(call, asked.at) else {
             // An attempt without a known path is reported only if the call is refused in any case. Otherwise it may
             // be harmless.
-            return (asked.answer == Answer::Refused).then_some(Attempt { deed, path: None });
+            return (asked.answer == Answer::Refused).then_some(Attempt { operation, path: None });
         };
         // Shortcut for the most frequent case: every bash opens a terminal.
-        if deed == Operation::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
+        if operation == Operation::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
             return None;
         }
         let needs = Needed::of(call, asked.needs)?;
@@ -132,15 +132,15 @@ impl SeccompSupervisor {
             needed(Last::Itself, true, false).met(Named::by(call, at)?.lead(&view, Last::Itself)?)?;
         }
         let path = needs.met(named.lead(&view, needs.last)?)?;
-        (!self.is_free(call, deed, &path)).then_some(Attempt { deed, path: Some(path) })
+        (!self.is_free(call, operation, &path)).then_some(Attempt { operation, path: Some(path) })
     }
 
     /// Returns true if the call changes only files that belong to the child.
-    fn is_free(&self, call: &Call, deed: Operation, path: &Path) -> bool {
+    fn is_free(&self, call: &Call, operation: Operation, path: &Path) -> bool {
         let resolve = || std::fs::canonicalize(&self.scratch).unwrap_or_else(|_| self.scratch.clone());
         path.starts_with(self.resolved.get_or_init(resolve))
             || path.starts_with(format!("/proc/{}", call.caller))
-            || deed == Operation::Write && DEVICES.iter().any(|device| path.starts_with(device))
+            || operation == Operation::Write && DEVICES.iter().any(|device| path.starts_with(device))
     }
 }
 

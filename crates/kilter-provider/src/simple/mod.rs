@@ -218,8 +218,8 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.identities(name, should, say);
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        self.inner.wishes(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        self.inner.auto_edges(name, should, add);
     }
 
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {

@@ -153,8 +153,8 @@ pub trait SimpleProvider: Send + Sync {
     }
 
     /// See [`Provider::auto_edges`](crate::Provider::auto_edges).
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        let _ = (name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        let _ = (name, should, add);
     }
 
     /// See [`Provider::watches`](crate::Provider::watches).

@@ -22,9 +22,9 @@ fn exchange() -> RecordedExchange {
         confined: Confined::Partly { gaps: vec![MissingFeature::Devices, MissingFeature::Calls] },
         attempts: Attempts {
             first: vec![
-                Attempt { deed: Operation::Remove, path: Some("/etc/it".into()) },
-                Attempt { deed: Operation::Write, path: Some(OsString::from_vec(b"/\xff".to_vec()).into()) },
-                Attempt { deed: Operation::HostName, path: None },
+                Attempt { operation: Operation::Remove, path: Some("/etc/it".into()) },
+                Attempt { operation: Operation::Write, path: Some(OsString::from_vec(b"/\xff".to_vec()).into()) },
+                Attempt { operation: Operation::HostName, path: None },
             ],
             more: 3,
         },
@@ -56,7 +56,7 @@ fn exchange_json_round_trips() {
     let other = RecordedExchange { answer: Err("no such file".into()), stdin: None, stderr_head: Vec::new(), ..one };
     assert_eq!(RecordedExchange::from_json(&other.to_json()), Some(other.clone()));
     let mut json = exchange().to_json();
-    json["attempts"][0]["deed"] = "guess".into();
+    json["attempts"][0]["operation"] = "guess".into();
     assert_eq!(RecordedExchange::from_json(&json), None);
     let mut json = other.to_json();
     json["argv"] = serde_json::json!([]);

@@ -337,8 +337,8 @@ impl Provider for RecordingProvider {
         self.inner.identities(name, should, say);
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        self.inner.auto_edges(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        self.inner.auto_edges(name, should, add);
     }
 
     fn owned_paths(&self) -> Option<&dyn Owner> {

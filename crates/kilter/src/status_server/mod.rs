@@ -1,8 +1,8 @@
 //! Status server: a Unix socket in the state directory.
 //!
-//! A request is one line of JSON, and the response consists of lines of JSON. `{"ask": "status", "which":
-//! "notable"}` (or `"all"`, or a list of references) returns one document. `{"ask": "follow"}` returns one document
-//! for each event until either side closes. `{"ask": "pause"}` (with `for_ms` and `why`) and `{"ask": "resume"}`
+//! A request is one line of JSON, and the response consists of lines of JSON. `{"request": "status", "filter":
+//! "notable"}` (or `"all"`, or a list of references) returns one document. `{"request": "follow"}` returns one document
+//! for each event until either side closes. `{"request": "pause"}` (with `for_ms` and `why`) and `{"request": "resume"}`
 //! return after completion. Only the owner of the state directory can access the socket.
 
 mod follower;
@@ -249,7 +249,7 @@ impl Protocol for Shared {
             return send(stream, &json!({"error": "the request is missing or is not text"}));
         };
         // The bytes after the first line are no part of the request.
-        match Request::of(question.lines().next().unwrap_or_default()) {
+        match Request::parse(question.lines().next().unwrap_or_default()) {
             Ok(request) => self.carry_out(request, stream),
             Err(why) => send(stream, &json!({"error": why})),
         }

@@ -55,7 +55,7 @@ fn status_has_state_and_reason_of_each_resource() {
     assert!(b["failure"].as_str().unwrap().contains("no"), "{b}");
     assert_eq!(c["because_of"], "file[DIR/no/b]");
     assert_eq!((&d["watched"], &d["every_ms"]), (&"poll".into(), &60_000.into()));
-    assert!(d["next_look_ms"].as_u64().unwrap() <= 60_000, "{d}");
+    assert!(d["next_check_ms"].as_u64().unwrap() <= 60_000, "{d}");
     assert_eq!((&e["state"], &e["because_of"]), (&"waiting".into(), &"exec[slow]".into()));
 
     let notable = status(&place, &[]);

@@ -73,12 +73,12 @@ fn scripts_keep_files_in_var_dir() {
     let manifest = place.file("m.yaml", KEPT);
     let planned = place.run(&["-I", ".", "plan", &manifest]);
     assert!(planned.stdout.contains("3 to change"), "{planned:?}");
-    let shelf = place.path().join("state/scripts/providers");
-    assert!(!shelf.exists(), "who only reads makes nothing");
+    let providers = place.path().join("state/scripts/providers");
+    assert!(!providers.exists(), "who only reads makes nothing");
     let applied = place.run(&["-I", ".", "apply", &manifest]);
     assert_eq!(applied.code, 0, "{applied:?}");
     for (whose, name, v) in [("note.note", "n", "1"), ("card.card", "c", "2"), ("slip.slip", "s", "3")] {
-        let directory = shelf.join(whose);
+        let directory = providers.join(whose);
         assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o7777, 0o700, "{whose}");
         assert_eq!(content(&directory.join(name)), v);
         assert!(!directory.join("probe").exists(), "who only reads cannot write there");
@@ -111,12 +111,12 @@ fn foreign_var_dir_is_not_used() {
     let manifest = place.file("m.yaml", "resources:\n  note[n]: {v: '1'}\n");
     let elsewhere = place.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    let shelf = place.path().join("state/scripts/providers");
-    fs::create_dir_all(&shelf).unwrap();
-    for directory in shelf.ancestors().take(3) {
+    let providers = place.path().join("state/scripts/providers");
+    fs::create_dir_all(&providers).unwrap();
+    for directory in providers.ancestors().take(3) {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
     }
-    std::os::unix::fs::symlink(&elsewhere, shelf.join("note.note")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, providers.join("note.note")).unwrap();
     let applied = place.run(&["-I", ".", "apply", &manifest]);
     assert!(applied.stderr.contains("it has no directory in KILTER_VAR_DIR: "), "{applied:?}");
     assert!(

@@ -84,7 +84,8 @@ fn definition_in_yaml_is_read() {
     assert!(schema.find("created").unwrap().lazy);
     let mut seen = Vec::new();
     let values = [("source", Value::from("/k"))].into_iter().collect();
-    let errors = schema.wishes(&values, "1", &mut |kind, name, title| seen.push(format!("{kind:?} {name}[{title}]")));
+    let errors =
+        schema.auto_relations(&values, "1", &mut |kind, name, title| seen.push(format!("{kind:?} {name}[{title}]")));
     assert_eq!(seen, ["Require file[/k]", "Require package[apt]"]);
     assert!(errors.is_empty());
     let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();

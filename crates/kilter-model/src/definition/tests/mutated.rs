@@ -133,7 +133,7 @@ fn mutated_definitions_never_panic() {
             assert!(!fault.message.is_empty() && !fault.to_string().contains("hunter2"));
         }
         let values: Attributes = [("name", "web"), ("version", "1"), ("package", "php")].into_iter().collect();
-        let _ = reading.schema.wishes(&values, "web", &mut |_, _, _| {});
+        let _ = reading.schema.auto_relations(&values, "web", &mut |_, _, _| {});
         let _ = reading.schema.key(&values);
         if reading.faults.is_empty() {
             taken += 1;

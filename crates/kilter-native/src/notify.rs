@@ -74,7 +74,7 @@ impl NotifyProvider {
         NotifyProvider::at("/dev/log".into(), "/run/systemd/journal/socket".into())
     }
 
-    fn say(&self, cx: &Context<'_>, wanted: Wanted<'_>) {
+    fn send(&self, cx: &Context<'_>, wanted: Wanted<'_>) {
         let none = Attributes::new();
         let should = wanted.should.unwrap_or(&none);
         let message = match should.get("message") {
@@ -198,7 +198,7 @@ impl Provider for NotifyProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         // A query without a declaration must not log the message.
         if wanted.should.is_some_and(|should| should.get_bool("refreshonly") != Some(true)) {
-            self.say(cx, wanted);
+            self.send(cx, wanted);
         }
         Ok(present(wanted.name))
     }
@@ -216,7 +216,7 @@ impl Provider for NotifyProvider {
     }
 
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        self.say(cx, wanted);
+        self.send(cx, wanted);
         Outcome { refreshed: true, ..Outcome::done() }
     }
 

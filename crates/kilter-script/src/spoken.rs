@@ -42,7 +42,7 @@ impl<'a> StderrForwarder<'a> {
         let ends_early = self.dropped > 0;
         let mut give = |line: &[u8], end: LineEnd| {
             let is_cut = end == LineEnd::Cut || end == LineEnd::Missing && ends_early;
-            tell(&hidden(line, is_cut, seal), otherwise, log);
+            log_line(&hidden(line, is_cut, seal), otherwise, log);
         };
         match event {
             Event::Chunk { stream: Stream::Stderr, bytes } => {
@@ -90,7 +90,7 @@ pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     if length > behind + 1 { first } else { bytes.len() }
 }
 
-fn tell(line: &str, otherwise: Level, log: &dyn Fn(Level, &str)) {
+fn log_line(line: &str, otherwise: Level, log: &dyn Fn(Level, &str)) {
     let line = line.trim();
     let (level, message) = known_level(line).unwrap_or((otherwise, line));
     if !message.is_empty() {

@@ -78,7 +78,7 @@ impl<'a> Page<'a> {
         }
         let mut text = String::new();
         for word in words {
-            let width = seen(word);
+            let width = visible_width(word);
             let begins = used == start;
             if !begins && used + 1 + width > self.width {
                 text.push('\n');
@@ -112,7 +112,7 @@ impl<'a> Page<'a> {
 }
 
 /// Returns the columns of a word, without marks of emphasis.
-fn seen(word: &str) -> usize {
+fn visible_width(word: &str) -> usize {
     word.replace("**", "").width()
 }
 

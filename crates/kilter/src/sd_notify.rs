@@ -25,7 +25,7 @@ pub(crate) struct Manager {
 
 impl Manager {
     /// Reports an event to the service manager, if any.
-    pub(crate) fn tell(&mut self, event: &Event<'_>) {
+    pub(crate) fn notify(&mut self, event: &Event<'_>) {
         let told = match event {
             // The run is ready when everything has settled once; repeated notifications are harmless.
             Event::Quiet(counts) => {

@@ -129,7 +129,7 @@ fn until_nothing_is_under_way(session: &Session) -> Result<(), Exit> {
 fn under_way(status: &Json) -> String {
     let of = |key: &str| status[key].as_array().into_iter().flatten();
     let is_under_way = |one: &&Json| matches!(one["state"].as_str(), Some("checking" | "changing" | "refreshing"));
-    let resources = of("resources").filter(is_under_way).chain(of("begun_before"));
+    let resources = of("resources").filter(is_under_way).chain(of("superseded_calls"));
     let names: Vec<String> = resources.filter_map(|one| one["resource"].as_str()).map(visible).collect();
     names.join(", ")
 }

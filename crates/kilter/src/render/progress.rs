@@ -76,13 +76,13 @@ impl Progress {
         self.painted = Some(Instant::now());
     }
 
-    fn tell(&mut self, style: anstyle::Style, line: &str) {
+    fn print_styled(&mut self, style: anstyle::Style, line: &str) {
         if !self.shown.quiet || style == FAILED {
-            self.say(&styled(style, visible(line)));
+            self.print_line(&styled(style, visible(line)));
         }
     }
 
-    fn say(&mut self, line: &str) {
+    fn print_line(&mut self, line: &str) {
         self.clear();
         let _ = writeln!(anstream::stderr().lock(), "{line}");
     }
@@ -123,15 +123,15 @@ impl Observer for Progress {
             Event::Retrying { reference, failure, delay } => {
                 if !self.shown.quiet {
                     let line = format!("{reference}: {failure} (tried again in {delay} ms)");
-                    self.say(&styled(CHANGED, visible(&line)));
+                    self.print_line(&styled(CHANGED, visible(&line)));
                 }
             }
             Event::Log { level, type_name, name, message } => {
                 if level >= self.shown.log {
-                    self.say(&log_line(level, type_name, name, message));
+                    self.print_line(&log_line(level, type_name, name, message));
                 }
             }
-            Event::Converged(true) => self.tell(FAINT, "converged: everything is settled"),
+            Event::Converged(true) => self.print_styled(FAINT, "converged: everything is settled"),
             Event::Converged(false) => {}
             Event::Contested { reference, repairs, next, differences, opponent } => {
                 let by = opponent.map(|by| format!(", last {}", report::opponent(&json::opponent(by))));
@@ -144,7 +144,7 @@ impl Observer for Progress {
                 self.contest(&what, differences);
             }
             Event::Uncontested { reference } => {
-                self.tell(CHANGED, &format!("{reference} is no longer contested"));
+                self.print_styled(CHANGED, &format!("{reference} is no longer contested"));
             }
             Event::Demoted { reference, repairs, within, differences } => {
                 let what = format!(
@@ -154,18 +154,21 @@ impl Observer for Progress {
                 );
                 self.contest(&what, differences);
             }
-            Event::Unwatched { count, why, every } => self.tell(CHANGED, &unwatched(count, why, every)),
+            Event::Unwatched { count, why, every } => self.print_styled(CHANGED, &unwatched(count, why, every)),
             Event::DeclaredUnwatched { why, every } => {
                 let seconds = every.as_secs();
-                self.tell(CHANGED, &format!("the manifest cannot be watched and is polled every {seconds} s: {why}"));
+                self.print_styled(
+                    CHANGED,
+                    &format!("the manifest cannot be watched and is polled every {seconds} s: {why}"),
+                );
             }
             Event::Quiet(_) | Event::Conditions(_) | Event::Flushed | Event::Watchdog | Event::StatusSocketChanged => {}
-            Event::Rewatched { count: 1 } => self.tell(FAINT, "1 resource is watched again"),
-            Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
-            Event::Paused { why, longest } => self.tell(CHANGED, &paused(why, longest)),
-            Event::Resumed => self.tell(CHANGED, "resumed: delayed calls start"),
-            Event::Reloading => self.tell(FAINT, "the manifest has changed: reloading"),
-            Event::Interrupted { in_flight, fate } => self.say(&styled(FAILED, interrupted(in_flight, fate))),
+            Event::Rewatched { count: 1 } => self.print_styled(FAINT, "1 resource is watched again"),
+            Event::Rewatched { count } => self.print_styled(FAINT, &format!("{count} resources are watched again")),
+            Event::Paused { why, longest } => self.print_styled(CHANGED, &paused(why, longest)),
+            Event::Resumed => self.print_styled(CHANGED, "resumed: delayed calls start"),
+            Event::Reloading => self.print_styled(FAINT, "the manifest has changed: reloading"),
+            Event::Interrupted { in_flight, fate } => self.print_line(&styled(FAILED, interrupted(in_flight, fate))),
         }
     }
 }
@@ -173,10 +176,10 @@ impl Observer for Progress {
 impl Progress {
     /// Reports a contest with the values of both sides.
     fn contest(&mut self, what: &str, differences: &[Difference]) {
-        self.tell(FAILED, what);
+        self.print_styled(FAILED, what);
         let values: String = differences.iter().map(report::attribute).collect();
         if !values.is_empty() {
-            self.say(values.trim_end());
+            self.print_line(values.trim_end());
         }
     }
 }

@@ -263,7 +263,7 @@ fn replacement_waits_for_running_call() {
     manifest(&place, &format!("{other}  file[DIR/b]: {{content: b}}\n"));
     wait("another edit", || content(&file("b")) == "b");
     let told = status(&place, &["exec[slow]"]);
-    let (slow, begun) = (&told["resources"][0], &told["begun_before"]);
+    let (slow, begun) = (&told["resources"][0], &told["superseded_calls"]);
     assert_eq!((&slow["state"], &slow["awaits"]["resource"]), (&"waiting".into(), &"exec[slow]".into()), "{told}");
     assert_eq!((&slow["awaits"]["doing"], begun.as_array().unwrap().len()), (&"changing".into(), 1), "{told}");
     assert!(slow["awaits"]["for_ms"].as_u64().unwrap() > 200 && slow["because_of"].is_null(), "{told}");
@@ -276,7 +276,7 @@ fn replacement_waits_for_running_call() {
     std::fs::write(file("go"), "").unwrap();
     wait("the one behind the other", || content(&file("log")) == "ran\nother\n");
     assert_eq!(running.told("what was begun before the manifest was edited has ended"), 1);
-    wait("nothing to be awaited", || status(&place, &[])["begun_before"] == serde_json::json!([]));
+    wait("nothing to be awaited", || status(&place, &[])["superseded_calls"] == serde_json::json!([]));
     assert!(status(&place, &["exec[slow]"])["resources"][0]["awaits"].is_null());
     running.end();
 }

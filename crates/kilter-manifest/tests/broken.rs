@@ -20,7 +20,7 @@ const CASES: &[Case] = &[
     ("vars:\n  a: @b\n", &[("cannot start with `@`", "2:6")]),
     ("vars:\n  a: \"never closed\n", &[("not valid YAML", "3:1")]),
     ("vars:\n  a: *nothing\n", &[("there is no anchor `&nothing`", "2:6")]),
-    ("vars:\n  a: &x [*x]\n", &[("something that it is part of", "2:10")]),
+    ("vars:\n  a: &x [*x]\n", &[("refers to a node that contains it", "2:10")]),
     ("vars:\n  a: !secret x\n", &[("the tag `!secret` is not known", "2:14")]),
     ("vars:\n  {{ a }}: 1\n", &[("a key must be a text", "2:3")]),
     ("vars:\n  ? [a]\n  : 1\n", &[("a key must be a text", "2:5")]),
@@ -88,7 +88,7 @@ const CASES: &[Case] = &[
     ("resources:\n  file[/a]: { limits: { cpu: 11 } }\n", &[("`limits` entry 'cpu' expects", "2:23")]),
     (
         "vars: { port: 80 }\nresources:\n  file[/a]: { mode: '${vars.port}' }\n",
-        &[("string(x) makes a text of it", "3:21")],
+        &[("string(x) converts a value to text", "3:21")],
     ),
     // Expressions.
     ("resources:\n  file[/a]:\n    content: echo ${HOME}\n", &[("shell text needs `$${HOME}`", "3:21")]),
@@ -112,7 +112,7 @@ const CASES: &[Case] = &[
         &[("did you mean `stdout`?", "3:27")],
     ),
     ("resources:\n  user[b]: {}\n  file[/a]: { content: '${user[b].uid}' }\n", &[("send nothing", "3:27")]),
-    ("resources:\n  exec[b]: { command: 'x ${exec[b].stdout}' }\n", &[("an output of its own", "2:28")]),
+    ("resources:\n  exec[b]: { command: 'x ${exec[b].stdout}' }\n", &[("refers to its own output", "2:28")]),
     (
         "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '1${exec[b].stdout}' }\n",
         &[("`uid` takes Integer, but this is a text", "3:19")],
@@ -146,7 +146,7 @@ const CASES: &[Case] = &[
          { sensitive: '${exec[b].exit_code + 1}' } }\n",
         &[
             ("and this is Variant[String, Binary] | write `${int(x)}`", "3:19"),
-            ("`password` takes Sensitive[String], and this is Numeric | write `${string(x)}`", "3:82"),
+            ("`password` takes Sensitive[String], but this is Numeric | write `${string(x)}`", "3:82"),
         ],
     ),
     (
@@ -173,7 +173,7 @@ const CASES: &[Case] = &[
     ),
     ("resources:\n  file[/a]:\n    require:\n      - fil[/b]\n", &[("unknown type `fil`", "4:9")]),
     ("resources:\n  file[/a]:\n    require: nginx\n", &[("`nginx` is not a reference", "3:14")]),
-    ("resources:\n  file[/a]:\n    before: { a: b }\n", &[("takes a reference or a list", "3:13")]),
+    ("resources:\n  file[/a]:\n    before: { a: b }\n", &[("expects a reference or a list", "3:13")]),
     ("resources:\n  file[/a]:\n    subscribe: file[/a]\n", &[("`file[/a]` refers to itself", "3:16")]),
     // when and meta.
     ("resources:\n  file[/a]:\n    when: facts.os.family = 1\n", &[("`==` compares", "3:27")]),

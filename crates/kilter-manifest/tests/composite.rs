@@ -298,7 +298,7 @@ fn a_title_is_never_read_as_an_expression() {
     };
     for title in ["q].stdout + string(vars.pub) + exec[mk q", "a]b", "a[b", "]["] {
         let told = told(&manifest(title));
-        assert!(told.contains("a resource whose title has odd brackets"), "{title}: {told}");
+        assert!(told.contains("a resource whose title has unbalanced brackets"), "{title}: {told}");
     }
     let told = told(&manifest("a[b]c"));
     assert!(told.contains("there is no resource `exec[mk a[b]c]`"), "{told}");

@@ -330,7 +330,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: g\nremote: ssh://x\n", &[("`remote` no longer has an effect", "2:1")]),
         ("graph: g\nresources: []\n", &[("a mapping of kinds", "2:12")]),
         ("graph: g\nresources:\n  fiel: []\n", &[("did you mean `file`?", "3:3")]),
-        ("graph: g\nresources:\n  virt:\n  - name: x\n", &[("no type yet for the kind `virt`", "3:3")]),
+        ("graph: g\nresources:\n  virt:\n  - name: x\n", &[("kilter has no type for the kind `virt`", "3:3")]),
         ("graph: g\nresources:\n  noop: {name: x}\n", &[("followed by a list", "3:9")]),
         ("graph: g\nresources:\n  noop:\n  - x\n", &[("a resource is a mapping", "4:5")]),
         ("graph: g\nresources:\n  noop:\n  - comment: x\n", &[("a `noop` needs a name", "4:5")]),
@@ -371,7 +371,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         (
             "graph: g\nresources:\n  noop:\n  - {name: x}\n  virt:\n  - {name: y}\n\
              edges:\n- {from: {kind: virt, name: y}, to: {kind: noop, name: x}}\n",
-            &[("no type yet for the kind `virt`", "5:3")],
+            &[("kilter has no type for the kind `virt`", "5:3")],
         ),
         (
             "graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifequals: [z]}\n",
@@ -388,7 +388,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: g\nresources:\n  group:\n  - name: x\n", &[("needs a state", "4:11")]),
         (
             "graph: g\nresources:\n  user:\n  - {name: x, state: exists, gid: 1, group: g}\n",
-            &[("the same thing", "4:30")],
+            &[("are the same attribute", "4:30")],
         ),
         ("graph: g\nresources:\n  msg:\n  - {name: x, body: y}\n", &[("needs a priority", "4:12")]),
         ("graph: g\nresources:\n  msg:\n  - {name: x, priority: loud}\n", &[("Emerg", "4:25")]),
@@ -400,7 +400,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ),
         (
             "graph: g\nedges:\n- {from: {kind: noop, name: x}}\n",
-            &[("no `noop` of the name", "3:29"), ("needs `to`", "3:3")],
+            &[("the graph has no `noop` with the name", "3:29"), ("needs `to`", "3:3")],
         ),
         ("graph: g\nedges: 1\n", &[("`edges` is a list", "2:8")]),
         (

@@ -129,7 +129,7 @@ fn puppet_output_of_each_type_is_read() {
 fn checksum_as_content_is_refused_with_hint() {
     let problems = refused(&printed("file"));
     assert!(problems.contains("this is the checksum of a content, not the content"), "{problems}");
-    assert!(problems.contains("site.yaml:5:16") && problems.contains("or take it out"), "{problems}");
+    assert!(problems.contains("site.yaml:5:16") && problems.contains("or remove it"), "{problems}");
     assert_eq!(problems.matches("error: ").count(), 1, "{problems}");
 }
 
@@ -138,7 +138,10 @@ fn package_hold_is_omitted_with_warning() {
     for package in ["{ensure: held}", "{ensure: present, mark: hold}"] {
         let (resources, warnings) = compiled(&format!("resources:\n  package: {{a: {package}}}\n"));
         assert_eq!(resources, ["package[a] {ensure: present}"], "{package}");
-        assert!(warnings.contains("on hold is left out") && warnings.contains("apt-mark hold"), "{warnings}");
+        assert!(
+            warnings.contains("ignores the hold of the package") && warnings.contains("apt-mark hold"),
+            "{warnings}"
+        );
     }
 }
 
@@ -193,9 +196,13 @@ fn puppet_output_problems_have_places() {
     for (text, message, place) in [
         ("resources:\n  file:\n    /x:\n      mood: good\n", "`file` has no attribute `mood`", "4:7"),
         ("resources:\n  fiel:\n    /x:\n      mode: '0644'\n", "unknown type `fiel`", "3:5"),
-        ("resources:\n  file:\n    path: /x\n", "write `file[TITLE]`; below `file` alone stand titles", "2:3"),
+        (
+            "resources:\n  file:\n    path: /x\n",
+            "write `file[TITLE]`; the key `file` alone needs titles below it",
+            "2:3",
+        ),
         ("resources:\n  file: /x\n", "write `file[TITLE]`", "2:3"),
-        ("file:\n  /x:\n    mode: '0644'\n", "stands below `resources:`", "1:1"),
+        ("file:\n  /x:\n    mode: '0644'\n", "below `resources:`, indented", "1:1"),
     ] {
         let told = refused(text);
         assert!(told.contains(message) && told.contains(&format!("site.yaml:{place}")), "{told}");

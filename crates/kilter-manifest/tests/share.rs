@@ -95,7 +95,7 @@ collect:
     for part in [
         "this lets others choose the chain that they add to",
         "declare it: set: { chain: … }, or patterns: of: …",
-        "a file is no part of anything",
+        "a file is not a part of another resource",
         "`file` has no attribute `mdoe`",
         "did you mean `mode`",
         "`collect` has no key `form`",

@@ -354,7 +354,7 @@ mod tests {
         assert!(said("x", &[("value", Value::sensitive("s".into()))]).contains("a secret is not stored in clear text"));
         assert!(said(&"x".repeat(201), &[]).contains("at most 200 bytes"));
         let wrong = [("value", Value::from("three")), ("skiplessthan", Value::Boolean(true))];
-        assert!(said("x", &wrong).contains("whole number"));
+        assert!(said("x", &wrong).contains("an integer"));
         assert_eq!(said("x", &[("value", "three".into())]), "");
     }
 }

@@ -302,7 +302,10 @@ mod tests {
         let wanted = Wanted::new(&name, Some(&should));
         // No process listens yet. This is logged, and is no failure.
         provider.get_one(&cx, wanted).unwrap();
-        assert_eq!(lines.0.lock().unwrap().iter().filter(|line| line.contains("it cannot be said to")).count(), 2);
+        assert_eq!(
+            lines.0.lock().unwrap().iter().filter(|line| line.contains("cannot send the message to")).count(),
+            2
+        );
         let [syslog, journal] = [syslog, journal].map(|path| UnixDatagram::bind(path).unwrap());
         provider.get_one(&cx, wanted).unwrap();
         let received = |socket: &UnixDatagram| {

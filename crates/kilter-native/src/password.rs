@@ -299,7 +299,9 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         change(&cx, &wanted(20, false, false));
-        for (length, saved, why) in [(21, false, "has 20 characters, not 21"), (20, true, "was not saved")] {
+        for (length, saved, why) in
+            [(21, false, "has 20 characters, not 21"), (20, true, "does not contain the password")]
+        {
             let error = look(&cx, &wanted(length, saved, false)).unwrap_err();
             assert!(error.message.contains(why), "{error}");
             assert_eq!(look(&cx, &wanted(length, saved, true)).unwrap().drift.len(), 1);

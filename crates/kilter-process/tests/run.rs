@@ -344,7 +344,7 @@ fn missing_interpreter_is_reported() {
         let error = run(&Invocation::new(path.as_os_str()), None).unwrap_err().with_sources();
         error.replace(&path.display().to_string(), "SCRIPT")
     };
-    let missing = "cannot start `SCRIPT`: its first line names the interpreter `/no/such` which is not there";
+    let missing = "cannot start `SCRIPT`: its first line names the interpreter `/no/such` which does not exist";
     assert_eq!(told("#!/no/such -x\n").replace("`,", "`"), missing);
     assert!(told("#! /bin/sh\r\n").contains("`/bin/sh` followed by a carriage return, which does not exist"));
     assert!(told("echo\n").contains("it is neither a program nor a script with a first line such as #!/bin/sh"));

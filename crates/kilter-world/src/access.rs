@@ -244,13 +244,13 @@ mod tests {
         assert_eq!(parsed("http://127.0.0.1:2379"), of("http://127.0.0.1:2379", "kilter"));
         assert_eq!(parsed("http://[::1]:1,localhost:2/a/b/"), of("http://[::1]:1,http://localhost:2", "a/b"));
         for (address, said) in [
-            ("etcd:2379", "no address of etcd"),
-            ("ftp://localhost/x", "no address of etcd"),
-            ("http://localhost/a b", "no address of etcd"),
-            ("http:///x", "no address of etcd"),
-            ("http://user@localhost/x", "no address of etcd"),
-            ("http://10.0.0.1:2379/x", "give https://"),
-            ("https://10.0.0.1:2379/x", "no certificate to trust in nowhere"),
+            ("etcd:2379", "not an address of etcd"),
+            ("ftp://localhost/x", "not an address of etcd"),
+            ("http://localhost/a b", "not an address of etcd"),
+            ("http:///x", "not an address of etcd"),
+            ("http://user@localhost/x", "not an address of etcd"),
+            ("http://10.0.0.1:2379/x", "use https://"),
+            ("https://10.0.0.1:2379/x", "no certificate in nowhere"),
         ] {
             assert!(parsed(address).is_err_and(|error| error.contains(said)), "{address}");
         }

@@ -156,14 +156,14 @@ mod tests {
     fn stored_resources_are_read_for_their_world_and_machine_only() {
         let state = tempfile::tempdir().unwrap();
         let world = etcd("site", "db");
-        assert!(read(state.path(), &world).unwrap_err().contains("no collected resources"));
+        assert!(read(state.path(), &world).unwrap_err().contains("no stored resources"));
         let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
         let offered = json!([{"key": ["web1", "file", "/a"], "text": "{}"}, {"key": ["web2"], "error": "odd"}]);
         write(state.path(), &world, at, &offered).unwrap();
         let (kept, when) = read(state.path(), &world).unwrap();
         assert_eq!((kept.iter().map(to_json).collect::<Json>(), when), (offered, at));
         for other in [etcd("other", "db"), etcd("site", "mail")] {
-            assert!(read(state.path(), &other).unwrap_err().contains("no collected resources"));
+            assert!(read(state.path(), &other).unwrap_err().contains("no stored resources"));
         }
     }
 

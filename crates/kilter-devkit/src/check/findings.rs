@@ -238,7 +238,10 @@ mod tests {
         assert_eq!(told(b"#!/usr/bin/env -S sh -e\n"), Vec::<String>::new());
         assert!(told(b"echo\n")[0].contains("does not begin with `#!`"));
         assert_eq!(told(b"#!/no/such/shell\n"), ["1:3: there is no interpreter /no/such/shell"]);
-        assert!(told(b"#!sh\n")[0].contains("no absolute path") && told(b"#!\n")[0].contains("no interpreter behind"));
+        assert!(
+            told(b"#!sh\n")[0].contains("not an absolute path")
+                && told(b"#!\n")[0].contains("the interpreter after `#!` is missing")
+        );
         assert!(told(b"#!/usr/bin/env nosuchshell\n")[0].contains("env finds no `nosuchshell`"));
     }
 

@@ -114,7 +114,7 @@ fn ineffective_command_fails_with_reason() {
     assert!(bench.set(&wanted).is_done());
     let differences = bench.check(&wanted);
     let message = differences[0].message.as_deref().unwrap();
-    assert!(message.contains("succeeded, but its guard still asks for it: `/no/such/file` (creates)"), "{message}");
+    assert!(message.contains("succeeded, but its guard still requires it: `/no/such/file` (creates)"), "{message}");
     let later = bench.check(&wanted);
     assert!(!later[0].message.as_deref().unwrap().contains("succeeded"), "{later:?}");
 }

@@ -8,7 +8,7 @@ use kilter_native::FileProvider;
 
 use crate::{assert_edges, assert_held_but, tree};
 
-const NOT_LISTED: &str = "there are too many files to list them all";
+const NOT_LISTED: &str = "listing all files is not supported";
 
 const NOT_APPLICABLE: [(&str, &str); 4] = [
     ("some-are-among-all", NOT_LISTED),

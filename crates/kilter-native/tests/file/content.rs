@@ -277,7 +277,7 @@ fn missing_backup_directory_prevents_replacement() {
     let path = home.path().join("x");
     fs::write(&path, "old").unwrap();
     let failure = apply(&file(&path, [("content", text("new")), ("backup", yes())])).unwrap_err();
-    assert!(failure.contains("no directory to keep"), "{failure}");
+    assert!(failure.contains("backup: there is no directory for"), "{failure}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(names(home.path()), ["x"]);
 }

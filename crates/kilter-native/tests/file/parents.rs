@@ -43,7 +43,7 @@ fn parent_link_of_other_user_is_refused() {
     assert!(error.message.contains("belongs neither to root"), "{error}");
     lchown(open.join("trap"), Some(0), Some(0)).unwrap();
     let error = found(&Context::empty(), &declared).unwrap_err();
-    assert!(error.message.contains("others can write in the directory"), "{error}");
+    assert!(error.message.contains("other users can write to its directory"), "{error}");
     set_mode(&open, 0o755);
     bring(&declared);
     assert!(victim.join("x").exists());

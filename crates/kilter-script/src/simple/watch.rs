@@ -52,8 +52,8 @@ mod tests {
         for (line, why) in [
             ("name:", "no name"),
             ("version: 2", "not `version`"),
-            ("changed", "there is no `:`"),
-            ("# simple", "there is no `:`"),
+            ("changed", "has no `:`"),
+            ("# simple", "has no `:`"),
         ] {
             let told = listener(7, line).unwrap_err().to_string();
             assert!(told.contains("line 7") && told.contains(why), "{told}");

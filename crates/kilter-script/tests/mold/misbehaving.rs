@@ -33,7 +33,7 @@ fn a_script_that_hangs_is_ended() {
 fn a_script_that_floods_is_ended() {
     let mut place = Place::new();
     place.limits.output = 100_000;
-    assert!(refused_in(&place, "yes\n").starts_with("it was ended because it wrote more than is taken"));
+    assert!(refused_in(&place, "yes\n").starts_with("it was ended because it exceeded the output limit"));
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn document_about_other_resource_is_refused() {
         let error = refused(format!("echo '{document}'\n"));
         error.strip_prefix("its document is not as it should be: ").unwrap_or_else(|| panic!("{error}")).to_owned()
     };
-    assert_eq!(of("{\"name\": \"y\"}"), "`name` is `\"y\"`, and `x` was asked for");
-    assert_eq!(of("{\"name\": 5}"), "`name` is `5`, and `x` was asked for");
-    assert_eq!(of("{\"kind\": \"file\"}"), "`kind` is `\"file\"`, and `job` was asked for");
+    assert_eq!(of("{\"name\": \"y\"}"), "`name` is `\"y\"`, but the request was for `x`");
+    assert_eq!(of("{\"name\": 5}"), "`name` is `5`, but the request was for `x`");
+    assert_eq!(of("{\"kind\": \"file\"}"), "`kind` is `\"file\"`, but the request was for `job`");
     assert_eq!(of("{\"exists\": \"yes\"}"), "`exists` is true or false, not `\"yes\"`");
     assert_eq!(of("[]"), "an object is expected, not `[]`");
 }
@@ -97,7 +97,7 @@ fn incomplete_conform_reply_fails() {
     assert!(failed.contains("conform of job[x]") && failed.contains("not JSON"), "{failed}");
     assert_eq!(act(&place.provider("job"), "x", "go").notes, ["one", "two"]);
     place.script("resources/job", "#!/bin/sh\necho '{\"name\": \"y\"}'\n");
-    assert!(act(&place.provider("job"), "x", "go").failure.unwrap().contains("`x` was asked for"));
+    assert!(act(&place.provider("job"), "x", "go").failure.unwrap().contains("the request was for `x`"));
     place.script("resources/job", "#!/bin/sh\necho '{\"changed\": {\"a\": {\"was\": 1, \"is\": 2}}}'\n");
     let expected = "conform of job[x] by the provider `mold`, mold, DIR/resources/job";
     assert_eq!(place.plain(conform(&place.provider("job"), "x", &[]).by), expected);

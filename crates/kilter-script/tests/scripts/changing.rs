@@ -118,7 +118,7 @@ fn preview_reports_changes_and_notes_missing_ones() {
     let note = |text: &str| vec![format!("the provider `t` {text}")];
     assert_eq!(foretold(""), (String::new(), note("reports that it would change nothing")));
     let seen = "seen: x -> y".to_owned();
-    assert_eq!(foretold("seen: y\\n"), (seen, note("does not say that it would change `v`, `flag`")));
+    assert_eq!(foretold("seen: y\\n"), (seen, note("does not report that it would change `v`, `flag`")));
     assert_eq!(foretold("ensure: absent\\nral_derive: true\\n"), ("ensure: present -> absent".to_owned(), none));
 }
 

@@ -134,7 +134,7 @@ fn json_preview_passes_noop() {
 fn incomplete_preview_is_noted() {
     for (changes, note) in [
         ("", "reports that it would change nothing"),
-        (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not say that it would change `ensure`"),
+        (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not report that it would change `ensure`"),
     ] {
         let place = Place::new();
         place.script(

@@ -48,9 +48,9 @@ fn list_limit_follows_metadata() {
     let place = tempfile::tempdir().unwrap();
     assert_eq!(list(&printing(&place, "", print)), Ok(100_000));
     let why = list(&printing(&place, "  output: 1\n", print)).unwrap_err();
-    assert!(why.contains("wrote more than is taken: 1 MiB (`output` in its metadata allows more)"), "{why}");
+    assert!(why.contains("exceeded the output limit: 1 MiB (`output` in its metadata allows more)"), "{why}");
     let print = "echo '# simple'; seq -f 'name: package-number-%06.0f' 1 400000";
     let why = list(&printing(&place, "", print)).unwrap_err();
-    assert!(why.contains("more values than are taken, which would need more than 56 MiB of memory"), "{why}");
+    assert!(why.contains("too many values, which would need more than 56 MiB of memory"), "{why}");
     assert_eq!(list(&printing(&place, "  output: 64\n", print)), Ok(400_000));
 }

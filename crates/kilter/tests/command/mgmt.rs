@@ -233,7 +233,7 @@ fn password_is_generated_once_for_all_references() {
     for entry in walk(&place.path().join("state")) {
         kept.extend(std::fs::read(entry).unwrap());
     }
-    assert!(!String::from_utf8_lossy(&kept).contains(secret.trim()), "it is kept in clear");
+    assert!(!String::from_utf8_lossy(&kept).contains(secret.trim()), "it is stored in clear text");
 }
 
 /// All files below a directory.

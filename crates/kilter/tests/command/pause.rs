@@ -93,7 +93,7 @@ fn pause_waits_for_running_calls_and_holds_queued_ones() {
     let mut waiting = place.command(&["pause"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(waiting.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert!(said.contains("waiting for what is under way: exec[one]"), "{said}");
+    assert!(said.contains("waiting for running calls: exec[one]"), "{said}");
     assert!(waiting.try_wait().unwrap().is_none() && !file("one-end").exists());
     std::fs::write(file("go"), "").unwrap();
     assert!(waiting.wait().unwrap().success());
@@ -116,7 +116,7 @@ fn paused_run_stops_and_reports_unreached_resources() {
     assert_eq!(content(&place.path().join("a")), "changed");
     let ended = place.run(&["pause"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(ended.stderr.contains("no `kilter run` holds a state"), "{ended:?}");
+    assert!(ended.stderr.contains("no `kilter run` is active"), "{ended:?}");
     assert_eq!(place.run(&["resume"]).code, 0, "the pause outlives the run");
     assert_eq!(place.run(&["resume"]).code, 1);
     assert_eq!(place.run(&["pause", "--for", "0"]).code, 1);

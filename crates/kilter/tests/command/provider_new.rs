@@ -33,8 +33,8 @@ fn provider_new_lists_files_and_next_steps() {
     let place = place();
     let ended = new(&place, &["simple", "colour"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
-    let expected = "colour.prov        the provider\ncolour.yaml        what it says of itself\ncolour.check.yaml  \
-                    what it is checked with\n\n\
+    let expected = "colour.prov        the provider\ncolour.yaml        its metadata\ncolour.check.yaml  \
+                    its check file\n\n\
                     Next:\n  kilter provider check colour.prov                     # put it to the test\n";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     assert_eq!(files(&place), ["colour.check.yaml", "colour.prov", "colour.yaml"]);

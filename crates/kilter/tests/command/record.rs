@@ -388,7 +388,7 @@ fn invalid_recording_is_refused_with_one_error() {
         (text.replace("\"kilter_recording\":1", "\"kilter_recording\":9"), "version 9"),
         (text.replacen("\"argv\":[", "\"argv\":7,\"old\":[", 1), ": it is not a line of a recording"),
         (text.replacen("{\"asked\"", "{asked", 1), ": it is not JSON"),
-        (format!("{text}{text}"), "behind the end"),
+        (format!("{text}{text}"), "after the end"),
         (text.replacen("\"command\":[", "\"command\":[\"man\",", 1), ""),
     ];
     for (content, expected) in cases {

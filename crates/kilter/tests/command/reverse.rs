@@ -157,7 +157,7 @@ fn reverse_is_refused_for_other_types() {
         (format!("'kv[a]': {{value: x, {REVERSE}}}"), "a resource of the type `kv` cannot be restored"),
         (
             format!("'exec[e]': {{command: echo x}}, 'file[DIR/f]': {{content: '${{exec[e].stdout}}', {REVERSE}}}"),
-            "it takes values of other resources",
+            "it receives outputs of other resources",
         ),
     ] {
         let ended = apply(&place, &resources);
@@ -354,7 +354,7 @@ fn edit_waits_for_realize() {
         if expected {
             ticks(&place, 2);
         } else {
-            wait("the edit", || running.told("it is read anew") == 1);
+            wait("the edit", || running.told("reloading") == 1);
         }
         place.file("go", "");
         wait("what is declared next", || place.path().join("next").exists());

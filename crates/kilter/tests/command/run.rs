@@ -214,7 +214,7 @@ fn what_is_mended_to_what_it_was_is_told_once() {
     manifest(&place, &format!("{good}  file[DIR/b]: {{content: two}}\n"));
     wait("the second", || content(&place.path().join("b")) == "two");
     let (_, _, err) = running.end();
-    assert_eq!((err.matches("as it was before").count(), err.matches(ANEW).count()), (2, 1), "{err}");
+    assert_eq!((err.matches("valid again, and unchanged").count(), err.matches(ANEW).count()), (2, 1), "{err}");
 }
 
 #[test]

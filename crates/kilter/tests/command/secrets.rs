@@ -319,7 +319,7 @@ fn former_secret_is_not_backed_up() {
     let secrets = Secrets::new();
     secrets.manifest("  file[DIR/app]: { content: { sensitive: { file: DIR/source } }, backup: true }\n");
     let refused = secrets.ends(1, &["apply", "m.yaml"]);
-    assert!(refused.stderr.contains("where it would stand in clear"), "{refused:?}");
+    assert!(refused.stderr.contains("because the backup is not encrypted"), "{refused:?}");
     assert!(!secrets.path("app").exists());
 }
 

@@ -73,7 +73,7 @@ fn set_reports_all_invalid_arguments() {
     snapshot("set-wrong.txt", &ended.stderr);
     let ended = place.run(&["set", "file", "/tmp/x"]);
     assert_eq!(ended.code, 1);
-    assert!(ended.stderr.contains("`kilter types file` tells what can be said"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`kilter types file` lists the attributes"), "{}", ended.stderr);
     let ended = place.run(&["set", "file", "x", "mode=0640"]);
     assert!(ended.stderr.starts_with("error: file[x]: path: "), "{}", ended.stderr);
 }

@@ -215,7 +215,7 @@ fn secret_output_is_not_exported() {
     );
     let ended = all.run("web1", &["apply", "M"]);
     assert_eq!(ended.code, 4, "{} {}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("what is exported can be read by others"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("other machines can read exports"), "{}", ended.stdout);
     assert!(!format!("{ended:?}{}", all.exported()).contains("hunter2"));
 }
 
@@ -260,7 +260,7 @@ fn export_under_other_host_or_world_is_kept_with_warning() {
         all.0.run(&["apply", &manifest, "--hostname", host, "--world", &world, "--state-dir", &state])
     };
     for (host, world, why) in [
-        ("web2", "world", "web1 exports it, and this is web2"),
+        ("web2", "world", "web1 exports it, but this machine is web2"),
         ("web1", "world2", "it was exported to DIR/world, and this is DIR/world2"),
     ] {
         let ended = as_another(host, world);

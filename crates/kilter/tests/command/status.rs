@@ -78,15 +78,14 @@ fn status_without_run_is_an_error() {
     let place = Place::new();
     let ended = place.run(&["status"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(
-        ended.stderr.contains("no `kilter run` holds a state") && ended.stderr.contains("--state-dir"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("no `kilter run` is active") && ended.stderr.contains("--state-dir"), "{ended:?}");
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
     wait("the run", || place.run(&["status"]).code == 0);
     let ended = place.run(&["status", "file[/nowhere]", "exec[once]"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(ended.stderr.contains("file[/nowhere] is not among the resources") && ended.stdout.contains("exec[once]"));
+    assert!(
+        ended.stderr.contains("file[/nowhere] is not a resource of this run") && ended.stdout.contains("exec[once]")
+    );
     assert_eq!(place.run(&["status", "nothing"]).code, 1);
     let socket = state(&place).join("status.sock");
     let found = std::fs::symlink_metadata(&socket).unwrap();
@@ -252,7 +251,7 @@ fn graph_is_drawn_with_status() {
     let path = manifest(&place, MANIFEST);
     let none = place.run(&["graph", "--live", &path]);
     assert_eq!(none.code, 1);
-    assert!(none.stderr.contains("no `kilter run` holds a state"), "{}", none.stderr);
+    assert!(none.stderr.contains("no `kilter run` is active"), "{}", none.stderr);
     let _running = begun(&place);
     let drawn = || place.run(&["graph", "--live", &path]).stdout;
     wait("what is blocked", || drawn().contains("file[DIR/c]: skipped\n"));

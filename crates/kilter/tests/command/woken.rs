@@ -64,7 +64,7 @@ fn edit_during_command_runs_it_again() {
     rest(&place);
     assert_eq!(runs(), 2);
     let (_, out, _) = running.end();
-    assert!(!out.contains("failed") && out.matches("was modified while it ran").count() == 1, "{out}");
+    assert!(!out.contains("failed") && out.matches("was modified while the command ran").count() == 1, "{out}");
 }
 
 #[test]

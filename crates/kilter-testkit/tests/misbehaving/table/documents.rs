@@ -139,12 +139,12 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("it returned `other` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
             [
                 bad("it returned `other` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
         ),
         row(
@@ -152,12 +152,12 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 none("answers name no type"),
                 none("answers name no type"),
-                bad("its document is not as it should be: `kind` is `\"other\"`, and `tt` was asked for"),
+                bad("its document is not as it should be: `kind` is `\"other\"`, but the request was for `tt`"),
             ],
             [
                 none("answers name no type"),
                 none("answers name no type"),
-                bad("its document is not as it should be: `kind` is `\"other\"`, and `tt` was asked for"),
+                bad("its document is not as it should be: `kind` is `\"other\"`, but the request was for `tt`"),
             ],
         ),
         row(
@@ -165,12 +165,12 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("it returned `null` for the request for `a`"),
                 bad("its output does not follow the convention json: resources[0].name: a text is expected, "),
-                bad("its document is not as it should be: `name` is `null`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `null`, but the request was for `a`"),
             ],
             [
                 bad("it returned `null` for the request for `a`"),
                 bad("its output does not follow the convention json: changes[0].name: a text is expected, no"),
-                bad("its document is not as it should be: `name` is `null`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `null`, but the request was for `a`"),
             ],
         ),
         row(
@@ -178,12 +178,12 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("line 2 of its output is `name:`: a resource has no name"),
                 bad("its output does not follow the convention json: resources[0].name: it is empty"),
-                bad("its document is not as it should be: `name` is `\"\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"\"`, but the request was for `a`"),
             ],
             [
                 bad("it returned `` for the request for `a`"),
                 bad("its output does not follow the convention json: changes[0].name: it is empty"),
-                bad("its document is not as it should be: `name` is `\"\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"\"`, but the request was for `a`"),
             ],
         ),
         row(
@@ -204,12 +204,12 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("it returned `\u{fffd}[2J\u{fffd}gone` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, and `a` was asked "),
+                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, but the request "),
             ],
             [
                 bad("it returned `\u{fffd}[2J\u{fffd}gone` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, and `a` was asked "),
+                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, but the request "),
             ],
         ),
         row(
@@ -217,12 +217,16 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("it returned `\u{fffd}a\u{fffd}` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, and `a` was asked for"),
+                bad(
+                    "its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for `a`",
+                ),
             ],
             [
                 bad("it returned `\u{fffd}a\u{fffd}` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, and `a` was asked for"),
+                bad(
+                    "its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for `a`",
+                ),
             ],
         ),
         row(
@@ -230,12 +234,12 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("it returned `other0` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"other999\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other999\"`, but the request was for `a`"),
             ],
             [
                 bad("it returned `other0` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"other999\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other999\"`, but the request was for `a`"),
             ],
         ),
         row(

@@ -115,12 +115,12 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 fine("absent"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
             [
                 bad("it returned `other` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
         ),
         row(

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &StatusArgs, session: &Session) -> Exit {
 }
 
 fn ask(args: &StatusArgs, session: &Session) -> Result<Exit, Exit> {
-    can_be_told(args)?;
+    check_format(args)?;
     let which = which(args)?;
     let state_dir = session.state_dir()?;
     let stream = connect(&state_dir)?;
@@ -60,7 +60,7 @@ fn ask(args: &StatusArgs, session: &Session) -> Result<Exit, Exit> {
 }
 
 /// Verifies that the request is possible in the format.
-fn can_be_told(args: &StatusArgs) -> Result<(), Exit> {
+fn check_format(args: &StatusArgs) -> Result<(), Exit> {
     let what = match args.format {
         StatusFormat::Prometheus if args.follow => "`--follow`",
         StatusFormat::Prometheus if !args.resources.is_empty() => "a resource",
@@ -80,8 +80,8 @@ pub(crate) fn states(session: &Session) -> Result<HashMap<String, String>, Exit>
 }
 
 /// Returns the status of these resources.
-fn answer(stream: &UnixStream, which: &Json) -> Result<Json, Exit> {
-    ask_for(stream, &json!({"ask": "status", "which": which}))
+fn answer(stream: &UnixStream, filter: &Json) -> Result<Json, Exit> {
+    ask_for(stream, &json!({"request": "status", "filter": filter}))
 }
 
 /// Returns the answer of a run to a request.
@@ -138,7 +138,7 @@ fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
 /// Prints events until the run ends.
 fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
     let told = |error: io::Error| output::fail(format_args!("the run does not reply: {error}"));
-    let asked = stream.write_all(format!("{}\n", json!({"ask": "follow"})).as_bytes());
+    let asked = stream.write_all(format!("{}\n", json!({"request": "follow"})).as_bytes());
     for line in BufReader::new(stream).lines() {
         let line = line.map_err(told)?;
         if line == "{\"event\":\"end\"}" {

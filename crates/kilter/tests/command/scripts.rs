@@ -160,9 +160,8 @@ fn invalid_script_is_reported_and_ignored() {
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting[nosuch]\n  ensure  absent\n"));
     assert_eq!(
         ended.stderr,
-        "warning: DIR/providers/bad.prov: not used: describe: it failed with exit code 3; one of mold's convention \
-         needs \
-         bad.yaml beside it; kilter tries again in 10 min, or when the file changes\n"
+        "warning: DIR/providers/bad.prov: not used: describe: it failed with exit code 3; a script with mold's convention needs \
+         bad.yaml in the same directory; kilter tries again in 10 min, or when the file changes\n"
     );
 }
 

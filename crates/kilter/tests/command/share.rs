@@ -261,7 +261,7 @@ fn export_under_other_host_or_world_is_kept_with_warning() {
     };
     for (host, world, why) in [
         ("web2", "world", "web1 exports it, but this machine is web2"),
-        ("web1", "world2", "it was exported to DIR/world, and this is DIR/world2"),
+        ("web1", "world2", "it was exported to DIR/world, but this world is DIR/world2"),
     ] {
         let ended = as_another(host, world);
         assert!(ended.code == 0 && ended.stderr.contains(why), "{why}: {}", ended.stderr);

@@ -189,12 +189,12 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "long-name",
             [
-                bad("it answered for `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                bad("it returned `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
                 fine("absent"),
                 bad("its document is not as it should be: `name` is `\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
             ],
             [
-                bad("it answered for `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                bad("it returned `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
                 warned("again", OTHERS),
                 bad("its document is not as it should be: `name` is `\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
             ],
@@ -217,16 +217,14 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("it returned `\u{fffd}a\u{fffd}` for the request for `a`"),
                 fine("absent"),
-                bad(
-                    "its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for `a`",
-                ),
+                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for \
+                     `a`"),
             ],
             [
                 bad("it returned `\u{fffd}a\u{fffd}` for the request for `a`"),
                 warned("again", OTHERS),
-                bad(
-                    "its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for `a`",
-                ),
+                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for \
+                     `a`"),
             ],
         ),
         row(

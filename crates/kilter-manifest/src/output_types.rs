@@ -26,7 +26,7 @@ impl Receiver<'_> {
         }
         let output = alone(template);
         let what = output.as_ref().map_or("this".into(), |output| eco_format!("`{output}`"));
-        let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, and {what} is {found}"));
+        let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, but {what} is {found}"));
         let instead = conversion(wanted, found, output.as_deref().unwrap_or("x"));
         Some(problem.hint_if(instead.map(|instead| eco_format!("write `${{{instead}}}`"))))
     }

@@ -120,13 +120,13 @@ const CASES: &[Case] = &[
     (
         "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${exec[b].stdout}' }\n",
         &[(
-            "`uid` takes Integer, and `exec[b].stdout` is Variant[String, Binary] | write `${int(exec[b].stdout)}`",
+            "`uid` takes Integer, but `exec[b].stdout` is Variant[String, Binary] | write `${int(exec[b].stdout)}`",
             "3:19",
         )],
     ),
     (
         "resources:\n  exec[b]: { command: c }\n  file[/a]: { backup: '${exec[b].exit_code}' }\n",
-        &[("`backup` takes Boolean, and `exec[b].exit_code` is Integer | write `${exec[b].exit_code == 0}`", "3:23")],
+        &[("`backup` takes Boolean, but `exec[b].exit_code` is Integer | write `${exec[b].exit_code == 0}`", "3:23")],
     ),
     (
         "resources:\n  exec[b]: { command: c }\n  file[/a]: { content: '${exec[b].exit_code}' }\n",

@@ -357,7 +357,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ),
         (
             "graph: g\nresources:\n  ssh:authorized_key:\n  - {name: x, content: ssh-rsa A}\n",
-            &[("by its parts", "4:15")],
+            &[("the parts of the key", "4:15")],
         ),
         ("graph: g\nresources:\n  cron:\n  - {name: x}\n", &[("needs `trigger`", "4:12"), ("needs `time`", "4:12")]),
         ("graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnWhim, time: 1}\n", &[("allowed are", "4:24")]),

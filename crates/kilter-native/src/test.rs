@@ -68,7 +68,7 @@ fn schema() -> TypeSchema {
     let schema =
         TypeSchema::new("test", DESC).attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.");
     let taken = |schema: TypeSchema, (name, data_type): &(&str, &str)| {
-        schema.attribute(name, data_type, Behaviour::Parameter, "No effect.")
+        schema.attribute(name, data_type, Behaviour::Parameter, "Accepted without an effect.")
     };
     TAKEN
         .iter()

@@ -277,7 +277,7 @@ fn export_under_other_host_or_world_is_kept_with_warning() {
         let world = world.replace("../DIR", &format!("../{}", all.0.path().file_name().unwrap().to_str().unwrap()));
         let ended = as_another("web1", &world);
         assert!(ended.stdout.contains("declared no longer"), "{world}: {} {}", ended.stdout, ended.stderr);
-        assert_eq!(ended.stderr.contains("it was exported to DIR/world, and"), other == "world", "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("it was exported to DIR/world, but"), other == "world", "{}", ended.stderr);
     }
     assert!(!all.exported().contains("web1") && !all.path("world2/exported").exists());
     let twice = "resources: {'exported[file[/x] for *]': {}, 'exported[file[/x] for * from web1]': {}}\n";
@@ -448,7 +448,7 @@ fn invalid_machine_name_is_refused() {
         assert!(ended.code == 1 && ended.stderr.contains("is not a machine name"), "{odd}: {}", ended.stderr);
     }
     let ended = all.run("web1", &["set", "exported", "file[/x] for * from db", "ensure=absent"]);
-    assert!(ended.code == 1 && ended.stderr.contains("db exports it, and this is web1"), "{}", ended.stderr);
+    assert!(ended.code == 1 && ended.stderr.contains("db exports it, but this machine is web1"), "{}", ended.stderr);
     let ended = all.run("web1", &["set", "exported", "file[/x]", "ensure=present"]);
     assert!(ended.code == 1 && ended.stderr.contains("such as `file[/etc/motd] for *`"), "{}", ended.stderr);
 }

@@ -132,7 +132,7 @@ pub(crate) fn manifest(place: &Place, text: &str) -> String {
 }
 
 #[test]
-fn what_is_kept_is_watched_however_the_state_directory_was_given() {
+fn stored_values_are_watched_for_any_state_directory_path() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("x")).unwrap();
     let path = manifest(&place, "resources:\n  value[v]: {any: one}\n");
@@ -153,7 +153,7 @@ const TREE: &str = "resources:\n  file[DIR/a]: {content: \"as declared\\n\", mod
                     exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
 
 #[test]
-fn what_somebody_else_changes_is_brought_back() {
+fn foreign_change_is_repaired() {
     let place = Place::new();
     let (a, b) = (place.path().join("a"), place.path().join("d/b"));
     let running = Running::begin(&place, &[&manifest(&place, TREE)]);
@@ -178,7 +178,7 @@ fn what_somebody_else_changes_is_brought_back() {
 }
 
 #[test]
-fn an_edited_manifest_is_read_anew_and_a_wrong_one_changes_nothing() {
+fn edited_manifest_is_reloaded_and_invalid_one_ignored() {
     let place = Place::new();
     let a = place.path().join("a");
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: one}\n");
@@ -198,7 +198,7 @@ fn an_edited_manifest_is_read_anew_and_a_wrong_one_changes_nothing() {
 }
 
 #[test]
-fn what_is_mended_to_what_it_was_is_told_once() {
+fn manifest_restored_to_old_text_is_reported_once() {
     let place = Place::new();
     let (good, wrong) = ("resources:\n  file[DIR/a]: {content: one}\n", "resources: [\n");
     let path = manifest(&place, good);
@@ -218,7 +218,7 @@ fn what_is_mended_to_what_it_was_is_told_once() {
 }
 
 #[test]
-fn a_program_that_is_wrong_is_told_once_until_it_says_something_else() {
+fn manifest_program_error_is_reported_once() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let program = "#!/bin/sh\necho x >> DIR/asked\ncat DIR/said || exit 5\n";
@@ -246,7 +246,7 @@ fn a_program_that_is_wrong_is_told_once_until_it_says_something_else() {
 }
 
 #[test]
-fn a_warning_is_said_once_however_often_what_is_declared_is_read() {
+fn manifest_warning_is_reported_once() {
     let place = Place::new();
     let types = "types:\n  site: {attributes: {port: {type: Integer}}}\n";
     let file = |name: &str| format!("resources:\n  file[DIR/{name}]: {{content: x}}\n");
@@ -265,7 +265,7 @@ fn a_warning_is_said_once_however_often_what_is_declared_is_read() {
 }
 
 #[test]
-fn it_never_counts_as_converged_where_that_was_asked_for() {
+fn converged_timeout_of_minus_one_never_converges() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
     for how in [&["--converged-timeout", "-1"][..], &["--converged-timeout=-1"]] {
@@ -277,7 +277,7 @@ fn it_never_counts_as_converged_where_that_was_asked_for() {
 }
 
 #[test]
-fn it_ends_when_converged_if_that_was_asked_for() {
+fn converged_timeout_ends_run() {
     let place = Place::new();
     let status = place.path().join("status").display().to_string();
     let args = ["--converged-exit", "--converged-timeout", "1", "--converged-status-file", &status];
@@ -295,7 +295,7 @@ fn it_ends_when_converged_if_that_was_asked_for() {
 }
 
 #[test]
-fn it_converges_with_noop_and_with_nothing_to_hold_after_all_of_the_time_asked_for() {
+fn noop_and_empty_runs_converge_after_full_timeout() {
     let place = Place::new();
     let args = ["--converged-exit", "--converged-timeout", "1"];
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
@@ -310,7 +310,7 @@ fn it_converges_with_noop_and_with_nothing_to_hold_after_all_of_the_time_asked_f
 }
 
 #[test]
-fn what_has_to_be_done_begins_the_time_until_it_converges_anew() {
+fn work_restarts_converged_timeout() {
     let place = Place::new();
     let (a, status) = (place.path().join("a"), place.path().join("status"));
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
@@ -333,7 +333,7 @@ fn what_has_to_be_done_begins_the_time_until_it_converges_anew() {
 }
 
 #[test]
-fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_and_none_begins_behind_it() {
+fn interrupts_escalate_from_finish_to_kill() {
     use rustix::process::{Pid, Signal, kill_process};
     for (interrupts, seconds) in [(1, 2), (2, 60), (3, 60)] {
         let place = Place::new();
@@ -366,7 +366,7 @@ fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_
 }
 
 #[test]
-fn what_is_not_in_its_state_at_the_end_is_told_by_the_exit() {
+fn exit_code_reports_resources_out_of_sync() {
     let place = Place::new();
     place.file("theirs", "theirs");
     let drifting = "command: \"echo $$ > DIR/theirs\", shell: true";
@@ -396,7 +396,7 @@ fn what_is_not_in_its_state_at_the_end_is_told_by_the_exit() {
 }
 
 #[test]
-fn what_is_to_be_polled_at_the_end_is_what_it_was() {
+fn pending_polls_do_not_change_final_summary() {
     let place = Place::new();
     let path = manifest(
         &place,
@@ -408,7 +408,7 @@ fn what_is_to_be_polled_at_the_end_is_what_it_was() {
 }
 
 #[test]
-fn with_noop_it_only_tells_what_differs() {
+fn noop_run_only_reports_differences() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
     let ended = place.run(&["run", &path, "--noop", "--max-runtime", "1"]);
@@ -417,7 +417,7 @@ fn with_noop_it_only_tells_what_differs() {
 }
 
 #[test]
-fn a_failed_resource_is_tried_again_when_what_it_needs_has_come() {
+fn failed_resource_is_retried_when_dependency_recovers() {
     let place = Place::new();
     let a = place.path().join("later/a");
     let running = Running::begin(&place, &[&manifest(&place, "resources:\n  file[DIR/later/a]: {content: a}\n")]);
@@ -429,7 +429,7 @@ fn a_failed_resource_is_tried_again_when_what_it_needs_has_come() {
 }
 
 #[test]
-fn what_failed_and_nothing_tells_of_is_tried_again_and_what_is_behind_it_with_it() {
+fn unwatched_failure_is_retried_with_dependents() {
     let place = Place::new();
     let text = "resources:\n  exec[may]: {command: \"echo tried >> DIR/tries; test -e DIR/may\", shell: true}\n  \
                 file[DIR/a]: {content: a, require: \"exec[may]\"}\n";
@@ -456,7 +456,7 @@ fn two_runs_exclude_each_other() {
 }
 
 #[test]
-fn an_edit_while_the_old_pass_ends_is_not_lost() {
+fn edit_at_end_of_pass_is_not_lost() {
     let place = Place::new();
     let text = |content: &str| {
         format!(
@@ -478,7 +478,7 @@ fn an_edit_while_the_old_pass_ends_is_not_lost() {
 }
 
 #[test]
-fn nobody_takes_the_lock_while_the_manifest_is_read_anew() {
+fn lock_is_held_during_reload() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: start}\n");
     let running = Running::begin(&place, &[&path]);
@@ -498,7 +498,7 @@ fn nobody_takes_the_lock_while_the_manifest_is_read_anew() {
 }
 
 #[test]
-fn without_a_manifest_there_is_nothing_to_hold() {
+fn run_without_manifest_is_refused() {
     let place = Place::new();
     let ended = place.run(&["run", "--max-runtime", "1"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
@@ -506,7 +506,7 @@ fn without_a_manifest_there_is_nothing_to_hold() {
 }
 
 #[test]
-fn what_can_be_read_once_only_is_refused() {
+fn run_refuses_manifest_from_pipe() {
     let place = Place::new();
     for (path, message) in
         [("-", "does not read the standard input"), ("/dev/null", "needs files, but /dev/null is not a file")]
@@ -518,7 +518,7 @@ fn what_can_be_read_once_only_is_refused() {
 }
 
 #[test]
-fn a_wrong_file_that_is_newly_included_is_read_again_when_it_is_mended() {
+fn fixed_new_include_is_reloaded() {
     let place = Place::new();
     let a = place.path().join("a");
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: one}\n");
@@ -545,7 +545,7 @@ fn a_wrong_file_that_is_newly_included_is_read_again_when_it_is_mended() {
 }
 
 #[test]
-fn the_status_file_is_not_sought_behind_a_link() {
+fn status_file_link_is_not_followed() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
     let link = place.path().join("status");
@@ -559,7 +559,7 @@ fn the_status_file_is_not_sought_behind_a_link() {
 }
 
 #[test]
-fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
+fn failed_refresh_is_retried_without_events() {
     let place = Place::new();
     let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  exec[note]: {command: \"echo tried \
                 >> DIR/tries; \
@@ -573,7 +573,7 @@ fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
 }
 
 #[test]
-fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
+fn refresh_event_has_only_its_own_causes() {
     let place = Place::new();
     let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  file[DIR/b]: {content: b, notify: \
                 \"exec[note]\"}\n  \
@@ -598,7 +598,7 @@ fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
 }
 
 #[test]
-fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else() {
+fn changed_manifest_program_and_facts_are_reloaded() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let program = "#!/bin/sh\ncat >/dev/null\necho x >> DIR/asked\necho \"resources: {'file[DIR/a]': {content: '$(cat \

@@ -121,7 +121,7 @@ fn event_during_edit_is_handled() {
         // The change comes before the reload, during it or after it.
         match number % 3 {
             0 => {}
-            1 => wait("the reload", || running.told("what is declared has changed") > number),
+            1 => wait("the reload", || running.told("the manifest has changed") > number),
             _ => edited(&place, &format!("x{number}")),
         }
         change(&place, "changed");

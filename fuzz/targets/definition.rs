@@ -15,7 +15,8 @@ pub(crate) fn run(data: &[u8]) {
     assert!(reading.faults.iter().all(|fault| !fault.message.is_empty()));
     let schema = reading.schema;
     let values: Attributes = schema.attributes.iter().map(|one| (one.name.clone(), one.name.as_str())).collect();
-    let _ = (schema.wishes(&values, "web", &mut |_, _, _| {}), schema.key(&values), schema.parse_title("php-yum"));
+    let _ =
+        (schema.auto_relations(&values, "web", &mut |_, _, _| {}), schema.key(&values), schema.parse_title("php-yum"));
     if !reading.faults.is_empty() {
         return;
     }

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn part_beside_the_tests_keeps_arguments_output_and_exit_code() {
+    fn extra_step_keeps_arguments_output_and_exit_code() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $1 $MARK; pwd; echo oops >&2; exit 3", "sh", "x"]).env("MARK", "y").current_dir("/");
         let part = Part::of("simulator", nicely(&command));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_program_is_told_by_its_code() {
+    fn failed_program_is_reported_with_exit_code() {
         assert_eq!(watched(Command::new("sh").args(["-c", "exit 3"]), &mut Tally::default()), 3);
         assert_eq!(plainly(Command::new("sh").args(["-c", "kill -9 $$"])), 1);
         assert_eq!(plainly(&mut Command::new("/nonexistent/program")), 1);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_file_system_is_made_beside_what_goes_on_where_that_is_allowed() {
+    fn base_image_build_runs_in_parallel_if_allowed() {
         let root = std::env::temp_dir().join(format!("xtask-hosts-{}", std::process::id()));
         let programs = root.join(PROGRAMS);
         std::fs::create_dir_all(&programs).unwrap();

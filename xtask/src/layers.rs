@@ -113,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_is_allowed() {
+    fn listed_edge_is_allowed() {
         assert_eq!(problems(&[dependency("model", &Value::Null), dependency("command", &json!("dev"))]), [""; 0]);
     }
 
     #[test]
-    fn an_edge_that_is_not_listed_is_told_with_the_line_that_would_allow_it() {
+    fn unlisted_edge_is_reported_with_the_missing_line() {
         let problems = problems(&[dependency("command", &Value::Null)]);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].starts_with("engine depends on command, which is not allowed"), "{problems:?}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_of_others_is_confined_to_those_who_may_use_it() {
+    fn external_crate_is_limited_to_listed_users() {
         let problems = problems(&[dependency("clap", &Value::Null), dependency("anyhow", &json!("build"))]);
         assert_eq!(problems.len(), 2);
         assert!(problems[0].contains("add \"engine\" to the line `clap` of [external]"), "{problems:?}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_may_use_the_program_may_not() {
+    fn dev_dependency_is_not_allowed_in_program() {
         let problems = problems(&[dependency("tempfile", &Value::Null)]);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].contains("`tempfile` of [external]"), "{problems:?}");
@@ -145,7 +145,11 @@ mod tests {
 
     #[test]
     fn a_crate_without_a_line_and_a_line_without_a_crate_are_problems() {
-        let rules = Rules::read("[crates]\nmodel = []\nengine = []\nghost = [\"phantom\"]\n[external]\nclap = [\"*\"]\nthiserror = [\"*\"]\ntempfile = [\"wraith\"]").unwrap();
+        let rules = Rules::read(
+            "[crates]\nmodel = []\nengine = []\nghost = [\"phantom\"]\n[external]\nclap = \
+                                 [\"*\"]\nthiserror = [\"*\"]\ntempfile = [\"wraith\"]",
+        )
+        .unwrap();
         let problems = check(&rules, &edges::read(&metadata(&[])).unwrap());
         for expected in ["command has no line", "speaks of ghost", "speaks of phantom", "speaks of wraith"] {
             assert!(problems.iter().any(|problem| problem.contains(expected)), "{expected}: {problems:?}");

@@ -27,7 +27,8 @@ use std::process::ExitCode;
 
 use all_tests::Simulation;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | measure [--gates] [NAME...] | layers | docs [--check]";
+const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
+                     measure [--gates] [NAME...] | layers | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();

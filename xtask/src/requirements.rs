@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_is_answered_with_the_package_that_has_it() {
+    fn missing_program_error_names_package() {
         assert_eq!(missing(&|program| program != "strace"), ["strace"]);
         assert_eq!(missing(&|program| !program.ends_with("add")), ["passwd"]);
         assert_eq!(missing(&|_| true), [""; 0]);

@@ -108,14 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_builtin_fact_is_found_by_its_name() {
+    fn builtin_facts_are_found_by_name() {
         assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
         assert!(names().all(|name| find(name).is_some_and(|builtin| builtin.name == name)));
         assert!(find("o").is_none());
     }
 
     #[test]
-    fn sizes_are_written_as_facter_writes_them() {
+    fn sizes_have_the_format_of_facter() {
         assert_eq!(readable(512), Value::from("512 bytes"));
         assert_eq!(readable(1536), Value::from("1.50 KiB"));
         assert_eq!(readable(1024 * 1024 - 1), Value::from("1.00 MiB"));

@@ -235,7 +235,9 @@ fn is_meant(path: &Path) -> bool {
 /// Checks that all names are valid fact names.
 fn checked(facts: Hash) -> Result<Hash, String> {
     match facts.keys().find(|name| !is_name(name)) {
-        Some(name) => Err(format!("`{name}` cannot be the name of a fact: it takes letters, digits, `_`, `-` and `.`")),
+        Some(name) => {
+            Err(format!("`{name}` cannot be the name of a fact: a name has letters, digits, `_`, `-` and `.`"))
+        }
         None => Ok(facts),
     }
 }

@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_with_dots_in_its_name_is_found_beside_one_that_its_name_begins_with() {
+    fn fact_name_with_dots_coexists_with_its_prefix() {
         let facts = facts().with_fact("deep.sh", Value::from("external"));
         assert_eq!(facts.lookup("deep.sh"), Ok(Value::from("external")));
         assert_eq!(facts.lookup("deep.list.1"), Ok(Value::from("b")));
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_proposes_the_nearest() {
+    fn unknown_path_suggests_nearest_fact() {
         let said = |path: &str| facts().lookup(path).unwrap_err().to_string();
         assert_eq!(said("dep.list"), "there is no fact `dep`; did you mean `deep`?");
         assert_eq!(said("deep.lits.1"), "there is no fact `deep.lits`; did you mean `deep.list`?");

@@ -64,7 +64,8 @@ fn yaml(count: usize) -> String {
     let mut text = String::from("vars:\n  port: 8080\nresources:\n");
     for n in 0..count {
         text.push_str(&format!(
-            "  file[/tmp/bench/dir{:03}/file{n:05}.conf]:\n    ensure: file\n    content: \"setting = value {n}\"\n    mode: \"0644\"\n    owner: root\n",
+            "  file[/tmp/bench/dir{:03}/file{n:05}.conf]:\n    ensure: file\n    content: \"setting = value \
+             {n}\"\n    mode: \"0644\"\n    owner: root\n",
             n % 100
         ));
     }
@@ -76,7 +77,8 @@ fn json(count: usize) -> String {
     for n in 0..count {
         let comma = if n == 0 { "" } else { "," };
         text.push_str(&format!(
-            "{comma}\"file[/tmp/bench/dir{:03}/file{n:05}.conf]\":{{\"ensure\":\"file\",\"content\":\"setting = value {n}\",\"mode\":\"0644\",\"owner\":\"root\"}}",
+            "{comma}\"file[/tmp/bench/dir{:03}/file{n:05}.conf]\":{{\"ensure\":\"file\",\"content\":\"setting = value \
+             {n}\",\"mode\":\"0644\",\"owner\":\"root\"}}",
             n % 100
         ));
     }

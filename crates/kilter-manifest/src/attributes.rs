@@ -198,8 +198,8 @@ impl<'e, 't> Body<'e, 't> {
             return None;
         }
         if !value.is_scalar() {
-            let problem = Diagnostic::new("`provider` takes the name of a provider").at(value.span());
-            self.environment.report(problem.hint("`kilter types TYPE` lists those of a type"));
+            let problem = Diagnostic::new("`provider` expects the name of a provider").at(value.span());
+            self.environment.report(problem.hint("`kilter types TYPE` lists the providers of a type"));
             return None;
         }
         self.environment.text(value).map(EcoString::from)
@@ -450,7 +450,7 @@ pub(crate) fn mismatched(
     view: Option<View<'_>>,
 ) -> Diagnostic {
     if value.holds_sensitive() {
-        return Diagnostic::new(eco_format!("`{name}` expects {wanted}, got a sensitive value of another kind"));
+        return Diagnostic::new(eco_format!("`{name}` expects {wanted}, got a sensitive value of another type"));
     }
     let problem = Diagnostic::new(eco_format!("`{name}` {mismatch}"));
     problem.hint_if(advice(wanted, value, view))
@@ -482,9 +482,9 @@ fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<Ec
         }
         (DataType::Array(..), Value::String(_) | Value::Integer(_)) => Some("write a list: [x, y]".into()),
         (DataType::String(..) | DataType::Pattern(_), Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => {
-            Some("string(x) makes a text of it, and quotes make one of what is written".into())
+            Some("string(x) converts a value to text; quotes make a literal a text".into())
         }
-        (DataType::String(..), Value::Array(_)) => Some("one text is wanted, not a list".into()),
+        (DataType::String(..), Value::Array(_)) => Some("one text is expected, not a list".into()),
         _ => None,
     }
 }

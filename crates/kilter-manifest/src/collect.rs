@@ -185,11 +185,12 @@ fn fit(schema: &TypeSchema, entry: View<'_>, of: bool, set: Option<&RawEntry<'_>
     match &schema.part_of {
         Some(PartOf { type_name, by, .. }) if !of && set.is_none_or(|(_, set)| !set.contains_key(by.as_str())) => {
             let message = eco_format!("this lets others choose the {type_name} that they add to");
-            let hint = eco_format!("say which: set: {{ {by}: … }}, or patterns: of: …");
+            let hint = eco_format!("declare it: set: {{ {by}: … }}, or patterns: of: …");
             problems.push(Diagnostic::new(message).at(entry.span()).hint(hint));
         }
         None if of => {
-            let message = eco_format!("a {} is no part of anything, and `of` says nothing of it", schema.name);
+            let message =
+                eco_format!("a {} is not a part of another resource, so `of` does not apply to it", schema.name);
             problems.push(Diagnostic::new(message).at(entry.span()).hint("take it out"));
         }
         _ => {}
@@ -247,8 +248,8 @@ fn plain(view: View<'_>, left: &mut usize, problems: &mut Vec<Diagnostic>) -> Op
             .map(Json::Array),
         Kind::Plain if typed(view.text()).is_some() => Some(kilter_model::to_json(&typed(view.text())?)),
         _ if view.text().contains("${") => {
-            let problem = Diagnostic::new("`set` takes plain values").at(view.span());
-            problems.push(problem.hint("what depends on facts or variables goes into the resource that is exported"));
+            let problem = Diagnostic::new("`set` accepts only plain values").at(view.span());
+            problems.push(problem.hint("put expressions over facts and variables into the exported resource"));
             None
         }
         _ => Some(Json::String(view.text().into())),

@@ -66,7 +66,7 @@ impl<'t> Composites<'t> {
         }
         if schemas.schema(name).is_some() {
             let problem = Diagnostic::new(eco_format!("there is a type `{name}` already")).at(key.span());
-            return Some(problem.hint("give it a name of its own: `kilter types` lists those there are"));
+            return Some(problem.hint("choose another name: `kilter types` lists the existing types"));
         }
         if !body.is_mapping() {
             let problem = Diagnostic::new(eco_format!("the type `{name}` is a mapping")).at(body.span());
@@ -110,7 +110,7 @@ fn read<'t>(
     let attributes = body.get("attributes").filter(|attributes| !attributes.is_null());
     if let Some((own, _)) = attributes.and_then(|all| all.entries().find(|(key, _)| key.text() == NAME)) {
         let problem = Diagnostic::new(eco_format!("`{NAME}` is the title of the resource")).at(own.span());
-        problems.push(problem.hint("take it out: `${self.name}` is there anyway"));
+        problems.push(problem.hint("remove it: `${self.name}` always exists"));
     }
     for (name, attribute) in attributes.into_iter().flat_map(View::entries) {
         check_attribute(name, attribute, problems);
@@ -156,7 +156,7 @@ fn check_attribute(name: View<'_>, attribute: View<'_>, problems: &mut Vec<Diagn
             "default" => {
                 if value.is_scalar() && !kilter_model::expr::is_plain(value.text()) {
                     let problem = Diagnostic::new("a default is a value, and nothing in it is an expression");
-                    problems.push(problem.at(value.span()).hint("write `${default(self.NAME, …)}` where it is used"));
+                    problems.push(problem.at(value.span()).hint("write `${default(self.NAME, …)}` at its use"));
                 }
             }
             other => {

@@ -44,7 +44,7 @@ pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagno
     }
     let Some(root) = first.filter(|_| complete) else {
         if complete {
-            let nothing = Diagnostic::new("there is no definition").at(Span::new(id, 0, 0));
+            let nothing = Diagnostic::new("the document has no definition").at(Span::new(id, 0, 0));
             problems.push(nothing.hint("begin with `name:`, `desc:` and `attributes:`"));
         }
         return Err(sorted(problems));
@@ -80,7 +80,8 @@ pub(crate) fn value_of(root: View<'_>) -> Result<Value, Diagnostic> {
     }
     let span = values.problem.get().unwrap_or(root.span());
     let message = eco_format!(
-        "the definition is nested more than {MAX_DEPTH} levels deep, or its aliases add up to more than {MAX_VALUES} values"
+        "the definition is nested more than {MAX_DEPTH} levels deep, or its aliases add up to more than {MAX_VALUES} \
+         values"
     );
     Err(Diagnostic::new(message).at(span))
 }

@@ -161,7 +161,7 @@ impl<'t> Environment<'t> {
         let expr = match Expr::parse(text) {
             Ok(expr) => expr,
             Err(_) if text.contains("${") => {
-                let problem = Diagnostic::new("`when` is an expression by itself").at(view.span());
+                let problem = Diagnostic::new("`when` is an expression without `${…}`").at(view.span());
                 self.report(problem.hint("write it without `${` and `}`"));
                 return None;
             }
@@ -281,7 +281,7 @@ impl<'t> Environment<'t> {
     pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<Span>) {
         let mut problems = self.problems.into_inner();
         if problems.is_empty() && self.is_broken.get() {
-            problems.push(Diagnostic::new("resources are lacking, and nothing tells why: this is a defect of kilter"));
+            problems.push(Diagnostic::new("resources are missing without a reason: this is a defect of kilter"));
         }
         (problems, self.secrets.into_inner())
     }

@@ -20,10 +20,9 @@ pub(crate) fn add(catalog: &mut Catalog, is_declared: &dyn Fn(&str, &str) -> boo
     for (at, resource) in (0..).zip(&catalog.resources) {
         let Some(meta) = resource.meta().filter(|meta| !meta.export.is_empty()) else { continue };
         if holds_secret(resource) {
-            let message = eco_format!("`{}` is exported, and holds a secret", resource.reference);
+            let message = eco_format!("`{}` is exported, but contains a secret", resource.reference);
             let problem = Diagnostic::new(message).at(resource.span);
-            environment
-                .report(problem.hint("what is exported can be read by others: take `export` out, or the secret"));
+            environment.report(problem.hint("other machines can read exports: remove `export` or the secret"));
             continue;
         }
         for to in &meta.export {

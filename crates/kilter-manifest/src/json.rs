@@ -53,8 +53,8 @@ impl Reader<'_, '_> {
 
     fn unexpected(&self, wanted: &str) -> JsonError {
         match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
-            Some(found) => self.error(eco_format!("not valid JSON: unexpected `{found}`, {wanted} should come here")),
-            None => self.error(eco_format!("not valid JSON: the text ends where {wanted} should come")),
+            Some(found) => self.error(eco_format!("not valid JSON: unexpected `{found}`, expected {wanted}")),
+            None => self.error(eco_format!("not valid JSON: the text ends, expected {wanted}")),
         }
     }
 
@@ -135,7 +135,7 @@ impl Reader<'_, '_> {
         let word = &self.text[start..self.at];
         let known = matches!(word, "true" | "false" | "null");
         if !known && !crate::scalar::is_json_number(word) {
-            return Err(JsonError { at: start, ..self.error(eco_format!("not valid JSON: `{word}` is no value")) });
+            return Err(JsonError { at: start, ..self.error(eco_format!("not valid JSON: `{word}` is not a value")) });
         }
         self.builder.borrowed(Kind::Plain, (start, self.at), (start, self.at), 0);
         Ok(())

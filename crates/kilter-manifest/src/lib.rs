@@ -2,9 +2,9 @@
 //!
 //! [`compile`] takes [`Sources`] (YAML or JSON) and [`Inputs`] (schemas, facts, secrets, includes, variables). It
 //! returns a [`Catalog`](kilter_model::Catalog) or all problems, each with its position and a hint. [`render`]
-//! prints problems for people, [`to_json`] for programs. [`AttributeSpans`] finds the position for a problem that a provider
-//! reports later. [`json_schema`] describes manifests for editors. [`define`] reads the definition of a type instead
-//! of a manifest.
+//! prints problems for people, [`to_json`] for programs. [`AttributeSpans`] finds the position for a problem that a
+//! provider reports later. [`json_schema`] describes manifests for editors. [`define`] reads the definition of a type
+//! instead of a manifest.
 //!
 //! This crate reads no file, no environment variable and no clock. It gets all external data through the traits in
 //! [`Inputs`]. It does not detect cycles among resources or values that a provider refuses.

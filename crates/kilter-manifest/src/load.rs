@@ -126,7 +126,8 @@ impl Walk<'_> {
         }
         if !root.is_mapping() {
             let problem = Diagnostic::new(
-                "a manifest is a mapping with the keys `vars`, `types`, `defaults`, `resources`, `include` and `collect`",
+                "a manifest is a mapping with the keys `vars`, `types`, `defaults`, `resources`, `include` and \
+                 `collect`",
             );
             return self.report(problem.at(root.span()).hint("begin with `resources:`"));
         }
@@ -158,10 +159,9 @@ impl Walk<'_> {
     fn unknown_section(&mut self, key: View<'_>, value: View<'_>) {
         let (name, span) = (key.text(), key.span());
         let hint = match kilter_model::ResourceRef::split(name) {
-            Ok(_) => "resources stand below `resources:`".into(),
+            Ok(_) => "resources belong below `resources:`".into(),
             Err(_) if puppet::is_type(key, value) => {
-                "what `puppet resource --to_yaml` prints stands below `resources:`, each line two spaces further in"
-                    .into()
+                "put the output of `puppet resource --to_yaml` below `resources:`, indented by two spaces".into()
             }
             Err(_) => choose(name, &SECTIONS, "known keys"),
         };

@@ -14,58 +14,44 @@ use crate::value::{BuildResult, Values};
 
 /// Known metaparameters, with their data types and descriptions.
 pub(crate) const META: [(&str, &str, &str); 20] = [
-    ("noop", "Boolean", "Whether the resource is only looked at, never changed."),
+    ("noop", "Boolean", "Check the resource and never change it."),
     (
         "policy",
         "Enum[repair, warn, observe]",
-        "What is done when it is not in its state: it is repaired, or a warning is given, or the report tells.",
+        "Action if the resource is out of sync: change it, log a warning, or only report it.",
     ),
     (
         "contested",
         "Enum[repair, observe]",
-        "What happens if another program keeps undoing repairs while the state is held: they are made at growing intervals, or no more.",
+        "Action of `kilter run` if another program keeps undoing repairs: repair at growing intervals, or only \
+         observe.",
     ),
-    ("retry", "Integer[-1, 2147483647]", "How often a failure is tried again; -1 without end."),
-    ("retryreset", "Boolean", "Whether all tries are there again when the resource is in its state."),
-    ("delay", "Integer[0]", "Milliseconds between two tries."),
-    ("timeout", "Integer[0]", "Milliseconds that a check, a change or a refresh may take; 0 without end."),
+    ("retry", "Integer[-1, 2147483647]", "Number of retries after a failure; -1: no limit."),
+    ("retryreset", "Boolean", "Restore all retries when the resource is in sync."),
+    ("delay", "Integer[0]", "Time between two attempts, in milliseconds."),
+    ("timeout", "Integer[0]", "Maximum time of a check, a change or a refresh, in milliseconds; 0: no limit."),
     (
         "poll",
         "Integer[-2147483648, 2147483647]",
-        "Seconds between two looks while the state is held; 0 when something tells of a change, less once at the start.",
+        "Interval of the checks of `kilter run`, in seconds, instead of watching; 0: watch; negative: one check at \
+         the start.",
     ),
-    (
-        "limit",
-        "Variant[Integer[0], Float[0]]",
-        "Events that are heeded in a second while the state is held; 0 for all.",
-    ),
-    ("burst", "Integer[1, 4294967295]", "Events that are heeded at once, where there is a `limit`."),
+    ("limit", "Variant[Integer[0], Float[0]]", "Maximum number of events per second in `kilter run`; 0: no limit."),
+    ("burst", "Integer[1, 4294967295]", "Number of events that kilter handles at once; requires `limit`."),
     (
         "sema",
         "Array[String]",
-        "What the resource has for itself while it is worked on: names, each with how many may have it.",
+        "Semaphores that the resource holds during its calls: names, each with an optional count, `downloads:4`.",
     ),
-    ("autoedge", "Boolean", "Whether automatic edges lead to and from the resource."),
-    ("autogroup", "Boolean", "Whether it is changed in one call with others."),
-    ("dollar", "Boolean", "Whether its name may begin with `$`; all may."),
-    ("hidden", "Boolean", "Whether nothing is done about it: it has its place among the others, and no more."),
-    ("reverse", "Boolean", "Whether what was there before is restored when it is declared no longer."),
-    (
-        "realize",
-        "Boolean",
-        "Whether an edited manifest is taken up only when the resource has come to its state once, or has failed.",
-    ),
-    (
-        "reset",
-        "Boolean",
-        "Whether it has all its tries again when it is declared in another way while the state is held.",
-    ),
-    ("rewatch", "Boolean", "Whether a watch that has failed is begun anew with another manifest; all are."),
-    (
-        "export",
-        "Array[String]",
-        "The machines that it is declared for as well, which collect it: names, or `*` for all.",
-    ),
+    ("autoedge", "Boolean", "Create automatic edges to and from the resource."),
+    ("autogroup", "Boolean", "Change the resource in one call with others, if its provider accepts several."),
+    ("dollar", "Boolean", "Ignored: names may begin with `$` anyway."),
+    ("hidden", "Boolean", "Neither check nor change the resource; its relations still order others."),
+    ("reverse", "Boolean", "Restore the earlier state when the resource is no longer declared."),
+    ("realize", "Boolean", "Delay an edited manifest until the resource has been in sync once or has failed."),
+    ("reset", "Boolean", "Restore all retries when the declaration changes during `kilter run`."),
+    ("rewatch", "Boolean", "Ignored: kilter always restarts a failed watch."),
+    ("export", "Array[String]", "Machines that may collect the resource: names, or `*` for all."),
 ];
 
 /// Returns the names of the known metaparameters.
@@ -163,7 +149,7 @@ fn of_body<'t>(
                 environment.report(problem.hint(match composite.filter(may_have) {
                     None => "only for `meta`".into(),
                     Some(TypeSchema { name, .. }) => {
-                        eco_format!("only for `meta`: the type `{name}` itself says the `default` of an attribute")
+                        eco_format!("only for `meta`: the type `{name}` itself declares the `default` of an attribute")
                     }
                 }));
             }
@@ -323,7 +309,7 @@ fn machines(environment: &Environment<'_>, value: &Value, view: View<'_>) -> Vec
     let mut machines: Vec<EcoString> = Vec::new();
     for name in value.as_array().unwrap_or_default().iter().filter_map(Value::as_str) {
         if !kilter_model::is_machine(name) {
-            let problem = Diagnostic::new(eco_format!("`{name}` is no name of a machine")).at(view.span());
+            let problem = Diagnostic::new(eco_format!("`{name}` is not a machine name")).at(view.span());
             environment.report(problem.hint("such as export: [web1, web2], or [\"*\"] for all"));
         } else if !machines.iter().any(|known| known == name) {
             machines.push(name.into());
@@ -342,14 +328,14 @@ fn semaphores(environment: &Environment<'_>, value: &Value, view: View<'_>) -> V
         } else if id.bytes().all(|byte| byte.is_ascii_digit()) {
             "it is only a number"
         } else if count.is_some_and(|count| !count.parse::<u32>().is_ok_and(|count| count > 0)) {
-            "what stands behind its last colon is how many may have it: 1 or more"
+            "the number after its last colon must be 1 or more"
         } else {
             if semaphores.iter().all(|known| known.id != *id) {
                 semaphores.push(Semaphore::of(id));
             }
             continue;
         };
-        let problem = Diagnostic::new(eco_format!("`{id}` is no semaphore: {why}")).at(view.span());
+        let problem = Diagnostic::new(eco_format!("`{id}` is not a semaphore: {why}")).at(view.span());
         environment.report(problem.hint("such as sema: [\"database\"], or [\"downloads:4\"] for four at a time"));
     }
     semaphores

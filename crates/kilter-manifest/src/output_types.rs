@@ -21,12 +21,12 @@ impl Receiver<'_> {
             return None;
         }
         if template.is_text() {
-            let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, and this is a text"));
-            return Some(problem.hint("a value that is one `${…}` alone keeps its type"));
+            let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, but this is a text"));
+            return Some(problem.hint("a value that consists of one `${…}` keeps its type"));
         }
         let output = alone(template);
         let what = output.as_ref().map_or("this".into(), |output| eco_format!("`{output}`"));
-        let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, and {what} is {found}"));
+        let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, but {what} is {found}"));
         let instead = conversion(wanted, found, output.as_deref().unwrap_or("x"));
         Some(problem.hint_if(instead.map(|instead| eco_format!("write `${{{instead}}}`"))))
     }

@@ -126,8 +126,9 @@ impl<'a, 't> Binding<'a, 't> {
                 if is_balanced(&title) {
                     self.replacements.push((at, eco_format!("{}[{title}].{output}", reference.type_name)));
                 } else {
-                    let message =
-                        eco_format!("outputs cannot be asked of a resource whose title has odd brackets: `{title}`");
+                    let message = eco_format!(
+                        "an expression cannot refer to a resource whose title has unbalanced brackets: `{title}`"
+                    );
                     let hint = Some("give it another title, and this one to the attribute that names it".into());
                     self.errors.push(ExprError { message, at, hint });
                 }

@@ -56,23 +56,23 @@ pub(crate) fn fold(
             environment.report(Diagnostic::new(message).at(resource.span).hint(hint));
         };
         let Some(schema) = schemas.schema(type_name.as_str()) else {
-            let message = eco_format!("`{}` is a part of a {type_name}, and there is no such type", resource.reference);
-            report(message, "its definition says so: `part_of`".into());
+            let message = eco_format!("`{}` is a part of a {type_name}, but there is no such type", resource.reference);
+            report(message, "see `part_of` in its definition".into());
             continue;
         };
         if schema.part_of.is_some() || schema.find(into.as_str()).is_none() {
             let why = match schema.part_of {
-                Some(_) => "which is a part of something itself",
+                Some(_) => "which is itself a part of another resource",
                 None => "which has no such attribute",
             };
             let message = eco_format!("`{}` would be an entry of `{into}` of a {type_name}, {why}", resource.reference);
-            report(message, "its definition says so: `part_of`".into());
+            report(message, "see `part_of` in its definition".into());
             continue;
         }
         let Some(owner) = resource.get(by.as_str()).and_then(Value::to_text) else {
             // The missing attribute has been reported.
             if resource.deferred().iter().any(|deferred| deferred.attribute == *by) {
-                let message = eco_format!("`{by}` says what it is a part of, and must be known before the run");
+                let message = eco_format!("`{by}` names the containing resource and must be known before the run");
                 report(message, KNOWN_BEFORE.into());
             }
             continue;

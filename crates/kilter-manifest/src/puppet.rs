@@ -47,7 +47,8 @@ const PACKAGES: [(&str, Option<&str>); 7] = [
 ];
 
 /// Warning of a package on hold.
-const HELD: &str = "that the package is on hold is left out: kilter reads that (`held`), and never changes such a package; `apt-mark hold` sets it";
+const HELD: &str = "kilter ignores the hold of the package: it reads it (`held`) and never changes a package on hold; \
+                    `apt-mark hold` sets it";
 
 /// Returns true if a key below `resources` is a type of Puppet's shape.
 pub(crate) fn is_type(key: View<'_>, titles: View<'_>) -> bool {
@@ -200,7 +201,7 @@ impl Writer {
             if let ("cron" | "ssh_authorized_key", "target") = (type_name, name.text()) {
                 if !is_default_target(type_name, value.text(), user) {
                     let message = eco_format!(
-                        "`target: {}` is not supported: {type_name} is kept where its `user` has it",
+                        "`target: {}` is not supported: {type_name} uses the file of its `user`",
                         value.text()
                     );
                     self.builder.report(Diagnostic::new(message).at(value.span()));
@@ -228,8 +229,9 @@ impl Writer {
             // Without a content kilter would make an empty file elsewhere.
             ("file", "content") if is_checksum(value.text()) => {
                 let problem =
-                    Diagnostic::new("this is the checksum of a content, not the content: Puppet prints no more");
-                let hint = "write `content: …` or `source: PATH`; or take it out: then the content stays as it is, and a missing file is made empty";
+                    Diagnostic::new("this is the checksum of a content, not the content, which Puppet does not print");
+                let hint = "write `content: …` or `source: PATH`; or remove it: the content then stays unchanged, and \
+                            a missing file is created empty";
                 return self.builder.report(problem.at(at).hint(hint));
             }
             ("host", "target") if value.text() == "/etc/hosts" => return,

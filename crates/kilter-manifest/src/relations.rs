@@ -41,7 +41,7 @@ pub(crate) fn compile<'t>(
             && (index.group(number).is_some() || index.group(other).is_some())
         {
             let problem = Diagnostic::new(eco_format!("composite resources have more than {MOST_RELATIONS} relations"));
-            environment.report(problem.at(view.span()).hint("relate single resources that they stand for"));
+            environment.report(problem.at(view.span()).hint("relate the single resources that they expand to"));
             continue;
         }
         for own in index.positions(number) {
@@ -57,7 +57,7 @@ pub(crate) fn compile<'t>(
 }
 
 fn wrong(environment: &Environment<'_>, kind: RelationKind, view: View<'_>) {
-    let message = eco_format!("`{}` takes a reference or a list of references", kind.word());
+    let message = eco_format!("`{}` expects a reference or a list of references", kind.word());
     environment.report(Diagnostic::new(message).at(view.span()).hint("such as service[nginx]"));
 }
 

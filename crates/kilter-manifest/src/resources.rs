@@ -402,7 +402,8 @@ impl<'e, 't> Resources<'e, 't> {
             || self.index.entries.len() >= MOST_RESOURCES
         {
             let message = eco_format!(
-                "more than {MAX_DEPTH} levels of composite resources, {MOST_COMPOSITE} of them, or {MOST_RESOURCES} resources in all"
+                "more than {MAX_DEPTH} levels of composite resources, {MOST_COMPOSITE} of them, or {MOST_RESOURCES} \
+                 resources in all"
             );
             return self.environment.report(Diagnostic::new(message).at(span));
         }
@@ -410,7 +411,7 @@ impl<'e, 't> Resources<'e, 't> {
         self.environment.grant(2 * composite.weight);
         if let Some(provider) = entry.body().get("provider").filter(|provider| !provider.is_null()) {
             let problem = Diagnostic::new("a resource of a composite type has no provider").at(provider.span());
-            self.environment.report(problem.hint("name one for a resource that it stands for"));
+            self.environment.report(problem.hint("name an output of a resource that it expands to"));
         }
         let meta = entry.body().get("meta");
         let mut body = Body::early(self.environment, &self.index, &self.defaults);
@@ -522,7 +523,9 @@ impl<'e, 't> Resources<'e, 't> {
 
 fn reference_hint(text: &str) -> Option<EcoString> {
     let Some((type_name, rest)) = text.split_once('[') else {
-        return Some(eco_format!("write `{text}[TITLE]`; below `{text}` alone stand titles, each with its attributes"));
+        return Some(eco_format!(
+            "write `{text}[TITLE]`; the key `{text}` alone needs titles below it, each with its attributes"
+        ));
     };
     let lower = type_name.to_lowercase();
     (lower != type_name).then(|| eco_format!("type names are in lower case: `{lower}[{rest}`"))

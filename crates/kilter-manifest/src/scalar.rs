@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_json_are_told_from_those_of_yaml() {
+    fn json_and_yaml_numbers_are_distinguished() {
         for good in ["0", "-1", "1.5", "1e5", "1E-5", "10"] {
             assert!(is_json_number(good), "{good}");
         }

@@ -152,7 +152,8 @@ fn composite() -> Json {
         "required": ["type"],
     });
     json!({
-        "description": "A type whose resources stand for others. `${self.name}` is the title of a resource, `${self.NAME}` one of its attributes.",
+        "description": "A type whose resources stand for others. `${self.name}` is the title of a resource, \
+                        `${self.NAME}` one of its attributes.",
         "type": "object",
         "properties": {
             "desc": { "description": "What it is.", "type": "string" },
@@ -272,7 +273,8 @@ fn resource(variants: &[&TypeSchema]) -> Json {
     });
     properties.entry("when".to_owned()).or_insert(when);
     let provider = json!({
-        "description": "The provider for the resource, of those that its type has; without it a suitable one is chosen.",
+        "description": "The provider for the resource, of those that its type has; without it a suitable one is \
+                        chosen.",
         "type": "string",
     });
     properties.entry("provider".to_owned()).or_insert(provider);

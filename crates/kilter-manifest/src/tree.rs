@@ -363,7 +363,7 @@ impl Builder {
         let Some(&target) = self.anchors.get(&anchor) else { return self.null(at) };
         let node = self.tree.nodes[target as usize];
         if matches!(node.kind, Kind::Sequence | Kind::Mapping) && node.b == 0 {
-            let problem = Diagnostic::new("the alias stands for something that it is part of");
+            let problem = Diagnostic::new("the alias refers to a node that contains it");
             self.report(problem.at(self.span(at.0, at.1)));
             return self.null(at);
         }

@@ -267,7 +267,8 @@ impl<'e, 't> Values<'e, 't> {
             _ => {
                 let hint =
                     "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: TEXT }";
-                self.environment.report(Diagnostic::new("`sensitive` takes one source").at(view.span()).hint(hint));
+                self.environment
+                    .report(Diagnostic::new("`sensitive` needs exactly one source").at(view.span()).hint(hint));
                 None
             }
         };

@@ -252,10 +252,16 @@ mod tests {
         true
     }
 
-    const COMMON: &str = "# a comment\nvars:\n  port: 8080 # of the server\n  empty:\n  list:\n  - a\n  -\n    b: 1\n  - 'it''s'\n  - \"x\\ty\\n\"\n\nresources:\n  package[nginx]: {}\n  file[/etc/a b]:\n    content: |\n      server { listen ${vars.port}; }\n\n        more\n\n    mode: \"0644\"\n    tags: [a, 'b c', 1.5, -1, { x: y }]\n    other: |-\n     x\n  \"exec[t: x]\":\n    command: openssl rand -hex 16\n    url: http://x/y#z\n  service[s]:\n    meta: { retry: 3, delay: 500 }\n    notify:\n      - service[nginx]\n      - file[/etc/a b] # c\n    \u{e9}: \u{1f600}\n";
+    const COMMON: &str = "# a comment\nvars:\n  port: 8080 # of the server\n  empty:\n  list:\n  - a\n  -\n    b: \
+                          1\n  - 'it''s'\n  - \"x\\ty\\n\"\n\nresources:\n  package[nginx]: {}\n  file[/etc/a \
+                          b]:\n    content: |\n      server { listen ${vars.port}; }\n\n        more\n\n    mode: \
+                          \"0644\"\n    tags: [a, 'b c', 1.5, -1, { x: y }]\n    other: |-\n     x\n  \"exec[t: \
+                          x]\":\n    command: openssl rand -hex 16\n    url: http://x/y#z\n  service[s]:\n    meta: { \
+                          retry: 3, delay: 500 }\n    notify:\n      - service[nginx]\n      - file[/etc/a b] # \
+                          c\n    \u{e9}: \u{1f600}\n";
 
     #[test]
-    fn the_fast_way_takes_common_manifests_and_sees_what_the_parser_sees() {
+    fn fast_reader_accepts_common_manifests_with_equal_result() {
         assert!(compare(COMMON));
         for text in [
             "a: 1\n",
@@ -271,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fast_way_leaves_the_rest_to_the_parser() {
+    fn fast_reader_declines_uncommon_yaml() {
         for text in [
             "a: &x 1\nb: *x\n",
             "a: !x y\n",
@@ -300,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_fast_way_takes_the_parser_sees_in_the_same_way() {
+    fn fast_reader_equals_parser_on_random_texts() {
         let pieces = [
             "\n",
             " ",

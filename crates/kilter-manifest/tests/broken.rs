@@ -20,7 +20,7 @@ const CASES: &[Case] = &[
     ("vars:\n  a: @b\n", &[("cannot start with `@`", "2:6")]),
     ("vars:\n  a: \"never closed\n", &[("not valid YAML", "3:1")]),
     ("vars:\n  a: *nothing\n", &[("there is no anchor `&nothing`", "2:6")]),
-    ("vars:\n  a: &x [*x]\n", &[("something that it is part of", "2:10")]),
+    ("vars:\n  a: &x [*x]\n", &[("refers to a node that contains it", "2:10")]),
     ("vars:\n  a: !secret x\n", &[("the tag `!secret` is not known", "2:14")]),
     ("vars:\n  {{ a }}: 1\n", &[("a key must be a text", "2:3")]),
     ("vars:\n  ? [a]\n  : 1\n", &[("a key must be a text", "2:5")]),
@@ -30,7 +30,7 @@ const CASES: &[Case] = &[
     ("- file\n", &[("a manifest is a mapping", "1:1")]),
     ("just text\n", &[("a manifest is a mapping", "1:1")]),
     ("resource: {}\n", &[("did you mean `resources`?", "1:1")]),
-    ("file[/etc/motd]: {}\n", &[("resources stand below `resources:`", "1:1")]),
+    ("file[/etc/motd]: {}\n", &[("resources belong below `resources:`", "1:1")]),
     ("resources:\n  - file[/a]\n", &[("`resources` is a mapping", "2:3")]),
     ("vars: 1\n", &[("`vars` is a mapping", "1:7")]),
     ("include: missing.yaml\n", &[("cannot include `missing.yaml`: No such file", "1:10")]),
@@ -66,7 +66,8 @@ const CASES: &[Case] = &[
     ("resources:\n  user[a]:\n    retry: 1\n", &[("it belongs below `meta`", "3:5")]),
     ("resources:\n  file[/a]: { size: 1 }\n", &[("`size` is read_only", "2:15")]),
     (
-        "types:\n  t:\n    attributes:\n      a: {type: String, desc: The first.}\n      b: {type: String, desc: d}\n    resources: {}\nresources:\n  t[a]: {}\n",
+        "types:\n  t:\n    attributes:\n      a: {type: String, desc: The first.}\n      b: {type: String, desc: \
+         d}\n    resources: {}\nresources:\n  t[a]: {}\n",
         &[("`t[a]`: mandatory attributes were not provided: `a`, `b`", "8:3")],
     ),
     ("resources:\n  exec[a]: {}\n", &[("`exec[a]`: mandatory attributes were not provided: `command`", "2:3")]),
@@ -87,7 +88,7 @@ const CASES: &[Case] = &[
     ("resources:\n  file[/a]: { limits: { cpu: 11 } }\n", &[("`limits` entry 'cpu' expects", "2:23")]),
     (
         "vars: { port: 80 }\nresources:\n  file[/a]: { mode: '${vars.port}' }\n",
-        &[("string(x) makes a text of it", "3:21")],
+        &[("string(x) converts a value to text", "3:21")],
     ),
     // Expressions.
     ("resources:\n  file[/a]:\n    content: echo ${HOME}\n", &[("shell text needs `$${HOME}`", "3:21")]),
@@ -111,21 +112,21 @@ const CASES: &[Case] = &[
         &[("did you mean `stdout`?", "3:27")],
     ),
     ("resources:\n  user[b]: {}\n  file[/a]: { content: '${user[b].uid}' }\n", &[("send nothing", "3:27")]),
-    ("resources:\n  exec[b]: { command: 'x ${exec[b].stdout}' }\n", &[("an output of its own", "2:28")]),
+    ("resources:\n  exec[b]: { command: 'x ${exec[b].stdout}' }\n", &[("refers to its own output", "2:28")]),
     (
         "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '1${exec[b].stdout}' }\n",
-        &[("`uid` takes Integer, and this is a text", "3:19")],
+        &[("`uid` takes Integer, but this is a text", "3:19")],
     ),
     (
         "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${exec[b].stdout}' }\n",
         &[(
-            "`uid` takes Integer, and `exec[b].stdout` is Variant[String, Binary] | write `${int(exec[b].stdout)}`",
+            "`uid` takes Integer, but `exec[b].stdout` is Variant[String, Binary] | write `${int(exec[b].stdout)}`",
             "3:19",
         )],
     ),
     (
         "resources:\n  exec[b]: { command: c }\n  file[/a]: { backup: '${exec[b].exit_code}' }\n",
-        &[("`backup` takes Boolean, and `exec[b].exit_code` is Integer | write `${exec[b].exit_code == 0}`", "3:23")],
+        &[("`backup` takes Boolean, but `exec[b].exit_code` is Integer | write `${exec[b].exit_code == 0}`", "3:23")],
     ),
     (
         "resources:\n  exec[b]: { command: c }\n  file[/a]: { content: '${exec[b].exit_code}' }\n",
@@ -136,14 +137,16 @@ const CASES: &[Case] = &[
         &[("write `${exec[b].stdout.split(',')}`", "3:21")],
     ),
     (
-        "resources:\n  exec[b]: { command: c }\n  file[/a]: { tags: [a, '${exec[b].exit_code}'], limits: { a: 'x${exec[b].stdout}' } }\n",
-        &[("`tags` takes String, and", "3:25"), ("`limits` takes Integer[0, 10], and this is a text", "3:63")],
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { tags: [a, '${exec[b].exit_code}'], limits: { a: \
+         'x${exec[b].stdout}' } }\n",
+        &[("`tags` takes String, and", "3:25"), ("`limits` takes Integer[0, 10], but this is a text", "3:63")],
     ),
     (
-        "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${true ? exec[b].stdout : \"hunter2\"}', password: { sensitive: '${exec[b].exit_code + 1}' } }\n",
+        "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${true ? exec[b].stdout : \"hunter2\"}', password: \
+         { sensitive: '${exec[b].exit_code + 1}' } }\n",
         &[
             ("and this is Variant[String, Binary] | write `${int(x)}`", "3:19"),
-            ("`password` takes Sensitive[String], and this is Numeric | write `${string(x)}`", "3:82"),
+            ("`password` takes Sensitive[String], but this is Numeric | write `${string(x)}`", "3:82"),
         ],
     ),
     (
@@ -170,7 +173,7 @@ const CASES: &[Case] = &[
     ),
     ("resources:\n  file[/a]:\n    require:\n      - fil[/b]\n", &[("unknown type `fil`", "4:9")]),
     ("resources:\n  file[/a]:\n    require: nginx\n", &[("`nginx` is not a reference", "3:14")]),
-    ("resources:\n  file[/a]:\n    before: { a: b }\n", &[("takes a reference or a list", "3:13")]),
+    ("resources:\n  file[/a]:\n    before: { a: b }\n", &[("expects a reference or a list", "3:13")]),
     ("resources:\n  file[/a]:\n    subscribe: file[/a]\n", &[("`file[/a]` refers to itself", "3:16")]),
     // when and meta.
     ("resources:\n  file[/a]:\n    when: facts.os.family = 1\n", &[("`==` compares", "3:27")]),
@@ -178,7 +181,7 @@ const CASES: &[Case] = &[
     ("resources:\n  file[/a]:\n    when: ${facts.os.family}\n", &[("write it without `${`", "3:11")]),
     ("resources:\n  file[/a]:\n    when: vars.x == 1\n", &[("there is no variable `x`", "3:11")]),
     ("resources:\n  file[/a]: { when: [a] }\n", &[("`when` expects an expression", "2:21")]),
-    ("resources:\n  file[/a]: { meta: { export: [x/y] } }\n", &[("`x/y` is no name of a machine", "2:31")]),
+    ("resources:\n  file[/a]: { meta: { export: [x/y] } }\n", &[("`x/y` is not a machine name", "2:31")]),
     ("resources:\n  file[/a]: { meta: { limit: 1 } }\n", &[("`limit` needs a `burst`", "2:23")]),
     ("resources:\n  file[/a]: { meta: { burst: 1 } }\n", &[("`burst` is nothing without a `limit`", "2:23")]),
     (
@@ -209,12 +212,13 @@ const CASES: &[Case] = &[
         "resources:\n  user[a]:\n    password: { sensitive: { file: /none } }\n",
         &[("cannot fetch the secret: nothing", "3:28")],
     ),
-    ("resources:\n  user[a]:\n    password: { sensitive: [] }\n", &[("`sensitive` takes one source", "3:28")]),
+    ("resources:\n  user[a]:\n    password: { sensitive: [] }\n", &[("`sensitive` needs exactly one source", "3:28")]),
     ("resources:\n  user[a]:\n    password: { sensitive: { command: x } }\n", &[("is a list of texts", "3:39")]),
-    ("resources:\n  user[a]:\n    uid: { sensitive: hunter2 }\n", &[("got a sensitive value of another kind", "3:10")]),
+    ("resources:\n  user[a]:\n    uid: { sensitive: hunter2 }\n", &[("got a sensitive value of another type", "3:10")]),
     // Many at once.
     (
-        "resources:\n  file[/a]: { mdoe: 1, backup: on }\n  wibble[x]: {}\n  user[u]: { uid: x, require: 'file[/b]' }\n",
+        "resources:\n  file[/a]: { mdoe: 1, backup: on }\n  wibble[x]: {}\n  user[u]: { uid: x, require: 'file[/b]' \
+         }\n",
         &[
             ("did you mean `mode`?", "2:15"),
             ("write true", "2:32"),
@@ -226,7 +230,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn each_broken_manifest_has_just_its_problems_each_at_its_place() {
+fn broken_manifests_report_expected_problems_with_places() {
     let world = World::new();
     let mut wrong = Vec::new();
     for (text, expected) in CASES {
@@ -250,13 +254,13 @@ fn each_broken_manifest_has_just_its_problems_each_at_its_place() {
 }
 
 #[test]
-fn broken_json_is_told_in_the_words_of_json() {
+fn broken_json_error_uses_json_terms() {
     let world = World::new();
     for (text, fragment, place) in [
-        ("{\"resources\": {\"file[/a]\": {}}", "the text ends where `,` or `}` should come", "1:31"),
+        ("{\"resources\": {\"file[/a]\": {}}", "the text ends, expected `,` or `}`", "1:31"),
         ("{'a': 1}", "a key in double quotes", "1:2"),
         ("{\"vars\": {\"a\": 1,}}", "no comma after the last element", "1:18"),
-        ("{\"vars\": {\"a\": 01}}", "`01` is no value", "1:16"),
+        ("{\"vars\": {\"a\": 01}}", "`01` is not a value", "1:16"),
         ("{\"vars\": {\"a\": \"x\ny\"}}", "a control character", "1:18"),
         ("{\"vars\": {\"a\": 1, \"a\": 2}}", "`a` is written twice", "1:19"),
         ("{\"vars\": {}} x", "after the end", "1:14"),
@@ -274,7 +278,7 @@ fn broken_json_is_told_in_the_words_of_json() {
 }
 
 #[test]
-fn entries_before_a_syntax_error_and_includes_are_checked_all_the_same() {
+fn entries_before_syntax_error_and_includes_are_checked() {
     let world = World::new();
     let mut wrong = Vec::new();
     for (text, expected) in [
@@ -304,7 +308,7 @@ fn entries_before_a_syntax_error_and_includes_are_checked_all_the_same() {
 }
 
 #[test]
-fn resource_that_is_written_twice_or_has_a_wrong_condition_is_checked_all_the_same() {
+fn duplicate_or_wrongly_conditional_resource_is_checked() {
     let world = World::new();
     for (text, expected) in [
         (
@@ -327,7 +331,7 @@ fn resource_that_is_written_twice_or_has_a_wrong_condition_is_checked_all_the_sa
 }
 
 #[test]
-fn secret_of_an_incomplete_manifest_or_of_a_doubtful_or_repeated_resource_is_not_fetched() {
+fn secret_of_invalid_or_duplicate_resource_is_not_fetched() {
     let world = World::new();
     let fetched = |text: &str| {
         let (result, sources) = world.compile(text);
@@ -353,9 +357,10 @@ fn secret_of_an_incomplete_manifest_or_of_a_doubtful_or_repeated_resource_is_not
 }
 
 #[test]
-fn composite_resource_that_is_written_twice_is_not_part_of_the_catalog() {
+fn duplicate_composite_resource_is_not_in_catalog() {
     let world = World::new();
-    let text = "types:\n  pair:\n    attributes: { a: { type: 'Optional[String]' } }\n    resources: { 'file[/a]': {} }\n\
+    let text = "types:\n  pair:\n    attributes: { a: { type: 'Optional[String]' } }\n    resources: { 'file[/a]': {} \
+                }\n\
                 resources:\n  pair[x]: {}\n  pair[x]: { b: 1 }\n";
     let mut sources = Sources::new();
     sources.add(Source::new("site.yaml", text));
@@ -367,7 +372,7 @@ fn composite_resource_that_is_written_twice_is_not_part_of_the_catalog() {
 }
 
 #[test]
-fn problems_of_several_files_are_told_together() {
+fn problems_of_several_files_are_reported_together() {
     let world = World::new();
     let mut sources = Sources::new();
     sources.add(Source::new("a.yaml", "include: wrong.yaml\nresources:\n  file[/a]: {}\n"));
@@ -382,7 +387,7 @@ fn problems_of_several_files_are_told_together() {
 }
 
 #[test]
-fn what_another_file_may_define_is_not_said_to_be_missing() {
+fn definition_in_unreadable_file_is_not_reported_missing() {
     let world = World::new();
     let (result, sources) =
         world.compile("include: none.yaml\nresources:\n  file[/a]: { content: '${vars.x}', require: 'file[/b]' }\n");

@@ -19,7 +19,8 @@ fn shown(resource: &Resource) -> String {
 #[test]
 fn resources_come_in_manifest_order_with_defaults() {
     let catalog = World::new().catalog(
-        "resources:\n  file[/b]:\n    content: |\n      one\n      two\n    mode: 0644\n  file[/a]: { ensure: absent }\n  exec[x]: { command: [a, b] }\n  user[u]:\n",
+        "resources:\n  file[/b]:\n    content: |\n      one\n      two\n    mode: 0644\n  file[/a]: { ensure: absent \
+         }\n  exec[x]: { command: [a, b] }\n  user[u]:\n",
     );
     let references: Vec<String> = catalog.resources.iter().map(|r| r.reference.to_string()).collect();
     assert_eq!(references, ["file[/b]", "file[/a]", "exec[x]", "user[u]"]);
@@ -30,9 +31,11 @@ fn resources_come_in_manifest_order_with_defaults() {
 }
 
 #[test]
-fn a_plain_scalar_keeps_its_text_where_a_text_is_wanted_and_is_typed_elsewhere() {
+fn plain_scalar_is_text_only_for_text_attributes() {
     let catalog = World::new().catalog(
-        "resources:\n  file[/a]:\n    mode: 644\n    content: 1.50\n    owner: 0\n    backup: true\n    tags: [1, true, 0x1f, ~x]\n    limits: { a: 1 }\n  file[/b]: { owner: 0777, content: null }\n  service[s]: { enable: mask }\n  exec[e]: { command: x, environment: { A: 1, B: yes } }\n",
+        "resources:\n  file[/a]:\n    mode: 644\n    content: 1.50\n    owner: 0\n    backup: true\n    tags: [1, \
+         true, 0x1f, ~x]\n    limits: { a: 1 }\n  file[/b]: { owner: 0777, content: null }\n  service[s]: { enable: \
+         mask }\n  exec[e]: { command: x, environment: { A: 1, B: yes } }\n",
     );
     assert_eq!(
         shown(find(&catalog, "file[/a]")),
@@ -47,7 +50,10 @@ fn a_plain_scalar_keeps_its_text_where_a_text_is_wanted_and_is_typed_elsewhere()
 fn expressions_over_vars_and_facts_are_evaluated_everywhere() {
     let world = World::new();
     let catalog = world.catalog(
-        "vars:\n  port: 8080\n  dir: /etc/${vars.name}\n  name: app\n  list: [a, \"${facts.networking.hostname}\"]\n  deep: { x: { y: \"${vars.port + 1}\" } }\nresources:\n  file[${vars.dir}/x]:\n    content: port ${vars.port} on ${facts.networking.hostname} $${HOME}\n    tags: ${vars.list}\n    limits: { \"${vars.name}\": 3 }\n    notify: service[${vars.name}]\n  service[app]: {}\n  user[u]: { uid: \"${vars.deep.x.y}\" }\n",
+        "vars:\n  port: 8080\n  dir: /etc/${vars.name}\n  name: app\n  list: [a, \"${facts.networking.hostname}\"]\n  \
+         deep: { x: { y: \"${vars.port + 1}\" } }\nresources:\n  file[${vars.dir}/x]:\n    content: port ${vars.port} \
+         on ${facts.networking.hostname} $${HOME}\n    tags: ${vars.list}\n    limits: { \"${vars.name}\": 3 }\n    \
+         notify: service[${vars.name}]\n  service[app]: {}\n  user[u]: { uid: \"${vars.deep.x.y}\" }\n",
     );
     assert_eq!(
         shown(find(&catalog, "file[/etc/app/x]")),
@@ -59,11 +65,15 @@ fn expressions_over_vars_and_facts_are_evaluated_everywhere() {
 }
 
 #[test]
-fn variables_from_outside_win_and_later_files_win_over_earlier_ones() {
+fn command_line_variables_and_later_files_override() {
     let mut world = World::new();
     world.overrides.push(("b".into(), Value::Integer(9)));
     let mut sources = Sources::new();
-    sources.add(Source::new("1.yaml", "vars: { a: 1, b: 1, c: 1 }\nresources:\n  file[/x]: { content: \"${vars.a} ${vars.b} ${vars.c} ${vars.colour}\" }\n"));
+    sources.add(Source::new(
+        "1.yaml",
+        "vars: { a: 1, b: 1, c: 1 }\nresources:\n  file[/x]: { content: \"${vars.a} \
+                                       ${vars.b} ${vars.c} ${vars.colour}\" }\n",
+    ));
     sources.add(Source::new("2.json", "{\"include\": \"common.yaml\", \"vars\": {\"c\": 2, \"colour\": \"red\"}}"));
     let compiled = world.compile_all(&mut sources).unwrap_or_else(|p| panic!("{}", render(&p, &sources, false)));
     assert_eq!(shown(&compiled.catalog.resources[0]), r#"content="1 9 2 red" ensure="present""#);
@@ -74,7 +84,8 @@ fn variables_from_outside_win_and_later_files_win_over_earlier_ones() {
 fn times_and_versions_are_written_as_their_texts() {
     let world = World::new();
     let catalog = world.catalog(
-        "resources:\n  service[s]: { since: 2026-01-31T12:00:00+01:00, pause: 90, versions: [1.2.3, \"2.0.0-rc.1\"] }\n",
+        "resources:\n  service[s]: { since: 2026-01-31T12:00:00+01:00, pause: 90, versions: [1.2.3, \"2.0.0-rc.1\"] \
+         }\n",
     );
     let attributes = &find(&catalog, "service[s]").attributes;
     assert_eq!(attributes.get("since"), Some(&Value::Timestamp("2026-01-31T11:00:00".parse().unwrap())));
@@ -88,7 +99,9 @@ fn times_and_versions_are_written_as_their_texts() {
 #[test]
 fn relations_are_directed_and_those_to_resources_left_out_are_ignored() {
     let catalog = World::new().catalog(
-        "resources:\n  file[/gone]:\n    when: facts.os.family == \"redhat\"\n    notify: service[s]\n  file[/a]:\n    notify: service[s]\n    require: [\"user[u]\", \"file[/gone]\"]\n  service[s]:\n    subscribe: user[u]\n  user[u]:\n    before: [\"service[s]\"]\n    when: true\n",
+        "resources:\n  file[/gone]:\n    when: facts.os.family == \"redhat\"\n    notify: service[s]\n  \
+         file[/a]:\n    notify: service[s]\n    require: [\"user[u]\", \"file[/gone]\"]\n  service[s]:\n    \
+         subscribe: user[u]\n  user[u]:\n    before: [\"service[s]\"]\n    when: true\n",
     );
     let relations: Vec<(u32, u32, RelationKind)> =
         catalog.relations.iter().map(|r| (r.first, r.second, r.kind)).collect();
@@ -97,22 +110,26 @@ fn relations_are_directed_and_those_to_resources_left_out_are_ignored() {
 }
 
 #[test]
-fn nothing_is_evaluated_for_a_resource_that_is_left_out() {
+fn false_condition_skips_evaluation() {
     let catalog = World::new().catalog(
-        "resources:\n  file[/a]:\n    when: false\n    content: ${facts.nowhere.to.be.found}\n    owner: { sensitive: { file: /none } }\n",
+        "resources:\n  file[/a]:\n    when: false\n    content: ${facts.nowhere.to.be.found}\n    owner: { sensitive: \
+         { file: /none } }\n",
     );
     assert!(catalog.resources.is_empty());
 }
 
 #[test]
-fn meta_says_how_the_engine_treats_a_resource() {
-    let catalog = World::new()
-        .catalog("resources:\n  user[a]: { meta: { noop: true, retry: -1, delay: 500, autoedge: false } }\n  user[b]: { meta: {} }\n");
+fn meta_sets_engine_options() {
+    let catalog = World::new().catalog(
+        "resources:\n  user[a]: { meta: { noop: true, retry: -1, delay: 500, autoedge: false } }\n  user[b]: \
+                  { meta: {} }\n",
+    );
     let meta = find(&catalog, "user[a]").meta().cloned().unwrap_or_default();
     assert!(meta.noop && meta.no_autoedge && meta.retry == -1 && meta.delay == 500);
     assert!(find(&catalog, "user[b]").meta().is_none());
     let catalog = World::new().catalog(
-        "resources:\n  user[a]: { meta: { policy: warn, timeout: 500, poll: -1, limit: 0.5, burst: 3, sema: [\"a\", \"b:2\", a], \
+        "resources:\n  user[a]: { meta: { policy: warn, timeout: 500, poll: -1, limit: 0.5, burst: 3, sema: [\"a\", \
+         \"b:2\", a], \
          retryreset: true, autogroup: false } }\n",
     );
     let meta = find(&catalog, "user[a]").meta().cloned().unwrap_or_default();
@@ -125,7 +142,7 @@ fn meta_says_how_the_engine_treats_a_resource() {
 }
 
 #[test]
-fn types_and_all_resources_may_have_metaparameters_to_begin_with() {
+fn defaults_set_metaparameters_for_types_and_all() {
     let text = "\
 resources:
   user[a]: {}
@@ -148,7 +165,8 @@ defaults:
     // A type may take back what is said of all, and a resource what is said of its type.
     let text = "defaults:\n  \"*\": { meta: { policy: observe, timeout: 9, limit: 2, burst: 3 } }\n  \
                 file: { meta: { policy: repair, timeout: 0, limit: 0 } }\n  user: { meta: { retry: 1 } }\n\
-                resources:\n  file[/a]: {}\n  user[a]: { meta: { limit: 0, retry: 0, policy: repair, timeout: 0 } }\n  user[b]: {}\n";
+                resources:\n  file[/a]: {}\n  user[a]: { meta: { limit: 0, retry: 0, policy: repair, timeout: 0 } \
+                }\n  user[b]: {}\n";
     let catalog = World::new().catalog(text);
     assert!(find(&catalog, "file[/a]").meta().is_none() && find(&catalog, "user[a]").meta().is_none());
     assert_eq!(find(&catalog, "user[b]").meta().map(|meta| (meta.retry, meta.timeout)), Some((1, 9)));
@@ -184,7 +202,7 @@ impl Scope for Run {
 }
 
 #[test]
-fn what_is_hidden_may_have_the_name_of_another_one() {
+fn hidden_resource_may_share_a_name() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -205,7 +223,10 @@ resources:
 #[test]
 fn values_from_outputs_are_deferred_to_the_run() {
     let catalog = World::new().catalog(
-        "vars: { port: 80, other: 1 }\nresources:\n  exec[token]: { command: x }\n  file[/a]:\n    content: \"${exec[token].stdout}:${vars.port}\"\n    tags: [plain, \"${exec[token].stdout}\"]\n    owner: \"${true ? 'root' : exec[token].stdout}\"\n  user[u]: { password: \"${exec[token].stdout}\" }\n  exec[e]: { command: x, environment: { A: { sensitive: \"${exec[token].stdout}\" } } }\n",
+        "vars: { port: 80, other: 1 }\nresources:\n  exec[token]: { command: x }\n  file[/a]:\n    content: \
+         \"${exec[token].stdout}:${vars.port}\"\n    tags: [plain, \"${exec[token].stdout}\"]\n    owner: \"${true ? \
+         'root' : exec[token].stdout}\"\n  user[u]: { password: \"${exec[token].stdout}\" }\n  exec[e]: { command: x, \
+         environment: { A: { sensitive: \"${exec[token].stdout}\" } } }\n",
     );
     let file = find(&catalog, "file[/a]");
     assert_eq!(shown(file), r#"owner="root" ensure="present""#, "what is known already is no deferred value");
@@ -222,17 +243,21 @@ fn values_from_outputs_are_deferred_to_the_run() {
 }
 
 #[test]
-fn an_output_of_a_resource_that_is_left_out_can_be_done_without() {
+fn output_of_omitted_resource_may_have_default() {
     let catalog = World::new().catalog(
-        "resources:\n  exec[t]: { command: x, when: false }\n  file[/a]: { content: \"${default(exec[t].stdout, 'none')}\" }\n",
+        "resources:\n  exec[t]: { command: x, when: false }\n  file[/a]: { content: \"${default(exec[t].stdout, \
+         'none')}\" }\n",
     );
     assert_eq!(find(&catalog, "file[/a]").attributes.text("content"), Some("none"));
 }
 
 #[test]
-fn secrets_are_fetched_sealed_and_trimmed() {
+fn secrets_are_sensitive_and_trimmed() {
     let catalog = World::new().catalog(
-        "vars:\n  token: { sensitive: { env: TOKEN } }\n  file: /etc/secret\nresources:\n  file[/a]: { content: \"t=${vars.token}\" }\n  file[/b]: { content: { sensitive: { file: \"${vars.file}\" } } }\n  file[/c]: { content: { sensitive: { command: [pass, web] } } }\n  user[u]: { password: hunter2 }\n  exec[e]: { command: x, environment: { A: { sensitive: literal }, B: open } }\n",
+        "vars:\n  token: { sensitive: { env: TOKEN } }\n  file: /etc/secret\nresources:\n  file[/a]: { content: \
+         \"t=${vars.token}\" }\n  file[/b]: { content: { sensitive: { file: \"${vars.file}\" } } }\n  file[/c]: { \
+         content: { sensitive: { command: [pass, web] } } }\n  user[u]: { password: hunter2 }\n  exec[e]: { command: \
+         x, environment: { A: { sensitive: literal }, B: open } }\n",
     );
     let clear = |reference: &str, name: &str| {
         let value = find(&catalog, reference).get(name).cloned().unwrap_or_default();
@@ -247,14 +272,15 @@ fn secrets_are_fetched_sealed_and_trimmed() {
 }
 
 #[test]
-fn a_secret_is_never_shown_in_a_problem() {
+fn problem_never_shows_secret() {
     let world = World::new();
     for text in [
         "resources:\n  user[u]: { password: hunter2, uid: x }\n",
         "resources:\n  user[u]: { uid: x, password: { sensitive: hunter2 } }\n",
         "resources:\n  file[/a]: { ensure: { sensitive: hunter2 } }\n",
         "resources:\n  wibble[u]: { password: hunter2 }\n",
-        "vars:\n  s: { sensitive: hunter2 }\nresources:\n  user[u]: { uid: \"${vars.s}\" }\n  file[/a]: { ensure: \"${vars.s}\" }\n",
+        "vars:\n  s: { sensitive: hunter2 }\nresources:\n  user[u]: { uid: \"${vars.s}\" }\n  file[/a]: { ensure: \
+         \"${vars.s}\" }\n",
         "resources:\n  user[u]: { password: hunter2, uid: [ }\n",
         "resources:\n  user[u]: { \"password\": \"hunter2\", uid: ] }\n",
         "resources:\n  user[u]: { password: [hunter2] }\n",
@@ -276,7 +302,7 @@ fn a_secret_is_never_shown_in_a_problem() {
 }
 
 #[test]
-fn a_secret_is_masked_in_problems_that_are_found_later() {
+fn later_problem_redacts_secret() {
     let world = World::new();
     let (result, sources) = world.compile("resources:\n  user[u]: { uid: 1, password: hunter2 }\n");
     let compiled = result.expect("it is right");
@@ -293,7 +319,9 @@ fn a_secret_is_masked_in_problems_that_are_found_later() {
 #[test]
 fn anchors_aliases_and_merge_keys_are_followed() {
     let catalog = World::new().catalog(
-        "vars:\n  base: &base { ensure: file, mode: '0600' }\n  more: &more { owner: root, mode: '0644' }\nresources:\n  file[/a]: *base\n  file[/b]: { <<: *base, mode: '0755' }\n  file[/c]:\n    <<: [*base, *more]\n    content: x\n",
+        "vars:\n  base: &base { ensure: file, mode: '0600' }\n  more: &more { owner: root, mode: '0644' \
+         }\nresources:\n  file[/a]: *base\n  file[/b]: { <<: *base, mode: '0755' }\n  file[/c]:\n    <<: [*base, \
+         *more]\n    content: x\n",
     );
     assert_eq!(shown(find(&catalog, "file[/a]")), r#"ensure="file" mode="0600""#);
     assert_eq!(shown(find(&catalog, "file[/b]")), r#"mode="0755" ensure="file""#);
@@ -302,7 +330,10 @@ fn anchors_aliases_and_merge_keys_are_followed() {
 
 #[test]
 fn several_documents_in_a_file_are_merged() {
-    let catalog = World::new().catalog("---\nvars: { a: 1 }\n---\nresources:\n  user[a]: { uid: \"${vars.a}\" }\n---\n...\n---\nresources:\n  user[b]: {}\n");
+    let catalog = World::new().catalog(
+        "---\nvars: { a: 1 }\n---\nresources:\n  user[a]: { uid: \"${vars.a}\" \
+                                        }\n---\n...\n---\nresources:\n  user[b]: {}\n",
+    );
     assert_eq!(catalog.resources.len(), 2);
     assert!(World::new().catalog("").resources.is_empty());
     assert!(World::new().catalog("# nothing\n").resources.is_empty());
@@ -373,7 +404,7 @@ fn bytes_are_written_in_base_64() {
 }
 
 #[test]
-fn what_is_no_base_64_is_told_and_a_secret_is_not() {
+fn invalid_base64_is_reported_without_secret() {
     let (result, sources) = World::new().compile("resources:\n  file[/a]: { content: { base64: \"%%\" } }\n");
     let rendered = render(&result.expect_err("it is none"), &sources, false);
     assert!(rendered.contains("the text below `base64` is none") && rendered.contains(":2:34"), "{rendered}");
@@ -384,7 +415,7 @@ fn what_is_no_base_64_is_told_and_a_secret_is_not() {
 }
 
 #[test]
-fn a_secret_is_fetched_only_if_something_uses_its_variable() {
+fn secret_of_unused_variable_is_not_fetched() {
     let unused = "vars:\n  s: { sensitive: { command: [nowhere] } }\n  t: \"x${vars.s}\"\n  list: [\"${vars.t}\"]\n";
     World::new().catalog(unused);
     World::new().catalog(&format!("{unused}resources:\n  file[/a]: {{ when: false, content: \"${{vars.t}}\" }}\n"));
@@ -396,7 +427,7 @@ fn a_secret_is_fetched_only_if_something_uses_its_variable() {
 }
 
 #[test]
-fn a_mistake_in_a_variable_that_nothing_uses_is_told() {
+fn error_in_unused_variable_is_reported() {
     for (text, message) in [
         ("vars: { s: { sensitive: { fiel: /x } } }\n", "unknown source of a secret `fiel`"),
         ("vars: { s: { sensitive: { file: \"${vars.none}\" } } }\n", "none"),
@@ -409,7 +440,7 @@ fn a_mistake_in_a_variable_that_nothing_uses_is_told() {
 }
 
 #[test]
-fn of_many_references_to_nothing_only_the_first_are_guessed_at() {
+fn suggestions_for_unknown_references_are_limited() {
     const COUNT: usize = 4000;
     let resources: String = (0..COUNT).map(|n| format!("  file[/{n}]: {{ require: 'file[/x{n}]' }}\n")).collect();
     let (result, _) = World::new().compile(&format!("resources:\n{resources}"));
@@ -420,7 +451,7 @@ fn of_many_references_to_nothing_only_the_first_are_guessed_at() {
 }
 
 #[test]
-fn outputs_that_may_be_of_the_wanted_type_are_taken() {
+fn outputs_with_overlapping_type_are_accepted() {
     let world = World::new();
     for attributes in [
         "user[a]: { uid: \"${int(exec[b].stdout)}\" }",
@@ -428,8 +459,10 @@ fn outputs_that_may_be_of_the_wanted_type_are_taken() {
         "user[a]: { uid: \"${vars.on ? exec[b].stdout : exec[b].exit_code}\" }",
         "user[a]: { uid: \"${default(exec[b].exit_code, 'none')}\" }",
         "user[a]: { uid: \"${exec[b].stdout.split(':')[2]}\" }",
-        "file[/a]: { owner: \"${exec[b].exit_code}\", backup: \"${exec[b].stdout == 'yes'}\", content: \"${exec[b].stdout}\" }",
-        "file[/a]: { mode: \"0${exec[b].exit_code}\", limits: { a: \"${exec[b].exit_code}\" }, tags: \"${exec[b].stdout.split(' ')}\" }",
+        "file[/a]: { owner: \"${exec[b].exit_code}\", backup: \"${exec[b].stdout == 'yes'}\", content: \
+         \"${exec[b].stdout}\" }",
+        "file[/a]: { mode: \"0${exec[b].exit_code}\", limits: { a: \"${exec[b].exit_code}\" }, tags: \
+         \"${exec[b].stdout.split(' ')}\" }",
         "service[a]: { enable: \"${exec[b].stdout}\" }",
         "exec[a]: { command: [\"${exec[b].stdout}\"] }",
     ] {

@@ -58,7 +58,7 @@ fn rendered(catalog: &Catalog, resource: &Resource) -> Result<Vec<Value>, EvalEr
 }
 
 #[test]
-fn a_composite_resource_stands_for_those_of_its_type() {
+fn composite_resource_expands_to_its_members() {
     let text = format!("{SITE}resources:\n  site[blog]: {{ port: 8080, owner: www }}\n  site[shop]:\n");
     let catalog = World::new().catalog(&text);
     assert_eq!(
@@ -73,9 +73,10 @@ fn a_composite_resource_stands_for_those_of_its_type() {
 }
 
 #[test]
-fn a_relation_with_it_is_one_with_all_its_parts() {
+fn relation_to_composite_applies_to_all_members() {
     let text = format!(
-        "{SITE}resources:\n  site[a]: {{ require: \"user[u]\", before: \"site[b]\" }}\n  user[u]:\n  site[b]:\n    when: false\n  \
+        "{SITE}resources:\n  site[a]: {{ require: \"user[u]\", before: \"site[b]\" }}\n  user[u]:\n  site[b]:\n    \
+         when: false\n  \
          site[c]:\n  user[v]: {{ subscribe: \"site[c]\" }}\n"
     );
     let catalog = World::new().catalog(&text);
@@ -95,11 +96,12 @@ fn a_relation_with_it_is_one_with_all_its_parts() {
 }
 
 #[test]
-fn composite_resources_may_be_parts_of_others() {
+fn composite_resources_may_be_nested() {
     let text = format!(
         "{SITE}  farm:\n    attributes: {{ base: {{ type: Integer, desc: x }} }}\n    resources:\n      \
          \"site[${{self.name}}-1]\": {{ port: \"${{self.base + 1}}\" }}\n      \"site[${{self.name}}-2]\":\n        \
-         port: ${{self.base + 2}}\n        require: site[${{self.name}}-1]\nresources:\n  farm[f]: {{ base: 8000, before: \"user[u]\" }}\n  user[u]:\n"
+         port: ${{self.base + 2}}\n        require: site[${{self.name}}-1]\nresources:\n  farm[f]: {{ base: 8000, \
+         before: \"user[u]\" }}\n  user[u]:\n"
     );
     let catalog = World::new().catalog(&text);
     let expected = ["file[/etc/f-1.conf]", "service[f-1]", "file[/etc/f-2.conf]", "service[f-2]", "user[u]"];
@@ -122,10 +124,12 @@ fn composites(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
-fn the_catalog_says_what_a_composite_resource_stands_for() {
+fn catalog_records_members_of_composite_resource() {
     let text = format!(
-        "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}-1]\": {{}}\n      \"user[${{self.name}}]\": {{}}\n      \
-         \"site[${{self.name}}-2]\": {{ when: false }}\n  none: {{}}\nresources:\n  user[u]:\n  farm[f]:\n  none[n]:\n  \
+        "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}-1]\": {{}}\n      \"user[${{self.name}}]\": \
+         {{}}\n      \
+         \"site[${{self.name}}-2]\": {{ when: false }}\n  none: {{}}\nresources:\n  user[u]:\n  farm[f]:\n  \
+         none[n]:\n  \
          site[a]: {{ when: false }}\n  site[b]:\n  user[v]:\n"
     );
     let catalog = World::new().catalog(&text);
@@ -144,10 +148,11 @@ fn the_catalog_says_what_a_composite_resource_stands_for() {
 }
 
 #[test]
-fn the_nearest_metaparameters_count() {
+fn nearest_metaparameters_win() {
     let text = format!(
         "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}]\": {{ meta: {{ delay: 7 }} }}\n\
-         defaults: {{ file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  farm[f]: {{ meta: {{ noop: true, retry: 2, delay: 3 }} }}\n"
+         defaults: {{ file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  farm[f]: {{ meta: {{ noop: true, \
+         retry: 2, delay: 3 }} }}\n"
     );
     let catalog = World::new().catalog(&text);
     let meta = find(&catalog, "file[/etc/f.conf]").meta().unwrap();
@@ -156,7 +161,7 @@ fn the_nearest_metaparameters_count() {
 }
 
 #[test]
-fn outputs_go_in_and_come_from_parts() {
+fn outputs_cross_composite_boundaries() {
     let text = r#"
 types:
   site:
@@ -187,7 +192,7 @@ resources:
 }
 
 #[test]
-fn what_is_secret_stays_secret() {
+fn composite_keeps_secrets_sensitive() {
     let text = r#"
 types:
   site:
@@ -212,7 +217,7 @@ resources:
 }
 
 #[test]
-fn what_is_wrong_with_a_composite_type_is_told_at_its_place() {
+fn composite_type_problems_have_places() {
     let wrong = |types: &str, resources: &str| told(&format!("types:\n{types}resources:\n{resources}"));
     let contains =
         |told: String, parts: &[&str]| parts.iter().for_each(|part| assert!(told.contains(part), "{part}: {told}"));
@@ -227,7 +232,8 @@ fn what_is_wrong_with_a_composite_type_is_told_at_its_place() {
     );
     contains(
         wrong(
-            "  a:\n    attributes: { port: { type: Integer, desc: x } }\n    resources:\n      \"user[${self.prt}]\": {}\n",
+            "  a:\n    attributes: { port: { type: Integer, desc: x } }\n    resources:\n      \"user[${self.prt}]\": \
+             {}\n",
             "  a[y]: { port: 1 }\n",
         ),
         &["`a` has no attribute `prt`", "did you mean `port`?", "site.yaml:5:15"],
@@ -275,29 +281,31 @@ fn what_is_wrong_with_a_composite_type_is_told_at_its_place() {
 }
 
 #[test]
-fn a_variable_does_not_see_who_asks_for_it() {
+fn variable_cannot_use_self() {
     let told = told(
-        "vars: { v: \"${self.name}\" }\ntypes:\n  a:\n    resources:\n      \"user[${vars.v}]\": {}\nresources:\n  a[y]:\n",
+        "vars: { v: \"${self.name}\" }\ntypes:\n  a:\n    resources:\n      \"user[${vars.v}]\": {}\nresources:\n  \
+         a[y]:\n",
     );
     assert!(told.contains("`self` is the resource of a composite type"), "{told}");
 }
 
 #[test]
 fn a_title_is_never_read_as_an_expression() {
-    let types = "types:\n  site:\n    resources:\n      \"exec[mk q]\": { command: x }\n      \"file[/${self.name}]\": { content: \"${exec[mk ${self.name}].stdout}\" }\n";
+    let types = "types:\n  site:\n    resources:\n      \"exec[mk q]\": { command: x }\n      \
+                 \"file[/${self.name}]\": { content: \"${exec[mk ${self.name}].stdout}\" }\n";
     let manifest = |title: &str| {
         format!("vars: {{ t: '{title}', pub: INJECTED }}\n{types}resources:\n  \"site[${{vars.t}}]\": {{}}\n")
     };
     for title in ["q].stdout + string(vars.pub) + exec[mk q", "a]b", "a[b", "]["] {
         let told = told(&manifest(title));
-        assert!(told.contains("a resource whose title has odd brackets"), "{title}: {told}");
+        assert!(told.contains("a resource whose title has unbalanced brackets"), "{title}: {told}");
     }
     let told = told(&manifest("a[b]c"));
     assert!(told.contains("there is no resource `exec[mk a[b]c]`"), "{told}");
 }
 
 #[test]
-fn whether_something_is_given_does_not_depend_on_how() {
+fn given_attribute_is_recognised_in_every_form() {
     let text = r#"
 types:
   app:
@@ -321,13 +329,13 @@ resources:
 }
 
 #[test]
-fn nobody_else_sets_what_a_composite_resource_says_of_itself() {
+fn variable_cannot_override_attribute_of_composite() {
     let text = format!("vars: {{ \"site[a].port\": 9 }}\n{SITE}resources:\n  site[a]: {{ port: 81 }}\n");
     assert!(shown(find(&World::new().catalog(&text), "file[/etc/a.conf]")).contains("listen 81"));
 }
 
 #[test]
-fn what_composite_types_have_not_is_told() {
+fn unsupported_keys_of_composite_types_are_reported() {
     let wrong =
         |attribute: &str| told(&format!("types:\n  a:\n    attributes: {{ {attribute} }}\nresources:\n  a[y]:\n"));
     for (attribute, problem) in [
@@ -347,9 +355,10 @@ fn what_composite_types_have_not_is_told() {
 }
 
 #[test]
-fn metaparameters_that_a_type_of_parts_begins_with_count_less_than_those_of_its_resource() {
+fn composite_defaults_yield_to_resource_metaparameters() {
     let text = format!(
-        "{SITE}defaults: {{ site: {{ meta: {{ retry: 2, delay: 3 }} }}, file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  \
+        "{SITE}defaults: {{ site: {{ meta: {{ retry: 2, delay: 3 }} }}, file: {{ meta: {{ retry: 1, timeout: 5 }} }} \
+         }}\nresources:\n  \
          site[a]: {{ meta: {{ delay: 7 }} }}\n  user[u]:\n"
     );
     let catalog = World::new().catalog(&text);
@@ -363,13 +372,13 @@ fn metaparameters_that_a_type_of_parts_begins_with_count_less_than_those_of_its_
 }
 
 #[test]
-fn a_type_of_parts_begins_with_nothing_else_than_other_types() {
+fn composite_defaults_accept_only_meta() {
     let defaults = |text: &str| told(&format!("{SITE}defaults:\n  {text}\nresources:\n  site[a]:\n  site[b]:\n"));
     for (text, problem, hint) in [
         (
             "site: { port: 81 }",
             "there are no defaults for `port`",
-            "only for `meta`: the type `site` itself says the `default` of an attribute",
+            "only for `meta`: the type `site` itself declares the `default` of an attribute",
         ),
         ("site: { name: x }", "there are no defaults for `name`", "help: only for `meta`\n"),
         ("site: { prot: 81 }", "there are no defaults for `prot`", "help: only for `meta`\n"),
@@ -386,10 +395,11 @@ fn a_type_of_parts_begins_with_nothing_else_than_other_types() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
+fn composite_problem_is_reported_once() {
     let text = |given: &str| {
         format!(
-            "types:\n  site:\n    attributes:\n      root: {{ type: String, desc: r }}\n    resources:\n      \"file[${{self.root}}]\": {{}}\n      \
+            "types:\n  site:\n    attributes:\n      root: {{ type: String, desc: r }}\n    resources:\n      \
+             \"file[${{self.root}}]\": {{}}\n      \
              \"file[${{self.root}}/a]\": {{ content: \"${{self.root}}\" }}\nresources:\n  site[a]: {given}\n"
         )
     };
@@ -402,10 +412,11 @@ fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
 }
 
 #[test]
-fn what_is_given_as_nothing_is_not_given() {
+fn null_attribute_counts_as_missing() {
     let text = |given: &str| {
         format!(
-            "vars: {{ p: null }}\ntypes:\n  site:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: p }}\n    resources:\n      \
+            "vars: {{ p: null }}\ntypes:\n  site:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: \
+             p }}\n    resources:\n      \
              \"file[/x]\":\n        content: \"port ${{default(self.port, 80)}}\"\n      \
              \"file[/y]\": {{ when: self.port == null }}\n  \
              outer:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: p }}\n    resources:\n      \

@@ -17,7 +17,7 @@ fn defined(text: &str) -> Defined {
     defined
 }
 
-/// What is said of a definition: messages with `line:column`.
+/// Returns the messages for a definition, with `line:column`.
 fn told(text: &str) -> Vec<String> {
     let (result, sources) = define_as("type.yaml", text);
     let problems = result.expect_err("the definition is wrong");
@@ -47,8 +47,8 @@ fn the_first_example_of_the_resource_api_is_defined() {
     assert!(id.check(&"0xA123BCDE".into()).is_ok() && id.check(&"0xA123BCD".into()).is_err());
     let mut seen = Vec::new();
     let values = [("id", "A123BCDE"), ("source", "/k")].into_iter().collect();
-    let errors =
-        schema.wishes(&values, "A123BCDE", &mut |kind, name, title| seen.push((kind, format!("{name}[{title}]"))));
+    let errors = schema
+        .auto_relations(&values, "A123BCDE", &mut |kind, name, title| seen.push((kind, format!("{name}[{title}]"))));
     assert!(errors.is_empty());
     assert_eq!(seen, [(RelationKind::Require, "file[/k]".into()), (RelationKind::Require, "package[apt]".into())]);
 }
@@ -75,7 +75,7 @@ fn types_that_compare_by_themselves_are_defined() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_shown_at_its_place() {
+fn definition_problems_have_places() {
     let (result, sources) = define_as("broken.yaml", include_str!("definitions/broken.yaml"));
     let problems = result.expect_err("the definition is wrong");
     let shown = render(&problems, &sources, false);
@@ -97,12 +97,12 @@ fn json_is_read_as_yaml_is() {
 }
 
 #[test]
-fn faults_within_a_text_point_into_it() {
+fn problem_within_text_points_into_text() {
     let head = "name: t\ndesc: d\nattributes:\n  n: { type: String, desc: d, behaviour: namevar }\n";
     for (keys, expected) in [
         ("autorequire: { file: '/a/${vars.m}' }", "5:28 autorequire.file: there is no attribute `m`"),
         ("autorequire:\n  File:\n    - \"/a/\\\n      ${vars.m}\"", "8:9 autorequire.file: there is no attribute `m`"),
-        ("autobefore: { exec: ['a', '${1 +}'] }", "5:33 autobefore.exec[1]: unexpected `}`, a value should come here"),
+        ("autobefore: { exec: ['a', '${1 +}'] }", "5:33 autobefore.exec[1]: unexpected `}`, expected a value"),
     ] {
         assert_eq!(told(&format!("{head}{keys}\n")), [expected]);
     }
@@ -110,7 +110,7 @@ fn faults_within_a_text_point_into_it() {
 
 #[test]
 fn a_text_that_is_no_definition_is_refused() {
-    assert_eq!(told(""), ["1:1 there is no definition"]);
+    assert_eq!(told(""), ["1:1 the document has no definition"]);
     assert_eq!(
         told("- name\n"),
         ["1:1 the definition: expects a hash with the keys `name`, `desc` and `attributes`, got an Array"]
@@ -138,7 +138,7 @@ fn warnings_are_shown_at_their_places() {
     assert_eq!(
         lines,
         [
-            "warning: features[0]: the feature `canonicalise` is kept, but means nothing to kilter",
+            "warning: features[0]: the feature `canonicalise` is unknown; kilter ignores it",
             " --> type.yaml:3:12",
             "warning: attributes.n: it has no documentation",
             " --> type.yaml:5:3",
@@ -147,7 +147,7 @@ fn warnings_are_shown_at_their_places() {
 }
 
 #[test]
-fn no_text_makes_the_reader_fall_over() {
+fn random_definition_never_panics() {
     const ROUNDS: u32 = 20_000;
     const PIECES: [&str; 24] = [
         ":",

@@ -26,7 +26,7 @@ fn every_manifest_of_the_reference_compiles() {
 }
 
 #[test]
-fn every_definition_of_the_reference_is_right() {
+fn definitions_of_the_reference_are_valid() {
     let examples = blocks("type-definitions.md", "yaml");
     assert!(examples.len() >= 5);
     for example in examples {
@@ -55,7 +55,7 @@ impl kilter_model::expr::Scope for Facts {
 }
 
 #[test]
-fn every_expression_of_the_reference_is_true() {
+fn expressions_of_the_reference_are_true() {
     let lines: Vec<String> = blocks("expressions.md", "expressions")
         .iter()
         .flat_map(|b| b.lines().map(str::to_owned).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Graphs of mgmt: what each kind is here, and what is refused.
+//! Graphs of mgmt: the resources for each kind, and refused graphs.
 
 use ecow::EcoString;
 use kilter_manifest::{
@@ -15,7 +15,8 @@ const TYPES: [(&str, &str, &str); 14] = [
     (
         "exec",
         "name",
-        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify logoutput \
+        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify \
+         logoutput \
          stop_signal fallback",
     ),
     ("file", "path", "ensure content source fragments target owner group mode recurse force purge create parents"),
@@ -101,7 +102,7 @@ fn catalog(text: &str) -> Catalog {
     result.unwrap_or_else(|problems| panic!("{}", render(&problems, &sources, false))).catalog
 }
 
-/// What one resource of a kind becomes: `type[title] {attribute: value, …}`.
+/// Returns the resource for one resource of a kind: `type[title] {attribute: value, …}`.
 fn lowered(kind: &str, fields: &str) -> String {
     let catalog = catalog(&format!("graph: g\nresources:\n  {kind}:\n  - {{name: x, {fields}}}\n"));
     let resource = &catalog.resources[0];
@@ -110,7 +111,7 @@ fn lowered(kind: &str, fields: &str) -> String {
 }
 
 #[test]
-fn each_kind_is_a_type_here() {
+fn mgmt_kinds_map_to_types() {
     for (kind, fields, expected) in [
         ("noop", "comment: why", "noop[x] {comment: why}"),
         ("timer", "interval: 30", "timer[x] {interval: 30}"),
@@ -133,13 +134,15 @@ fn each_kind_is_a_type_here() {
         (
             "ssh:authorized_key",
             "user: bob, type: ssh-ed25519, key: AAAA, comment: bob@desk, options: [no-pty], mkdir: true, state: exists",
-            "ssh_authorized_key[x] {name: bob@desk, ensure: present, user: bob, type: ssh-ed25519, key: AAAA, options: [no-pty]}",
+            "ssh_authorized_key[x] {name: bob@desk, ensure: present, user: bob, type: ssh-ed25519, key: AAAA, \
+             options: [no-pty]}",
         ),
         ("ssh:authorized_key", "state: absent, user: bob", "ssh_authorized_key[x] {ensure: absent, user: bob}"),
         (
             "user",
             "state: exists, uid: 0x10, group: g, groups: [], homedir: /home/x/, allowduplicateuid: no",
-            "user[x] {ensure: present, uid: 16, gid: g, groups: [], membership: inclusive, home: /home/x, allowdupe: false}",
+            "user[x] {ensure: present, uid: 16, gid: g, groups: [], membership: inclusive, home: /home/x, allowdupe: \
+             false}",
         ),
     ] {
         assert_eq!(lowered(kind, fields), expected, "{kind} {fields}");
@@ -147,7 +150,7 @@ fn each_kind_is_a_type_here() {
 }
 
 #[test]
-fn a_file_is_what_its_path_and_state_say() {
+fn mgmt_file_state_follows_path_and_state() {
     for (fields, expected) in [
         ("path: /a, state: exists, content: c, mode: 0741", "path: /a, ensure: file, content: c, mode: 0741"),
         ("path: /a/, state: exists, owner: 1, group: adm", "path: /a, ensure: directory, owner: 1, group: adm"),
@@ -173,7 +176,7 @@ fn a_file_is_what_its_path_and_state_say() {
 }
 
 #[test]
-fn a_command_is_a_list_of_words_or_a_shell() {
+fn mgmt_command_is_words_or_shell() {
     let rest = "timeout: 0, logoutput: true, verify: false";
     for (fields, expected) in [
         ("cmd: sleep  10s", "command: [sleep, 10s]"),
@@ -214,7 +217,7 @@ fn a_command_is_a_list_of_words_or_a_shell() {
 }
 
 #[test]
-fn each_command_has_its_own_directory_and_what_it_must_not_print() {
+fn mgmt_commands_have_own_cwd_and_output_guard() {
     let rest = "timeout: 0, logoutput: true, verify: false";
     for (fields, expected) in [
         ("cmd: a, ifcmd: b, ifcwd: /b", "command: [a], onlyif: [{command: [b], cwd: /b}]"),
@@ -242,7 +245,7 @@ fn each_command_has_its_own_directory_and_what_it_must_not_print() {
 }
 
 #[test]
-fn nothing_in_a_graph_is_an_expression() {
+fn mgmt_graph_has_no_expressions() {
     let catalog =
         catalog("graph: g\nresources:\n  file:\n  - {name: '/${vars.x}', state: exists, content: \"${PATH} $${x}\"}\n");
     assert_eq!(catalog.resources[0].reference.to_string(), "file[/${vars.x}]");
@@ -250,9 +253,10 @@ fn nothing_in_a_graph_is_an_expression() {
 }
 
 #[test]
-fn metaparameters_mean_what_they_mean_in_manifests() {
+fn mgmt_metaparameters_equal_manifest_meta() {
     let catalog = catalog(
-        "graph: g\nresources:\n  noop:\n  - {name: a, meta: {noop: true, retry: 3, delay: 500, poll: 5, autoedge: false, sema: ['s:2']}}\n  \
+        "graph: g\nresources:\n  noop:\n  - {name: a, meta: {noop: true, retry: 3, delay: 500, poll: 5, autoedge: \
+         false, sema: ['s:2']}}\n  \
          - {name: b, meta: {limit: .inf, burst: 0}}\n  - {name: c, meta: {limit: 0.5, burst: 3}}\n",
     );
     let meta = catalog.resources[0].meta().unwrap();
@@ -263,7 +267,7 @@ fn metaparameters_mean_what_they_mean_in_manifests() {
 }
 
 #[test]
-fn edges_are_relations_and_refresh_those_that_do_something_about_it() {
+fn mgmt_edges_are_relations_with_refresh() {
     let catalog = catalog(
         "graph: g\nresources:\n  noop:\n  - name: a\n  - name: b\n  exec:\n  - {name: c, cmd: c}\nedges:\n\
          - {name: e1, from: {kind: noop, name: a}, to: {kind: Noop, name: b}, notify: true}\n\
@@ -278,7 +282,8 @@ fn edges_are_relations_and_refresh_those_that_do_something_about_it() {
 #[test]
 fn notified_svc_reloads_and_notified_exec_is_warned_of() {
     let (result, _) = compiled(
-        "graph: g\nresources:\n  noop: [{name: a}]\n  svc: [{name: s, state: running}, {name: t}]\n  exec: [{name: c, cmd: c}]\nedges:\n\
+        "graph: g\nresources:\n  noop: [{name: a}]\n  svc: [{name: s, state: running}, {name: t}]\n  exec: [{name: c, \
+         cmd: c}]\nedges:\n\
          - {from: {kind: noop, name: a}, to: {kind: svc, name: s}, notify: true}\n\
          - {from: {kind: svc, name: t}, to: {kind: svc, name: s}, notify: true}\n\
          - {from: {kind: noop, name: a}, to: {kind: svc, name: t}}\n\
@@ -294,10 +299,11 @@ fn notified_svc_reloads_and_notified_exec_is_warned_of() {
 }
 
 #[test]
-fn what_is_exported_is_for_others_and_here_only_if_it_is_collected() {
+fn mgmt_export_applies_here_only_if_collected() {
     let graph = |collect: &str| {
         let text = format!(
-            "graph: g\nresources:\n  noop:\n  - name: mine\n  - {{name: '@@theirs', meta: {{retry: 2}}}}\n{collect}edges: []\n"
+            "graph: g\nresources:\n  noop:\n  - name: mine\n  - {{name: '@@theirs', meta: {{retry: \
+             2}}}}\n{collect}edges: []\n"
         );
         let shown = |one: &Resource| format!("{}{}", if one.is_hidden() { "hidden " } else { "" }, one.reference);
         catalog(&text).resources.iter().map(shown).collect::<Vec<_>>()
@@ -316,15 +322,15 @@ fn a_manifest_may_include_a_graph() {
 }
 
 #[test]
-fn each_broken_graph_has_just_its_problems_each_at_its_place() {
+fn broken_graphs_report_expected_problems_with_places() {
     let cases: &[(&str, &[(&str, &str)])] = &[
         ("graph: ''\n", &[("a graph needs a name", "1:8")]),
         ("resources:\n  noop:\n  - name: x\n", &[("a graph needs a name", "1:1")]),
         ("graph: g\nresource: {}\n", &[("did you mean `resources`?", "2:1")]),
-        ("graph: g\nremote: ssh://x\n", &[("`remote` has no effect any more", "2:1")]),
+        ("graph: g\nremote: ssh://x\n", &[("`remote` no longer has an effect", "2:1")]),
         ("graph: g\nresources: []\n", &[("a mapping of kinds", "2:12")]),
         ("graph: g\nresources:\n  fiel: []\n", &[("did you mean `file`?", "3:3")]),
-        ("graph: g\nresources:\n  virt:\n  - name: x\n", &[("no type yet for the kind `virt`", "3:3")]),
+        ("graph: g\nresources:\n  virt:\n  - name: x\n", &[("kilter has no type for the kind `virt`", "3:3")]),
         ("graph: g\nresources:\n  noop: {name: x}\n", &[("followed by a list", "3:9")]),
         ("graph: g\nresources:\n  noop:\n  - x\n", &[("a resource is a mapping", "4:5")]),
         ("graph: g\nresources:\n  noop:\n  - comment: x\n", &[("a `noop` needs a name", "4:5")]),
@@ -351,12 +357,13 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         ),
         (
             "graph: g\nresources:\n  ssh:authorized_key:\n  - {name: x, content: ssh-rsa A}\n",
-            &[("by its parts", "4:15")],
+            &[("the parts of the key", "4:15")],
         ),
         ("graph: g\nresources:\n  cron:\n  - {name: x}\n", &[("needs `trigger`", "4:12"), ("needs `time`", "4:12")]),
         ("graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnWhim, time: 1}\n", &[("allowed are", "4:24")]),
         ("graph: g\nresources:\n  cron:\n  - {name: x, state: absent}\n", &[("stops `service[x.timer]`", "4:22")]),
-        // The file that would be made for a refused timer is no second problem, nor is an edge to a kind without a type.
+        // The file that would be made for a refused timer is no second problem, nor is an edge to a kind without a
+        // type.
         (
             "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '1', session: true}\n",
             &[("nothing like `session`", "4:47")],
@@ -364,7 +371,7 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         (
             "graph: g\nresources:\n  noop:\n  - {name: x}\n  virt:\n  - {name: y}\n\
              edges:\n- {from: {kind: virt, name: y}, to: {kind: noop, name: x}}\n",
-            &[("no type yet for the kind `virt`", "5:3")],
+            &[("kilter has no type for the kind `virt`", "5:3")],
         ),
         (
             "graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifequals: [z]}\n",
@@ -381,18 +388,19 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         ("graph: g\nresources:\n  group:\n  - name: x\n", &[("needs a state", "4:11")]),
         (
             "graph: g\nresources:\n  user:\n  - {name: x, state: exists, gid: 1, group: g}\n",
-            &[("the same thing", "4:30")],
+            &[("are the same attribute", "4:30")],
         ),
         ("graph: g\nresources:\n  msg:\n  - {name: x, body: y}\n", &[("needs a priority", "4:12")]),
         ("graph: g\nresources:\n  msg:\n  - {name: x, priority: loud}\n", &[("Emerg", "4:25")]),
         ("graph: g\ncollect:\n- pattern: x\n", &[("needs a kind", "3:3")]),
         (
-            "graph: g\nresources:\n  noop:\n  - name: abc\nedges:\n- {from: {kind: noop, name: abd}, to: {kind: noop, name: abc}}\n",
+            "graph: g\nresources:\n  noop:\n  - name: abc\nedges:\n- {from: {kind: noop, name: abd}, to: {kind: noop, \
+             name: abc}}\n",
             &[("did you mean `abc`?", "6:29")],
         ),
         (
             "graph: g\nedges:\n- {from: {kind: noop, name: x}}\n",
-            &[("no `noop` of the name", "3:29"), ("needs `to`", "3:3")],
+            &[("the graph has no `noop` with the name", "3:29"), ("needs `to`", "3:3")],
         ),
         ("graph: g\nedges: 1\n", &[("`edges` is a list", "2:8")]),
         (
@@ -424,7 +432,7 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
 }
 
 #[test]
-fn what_is_found_wrong_later_is_told_in_the_words_of_the_graph() {
+fn later_problem_uses_terms_of_the_graph() {
     let mut world = World::new();
     world.0.retain(|schema| !matches!(schema.name.as_str(), "package" | "exec"));
     world.0.push(
@@ -440,7 +448,8 @@ fn what_is_found_wrong_later_is_told_in_the_words_of_the_graph() {
             )),
     );
     let text = "graph: g\nresources:\n  pkg:\n  - {name: x, state: installed}\n  - {name: y, state: installed}\n  \
-                exec:\n  - {name: x, sig: FOO, creates: a}\nedges:\n- {from: {kind: pkg, name: x}, to: {kind: exec, name: x}}\n";
+                exec:\n  - {name: x, sig: FOO, creates: a}\nedges:\n- {from: {kind: pkg, name: x}, to: {kind: exec, \
+                name: x}}\n";
     let (result, sources) = compiled_in(&world, text, false);
     let problems = result.unwrap_err();
     let found = problems.iter().map(|problem| {
@@ -459,21 +468,23 @@ fn what_is_found_wrong_later_is_told_in_the_words_of_the_graph() {
 }
 
 #[test]
-fn keys_that_never_had_an_effect_are_accepted_with_one_warning_each() {
+fn ineffective_keys_are_accepted_with_one_warning() {
     let text = "graph: g\nresources:\n  exec:\n  - {name: a, timeout: 0, pollint: 5, state: present}\n  \
                 - {name: b, timeout: 0}\ncollect:\n- {kind: exec, pattern: p}\n";
     let (result, sources) = compiled(text, false);
     let compiled = result.unwrap_or_else(|problems| panic!("{}", render(&problems, &sources, false)));
     assert_eq!(compiled.catalog.resources.len(), 2);
     let told = render_warnings(&compiled.warnings, &sources, false);
-    assert_eq!(told.matches("has no effect any more").count(), 4, "{told}");
-    assert!(told.contains("`timeout` of `exec` has no effect any more, here and 1 more times"), "{told}");
+    assert_eq!(told.matches("no longer has an effect").count(), 4, "{told}");
+    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more times"), "{told}");
 }
 
 #[test]
-fn a_cron_of_mgmt_is_a_timer_of_systemd() {
-    let graph = "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '*:0/5', unit: y.service, persistent: true}\n  \
-                 svc:\n  - {name: x, state: running}\nedges:\n- {name: e, from: {kind: cron, name: x}, to: {kind: svc, name: x}}\n";
+fn mgmt_cron_is_systemd_timer() {
+    let graph = "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '*:0/5', unit: y.service, \
+                 persistent: true}\n  \
+                 svc:\n  - {name: x, state: running}\nedges:\n- {name: e, from: {kind: cron, name: x}, to: {kind: \
+                 svc, name: x}}\n";
     let catalog = catalog(graph);
     let names: Vec<String> = catalog.resources.iter().map(|one| one.reference.to_string()).collect();
     assert_eq!(names, ["file[/etc/systemd/system/x.timer]", "service[x.timer]", "service[x]"]);
@@ -484,7 +495,7 @@ fn a_cron_of_mgmt_is_a_timer_of_systemd() {
 }
 
 #[test]
-fn metaparameters_of_a_cron_are_those_of_its_file_too() {
+fn mgmt_cron_metaparameters_apply_to_its_file() {
     let one = "trigger: OnCalendar, time: daily";
     let graph = format!(
         "graph: g\nresources:\n  cron:\n  - {{name: x, {one}, meta: {{noop: true}}}}\n  - {{name: '@@y', {one}}}\n"
@@ -510,7 +521,7 @@ fn metaparameters_of_a_cron_are_those_of_its_file_too() {
 }
 
 #[test]
-fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
+fn obsolete_keys_are_accepted_on_request_with_one_warning() {
     let text = "graph: g\nremote: ssh://x\nresources:\n  exec:\n  - {name: a, timeout: 5, state: absent}\n  \
                 - {name: b, timeout: 6}\ncollect:\n- {kind: exec, pattern: p}\n";
     let (strict, _) = compiled(text, false);
@@ -520,11 +531,11 @@ fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
     assert_eq!(compiled.catalog.resources.len(), 2);
     let told = render_warnings(&compiled.warnings, &sources, false);
     assert_eq!(told.matches("warning").count(), 4, "{told}");
-    assert!(told.contains("`timeout` of `exec` has no effect any more, here and 1 more times"), "{told}");
+    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more times"), "{told}");
 }
 
 #[test]
-fn aliases_that_add_up_to_too_much_are_refused() {
+fn alias_expansion_limit_is_enforced() {
     let mut text = String::from("graph: g\nx: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..10 {
         let before = format!("*a{}, ", level - 1).repeat(10);

@@ -9,7 +9,7 @@ use shown::{find, references, told};
 use support::World;
 
 #[test]
-fn a_part_is_an_entry_of_its_owner_which_has_its_relations() {
+fn part_becomes_entry_and_relation_of_its_owner() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -29,7 +29,7 @@ resources:
 }
 
 #[test]
-fn a_composite_resource_says_of_which_others_its_parts_are_entries() {
+fn composite_resource_may_declare_parts() {
     let catalog = World::new().catalog(
         r#"
 types:
@@ -59,7 +59,7 @@ resources:
 }
 
 #[test]
-fn what_a_part_is_sent_its_owner_waits_for() {
+fn owner_waits_for_outputs_in_its_parts() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -78,7 +78,7 @@ resources:
 }
 
 #[test]
-fn a_part_of_what_is_left_out_is_left_out_and_a_hidden_one_is_a_part_of_nothing() {
+fn part_of_omitted_owner_is_omitted() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -97,11 +97,12 @@ resources:
 }
 
 #[test]
-fn a_part_is_of_the_owner_that_is_not_hidden() {
+fn part_belongs_to_owner_that_is_not_hidden() {
     for hidden in ["input", "other"] {
         let of = |title: &str| if title == hidden { "meta: { hidden: true }" } else { "" };
         let catalog = World::new().catalog(&format!(
-            "resources:\n  chain[input]: {{ {} }}\n  chain[other]: {{ name: input, {} }}\n  rule[a]: {{ chain: input }}\n",
+            "resources:\n  chain[input]: {{ {} }}\n  chain[other]: {{ name: input, {} }}\n  rule[a]: {{ chain: input \
+             }}\n",
             of("input"),
             of("other"),
         ));
@@ -112,7 +113,7 @@ fn a_part_is_of_the_owner_that_is_not_hidden() {
 }
 
 #[test]
-fn a_part_is_exported_by_itself_or_with_its_owner_and_not_twice() {
+fn part_is_exported_once() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -131,7 +132,7 @@ resources:
 }
 
 #[test]
-fn a_definition_that_makes_parts_of_nothing_is_told_where_it_is_used() {
+fn definition_with_unknown_owner_is_reported_at_use() {
     let said = |type_name: &str, by: &str, into: &str| {
         let mut world = World::new();
         let odd = TypeSchema::new("odd", "Odd.")
@@ -143,14 +144,14 @@ fn a_definition_that_makes_parts_of_nothing_is_told_where_it_is_used() {
             .compile("resources: { 'odd[a]': { of: x }, 'service[x]': {}, 'rule[x]': { chain: c }, 'chain[c]': {} }\n");
         render(&compiled.map(|_| ()).expect_err("the definition is wrong"), &sources, false)
     };
-    assert!(said("none", "of", "rules").contains("`odd[a]` is a part of a none, and there is no such type"));
+    assert!(said("none", "of", "rules").contains("`odd[a]` is a part of a none, but there is no such type"));
     assert!(said("service", "of", "rules").contains("an entry of `rules` of a service, which has no such attribute"));
-    assert!(said("rule", "of", "accept").contains("of a rule, which is a part of something itself"));
-    assert!(said("odd", "of", "of").contains("of a odd, which is a part of something itself"));
+    assert!(said("rule", "of", "accept").contains("of a rule, which is itself a part of another resource"));
+    assert!(said("odd", "of", "of").contains("of a odd, which is itself a part of another resource"));
 }
 
 #[test]
-fn what_cannot_be_a_part_is_told() {
+fn invalid_parts_are_reported() {
     let said = told(
         r#"
 resources:
@@ -167,7 +168,7 @@ resources:
     for part in [
         "`rule[a]` is a part of `chain[input]`, which is not declared",
         "add chain[input]: {}",
-        "`chain` says what it is a part of, and must be known before the run",
+        "`chain` names the containing resource and must be known before the run",
         "`rule[c]`: mandatory attributes were not provided: `chain`",
         "`chain[out]` has two parts `d`",
         "`rules` of `chain[all]` is no mapping that is known",

@@ -53,7 +53,7 @@ fn refused(text: &str) -> String {
     render(&result.expect_err("it is refused"), &sources, false)
 }
 
-/// What Puppet has printed, below `resources`.
+/// Output of Puppet, below `resources`.
 fn printed(type_name: &str) -> String {
     let path = format!("{}/tests/puppet/{type_name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the output is recorded");
@@ -62,7 +62,7 @@ fn printed(type_name: &str) -> String {
 }
 
 #[test]
-fn each_type_is_understood_as_puppet_prints_it() {
+fn puppet_output_of_each_type_is_read() {
     for (type_name, expected) in [
         (
             "cron",
@@ -104,7 +104,8 @@ fn each_type_is_understood_as_puppet_prints_it() {
         (
             "user",
             &[
-                "user[alice] {ensure: present, gid: 1000, home: /home/alice, password: [redacted], password_max_age: 99999, \
+                "user[alice] {ensure: present, gid: 1000, home: /home/alice, password: [redacted], password_max_age: \
+                 99999, \
                  password_min_age: 0, password_warn_days: 7, shell: /bin/sh, uid: 1000}",
                 "user[root] {ensure: present, comment: root, gid: 0, home: /root, password: [redacted], \
                  password_max_age: 99999, password_min_age: 0, password_warn_days: 7, shell: /bin/bash, uid: 0}",
@@ -125,19 +126,22 @@ fn each_type_is_understood_as_puppet_prints_it() {
 }
 
 #[test]
-fn checksum_in_the_place_of_a_content_is_refused_with_what_to_write() {
+fn checksum_as_content_is_refused_with_hint() {
     let problems = refused(&printed("file"));
     assert!(problems.contains("this is the checksum of a content, not the content"), "{problems}");
-    assert!(problems.contains("site.yaml:5:16") && problems.contains("or take it out"), "{problems}");
+    assert!(problems.contains("site.yaml:5:16") && problems.contains("or remove it"), "{problems}");
     assert_eq!(problems.matches("error: ").count(), 1, "{problems}");
 }
 
 #[test]
-fn hold_of_a_package_is_left_out_with_a_warning() {
+fn package_hold_is_omitted_with_warning() {
     for package in ["{ensure: held}", "{ensure: present, mark: hold}"] {
         let (resources, warnings) = compiled(&format!("resources:\n  package: {{a: {package}}}\n"));
         assert_eq!(resources, ["package[a] {ensure: present}"], "{package}");
-        assert!(warnings.contains("on hold is left out") && warnings.contains("apt-mark hold"), "{warnings}");
+        assert!(
+            warnings.contains("ignores the hold of the package") && warnings.contains("apt-mark hold"),
+            "{warnings}"
+        );
     }
 }
 
@@ -154,7 +158,7 @@ fn a_target_that_is_not_the_default_is_a_problem() {
 }
 
 #[test]
-fn words_of_puppet_are_those_of_the_type() {
+fn puppet_values_map_to_values_of_the_type() {
     for (resource, expected) in [
         ("package: {a: {ensure: installed}}", "package[a] {ensure: present}"),
         ("package: {a: {ensure: latest}}", "package[a] {ensure: present, latest: true}"),
@@ -178,7 +182,7 @@ fn words_of_puppet_are_those_of_the_type() {
 }
 
 #[test]
-fn both_shapes_stand_beside_each_other() {
+fn both_puppet_formats_may_be_mixed() {
     let text = "vars: {x: /tmp}\nresources:\n  file:\n    /tmp/x:\n      ensure: present\n  \
                 file[y]: {path: \"${vars.x}/y\", require: \"file[/tmp/x]\"}\n  ssh_authorized_key:\n";
     assert_eq!(compiled(text).0, ["file[/tmp/x] {ensure: present}", "file[y] {path: /tmp/y}"]);
@@ -188,13 +192,17 @@ fn both_shapes_stand_beside_each_other() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn puppet_output_problems_have_places() {
     for (text, message, place) in [
         ("resources:\n  file:\n    /x:\n      mood: good\n", "`file` has no attribute `mood`", "4:7"),
         ("resources:\n  fiel:\n    /x:\n      mode: '0644'\n", "unknown type `fiel`", "3:5"),
-        ("resources:\n  file:\n    path: /x\n", "write `file[TITLE]`; below `file` alone stand titles", "2:3"),
+        (
+            "resources:\n  file:\n    path: /x\n",
+            "write `file[TITLE]`; the key `file` alone needs titles below it",
+            "2:3",
+        ),
         ("resources:\n  file: /x\n", "write `file[TITLE]`", "2:3"),
-        ("file:\n  /x:\n    mode: '0644'\n", "stands below `resources:`", "1:1"),
+        ("file:\n  /x:\n    mode: '0644'\n", "below `resources:`, indented", "1:1"),
     ] {
         let told = refused(text);
         assert!(told.contains(message) && told.contains(&format!("site.yaml:{place}")), "{told}");

@@ -7,7 +7,7 @@ use kilter_manifest::json_schema;
 use serde_json::{Value as Json, json};
 use support::World;
 
-/// Whether `value` fits `schema`, by the keywords that the schema uses; panics at any other.
+/// Returns true if `value` fits `schema`. Supports the keywords of the schema and panics at any other.
 fn fits(schema: &Json, value: &Json, root: &Json) -> bool {
     let Some(keywords) = schema.as_object() else { return schema.as_bool().unwrap_or(true) };
     keywords.iter().all(|(keyword, wanted)| match keyword.as_str() {
@@ -159,7 +159,7 @@ fn every_attribute_is_described() {
 }
 
 #[test]
-fn a_pattern_that_is_missed_is_explained_in_words() {
+fn schema_explains_patterns_in_words() {
     fn check(schema: &Json, seen: &mut usize) {
         if let Some(object) = schema.as_object() {
             if object.get("pattern").is_some_and(Json::is_string) {

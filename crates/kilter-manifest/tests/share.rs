@@ -1,4 +1,4 @@
-//! What is declared for other machines, and what they declare.
+//! Exports and collections.
 
 mod shown;
 mod support;
@@ -7,7 +7,7 @@ use shown::{find, references, told};
 use support::World;
 
 #[test]
-fn what_is_exported_has_one_behind_it_for_each_machine() {
+fn export_adds_one_resource_per_machine() {
     let catalog = World::new().catalog(
         r#"
 resources:
@@ -32,7 +32,7 @@ resources:
 }
 
 #[test]
-fn what_cannot_be_exported_is_told() {
+fn invalid_exports_are_reported() {
     let said = told(
         r#"
 resources:
@@ -43,9 +43,9 @@ resources:
 "#,
     );
     for part in [
-        "`user[root]` is exported, and holds a secret",
-        "`file[/b]` is exported, and holds a secret",
-        "`web 1` is no name of a machine",
+        "`user[root]` is exported, but contains a secret",
+        "`file[/b]` is exported, but contains a secret",
+        "`web 1` is not a machine name",
         "`export` expects",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -54,7 +54,7 @@ resources:
 }
 
 #[test]
-fn what_others_export_is_there_as_if_it_was_written() {
+fn collected_resource_behaves_like_declared() {
     let catalog = World::new().catalog(
         r#"
 vars: { x: 1 }
@@ -74,7 +74,7 @@ resources:
 }
 
 #[test]
-fn what_is_wrong_with_a_collection_is_told_at_its_place() {
+fn collection_problems_have_places() {
     let said = told(
         r#"
 collect:
@@ -94,8 +94,8 @@ collect:
     );
     for part in [
         "this lets others choose the chain that they add to",
-        "say which: set: { chain: … }, or patterns: of: …",
-        "a file is no part of anything",
+        "declare it: set: { chain: … }, or patterns: of: …",
+        "a file is not a part of another resource",
         "`file` has no attribute `mdoe`",
         "did you mean `mode`",
         "`collect` has no key `form`",
@@ -104,7 +104,7 @@ collect:
         "unknown type `fil`",
         "`from` is a pattern or a list of them",
         "`title` is a pattern or a list of them",
-        "`set` takes plain values",
+        "`set` accepts only plain values",
         "`set` is a mapping",
         "an entry of `collect` is a mapping",
         "site.yaml:14:3",

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_back_from_base_64() {
+    fn base64_round_trip_keeps_bytes() {
         let cases: [(&[u8], &str); 4] = [(b"", ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"\xff\x00bar", "/wBiYXI=")];
         for (bytes, text) in cases {
             assert_eq!(base64(bytes), text);

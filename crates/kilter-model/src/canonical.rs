@@ -27,7 +27,7 @@ pub enum CanonicalError {
     #[error("{0} is beyond whole numbers, which have 64 bits")]
     Integer(String),
     /// The kind of value is unknown.
-    #[error("there is no kind of values `{0}`")]
+    #[error("unknown type of values `{0}`")]
     Kind(String),
     /// The content does not match its declared kind.
     #[error("{given} is not {kind}")]
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_comes_back_as_it_went() {
+    fn canonical_json_round_trip_keeps_values() {
         let tagged = Value::hash([("__ptype", Value::from("Sensitive")), ("x", Value::Undef)]);
         for value in [
             Value::Undef,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_redacted_unless_asked_for() {
+    fn secrets_are_redacted_unless_requested() {
         let secret = Value::array([Value::sensitive(Value::from("hunter2"))]);
         let json = to_canonical_json(&secret);
         assert!(!json.to_string().contains("hunter2"));
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_written_so_is_refused() {
+    fn invalid_canonical_json_is_refused() {
         for (text, message) in [
             ("18446744073709551615", "18446744073709551615 is beyond whole numbers, which have 64 bits"),
-            (r#"{"__ptype":"Wibble"}"#, "there is no kind of values `Wibble`"),
-            (r#"{"__ptype":1}"#, "there is no kind of values `1`"),
+            (r#"{"__ptype":"Wibble"}"#, "unknown type of values `Wibble`"),
+            (r#"{"__ptype":1}"#, "unknown type of values `1`"),
             (r#"{"__ptype":"Binary","__pvalue":"!"}"#, "\"!\" is not base64"),
             (r#"{"__ptype":"Timestamp"}"#, "null is not a point in time"),
             (r#"{"__ptype":"Hash","__pvalue":["a"]}"#, "[\"a\"] is not a list of keys and values"),

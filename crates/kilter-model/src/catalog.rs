@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_a_part_of_the_nearest_composite_that_stands_for_it() {
+    fn resource_belongs_to_nearest_composite() {
         // 0 contains 1 and 4. 1 contains 2 and 3, and 2 is empty. 5 is empty. 6 follows a resource without a
         // composite.
         let catalog = of_composites(&[
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_semaphore_stands_behind_the_last_colon() {
+    fn semaphore_size_follows_last_colon() {
         for (id, count) in
             [("id", 1), ("hello:42", 42), (":13", 13), ("id:", 1), ("id:-1", 1), ("id:0", 1), ("a:b:4", 4), ("4", 1)]
         {

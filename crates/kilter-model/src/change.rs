@@ -214,7 +214,8 @@ pub struct Outcome {
     pub failure: Option<EcoString>,
     /// True if the failure must end the run in an orderly way.
     pub fatal: bool,
-    /// True if the provider crashed: it ended without an answer in its convention. An error that it reports is no crash.
+    /// True if the provider crashed: it ended without an answer in its convention. An error that it reports is no
+    /// crash.
     pub crashed: bool,
     /// Changes that the provider reports, or would make in a preview, with secrets redacted. An empty list does
     /// not mean that nothing was changed.

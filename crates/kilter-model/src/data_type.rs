@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_may_be_a_secret_is_sealed_and_one_that_may_hold_one_is_known() {
+    fn sensitive_types_are_recognised_directly_and_nested() {
         for (data_type, is_sensitive, may_hold_secrets) in [
             ("Sensitive[String]", true, true),
             ("Variant[Sensitive[String], Undef]", true, true),

@@ -124,13 +124,13 @@ const ANSWERS: &[(&[&str], &str)] = &[
         "there are no loops: generate the manifest with a program",
     ),
     (&["register", "output"], "a resource refers to the output of another: ${exec[title].stdout}"),
-    (&["become", "sudo", "become_method"], "take it out: kilter works with the rights of the user that runs it"),
-    (&["ignore_errors", "failed_when"], "take it out: a failure stops only the resources that depend on it"),
-    (&["changed_when"], "take it out: kilter compares the state, and a guard decides about an `exec`"),
-    (&["alias", "tag", "tags", "loglevel", "audit", "schedule", "stage"], "take it out: kilter has nothing like it"),
+    (&["become", "sudo", "become_method"], "remove it: kilter works with the rights of the user that runs it"),
+    (&["ignore_errors", "failed_when"], "remove it: a failure stops only the resources that depend on it"),
+    (&["changed_when"], "remove it: kilter compares the state, and a guard decides about an `exec`"),
+    (&["alias", "tag", "tags", "loglevel", "audit", "schedule", "stage"], "remove it: kilter has no equivalent"),
     (
         &["hasrestart", "hasstatus", "daemon_reload", "update_cache", "cache_valid_time"],
-        "take it out: the provider does what is needed by itself",
+        "remove it: the provider does this automatically",
     ),
     (&["removes"], "write a guard: onlyif: [test, -e, PATH]"),
 ];
@@ -296,7 +296,7 @@ pub fn value_hint(type_name: &str, attribute: &str, word: &str, allowed: &[&str]
     };
     VALUES.iter().find(found).map(|(.., answer)| match answer.contains(' ') {
         true => (*answer).into(),
-        false => eco_format!("kilter's word is `{answer}`"),
+        false => eco_format!("kilter's term is `{answer}`"),
     })
 }
 
@@ -305,14 +305,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn word_of_another_tool_is_answered_with_the_word_of_kilter() {
+    fn term_of_another_tool_suggests_kilter_term() {
         let service = ["running", "stopped"];
         let hint = |of: &str, name: &str, word: &str, allowed: &[&str]| value_hint(of, name, word, allowed).unwrap();
-        assert_eq!(hint("service", "ensure", "started", &service), "kilter's word is `running`");
-        assert_eq!(hint("service", "ensure", "Stop", &service), "kilter's word is `stopped`");
+        assert_eq!(hint("service", "ensure", "started", &service), "kilter's term is `running`");
+        assert_eq!(hint("service", "ensure", "Stop", &service), "kilter's term is `stopped`");
         assert_eq!(hint("package", "ensure", "latest", &["present", "absent"]), "write `latest: true`");
         assert_eq!(hint("package", "ensure", "1.18.0-6", &["present"]), "write `version: \"1.18.0-6\"`");
-        assert_eq!(hint("host", "ensure", "deleted", &["present", "absent"]), "kilter's word is `absent`");
+        assert_eq!(hint("host", "ensure", "deleted", &["present", "absent"]), "kilter's term is `absent`");
         assert_eq!(value_hint("other", "ensure", "deleted", &["up"]), None, "a word that the type does not have");
         let all = |_: &str| true;
         assert_eq!(attribute_hint("file", "dest", &all).unwrap(), "kilter's attribute is `path`");

@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_comes_back_as_it_went() {
+    fn json_round_trip_keeps_values() {
         let json: Json = serde_json::from_str(r#"{"b":[1,2.5,null,true],"a":{"x":"y"}}"#).unwrap();
         assert_eq!(to_json(&from_json(&json)), json);
     }
 
     #[test]
-    fn secrets_are_redacted_unless_asked_for() {
+    fn secrets_are_redacted_unless_requested() {
         let value = Value::sensitive(Value::from("s"));
         assert_eq!(to_json(&value), Json::String(REDACTED.into()));
         assert_eq!(to_json_clear(&value), Json::String("s".into()));

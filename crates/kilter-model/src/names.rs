@@ -98,7 +98,7 @@ pub enum ResourceRefError {
     #[error("`{0}` is not a reference: it has the form type[title], such as file[/etc/motd]")]
     Shape(EcoString),
     /// The type name contains other characters than `a-z`, `0-9`, `_` and `::`.
-    #[error("`{0}` is not the name of a type: it starts with a letter and holds a-z, 0-9, `_` and `::`")]
+    #[error("`{0}` is not the name of a type: it must begin with a letter and contain only a-z, 0-9, `_` and `::`")]
     Type(EcoString),
     /// The title is empty.
     #[error("the reference `{0}` has an empty title")]

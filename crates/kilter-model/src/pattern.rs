@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_lines_and_texts_are_rubys() {
+    fn anchors_follow_ruby() {
         assert!(matches("^b$", "a\nb\nc"));
         assert!(matches(r"\Aa\Z", "a\n"));
         assert!(!matches(r"\Aa\z", "a\n"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_those_of_ascii() {
+    fn character_classes_are_ascii() {
         assert!(matches(r"\A\h+\z", "00fF") && !matches(r"\h", "xyz"));
         assert!(matches(r"\H", "x"));
         assert!(!matches(r"\A\d\z", "٣") && !matches(r"\A\w\z", "é") && matches(r"\A\W\z", "é"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_takes_for_ever_is_given_up() {
+    fn slow_pattern_hits_step_limit() {
         for evil in [r"\A((a|a)+)\1b(?!x)\z", r"\A(?:a|a(?=a))+\z(?<=b)", r"\A(?:(a)|(a))+(?<!a)c\z"] {
             let given_up = Regexp::new(evil).is_match(&"a".repeat(60));
             assert!(matches!(given_up, Err(PatternError::Match(_))), "{evil}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_there_cannot_be_is_refused_whatever_its_number() {
+    fn reference_to_impossible_group_is_refused() {
         for far in [r"a\g333333333333", r"(a)\g<99999999999999999999>", r"\k<-333333333333>", r"a(?(333333333333)b|c)"]
         {
             assert!(Regexp::new(far).compile().is_err(), "{far}");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_between_slashes() {
+    fn pattern_displays_between_slashes() {
         assert_eq!(Regexp::new("a/b").to_string(), r"/a\/b/");
         assert_eq!(Regexp::new(r"a\/b").to_string(), r"/a\/b/");
     }

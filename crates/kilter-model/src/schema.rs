@@ -325,7 +325,7 @@ mod tests {
     use crate::definition;
 
     #[test]
-    fn a_type_may_have_attributes_that_are_not_listed() {
+    fn open_type_accepts_unlisted_attributes() {
         let closed = TypeSchema::new("t", "").attribute("name", "String", Behaviour::Namevar, "");
         assert_eq!(closed.known("size"), None);
         let other = AttributeSchema::new("other", DataType::Any, Behaviour::Property, "");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn named_types_are_known_to_the_attributes_that_follow_and_kept_with_the_definition() {
+    fn named_types_are_visible_to_later_attributes() {
         let schema = TypeSchema::new("listener", "What listens.")
             .alias("Port", "Integer[1, 65535]")
             .alias("Ports", "Array[Port, 1]")

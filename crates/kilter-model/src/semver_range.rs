@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_has_the_versions_that_its_text_says() {
+    fn range_contains_expected_versions() {
         for (range, inside, outside) in [
             (">=1.0.0 <2.0.0", &["1.0.0", "1.9.9"][..], &["2.0.0", "0.9.0", "1.5.0-rc1"][..]),
             ("1.x", &["1.0.0", "1.99.0"], &["2.0.0"]),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn invalid_range_is_refused() {
         for text in ["a", "1.2.3.4", ">>1", "01.2.3", "1.2.3 -", "=", "1.x-rc1", "99999999999999999999.x"] {
             assert!(text.parse::<SemVerRange>().is_err(), "{text}");
         }

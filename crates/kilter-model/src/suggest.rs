@@ -37,13 +37,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_word_is_proposed() {
+    fn nearest_word_is_suggested() {
         assert_eq!(nearest("ower", ["mode", "owner", "group"]), Some("owner"));
         assert_eq!(nearest("mdoe", ["mode", "owner"]), Some("mode"));
     }
 
     #[test]
-    fn the_only_word_with_that_end_is_proposed() {
+    fn only_word_with_same_ending_is_suggested() {
         assert_eq!(nearest("TERM", ["SIGINT", "SIGTERM", "SIGTTIN"]), Some("SIGTERM"));
         assert_eq!(nearest("sigint", ["SIGINT", "SIGTERM"]), Some("SIGINT"));
         assert_eq!(nearest("size", ["minimal_size", "maximal_size"]), None);
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn opposite_is_never_proposed() {
+    fn opposite_is_never_suggested() {
         for (word, known) in [
             ("started", ["running", "stopped"]),
             ("enabled", ["mask", "disabled"]),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_word_is_not_proposed() {
+    fn distant_word_is_not_suggested() {
         assert_eq!(nearest("wibble", ["mode", "owner"]), None);
     }
 }

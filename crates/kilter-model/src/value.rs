@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_never_shown() {
+    fn secret_is_redacted_in_debug_and_display() {
         let secret = Value::sensitive(Value::from("hunter2"));
         let nested = Value::hash([("password", secret.clone())]);
         for text in [secret.to_string(), format!("{secret:?}"), nested.to_string(), format!("{nested:?}")] {

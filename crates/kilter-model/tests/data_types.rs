@@ -2,7 +2,7 @@
 
 use kilter_model::{DataType, Value, from_canonical_json, to_canonical_json_clear};
 
-/// One case: what is asked, what Puppet answers, and what kilter answers where that differs.
+/// One case: the question, Puppet's answer, and kilter's answer if it differs.
 struct Case<'a> {
     question: &'a str,
     puppet: &'a str,
@@ -53,7 +53,7 @@ fn read(json: &str) -> Value {
 }
 
 #[test]
-fn values_are_accepted_and_refused_as_puppet_does() {
+fn value_checks_match_puppet() {
     let cases = cases(include_str!("data_types/checks.txt"));
     assert!(cases.len() >= 140, "{}", cases.len());
     compare(&cases, &|text| {
@@ -66,7 +66,7 @@ fn values_are_accepted_and_refused_as_puppet_does() {
 }
 
 #[test]
-fn texts_are_the_types_that_puppet_reads() {
+fn parsed_types_match_puppet() {
     let cases = cases(include_str!("data_types/texts.txt"));
     assert!(cases.len() >= 34, "{}", cases.len());
     compare(&cases, &|text| {
@@ -83,7 +83,7 @@ fn texts_are_the_types_that_puppet_reads() {
 }
 
 #[test]
-fn words_are_the_values_that_puppet_takes_them_for() {
+fn command_line_words_match_puppet() {
     let cases = cases(include_str!("data_types/words.txt"));
     assert!(cases.len() >= 39, "{}", cases.len());
     compare(&cases, &|text| {
@@ -112,7 +112,7 @@ fn spaced(json: &serde_json::Value) -> String {
 }
 
 #[test]
-fn a_type_may_accept_every_other_that_has_a_value_in_common_with_it() {
+fn overlaps_holds_for_types_with_common_value() {
     let cases = cases(include_str!("data_types/checks.txt"));
     let questions: Vec<(DataType, Value)> = cases
         .iter()

@@ -1,4 +1,5 @@
-//! The fuzz targets of this crate ([how they run for hours](../../../fuzz/README.md)), over their seeds and what is near these.
+//! The fuzz targets of this crate ([long runs](../../../fuzz/README.md)), over their seeds and small mutations of
+//! them.
 
 #[path = "../../../fuzz/targets/data_type.rs"]
 mod data_type;
@@ -10,16 +11,16 @@ mod near;
 mod title;
 
 #[test]
-fn data_type_holds_near_its_seeds() {
+fn data_type_invariants_hold_for_mutated_seeds() {
     near::run("data_type", data_type::run);
 }
 
 #[test]
-fn definition_holds_near_its_seeds() {
+fn definition_invariants_hold_for_mutated_seeds() {
     near::run("definition", definition::run);
 }
 
 #[test]
-fn title_holds_near_its_seeds() {
+fn title_invariants_hold_for_mutated_seeds() {
     near::run("title", title::run);
 }

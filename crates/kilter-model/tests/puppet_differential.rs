@@ -13,13 +13,13 @@ use std::process::{Command, Stdio};
 use kilter_model::{DataType, Value, to_canonical_json_clear};
 use serde_json::{Value as Json, json};
 
-/// The seed unless another is said: a test says the same every time.
+/// Default seed, so that each test run is the same.
 const SEED: u64 = 7;
 
-/// How many pairs are asked unless it is said.
+/// Default number of pairs.
 const PAIRS: usize = 2000;
 
-/// What somebody says of a value.
+/// Answer of Puppet or kilter about a value.
 #[derive(Clone, Debug, PartialEq)]
 enum Answer {
     Accepted,

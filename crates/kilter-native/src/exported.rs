@@ -21,7 +21,7 @@ const EXPORTED: &str = "exported";
 const MANY: usize = 8;
 
 const DESC: &str = "\
-A resource that this machine declares for others, which collect it.
+Resources that this machine declares for other machines, which collect them.
 
 ```yaml
 resources:
@@ -30,25 +30,35 @@ resources:
     meta: { export: [\"*\"] }
 ```
 
-The metaparameter `export` declares one for each machine, or for all of them (`*`), behind the resource itself: \
-`exported[host[web1] for *]`. It holds what was declared, outputs of other resources included, and goes when it is declared no \
-longer. Where it is kept, `--world` says. It is kept in clear, so that secrets are refused. `kilter get exported` lists what all \
-machines export.";
+The metaparameter `export` adds one such resource per listed machine, or one for all machines (`*`), which runs after \
+the resource itself: \
+`exported[host[web1] for *]`. It contains the declaration, including outputs of other resources. kilter removes it \
+after it is no longer \
+declared. `--world` is the store. kilter does not encrypt exports, so secrets are an error. `kilter get exported` \
+lists the exports \
+of all machines.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("exported", DESC)
-        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether it is exported.")
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "State of the export: `present`, `absent`.")
         .default("present")
         .attribute(
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "The resource and for whom it is: `host[web1] for *`, `file[/etc/motd] for web2`. The machine that exports it stands behind \
-             that, ` from web1`; without it, it is this one. What others export can only be read.",
+            "Resource and collecting machine: `host[web1] for *`, `file[/etc/motd] for web2`. A suffix ` from web1` \
+             is the \
+             exporting machine, by default this one. Exports of other machines are read-only.",
         )
-        .attribute("attributes", "Hash[String[1], Any]", Behaviour::Property, "What is declared of the resource.")
-        .attribute("world", "String", Behaviour::Parameter, "Where it is exported to; another place than that of `--world` is an error.")
-        .attribute("from", "String", Behaviour::ReadOnly, "The machine that exports it.")
+        .attribute("attributes", "Hash[String[1], Any]", Behaviour::Property, "Declared attributes of the resource.")
+        .attribute(
+            "world",
+            "String",
+            Behaviour::Parameter,
+            "World of the export; another one than that of `--world` \
+                                                            is an error.",
+        )
+        .attribute("from", "String", Behaviour::ReadOnly, "Exporting machine.")
         .features(&[Feature::Canonicalize, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
 
@@ -92,7 +102,7 @@ impl ExportedProvider {
         let host = self.world.host();
         let name = Name::parse(change.name, host)?;
         if name.from != host {
-            return Err(eco_format!("it is exported by {}, and changed by nobody else", name.from));
+            return Err(eco_format!("only {}, which exports it, can change it", name.from));
         }
         let none = Attributes::new();
         let should = change.should.unwrap_or(&none);
@@ -120,12 +130,13 @@ struct Name<'a> {
 impl<'a> Name<'a> {
     /// Parses `type[title] for TO`, followed by ` from FROM` if the exporter is not this `host`.
     fn parse(name: &'a str, host: &'a str) -> Result<Name<'a>, EcoString> {
-        let shape = || eco_format!("`{name}` does not say what is exported for whom: such as `file[/etc/motd] for *`");
+        let shape =
+            || eco_format!("`{name}` is not of the form `TYPE[TITLE] for MACHINE`, such as `file[/etc/motd] for *`");
         let (resource, rest) = name.rsplit_once("] for ").ok_or_else(shape)?;
         let (to, from) = rest.split_once(" from ").unwrap_or((rest, host));
         let resource: ResourceRef = format!("{resource}]").parse().map_err(|_| shape())?;
         match [to, from].into_iter().find(|name| !is_machine(name)) {
-            Some(odd) => Err(eco_format!("`{odd}` is no name of a machine")),
+            Some(odd) => Err(eco_format!("`{odd}` is not a machine name")),
             None => Ok(Name { resource, to, from }),
         }
     }
@@ -158,7 +169,7 @@ fn state(name: EcoString, from: &str, text: &str) -> State {
 fn secret(should: &Attributes) -> Option<ValidationError> {
     let is_secret = should.get("attributes").is_some_and(Value::holds_sensitive);
     let problem = || ValidationError::with("attributes", "a secret is not exported");
-    is_secret.then(|| problem().hint("what is exported can be read by others: take `export` out, or the secret"))
+    is_secret.then(|| problem().hint("other machines can read exports: remove `export` or the secret"))
 }
 
 impl Provider for ExportedProvider {
@@ -224,12 +235,16 @@ impl Provider for ExportedProvider {
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let host = self.world.host();
         let is_others = |name: Name<'_>| {
-            let problem = || ValidationError::with("name", eco_format!("{} exports it, and this is {host}", name.from));
+            let problem =
+                || ValidationError::with("name", eco_format!("{} exports it, but this machine is {host}", name.from));
             (name.from != host).then(problem)
         };
         let odd = Name::parse(name, host).map_or_else(|why| Some(ValidationError::with("name", why)), is_others);
         let elsewhere = should.text("world").filter(|world| *world != self.world.id()).map(|world| {
-            ValidationError::with("world", eco_format!("it was exported to {world}, and this is {}", self.world.id()))
+            ValidationError::with(
+                "world",
+                eco_format!("it was exported to {world}, but this world is {}", self.world.id()),
+            )
         });
         odd.into_iter().chain(elsewhere).chain(secret(should)).collect()
     }
@@ -295,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_what_is_exported_for_whom_and_by_whom() {
+    fn export_name_has_resource_target_and_source() {
         for (name, expected) in [
             ("file[/etc/motd] for *", ("file[/etc/motd]", "*", "here")),
             ("file[a] for b] for web2", ("file[a] for b]", "web2", "here")),

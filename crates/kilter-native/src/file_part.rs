@@ -9,38 +9,41 @@ use kilter_provider::{
 };
 
 const DESC: &str = "\
-A part of the content of a file, declared by itself: by another manifest, or by another machine.
+Parts of the content of a file, declared separately: in another manifest or by another machine.
 
 ```yaml
 resources:
   file[/etc/motd]: { mode: \"0644\" }
-  file_part[who to ask]:
+  file_part[contact]:
     path: /etc/motd
     order: 20
-    content: \"Ask the people on the fourth floor.\\n\"
-  file_part[what it is]:
+    content: \"Ask the operators on the fourth floor.\\n\"
+  file_part[name]:
     path: /etc/motd
     content: \"This is ${facts.networking.hostname}.\\n\"
 ```
 
-The file has to be declared too, without any other content. It is put together of its parts by their `order`, and by their titles \
-where that is the same; an entry of its attribute [`parts`](file.md) is the same as a `file_part` of that title. A part is nothing by itself: there is no resource of its own in \
-the graph, what is related to it is related to the file, and of its `meta` nothing counts but `hidden` and `export`.
+The file must be declared too, without another content. Its content is the concatenation of its parts by `order`. \
+Parts with the same `order` are in the order of their \
+titles. An entry of the attribute [`parts`](file.md) of the file has the same effect as a `file_part` with that title.
 
-With [`export` and `collect`](../world.md) a file is put together of what many machines declare.";
+A part is not a resource in the graph. A relation to a part is a relation to the file. kilter ignores its `meta` \
+except `hidden` and `export`.
+
+With [`export` and `collect`](../world.md), many machines can each declare one part of a file.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("file_part", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-        .attribute("path", "String[1]", Behaviour::Parameter, "The file that it is a part of: `/etc/motd`.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the part.")
+        .attribute("path", "String[1]", Behaviour::Parameter, "Path of the file: `/etc/motd`.")
         .required()
-        .attribute("content", "Variant[String, Binary]", Behaviour::Parameter, "The content: `\"one line\\n\"`.")
+        .attribute("content", "Variant[String, Binary]", Behaviour::Parameter, "Content: `\"one line\\n\"`.")
         .required()
         .attribute(
             "order",
             "Integer",
             Behaviour::Parameter,
-            "Parts with a lower number come first; 10 where none is given.",
+            "Position: parts with a lower number come first. The default is 10.",
         )
         .part_of("file", "path", "parts")
         .features(&[Feature::SimpleGetFilter])
@@ -92,7 +95,7 @@ impl Provider for FilePartProvider {
 
     fn validate(&self, _: &str, _: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         // A part in a manifest becomes an entry of its file, unless it is hidden.
-        vec![ValidationError::new(ALONE).hint("declare it in a manifest, with the file")]
+        vec![ValidationError::new(ALONE).hint("declare it in a manifest together with the file")]
     }
 }
 
@@ -114,4 +117,4 @@ impl Watch for FilePartProvider {
     }
 }
 
-const ALONE: &str = "it is a part of a file, and nothing by itself";
+const ALONE: &str = "a part of a file cannot be managed without its file";

@@ -30,41 +30,43 @@ resources:
     refreshonly: true
 ```
 
-With [`--world`](../world.md) the value is the same for all machines that share the place, and held against what any of them makes of it. \
-Several resources may speak of one key: `key` is it, the name only by default. Keys and values are texts, kept in clear and \
-readable by the owner of the place only; a secret is refused. `kilter get kv` lists them, but for those that are `mapped`: \
-these are a machine's own, under keys that others have too. A refresh sets the value whatever `skiplessthan` says.";
+With [`--world`](../world.md), all machines with the same world share the value, and `kilter run` repairs changes by \
+other machines. \
+Several resources may have the same `key`. Keys and values are texts. kilter does not encrypt them, so a secret is an \
+error; only \
+the owner of the state directory or the world can read them. `kilter get kv` lists all keys except `mapped` ones. \
+A refresh sets the value regardless of `skiplessthan`.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("kv", DESC)
-        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether the key has a value.")
+        .attribute(
+            "ensure",
+            "Enum[present, absent]",
+            Behaviour::Property,
+            "State of the key: `present` with a value, `absent` without one.",
+        )
         .default("present")
-        .attribute("name", "String[1]", Behaviour::Namevar, "What the resource is called.")
-        .attribute("key", "String[1]", Behaviour::Parameter, "The key: `schema/version`. The name, unless it is given.")
-        .attribute("value", "String", Behaviour::Property, "The value: `\"3\"`. Whatever is there, if it is not given.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
+        .attribute("key", "String[1]", Behaviour::Parameter, "Key: `schema/version`; by default the name.")
+        .attribute("value", "String", Behaviour::Property, "Value: `\"3\"`. Without it, the key keeps its value.")
         .attribute(
             "mapped",
             "Boolean",
             Behaviour::Parameter,
-            "Whether the value is one of this machine, beside those of other machines under the same key.",
+            "Store one value per machine under the key, instead of one for all machines.",
         )
         .default(Value::Boolean(false))
-        .attribute(
-            "skiplessthan",
-            "Boolean",
-            Behaviour::Parameter,
-            "Whether a value that is greater than `value` is left as it is.",
-        )
+        .attribute("skiplessthan", "Boolean", Behaviour::Parameter, "Keep a found value that is greater than `value`.")
         .default(Value::Boolean(false))
         .attribute(
             "skipcmpstyle",
             "Enum[int, str]",
             Behaviour::Parameter,
-            "How it is told which value is greater: as whole numbers (`int`), or as texts, byte by byte (`str`).",
+            "Comparison for `skiplessthan`: as integers (`int`), or as texts, byte by byte (`str`).",
         )
         .default("int")
         .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("value", "String", "The value that is there.")
+        .output("value", "String", "Value of the key.")
 }
 
 /// Provides the type `kv`.
@@ -135,7 +137,7 @@ fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoStr
     let number = |text: &str| {
         text.trim().parse::<i64>().map_err(|_| {
             eco_format!(
-                "`{text}` is no whole number, so it cannot be told which is greater; `skipcmpstyle: str` compares texts"
+                "`{text}` is not an integer, so the values cannot be compared; `skipcmpstyle: str` compares texts"
             )
         })
     };
@@ -145,7 +147,7 @@ fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoStr
 fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
     let mut problems = Vec::new();
     if should.get("value").is_some_and(Value::holds_sensitive) {
-        let problem = ValidationError::with("value", "a secret is not kept in clear");
+        let problem = ValidationError::with("value", "a secret is not stored in clear text");
         problems.push(problem.hint("a secret is handed on as an output, such as ${password[x].password}"));
     }
     let attribute = if should.get("key").is_some() { "key" } else { "name" };
@@ -154,14 +156,14 @@ fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
     } else if !state_files::is_listed(key(name, should)) {
         problems.push(ValidationError::with(
             attribute,
-            "a key has at most 200 bytes, less if it holds other than letters and digits",
+            "a key has at most 200 bytes, fewer if it contains characters other than letters and digits",
         ));
     }
     if should.get_bool("skiplessthan") == Some(true)
         && should.text("skipcmpstyle") != Some("str")
         && should.text("value").is_some_and(|value| value.trim().parse::<i64>().is_err())
     {
-        let problem = ValidationError::with("value", "with `skiplessthan` it has to be a whole number");
+        let problem = ValidationError::with("value", "with `skiplessthan` it must be an integer");
         problems.push(problem.hint("or `skipcmpstyle: str`, to compare texts"));
     }
     problems
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_greater_is_left() {
+    fn skiplessthan_keeps_greater_value() {
         let machine = Machine::new();
         let stage = |value| [("key", "stage"), ("value", value), ("skiplessthan", "true")];
         for (value, expected) in [("1", (true, "1")), ("3", (true, "3")), ("2", (false, "3")), ("10", (true, "10"))] {
@@ -360,16 +362,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused_before_anything_is_done() {
+    fn invalid_value_is_refused_in_validation() {
         let provider = KvProvider::new(Arc::new(crate::tests::Nowhere));
         let said = |name: &str, should: &[(&str, Value)]| {
             let should: Attributes = should.iter().cloned().collect();
             provider.validate(name, &should, &[]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
         };
-        assert!(said("x", &[("value", Value::sensitive("s".into()))]).contains("a secret is not kept in clear"));
+        assert!(said("x", &[("value", Value::sensitive("s".into()))]).contains("a secret is not stored in clear text"));
         assert!(said(&"x".repeat(201), &[]).contains("at most 200 bytes"));
         let wrong = [("value", Value::from("three")), ("skiplessthan", Value::Boolean(true))];
-        assert!(said("x", &wrong).contains("whole number"));
+        assert!(said("x", &wrong).contains("an integer"));
         assert_eq!(said("x", &[("value", "three".into())]), "");
     }
 }

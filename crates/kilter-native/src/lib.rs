@@ -123,7 +123,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_schema_has_a_fault() {
+    fn schemas_are_valid() {
         for provider in native() {
             assert_eq!(definition::check(provider.schema()), [], "{}", provider.schema().name);
         }

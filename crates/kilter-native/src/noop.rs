@@ -11,24 +11,24 @@ use kilter_provider::{
 use crate::words::present;
 
 const DESC: &str = "\
-Nothing: a place in the graph where others meet.
+A resource without an effect, for relations between other resources.
 
 ```yaml
 resources:
   noop[storage is ready]:
-    comment: Everything that keeps data comes after this.
+    comment: Resources with data run after this one.
     require: [\"file[/srv]\", \"file[/srv/data]\"]
   file[/srv/data/app]:
     ensure: directory
     require: noop[storage is ready]
 ```
 
-It is always in its state, never changes and sends no refreshes. A refresh that it gets ends there.";
+It is always in sync and sends no refreshes. It does not forward a refresh.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("noop", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-        .attribute("comment", "String", Behaviour::Parameter, "What it is there for.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
+        .attribute("comment", "String", Behaviour::Parameter, "Purpose of the resource.")
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
 

@@ -13,7 +13,7 @@ use kilter_provider::{
 use crate::words::present;
 
 const DESC: &str = "\
-Says something in the log of a run.
+Log messages.
 
 ```yaml
 resources:
@@ -21,47 +21,43 @@ resources:
     message: This is ${facts.networking.hostname}.
 ```
 
-A message is no change: nothing on the system is different afterwards. It is logged whenever the resource is checked, in a plan too, and once more when another resource refreshes it; it never counts as changed and \
-sends no refreshes. (In Puppet it is a change in every run.)";
+kilter logs the message at each check of the resource, also in a plan, and again at a refresh by another resource. \
+The resource never counts as \
+changed and sends no refreshes. (In Puppet it is a change in every run.)";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("notify", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
         .attribute(
             "message",
             "Data",
             Behaviour::Parameter,
-            "What is said; by default the title. It may hold outputs of other resources: \
-             `message: ${exec[token].stdout}` is said when they have run. Sensitive values are shown as `[redacted]`.",
+            "Message; by default the title. It may contain outputs of other resources, which then run first: \
+             `message: ${exec[token].stdout}`. The log shows sensitive values as `[redacted]`.",
         )
         .attribute(
             "level",
             "Enum[debug, info, notice, warning, err, critical, alert, emerg]",
             Behaviour::Parameter,
-            "How grave it is, in the words of syslog: `warning`.",
+            "Severity, in the terms of syslog: `warning`.",
         )
         .default("notice")
         .attribute(
             "refreshonly",
             "Boolean",
             Behaviour::Parameter,
-            "Whether it is said only when another resource refreshes this one.",
+            "Log the message only at a refresh by another resource.",
         )
         .default(Value::Boolean(false))
-        .attribute(
-            "syslog",
-            "Boolean",
-            Behaviour::Parameter,
-            "Whether it is said to the system's log as well (`/dev/log`).",
-        )
+        .attribute("syslog", "Boolean", Behaviour::Parameter, "Send the message to syslog too (`/dev/log`).")
         .default(Value::Boolean(false))
-        .attribute("journal", "Boolean", Behaviour::Parameter, "Whether it is said to the journal of systemd as well.")
+        .attribute("journal", "Boolean", Behaviour::Parameter, "Send the message to the systemd journal too.")
         .default(Value::Boolean(false))
         .attribute(
             "fields",
             "Hash[Pattern[/\\A[A-Z][A-Z0-9_]{0,63}\\z/], String]",
             Behaviour::Parameter,
-            "Fields that the journal has beside the message: `{ UNIT: app.service }`.",
+            "Further fields of the journal entry: `{ UNIT: app.service }`.",
         )
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
@@ -79,7 +75,7 @@ impl NotifyProvider {
         NotifyProvider::at("/dev/log".into(), "/run/systemd/journal/socket".into())
     }
 
-    fn say(&self, cx: &Context<'_>, wanted: Wanted<'_>) {
+    fn send(&self, cx: &Context<'_>, wanted: Wanted<'_>) {
         let none = Attributes::new();
         let should = wanted.should.unwrap_or(&none);
         let message = match should.get("message") {
@@ -101,7 +97,7 @@ impl NotifyProvider {
             }
             let said = if attribute == "syslog" { line.to_syslog(socket) } else { line.to_journal(socket) };
             if let Err(error) = said {
-                let why = format!("it cannot be said to {}: {error}", socket.display());
+                let why = format!("cannot send the message to {}: {error}", socket.display());
                 cx.log(Level::Warning, "notify", wanted.name, &why);
             }
         }
@@ -214,7 +210,7 @@ impl Provider for NotifyProvider {
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
         let said = |change: &Change<'_>| match change.should {
             Some(_) => Outcome::done(),
-            None => Outcome::failed("what was said cannot be taken back"),
+            None => Outcome::failed("a logged message cannot be removed"),
         };
         changes.iter().map(said).collect()
     }
@@ -224,7 +220,7 @@ impl ReadOne for NotifyProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         // A query without a declaration must not log the message.
         if wanted.should.is_some_and(|should| should.get_bool("refreshonly") != Some(true)) {
-            self.say(cx, wanted);
+            self.send(cx, wanted);
         }
         Ok(present(wanted.name))
     }
@@ -238,7 +234,7 @@ impl Scheduling for NotifyProvider {
 
 impl Refresh for NotifyProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        self.say(cx, wanted);
+        self.send(cx, wanted);
         Outcome { refreshed: true, ..Outcome::done() }
     }
 }
@@ -290,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_cannot_be_taken_back() {
+    fn removal_of_message_fails() {
         let is = State::present("x", Attributes::new());
         let name = "x".into();
         let change = Change::new(&name, &is, None, &[]);
@@ -298,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_said() {
+    fn message_redacts_secrets() {
         let (provider, lines) = (NotifyProvider::new(), Lines::default());
         let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("message", Value::sensitive("hunter2".into()))]);
@@ -307,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_its_level_and_is_said_to_the_logs_of_the_system() {
+    fn message_goes_to_syslog_and_journal_with_level() {
         let place = tempfile::tempdir().unwrap();
         let (syslog, journal) = (place.path().join("log"), place.path().join("journal"));
         let provider = NotifyProvider::at(syslog.clone(), journal.clone());
@@ -324,7 +320,10 @@ mod tests {
         let wanted = Wanted::new(&name, Some(&should));
         // No process listens yet. This is logged, and is no failure.
         provider.get_one(&cx, wanted).unwrap();
-        assert_eq!(lines.0.lock().unwrap().iter().filter(|line| line.contains("it cannot be said to")).count(), 2);
+        assert_eq!(
+            lines.0.lock().unwrap().iter().filter(|line| line.contains("cannot send the message to")).count(),
+            2
+        );
         let [syslog, journal] = [syslog, journal].map(|path| UnixDatagram::bind(path).unwrap());
         provider.get_one(&cx, wanted).unwrap();
         let received = |socket: &UnixDatagram| {
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_for_refreshes_is_said_at_refreshes_only() {
+    fn refreshonly_message_is_logged_at_refresh_only() {
         let (provider, lines) = (NotifyProvider::new(), Lines::default());
         let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("refreshonly", true)]);

@@ -22,7 +22,7 @@ const HEAD: &str = "kilter password 1 ";
 const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 const DESC: &str = "\
-A random password that is made once, for other resources.
+Random passwords for other resources, each generated once.
 
 ```yaml
 resources:
@@ -32,32 +32,34 @@ resources:
     content: \"${password[database].password}\\n\"
 ```
 
-It is made of letters and digits, nearly six bits each. The password is sensitive: it is never shown. Who refers to it gets the \
-same one in later runs, from where [outputs are kept](../secrets.md), encrypted. A refresh makes a new one.";
+A password has letters and digits: 62 characters, almost six bits each. It is sensitive, so kilter never shows it. \
+Later runs use the \
+same password: kilter [stores outputs](../secrets.md) encrypted. A refresh generates a new password.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("password", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-        .attribute("length", "Integer[1, 65535]", Behaviour::Parameter, "How many characters it has: `32`.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
+        .attribute("length", "Integer[1, 65535]", Behaviour::Parameter, "Number of characters: `32`.")
         .default(Value::Integer(64))
         .attribute(
             "saved",
             "Boolean",
             Behaviour::Parameter,
-            "Whether it is kept in clear as well: in the state directory, readable by its owner only. It is then there for \
-             whoever refers to it at any time.",
+            "Store the password also in clear text, in the state directory, readable by its owner only. It is then \
+             available even \
+             if the encrypted output is not.",
         )
         .default(Value::Boolean(false))
         .attribute(
             "check_recovery",
             "Boolean",
             Behaviour::Parameter,
-            "Whether a new one is made when what is kept of it cannot be used: it is damaged, or has another length. \
-             Otherwise that is a failure.",
+            "Generate a new password if the stored record is damaged or has another length. \
+             With `false`, this is a failure.",
         )
         .default(Value::Boolean(false))
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("password", "Sensitive[String]", "The password.")
+        .output("password", "Sensitive[String]", "Password.")
 }
 
 /// Provides the type `password`.
@@ -98,22 +100,24 @@ impl PasswordProvider {
         name: &str,
         should: &Attributes,
     ) -> Result<Result<Option<EcoString>, EcoString>, EcoString> {
-        let Some(bytes) = StateFiles::of(cx, KIND).read(name)? else { return Ok(Err("none has been made yet".into())) };
+        let Some(bytes) = StateFiles::of(cx, KIND).read(name)? else {
+            return Ok(Err("no password has been generated yet".into()));
+        };
         let (wanted, is_saved) = (length(should), should.get_bool("saved") == Some(true));
         let why = match Record::of(&bytes) {
-            None => "what is kept of it is damaged".into(),
+            None => "the stored record is damaged".into(),
             Some(record) if record.length != wanted => {
-                eco_format!("the one that was made has {} characters, not {wanted}", record.length)
+                eco_format!("the stored password has {} characters, not {wanted}", record.length)
             }
-            Some(Record { password: None, .. }) if is_saved => "the one that was made was not saved".into(),
+            Some(Record { password: None, .. }) if is_saved => "the stored record does not contain the password".into(),
             Some(Record { password: Some(_), .. }) if !is_saved => {
-                return Ok(Err("it is kept in clear, and is not to be any longer".into()));
+                return Ok(Err("it is stored in clear text, but `saved` is false".into()));
             }
             Some(record) => return Ok(Ok(record.password)),
         };
         match should.get_bool("check_recovery") {
             Some(true) => Ok(Err(why)),
-            _ => Err(eco_format!("{why}: a refresh makes a new one, and so does `check_recovery: true`")),
+            _ => Err(eco_format!("{why}: a refresh or `check_recovery: true` generates a new password")),
         }
     }
 
@@ -154,7 +158,7 @@ fn random(length: usize) -> Result<EcoString, EcoString> {
     let mut bytes = [0_u8; 256];
     while password.len() < length {
         let count = getrandom(&mut bytes, GetRandomFlags::empty())
-            .map_err(|errno| eco_format!("the system has no random numbers: {errno}"))?;
+            .map_err(|errno| eco_format!("cannot get random numbers: {errno}"))?;
         // Bytes from 248 on would favour the first letters.
         let fair = bytes[..count].iter().filter(|byte| usize::from(**byte) < 4 * LETTERS.len());
         for byte in fair.take(length - password.len()) {
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_made_once_and_is_kept_in_clear_only_if_asked() {
+    fn password_is_generated_once_and_stored_in_clear_on_request() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         for (saved, name) in [(false, "sealed"), (true, "saved")] {
@@ -298,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_to_be_in_clear_any_longer_stays_the_same() {
+    fn unsaving_keeps_the_password() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let sent = change(&cx, &wanted(20, true, false)).outputs;
@@ -311,11 +315,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_fit_is_replaced_only_if_asked() {
+    fn unsuitable_password_is_replaced_only_with_check_recovery() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         change(&cx, &wanted(20, false, false));
-        for (length, saved, why) in [(21, false, "has 20 characters, not 21"), (20, true, "was not saved")] {
+        for (length, saved, why) in
+            [(21, false, "has 20 characters, not 21"), (20, true, "does not contain the password")]
+        {
             let error = look(&cx, &wanted(length, saved, false)).unwrap_err();
             assert!(error.message.contains(why), "{error}");
             assert_eq!(look(&cx, &wanted(length, saved, true)).unwrap().drift.len(), 1);
@@ -327,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refresh_makes_a_new_one() {
+    fn refresh_generates_new_password() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let should = wanted(64, true, false);

@@ -45,7 +45,7 @@ impl<'a> StateFiles<'a> {
     /// # Errors
     /// If they cannot be written, or the run has no state directory.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), EcoString> {
-        let directory = self.directory().ok_or("there is no state directory to keep it in: give --state-dir")?;
+        let directory = self.directory().ok_or("there is no state directory: use --state-dir")?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         made.map_err(|error| eco_format!("cannot create {}: {error}", directory.display()))?;
         let directory = real(&directory)?.ok_or_else(|| eco_format!("{} has gone", directory.display()))?;
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_again_from_its_file() {
+    fn file_name_encoding_round_trips() {
         for name in ["stage", "a/b", "..", ".hidden", "%41", "Grüße", "a b\n", "x.y-z_1"] {
             let file = file_name(name);
             assert!(!file.contains('/') && !file.starts_with('.'), "{file}");
@@ -168,26 +168,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_private_and_gone_when_it_is_removed() {
+    fn state_file_is_private_and_removable() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
-        let shelf = StateFiles::of(&cx, "kv");
-        assert_eq!(shelf.read("a/b").unwrap(), None);
-        assert!(shelf.names().unwrap().is_empty());
-        shelf.write("a/b", b"one").unwrap();
-        shelf.write("a/b", b"two").unwrap();
-        assert_eq!(shelf.read("a/b").unwrap().as_deref(), Some(&b"two"[..]));
-        assert_eq!(shelf.names().unwrap(), ["a/b"]);
+        let files = StateFiles::of(&cx, "kv");
+        assert_eq!(files.read("a/b").unwrap(), None);
+        assert!(files.names().unwrap().is_empty());
+        files.write("a/b", b"one").unwrap();
+        files.write("a/b", b"two").unwrap();
+        assert_eq!(files.read("a/b").unwrap().as_deref(), Some(&b"two"[..]));
+        assert_eq!(files.names().unwrap(), ["a/b"]);
         let path = state.path().join(path_of("kv", "a/b"));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-        shelf.remove("a/b").unwrap();
-        shelf.remove("a/b").unwrap();
-        assert_eq!(shelf.read("a/b").unwrap(), None);
+        files.remove("a/b").unwrap();
+        files.remove("a/b").unwrap();
+        assert_eq!(files.read("a/b").unwrap(), None);
     }
 
     #[test]
-    fn the_state_directory_may_be_given_in_any_way() {
+    fn state_directory_path_is_normalised() {
         let place = tempfile::tempdir().unwrap();
         let plain = place.path().join("state");
         std::fs::create_dir_all(plain.join("x")).unwrap();
@@ -195,18 +195,18 @@ mod tests {
         let relative = format!("{up}.{}", plain.display());
         for given in [relative, format!("{}/x/..//.", plain.display())] {
             let cx = Context::empty().with_var_dir(Some(Path::new(&given)));
-            let shelf = StateFiles::of(&cx, "value");
-            shelf.write(&given, b"one").unwrap();
-            assert_eq!(shelf.read(&given).unwrap().as_deref(), Some(&b"one"[..]), "{given}");
+            let files = StateFiles::of(&cx, "value");
+            files.write(&given, b"one").unwrap();
+            assert_eq!(files.read(&given).unwrap().as_deref(), Some(&b"one"[..]), "{given}");
             assert!(plain.join(path_of("value", &given)).exists(), "{given}");
         }
     }
 
     #[test]
-    fn without_a_state_directory_nothing_is_kept() {
+    fn state_files_need_a_state_directory() {
         let cx = Context::empty();
-        let shelf = StateFiles::of(&cx, "kv");
-        assert_eq!(shelf.read("x").unwrap(), None);
-        assert!(shelf.write("x", b"").unwrap_err().contains("--state-dir"));
+        let files = StateFiles::of(&cx, "kv");
+        assert_eq!(files.read("x").unwrap(), None);
+        assert!(files.write("x", b"").unwrap_err().contains("--state-dir"));
     }
 }

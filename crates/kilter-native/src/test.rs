@@ -13,7 +13,7 @@ use kilter_provider::{
 use crate::words::present;
 
 const DESC: &str = "\
-Nothing, with an attribute of every kind: to try a front-end, an editor or the engine.
+A resource without an effect that has attributes of every type, to test a front-end, an editor or the engine.
 
 ```yaml
 resources:
@@ -24,7 +24,7 @@ resources:
     int: \"${test[sender].answer}\"
 ```
 
-It is always in its state and changes nothing. `validate_bool`, `validate_error` and `waitforerror` make it fail.";
+It is always in sync and makes no changes. `validate_bool`, `validate_error` and `waitforerror` make it fail.";
 
 /// Attributes that only accept a value, with their data types.
 const TAKEN: [(&str, &str); 31] = [
@@ -54,7 +54,8 @@ const TAKEN: [(&str, &str); 31] = [
     ("mapintfloat", "Hash[Variant[String, Integer], Numeric]"),
     (
         "mixedstruct",
-        "Struct[{ Optional[somebool] => Boolean, Optional[somestr] => String, Optional[someint] => Integer, Optional[somefloat] => Numeric }]",
+        "Struct[{ Optional[somebool] => Boolean, Optional[somestr] => String, Optional[someint] => Integer, \
+         Optional[somefloat] => Numeric }]",
     ),
     ("interface", "Data"),
     ("anotherstr", "String"),
@@ -65,39 +66,35 @@ const TAKEN: [(&str, &str); 31] = [
 ];
 
 fn schema() -> TypeSchema {
-    let schema = TypeSchema::new("test", DESC).attribute("name", "String[1]", Behaviour::Namevar, "What it is called.");
+    let schema =
+        TypeSchema::new("test", DESC).attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.");
     let taken = |schema: TypeSchema, (name, data_type): &(&str, &str)| {
-        schema.attribute(name, data_type, Behaviour::Parameter, "Taken, and of no effect.")
+        schema.attribute(name, data_type, Behaviour::Parameter, "Accepted without an effect.")
     };
     TAKEN
         .iter()
         .fold(schema, taken)
-        .attribute("validate_bool", "Boolean", Behaviour::Parameter, "Whether it is found to be wrong before the run.")
+        .attribute("validate_bool", "Boolean", Behaviour::Parameter, "Fail the validation.")
         .default(Value::Boolean(false))
-        .attribute(
-            "validate_error",
-            "String",
-            Behaviour::Parameter,
-            "What is found to be wrong with it before the run.",
-        )
+        .attribute("validate_error", "String", Behaviour::Parameter, "Fail the validation with this message.")
         .attribute(
             "expect_recv",
             "Array[String]",
             Behaviour::Parameter,
-            "Attributes that other resources are to have sent: without, a check of it fails.",
+            "Attributes that must have received outputs of other resources; a check fails if one has not.",
         )
-        .attribute("send_value", "String", Behaviour::Parameter, "What it sends as `hello`.")
+        .attribute("send_value", "String", Behaviour::Parameter, "Value of the output `hello`.")
         .attribute(
             "waitforerror",
             "Integer[0]",
             Behaviour::Parameter,
-            "Milliseconds after which a check of it fails; 0 for never.",
+            "Time after which a check fails, in milliseconds; 0: no failure.",
         )
         .default(Value::Integer(0))
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("hello", "String", "What `send_value` says.")
-        .output("answer", "Integer", "42.")
-        .output("changed", "Array[String]", "The attributes of which others have sent another value than before.")
+        .output("hello", "String", "Value of `send_value`.")
+        .output("answer", "Integer", "Always 42.")
+        .output("changed", "Array[String]", "Attributes that received a different value than before.")
 }
 
 /// Provides the type `test`.
@@ -228,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_have_sent_can_be_expected() {
+    fn expect_recv_requires_received_outputs() {
         let name = "x".into();
         let mut should = Attributes::new();
         should.push("expect_recv", Value::strings(["str"]));
@@ -243,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_passed_on_as_one() {
+    fn sensitive_input_gives_sensitive_output() {
         let should = Attributes::from_iter([("send_value", Value::sensitive("hunter2".into()))]);
         let state = TestProvider::new().get_one(&Context::empty(), Wanted::new(&"x".into(), Some(&should))).unwrap();
         assert_eq!(state.outputs.get("hello"), should.get("send_value"));

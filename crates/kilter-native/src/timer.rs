@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::words::{known_before, present};
 
 const DESC: &str = "\
-An event every so many seconds, for as long as a state is held (`kilter run`).
+Periodic events during `kilter run`.
 
 ```yaml
 resources:
@@ -26,14 +26,20 @@ resources:
     refreshonly: true
 ```
 
-Each time the interval is over the timer counts as changed, and refreshes whom it notifies; who only comes after it is not \
-concerned. The first interval begins when the timer is first looked at, and anew when something refreshes the timer. With \
-`plan` and `apply` it is in its state.";
+At the end of each interval the timer counts as changed and refreshes the resources that it notifies; other \
+dependents do not \
+run. The first interval begins at the first check of the timer. A refresh of the timer restarts the interval. With \
+`plan` and `apply` a timer is always in sync.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("timer", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-        .attribute("interval", "Integer[1, 4294967295]", Behaviour::Parameter, "Seconds between two events: `3600`.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
+        .attribute(
+            "interval",
+            "Integer[1, 4294967295]",
+            Behaviour::Parameter,
+            "Time between two events, in seconds: `3600`.",
+        )
         .required()
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
@@ -121,13 +127,13 @@ impl Provider for TimerProvider {
                 }
                 Outcome { refreshed: change.refresh, ..Outcome::done() }
             }
-            None => Outcome::failed("a timer is not on the system, and cannot be removed"),
+            None => Outcome::failed("a timer is not an object on the system and cannot be removed"),
         };
         changes.iter().map(tick).collect()
     }
 
     fn validate(&self, _: &str, _: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
-        let problem = || known_before("interval", "it is counted from the beginning");
+        let problem = || known_before("interval", "the timer starts with the run");
         deferred.contains(&"interval").then(problem).into_iter().collect()
     }
 }
@@ -138,7 +144,7 @@ impl ReadOne for TimerProvider {
         if let Some(interval) = interval(wanted.should) {
             let begun = *self.begun().entry(wanted.name.clone()).or_insert_with(Instant::now);
             if begun.elapsed() + early(interval) >= interval {
-                let why = eco_format!("{} s are over", interval.as_secs());
+                let why = eco_format!("{} s have passed", interval.as_secs());
                 state.drift.push(Difference::new("interval", Value::Undef, Value::Undef).saying(why));
             }
         }
@@ -185,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_is_over_is_a_change_and_begins_anew() {
+    fn elapsed_interval_is_a_change_and_restarts() {
         let (provider, name) = (TimerProvider::new(), EcoString::from("often"));
         let should = Attributes::from_iter([("interval", 60)]);
         assert_eq!(differences(&provider, &name, &should), 0);
@@ -202,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_follow_each_other_however_late_or_early_one_looks() {
+    fn intervals_do_not_drift_with_late_checks() {
         let (provider, name) = (TimerProvider::new(), EcoString::from("often"));
         let should = Attributes::from_iter([("interval", 60)]);
         let second = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use crate::words::present;
 const KIND: &str = "value";
 
 const DESC: &str = "\
-A value of any kind, kept in the state directory for other resources.
+Values of any type, stored in the state directory for other resources.
 
 ```yaml
 resources:
@@ -27,15 +27,16 @@ resources:
     content: \"${value[ports].any.http} ${value[ports].any.https}\\n\"
 ```
 
-It passes on what it is given, outputs of other resources too; with nothing given, what was kept last. It is kept in clear, \
-readable by the owner of the state directory only, so a secret is refused.";
+The output is the declared value, which may contain outputs of other resources. Without a declared value, it is the \
+stored one. kilter does not encrypt \
+the value, so a secret is an error. Only the owner of the state directory can read it.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("value", DESC)
-        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-        .attribute("any", "Data", Behaviour::Property, "The value: a text, a number, a list or a mapping.")
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.")
+        .attribute("any", "Data", Behaviour::Property, "Value: a text, a number, a list or a mapping.")
         .features(&[Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("any", "Any", "The value.")
+        .output("any", "Any", "Value.")
 }
 
 /// Provides the type `value`.
@@ -50,14 +51,14 @@ impl ValueProvider {
     }
 
     fn put(cx: &Context<'_>, name: &str, should: Option<&Attributes>) -> Result<Attributes, EcoString> {
-        let shelf = StateFiles::of(cx, KIND);
-        let Some(should) = should else { return shelf.remove(name).map(|()| Attributes::new()) };
+        let files = StateFiles::of(cx, KIND);
+        let Some(should) = should else { return files.remove(name).map(|()| Attributes::new()) };
         let Some(any) = should.get("any") else { return Ok(Attributes::new()) };
         // A value from another resource has not been validated before.
         if let Some(problem) = problem(should) {
             return Err(problem.to_string().into());
         }
-        shelf.write(name, format!("{}\n", to_canonical_json(any)).as_bytes())?;
+        files.write(name, format!("{}\n", to_canonical_json(any)).as_bytes())?;
         Ok(Attributes::from_iter([("any", any.clone())]))
     }
 }
@@ -70,7 +71,10 @@ impl Default for ValueProvider {
 
 fn problem(should: &Attributes) -> Option<ValidationError> {
     let is_secret = should.get("any").is_some_and(Value::holds_sensitive);
-    let problem = || ValidationError::with("any", "a secret is not kept in clear").hint("refer to where it comes from");
+    let problem = || {
+        ValidationError::with("any", "a secret is not stored in clear text")
+            .hint("refer to the resource or file that has the secret")
+    };
     is_secret.then(problem)
 }
 
@@ -130,7 +134,7 @@ impl ReadOne for ValueProvider {
             (Some(value), _) => value,
             // A damaged value is written again.
             (None, Some(_)) => return Ok(state),
-            (None, None) => return Err(ProviderError::new(eco_format!("what is kept of the value is damaged"))),
+            (None, None) => return Err(ProviderError::new(eco_format!("the stored value is damaged"))),
         };
         state.attributes.push("any", value.clone());
         state.outputs.push("any", value);
@@ -165,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_of_any_kind_is_kept_and_sent() {
+    fn value_of_any_type_is_stored_and_output() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let (provider, name) = (ValueProvider::new(), EcoString::from("x"));

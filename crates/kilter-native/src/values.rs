@@ -31,9 +31,9 @@ impl<'a> Values<'a> {
     /// Returns the value of a key, if there is one.
     pub(crate) fn read(&self, key: &str) -> Result<Option<EcoString>, EcoString> {
         match self {
-            Values::Here(shelf, _) => {
-                let text = shelf.read(key)?.map(|bytes| String::from_utf8(bytes).map(EcoString::from)).transpose();
-                text.map_err(|_| eco_format!("what is kept under `{key}` is no text: it was not written by kilter"))
+            Values::Here(files, _) => {
+                let text = files.read(key)?.map(|bytes| String::from_utf8(bytes).map(EcoString::from)).transpose();
+                text.map_err(|_| eco_format!("the value under `{key}` is not text: it was not written by kilter"))
             }
             Values::Shared(world, host) => Ok(world.read(&parts(key, *host)).map_err(why)?.map(EcoString::from)),
         }
@@ -43,14 +43,14 @@ impl<'a> Values<'a> {
     pub(crate) fn replace(&self, key: &str, expected: Option<&str>, value: &str) -> Result<bool, EcoString> {
         match self {
             // The caller holds the lock for writes on this machine.
-            Values::Here(shelf, _) => shelf.write(key, value.as_bytes()).map(|()| true),
+            Values::Here(files, _) => files.write(key, value.as_bytes()).map(|()| true),
             Values::Shared(world, host) => world.replace(&parts(key, *host), expected, value).map_err(why),
         }
     }
 
     pub(crate) fn remove(&self, key: &str) -> Result<(), EcoString> {
         match self {
-            Values::Here(shelf, _) => shelf.remove(key),
+            Values::Here(files, _) => files.remove(key),
             Values::Shared(world, host) => world.remove(&parts(key, *host)).map_err(why),
         }
     }
@@ -58,7 +58,7 @@ impl<'a> Values<'a> {
     /// Returns the keys with a value.
     pub(crate) fn names(&self) -> Result<Vec<EcoString>, EcoString> {
         match self {
-            Values::Here(shelf, _) => shelf.names(),
+            Values::Here(files, _) => files.names(),
             Values::Shared(world, _) => {
                 let found = world.below(&[KIND]).map_err(why)?.into_iter().filter(|one| one.text.is_ok());
                 Ok(found.filter_map(|one| <[EcoString; 1]>::try_from(one.key).ok()).map(|[key]| key).collect())

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_of_an_output_is_its_last_lines_that_say_something() {
+    fn output_ending_has_last_nonempty_lines() {
         assert_eq!(ending_of(" \n\n"), None);
         let long: String = (0..20).map(|n| format!("{n}\n\n")).collect();
         assert_eq!(ending_of(&long).unwrap(), "10\n11\n12\n13\n14\n15\n16\n17\n18\n19");

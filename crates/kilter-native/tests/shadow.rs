@@ -19,7 +19,8 @@ fn users_and_groups_converge_through_the_shadow_tools() {
     }
     assert!(
         rustix::process::geteuid().is_root(),
-        "this test changes accounts in a mount namespace and needs root: sudo -E cargo test -p kilter-native --test shadow"
+        "this test changes accounts in a mount namespace and needs root: sudo -E cargo test -p kilter-native --test \
+         shadow"
     );
     let before = std::fs::read("/etc/passwd").unwrap();
     let copy = tempfile::tempdir().unwrap();

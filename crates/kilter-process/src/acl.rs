@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_shares_when_it_lets_somebody_else_write() {
+    fn list_with_other_writer_counts_as_shared() {
         let shared =
             |entries: &[(u16, u16, u32)]| writers(&list(entries), |named| named == Named::User(0)) == Writers::Named;
         assert!(shared(&[(USER, 7, 1000)]));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_of_a_list_are_named_or_the_owning_group() {
+    fn list_writers_are_named_entries_or_owning_group() {
         let of = |entries: &[(u16, u16, u32)]| {
             writers(&list(entries), |named| matches!(named, Named::User(0) | Named::Group(0)))
         };

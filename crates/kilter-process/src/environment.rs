@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_is_passed_on_and_what_is_pinned_stays() {
+    fn only_named_variables_pass_and_pinned_ones_win() {
         let of_kilter = |name: &OsStr| (name != "MISSING").then(|| OsString::from("kilter's"));
         let names = ["PATH", "LC_ALL", "TZ", "MISSING", "", "A=B", "A\0"];
         let environment = Environment::new().allow_from(names, of_kilter);

@@ -174,7 +174,7 @@ pub enum SpawnError {
         name: OsString,
     },
     /// No directory is available for the temporary directory of a confined child.
-    #[error("`{}` was not started: there is no place for its temporary directory", program.display())]
+    #[error("`{}` was not started: its temporary directory cannot be created", program.display())]
     Scratch {
         /// The program.
         program: OsString,

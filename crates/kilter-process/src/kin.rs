@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_whatever_it_calls_itself() {
+    fn process_with_odd_name_is_read() {
         let stat = |name: &str, state: &str| {
             format!("7 ({name}) {state} 5 6 6 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 8192 9 18446744073709551615\n")
         };
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_first_thread_has_ended_runs_as_long_as_another_one_does() {
+    fn process_runs_until_its_last_thread_ends() {
         let stat = |state: &str, threads: u32| {
             format!(
                 "7 (sh) {state} 5 6 6 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 {threads} 0 4711 8192 9 18446744073709551615\n"
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_another_namespace_are_not_taken_for_own_ones() {
+    fn pids_of_other_namespaces_are_not_confused() {
         let own = Pid::from_raw(7).unwrap();
         let is_own = |pids: &str| is_of_own_namespace(&format!("Name:\tNSpid:\nTgid:\t7\n{pids}PPid:\t1\n"), own);
         assert!(is_own("Pid:\t7\nNStgid:\t7\nNSpid:\t7\n"));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_names_another_process_by_now_is_not_signalled() {
+    fn reused_pid_is_not_signalled() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::read(Pid::from_child(&child).as_raw_pid()).unwrap();
         Process { started: process.started - 1, ..process }.send(Signal::KILL);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_of_nobody_that_belongs_is_no_stray() {
+    fn child_of_foreign_process_is_not_escaped() {
         let own = Process::read(rustix::process::getpid().as_raw_pid()).unwrap();
         let parent = Process::read(own.parent).unwrap();
         assert!(own.is_child_of(&parent));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_given_once_with_a_mark_and_the_next_one_is_whole() {
+    fn too_long_line_is_marked_and_next_is_whole() {
         for chunks in [&["123456789\nnext\n"][..], &["1234", "5", "6789", "\nne", "xt\n"]] {
             assert_eq!(lines(5, chunks), [("12345".into(), LineEnd::Cut), ("next".into(), LineEnd::Newline)]);
         }

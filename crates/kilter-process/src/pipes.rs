@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_are_kept_and_the_rest_is_counted() {
+    fn head_buffer_keeps_first_bytes_and_counts_rest() {
         let captured = kept(Capture::First(4), &[b"abc", b"def"]);
         assert_eq!((captured.bytes.as_slice(), captured.dropped), (&b"abcd"[..], 2));
     }
 
     #[test]
-    fn the_last_bytes_are_kept_however_much_came_before() {
+    fn tail_buffer_keeps_last_bytes() {
         let flood = vec![b'x'; 3 * CHUNK];
         let captured = kept(Capture::Last(4), &[&flood, b"abc", b"def"]);
         assert_eq!((captured.bytes.as_slice(), captured.dropped), (&b"cdef"[..], 3 * CHUNK as u64 + 2));

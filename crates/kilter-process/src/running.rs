@@ -355,7 +355,7 @@ mod tests {
     use crate::start::start;
 
     #[test]
-    fn a_flood_that_is_only_found_after_the_end_is_one() {
+    fn output_limit_exceeded_at_exit_is_reported() {
         let mut invocation = Invocation::new("echo").arg("a line that is too long");
         invocation.stdout = Capture::AtMost(10);
         let started = start(&invocation).unwrap();

@@ -240,10 +240,11 @@ fn interpreter_trouble(program: &Path, source: &io::Error) -> Option<String> {
     std::fs::File::open(program).ok()?.take(LONGEST_LINE as u64).read_to_end(&mut first).ok()?;
     let line = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Some(named) = line.strip_prefix(b"#!") else {
-        return (!is_missing).then(|| "it is no program, and has no first line like #!/bin/sh".to_owned());
+        return (!is_missing)
+            .then(|| "it is neither a program nor a script with a first line such as #!/bin/sh".to_owned());
     };
     let named = String::from_utf8_lossy(named);
     let interpreter = named.trim_start().split([' ', '\t', '\r']).next().unwrap_or_default();
-    let crlf = if named.ends_with('\r') { " with a carriage return behind it" } else { "" };
-    is_missing.then(|| format!("its first line asks for the interpreter `{interpreter}`{crlf}, which is not there"))
+    let crlf = if named.ends_with('\r') { " followed by a carriage return" } else { "" };
+    is_missing.then(|| format!("its first line names the interpreter `{interpreter}`{crlf}, which does not exist"))
 }

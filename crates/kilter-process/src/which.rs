@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_taken_as_it_is() {
+    fn path_is_returned_unchanged() {
         assert_eq!(found("./x", "/usr/bin"), Some("./x".into()));
     }
 

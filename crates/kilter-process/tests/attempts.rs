@@ -1,4 +1,4 @@
-//! Confined children try to change something and keep quiet about it: they are told of all the same.
+//! Confined children that attempt a change and ignore the error: kilter records the attempts.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -50,7 +50,7 @@ fn confined(invocation: &Invocation) -> Output {
     finished
 }
 
-/// What was told of a script in a place, with paths from there.
+/// Returns the recorded attempts of a script, with paths relative to its directory.
 fn told(script: &str, place: &Place) -> Vec<String> {
     let finished = confined(&bash(script, &place.0));
     assert_eq!(finished.refusal_hint, None, "`{script}` is not quiet: {}", finished.stderr.text());
@@ -64,7 +64,7 @@ fn lines(finished: &Output, place: &Place) -> Vec<String> {
 
 const PYTHON: &str = "import os, ctypes, socket; c = ctypes.CDLL(None)";
 
-/// What is tried, and what is told of it.
+/// Attempts, with their records.
 const QUIET: &[(&str, &[&str])] = &[
     ("echo x > f", &["write f"]),
     ("echo x >> f", &["write f"]),
@@ -122,7 +122,7 @@ const QUIET: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn what_is_tried_quietly_is_told() {
+fn ignored_error_is_recorded_as_attempt() {
     for (script, expected) in QUIET {
         let place = Place::new();
         let (before, after) = script.split_once("PYTHON").unwrap_or((script, ""));
@@ -133,7 +133,7 @@ fn what_is_tried_quietly_is_told() {
     }
 }
 
-/// What changes nothing, or only what is the child's own.
+/// Calls that change nothing, or only objects of the child itself.
 const HARMLESS: &[&str] = &[
     "echo x > /dev/null; echo x 2>/dev/null >&2; exec 3<>/dev/null",
     "echo x > /dev/stderr; echo x >> /dev/stdout; echo x > /dev/fd/1; echo x > /proc/self/fd/2",
@@ -142,17 +142,19 @@ const HARMLESS: &[&str] = &[
     "t=$(mktemp); echo x > $t; echo x > $TMPDIR/../${TMPDIR##*/}/b; rm $t",
     "x=$(printf '%0200000d' 0); cat <<END\n$x\nEND\n",
     // It fails by itself.
-    "rm -f gone d/gone gone/gone; rmdir gone; mkdir d; mkdir -p d; ln -s x f; mv gone new; chmod 600 gone; : > gone/f; : > d",
+    "rm -f gone d/gone gone/gone; rmdir gone; mkdir d; mkdir -p d; ln -s x f; mv gone new; chmod 600 gone; : > \
+     gone/f; : > d",
     // Reading.
     "cat f; ls -lR . /etc; exec 3< f; flock 3; python3 -c \"import os; os.open('f', os.O_RDONLY | os.O_CREAT)\"",
     "python3 -c \"import os; os.open('f', os.O_PATH | os.O_WRONLY)\"",
     "python3 -c \"import os; d = os.memfd_create('m'); open('/proc/self/fd/%d' % d, 'w').write('x')\"",
-    "python3 -c \"import socket as s; a = s.socket(s.AF_INET); a.bind(('127.0.0.1', 0)); s.socket(s.AF_UNIX).bind('')\"",
+    "python3 -c \"import socket as s; a = s.socket(s.AF_INET); a.bind(('127.0.0.1', 0)); \
+     s.socket(s.AF_UNIX).bind('')\"",
     "echo 500 > /proc/self/oom_score_adj; echo x > /proc/$BASHPID/comm",
 ];
 
 #[test]
-fn what_changes_nothing_is_not_told() {
+fn harmless_call_is_not_recorded() {
     for script in HARMLESS {
         let place = Place::new();
         let finished = confined(&bash(&format!("{{ {script}\n}} 2>/dev/null; true"), &place.0).stdin(""));
@@ -162,14 +164,14 @@ fn what_changes_nothing_is_not_told() {
 }
 
 #[test]
-fn nobody_is_asked_where_nothing_is_refused() {
+fn unconfined_child_has_no_supervisor() {
     let place = Place::new();
     let finished = run(&bash("echo x > f", &place.0).confined(Confinement::None), None).unwrap();
     assert!(finished.is_success() && finished.attempts.is_empty());
 }
 
 #[test]
-fn what_another_user_tries_is_told() {
+fn attempt_by_other_user_is_recorded() {
     let place = Place::new();
     for path in ["", "f", "d"] {
         std::os::unix::fs::chown(place.0.join(path), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -180,7 +182,7 @@ fn what_another_user_tries_is_told() {
 }
 
 #[test]
-fn a_caller_without_privileges_is_told_too() {
+fn unprivileged_caller_records_attempts() {
     let place = Place::new();
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -197,7 +199,7 @@ fn a_caller_without_privileges_is_told_too() {
 }
 
 #[test]
-fn a_child_without_any_stream_is_answered_too() {
+fn child_without_streams_is_supervised() {
     let place = Place::new();
     let mut invocation = Invocation::new("sh").args(["-c", "echo x > f || true"]).cwd(&place.0);
     invocation.confinement = Confinement::ReadOnly;
@@ -212,12 +214,12 @@ fn a_flood_of_attempts_is_bounded_and_quick() {
     let finished = confined(&bash(script, &place.0).deadline(Duration::from_secs(60)));
     assert_eq!((finished.ending, finished.attempts.first.len()), (Termination::Exited, 10), "{:?}", begun.elapsed());
     assert_eq!(finished.attempts.more, 1000);
-    assert_eq!(finished.attempts.first[0], Attempt { deed: Operation::Write, path: Some(place.0.join("n0")) });
+    assert_eq!(finished.attempts.first[0], Attempt { operation: Operation::Write, path: Some(place.0.join("n0")) });
     assert!(finished.attempts.to_string().ends_with("/n9 and 1000 more"), "{}", finished.attempts);
 }
 
 #[test]
-fn many_at_once_are_answered() {
+fn concurrent_children_are_supervised() {
     let place = Place::new();
     let script = "for i in {1..40}; do (for j in {1..20}; do : > n$i; : > /dev/null; done) & done 2>/dev/null; wait";
     std::thread::scope(|scope| {
@@ -231,7 +233,7 @@ fn many_at_once_are_answered() {
 }
 
 #[test]
-fn a_child_that_is_killed_while_it_asks_does_no_harm() {
+fn child_killed_during_notification_is_handled() {
     let place = Place::new();
     for _ in 0..20 {
         let script = "while :; do : > n; : > /dev/null; done 2>/dev/null & while :; do rm -f f; done 2>/dev/null";
@@ -246,7 +248,7 @@ fn a_child_that_is_killed_while_it_asks_does_no_harm() {
 }
 
 #[test]
-fn a_child_that_stands_and_goes_on_is_answered() {
+fn stopped_and_continued_child_is_supervised() {
     let place = Place::new();
     let script = "(for i in {1..300}; do : > n; done 2>/dev/null; echo done) & \
         for i in {1..20}; do kill -STOP $!; sleep 0.002; kill -CONT $!; sleep 0.002; done 2>/dev/null; wait";
@@ -255,7 +257,7 @@ fn a_child_that_stands_and_goes_on_is_answered() {
 }
 
 #[test]
-fn whoever_tidies_up_at_the_end_is_answered() {
+fn cleanup_after_sigterm_is_supervised() {
     let place = Place::new();
     // The child by itself, and a descendant that it leaves behind.
     let child =
@@ -279,7 +281,7 @@ fn whoever_tidies_up_at_the_end_is_answered() {
 }
 
 #[test]
-fn what_is_left_behind_is_not_kept_waiting() {
+fn leftover_process_gets_answers() {
     let place = Place::new();
     let socket = place.0.join("s");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -295,7 +297,7 @@ fn what_is_left_behind_is_not_kept_waiting() {
 }
 
 #[test]
-fn where_somebody_listens_already_all_is_refused_as_before() {
+fn existing_listener_disables_recording() {
     let place = Place::new();
     // A child of a confined process has its own filter, and nobody to tell.
     let test = std::env::current_exe().unwrap();
@@ -306,7 +308,7 @@ fn where_somebody_listens_already_all_is_refused_as_before() {
 }
 
 #[test]
-fn where_the_kernel_has_no_listeners_all_is_refused_as_before() {
+fn kernel_without_listeners_disables_recording() {
     let place = Place::new();
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

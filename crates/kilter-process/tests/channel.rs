@@ -15,7 +15,7 @@ fn finished(invocation: &Invocation) -> Output {
 }
 
 #[test]
-fn what_is_written_to_descriptor_3_is_kept_for_itself() {
+fn channel_output_is_captured_separately() {
     let script = "echo out; echo err >&2; echo three >&3";
     let finished = finished(&sh(script).channel(Capture::First(100)));
     let texts = [&finished.stdout, &finished.stderr, &finished.channel].map(|output| output.text().into_owned());
@@ -23,7 +23,7 @@ fn what_is_written_to_descriptor_3_is_kept_for_itself() {
 }
 
 #[test]
-fn without_a_channel_descriptor_3_is_closed_and_the_child_behaves_the_same() {
+fn descriptor_3_is_closed_without_channel() {
     let script = "{ echo three >&3; } 2>/dev/null || echo closed >&2; echo out; exit 4";
     let with = finished(&sh(script).channel(Capture::First(0)));
     let without = finished(&sh(script));
@@ -33,7 +33,7 @@ fn without_a_channel_descriptor_3_is_closed_and_the_child_behaves_the_same() {
 }
 
 #[test]
-fn a_child_has_its_four_descriptors_and_no_others() {
+fn child_inherits_only_four_descriptors() {
     for (channel, expected) in [(Capture::Nothing, "0 1 2 "), (Capture::First(0), "0 1 2 3 ")] {
         for identity in [None, Some(Identity { uid: 65534, gid: 65534, groups: Vec::new() })] {
             for confinement in [Confinement::None, Confinement::ReadOnly] {
@@ -50,7 +50,7 @@ fn a_child_has_its_four_descriptors_and_no_others() {
 }
 
 #[test]
-fn a_flood_on_the_channel_is_read_and_dropped_or_ended() {
+fn channel_flood_is_dropped_or_ends_child() {
     let flood = "head -c 20000000 /dev/zero >&3; echo end";
     let kept = finished(&sh(flood).channel(Capture::Last(5)));
     assert_eq!((kept.channel.bytes.len(), kept.channel.dropped, kept.is_success()), (5, 19_999_995, true));
@@ -81,12 +81,12 @@ fn descendants_inherit_the_channel() {
 }
 
 #[test]
-fn a_child_with_a_channel_that_cannot_start_says_so_whatever_other_threads_do() {
+fn failed_start_with_channel_is_reported_with_busy_threads() {
     let path = std::env::temp_dir().join(format!("no-interpreter-{}", std::process::id()));
     std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     let stop = AtomicBool::new(false);
-    /// How often each of the two starts a child.
+    /// Number of children that each of the two threads starts.
     const TRIES: usize = 300;
     std::thread::scope(|scope| {
         // Descriptors come and go, number 3 among them.

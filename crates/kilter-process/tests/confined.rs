@@ -92,7 +92,7 @@ fn confined(invocation: Invocation) -> Output {
     finished
 }
 
-/// What a user may do to files of their own.
+/// Operations that a user may make on their own files.
 const CHANGES: &[&str] = &[
     "echo x > f",
     "echo x >> f",
@@ -149,7 +149,7 @@ const CHANGES: &[&str] = &[
     "echo f | xargs rm",
 ];
 
-/// What only root may do.
+/// Operations for root only.
 const CHANGES_OF_ROOT: &[&str] = &[
     "chown 12 f",
     "chown -h 12:34 f",
@@ -160,7 +160,8 @@ const CHANGES_OF_ROOT: &[&str] = &[
     "install -o 12 f g",
 ];
 
-/// Waits for the next tick of the clock that file systems take their times from: a change in the same tick does not show.
+/// Waits for the next tick of the clock that file systems take their times from: a change in the same tick does not
+/// show.
 fn until_next_tick() {
     let file = rustix::fs::memfd_create("tick", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let now = || {
@@ -199,7 +200,7 @@ fn another_user_cannot_change_files_of_their_own() {
     CHANGES.iter().for_each(|script| attempt(script, NOBODY));
 }
 
-/// What would set something to what it is already.
+/// Operations that set a value to its current value.
 const SAME_AGAIN: &[&str] = &[
     "python3 -c 'import socket; socket.sethostname(socket.gethostname())'",
     "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness",
@@ -212,7 +213,8 @@ const SAME_AGAIN: &[&str] = &[
     "python3 -c 'import socket, fcntl; s = socket.socket(); \
         fcntl.ioctl(s, 0x8914, fcntl.ioctl(s, 0x8913, b\"lo\".ljust(32, b\"\\0\")))'",
     // A queue that is gone at once.
-    "python3 -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); q = c.mq_open(b\"/kilter\", 0o102, 0o600, None); \
+    "python3 -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); q = c.mq_open(b\"/kilter\", 0o102, 0o600, \
+     None); \
         e = ctypes.get_errno(); c.mq_unlink(b\"/kilter\"); assert q >= 0, __import__(\"os\").strerror(e)'",
 ];
 
@@ -227,7 +229,7 @@ fn root_cannot_change_the_machine() {
 }
 
 #[test]
-fn root_cannot_do_what_no_test_may_do() {
+fn dangerous_calls_of_root_are_refused() {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let number = |call: i64, arguments: &str| format!("c.syscall({call}, {arguments})");
     let mut calls = vec![
@@ -265,7 +267,8 @@ fn root_cannot_do_what_no_test_may_do() {
 #[test]
 fn a_32_bit_call_ends_the_child() {
     // `mov $20, %eax; int $0x80; ret`: getpid, by the number and the way of 32-bit programs.
-    let script = "import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); m.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3'); \
+    let script = "import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); \
+                  m.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3'); \
         f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m))); print(f() > 0)";
     let invocation = Invocation::new("python3").args(["-c", script]).captured(4096);
     assert_eq!(run(&invocation, None).unwrap().stdout.text(), "True\n", "this kernel runs no 32-bit programs");
@@ -337,7 +340,7 @@ fn no_process_outside_can_be_signalled() {
     }
 }
 
-/// What a child that only reads has to be able to do: each prints `done`.
+/// Operations that a confined child must be able to make; each prints `done`.
 const HARMLESS: &[&str] = &[
     "read -r line < /etc/passwd; test -n \"$line\"; echo done",
     "ls -lR /etc >/dev/null; id >/dev/null; echo done",
@@ -351,12 +354,15 @@ const HARMLESS: &[&str] = &[
     // Too long for a pipe: a file it is.
     "x=$(printf '%0200000d' 0); test $(cat <<END | wc -c\n$x\nEND\n) = 200001 && echo done",
     "cat > $TMPDIR/a && echo done > $TMPDIR/a && mv $TMPDIR/a $TMPDIR/b && ln $TMPDIR/b $TMPDIR/c && cat $TMPDIR/c",
-    "mkdir $TMPDIR/x $TMPDIR/y && echo done > $TMPDIR/x/f && mv $TMPDIR/x/f $TMPDIR/y && cat $TMPDIR/y/f && rm -r $TMPDIR/y",
+    "mkdir $TMPDIR/x $TMPDIR/y && echo done > $TMPDIR/x/f && mv $TMPDIR/x/f $TMPDIR/y && cat $TMPDIR/y/f && rm -r \
+     $TMPDIR/y",
     "t=$(mktemp) && d=$(mktemp -d) && mkfifo $d/p && { echo done > $d/p & cat $d/p; } && rm -r $t $d",
     "seq 300000 | sort -rn -S 1M | tail -n 1 >/dev/null; echo done",
     "python3 -c 'import tempfile; f = tempfile.TemporaryFile(); f.write(b\"x\"); print(\"done\")'",
-    "python3 -c 'import os, pty; a, b = pty.openpty(); os.write(b, b\"done\\n\"); print(os.read(a, 9).split()[0].decode())'",
-    "python3 -c 'import threading, subprocess; t = threading.Thread(target=lambda: subprocess.run([\"echo\", \"done\"])); t.start(); t.join()'",
+    "python3 -c 'import os, pty; a, b = pty.openpty(); os.write(b, b\"done\\n\"); print(os.read(a, \
+     9).split()[0].decode())'",
+    "python3 -c 'import threading, subprocess; t = threading.Thread(target=lambda: subprocess.run([\"echo\", \
+     \"done\"])); t.start(); t.join()'",
     "sleep 60 & kill $!; wait $!; test $? = 143 && echo done",
     "sleep 60 & disown; kill -9 $!; echo done",
     "nice -n 5 true && ulimit -n 100 && umask 077 && cd / && echo done",
@@ -383,7 +389,7 @@ fn reading_running_programs_and_temporary_files_work() {
 }
 
 #[test]
-fn the_temporary_directory_is_private_and_gone_at_the_end() {
+fn temporary_directory_is_private_and_removed() {
     for user in [0, NOBODY] {
         for ending in [Termination::Exited, Termination::Deadline] {
             let script = "mkdir -p $TMPDIR/a/b; : > $TMPDIR/a/b/c; stat -c '%a %u %n' $TMPDIR; test -z $0 || sleep 60";
@@ -403,7 +409,7 @@ fn the_temporary_directory_is_private_and_gone_at_the_end() {
 }
 
 #[test]
-fn the_caller_and_later_children_are_free() {
+fn confinement_affects_only_its_child() {
     let world = World::of(0);
     let before = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     assert!(!confined(bash("echo x > f", 0).cwd(&world.path)).is_success());
@@ -423,7 +429,7 @@ fn the_caller_and_later_children_are_free() {
 }
 
 #[test]
-fn a_child_that_is_alone_talks_to_nobody() {
+fn isolated_child_has_no_network() {
     let listener = World::of(0);
     let socket = listener.path.join("s");
     let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -448,7 +454,7 @@ fn a_child_that_is_alone_talks_to_nobody() {
 }
 
 #[test]
-fn abstract_sockets_and_the_insides_of_processes_outside_are_out_of_reach() {
+fn abstract_sockets_and_foreign_process_memory_are_refused() {
     let name = format!("confined-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _open = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
@@ -464,7 +470,7 @@ fn abstract_sockets_and_the_insides_of_processes_outside_are_out_of_reach() {
 }
 
 #[test]
-fn a_child_that_runs_into_its_deadline_ends_as_a_whole() {
+fn confined_process_group_ends_at_deadline() {
     let invocation = bash("trap '' TERM; (trap '' TERM; sleep 16.1803) & sleep 16.1803; sleep 16.1803", 0);
     let mut invocation = invocation.deadline(Duration::from_millis(300));
     invocation.grace = Duration::from_millis(100);
@@ -473,7 +479,7 @@ fn a_child_that_runs_into_its_deadline_ends_as_a_whole() {
 }
 
 #[test]
-fn the_observer_knows_of_the_confinement_from_the_start() {
+fn observer_gets_confinement_at_start() {
     let mut told = Vec::new();
     let invocation = Invocation::new("true").confined(Confinement::ReadOnly);
     run_observed(&invocation, None, &mut |event| {
@@ -488,7 +494,7 @@ fn the_observer_knows_of_the_confinement_from_the_start() {
 }
 
 #[test]
-fn where_the_kernel_has_no_landlock_the_answer_says_so_and_the_child_runs_as_it_is() {
+fn kernel_without_landlock_runs_child_unconfined() {
     let world = World::of(0);
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -512,7 +518,7 @@ fn where_the_kernel_has_no_landlock_the_answer_says_so_and_the_child_runs_as_it_
 }
 
 #[test]
-fn what_cannot_start_says_why_when_confined_too() {
+fn confined_start_failure_has_reason() {
     let of = |invocation: Invocation| run(&invocation.confined(Confinement::ReadOnly), None).unwrap_err().to_string();
     assert_eq!(of(Invocation::new("/no/such/program")), "cannot start `/no/such/program`");
     let nowhere = of(Invocation::new("true").cwd("/no/such/dir"));
@@ -520,7 +526,7 @@ fn what_cannot_start_says_why_when_confined_too() {
 }
 
 #[test]
-fn a_finished_that_is_made_up_is_not_confined() {
+fn synthetic_output_is_not_confined() {
     let made_up = Output::of(Status::Code(3));
     assert_eq!((made_up.confined, made_up.stdout), (Confined::NotAsked, Captured::default()));
 }

@@ -14,7 +14,7 @@ fn peak() -> u64 {
 }
 
 #[test]
-fn a_gibibyte_passes_in_little_memory() {
+fn gibibyte_of_output_uses_bounded_memory() {
     let script = "head -c 536870912 /dev/zero & head -c 536870912 /dev/zero >&2 & wait; head -c 9999999 /dev/zero >&3";
     let mut invocation = Invocation::new("sh").args(["-c", script]).channel(Capture::First(0));
     invocation.stdout = Capture::First(1 << 20);

@@ -19,8 +19,7 @@ fn finished(invocation: &Invocation) -> Output {
     run(invocation, None).expect("the child starts")
 }
 
-/// Whether the process whose number a child printed runs, not counting those that have ended and wait for
-/// somebody to ask.
+/// Returns true if the process runs whose number a child printed. Zombies do not count.
 fn is_running(pid: &str) -> bool {
     let pid: u32 = pid.trim().parse().expect("the child has printed a number");
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
@@ -43,7 +42,7 @@ fn kill(pid: &str) {
 }
 
 #[test]
-fn what_outlives_a_child_ends_if_that_is_asked_for() {
+fn leftovers_are_killed_on_request() {
     // They would still run at the end of the test if `run` waited for them.
     let quiet = "sleep 36000 >/dev/null 2>&1 & echo $!";
     let loud = "sleep 36000 & echo $!";
@@ -61,7 +60,7 @@ fn what_outlives_a_child_ends_if_that_is_asked_for() {
 }
 
 #[test]
-fn what_outlives_a_child_is_left_alone_otherwise() {
+fn leftovers_survive_by_default() {
     for script in ["sleep 60 >/dev/null 2>&1 & echo $!", "sleep 60 & echo $!"] {
         let left = finished(&sh(script));
         assert!(is_running(&left.stdout.text()), "{script}");
@@ -76,7 +75,7 @@ fn what_outlives_a_child_is_left_alone_otherwise() {
 }
 
 #[test]
-fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
+fn leftover_ignoring_sigterm_or_stopped_is_killed() {
     for script in ["sh -c 'trap \"\" TERM; exec sleep 60' & echo $!; sleep 0.2", "sleep 60 & kill -STOP $!; echo $!"] {
         let mut invocation = sh(script).leftovers(KillMode::Ended).confined(Confinement::ReadOnly);
         invocation.grace = Duration::from_millis(200);
@@ -88,7 +87,7 @@ fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
 }
 
 #[test]
-fn a_child_without_leftovers_is_not_slower_for_it() {
+fn child_without_leftovers_has_no_delay() {
     // Whoever waited for the grace would wait for days.
     let mut invocation = sh("exit 0").leftovers(KillMode::Ended);
     invocation.grace = Duration::from_secs(360_000);
@@ -96,7 +95,7 @@ fn a_child_without_leftovers_is_not_slower_for_it() {
 }
 
 #[test]
-fn a_descendant_that_floods_after_the_childs_end_is_ended() {
+fn flooding_leftover_is_ended() {
     let mut invocation = sh("cat /dev/zero & echo $! >&2; exit 0");
     invocation.stdout = Capture::AtMost(1 << 20);
     let ended = finished(&invocation);
@@ -143,7 +142,7 @@ fn assert_ends(ended: &Output, ending: Termination, script: &str) {
     assert!(!is_running(&told), "{script}");
 }
 
-/// What becomes of a child that is cancelled when it has written something.
+/// Returns the result of a child that is cancelled after its first output.
 fn cancelled(invocation: &Invocation) -> Output {
     let flag = AtomicBool::new(false);
     run_observed(invocation, Some(Cancel::new(&flag)), &mut |event| {
@@ -162,7 +161,7 @@ fn a_cancel_ends_descendants_in_other_groups_too() {
 }
 
 #[test]
-fn the_group_is_killed_in_the_end_where_proc_tells_nothing() {
+fn group_is_killed_without_proc() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: it mounts a file system");
     let script = "(trap '' TERM; sh -c 'echo $PPID'; for i in $(seq 500); do sleep 0.02; done) & wait";
     let mut invocation = sh(script).deadline(Duration::from_millis(300));
@@ -189,7 +188,7 @@ fn hide_proc() {
 }
 
 #[test]
-fn descendants_in_other_groups_are_killed_if_they_ignore_the_polite_signal_or_are_stopped() {
+fn escaped_descendants_ignoring_sigterm_or_stopped_are_killed() {
     let busy = "setsid --wait sh -c 'trap \"\" TERM; echo $$; while :; do setsid --wait sleep 0.02; done'";
     let orphan = "setsid --wait sh -c '(trap \"\" TERM; sh -c \"echo \\$PPID\"; while :; do sleep 0.02; done) & wait'";
     let stopped = "setsid --wait sh -c 'trap \"\" TERM; echo $$; kill -STOP $$; sleep 60'";
@@ -201,14 +200,14 @@ fn descendants_in_other_groups_are_killed_if_they_ignore_the_polite_signal_or_ar
 }
 
 #[test]
-fn descendants_in_other_groups_may_use_the_grace_to_tidy_up() {
+fn escaped_descendants_have_grace_period() {
     let ended =
         cancelled(&sh("setsid sh -c 'trap \"sleep 0.2; echo tidied; exit\" TERM; echo on; sleep 60 & wait' & wait"));
     assert_eq!(ended.stdout.text(), "on\ntidied\n");
 }
 
 #[test]
-fn a_shell_with_jobs_does_not_see_them_stopped_when_all_are_told_to_end() {
+fn shell_does_not_see_jobs_stop_at_termination() {
     let job = "sh -c 'trap \"\" TERM; echo on; sleep 0.3; echo done'";
     let script = format!("set -m; trap : TERM; {job}; echo next");
     let ended = cancelled(&Invocation::new("bash").args(["-c", &script]).captured(100));
@@ -216,7 +215,7 @@ fn a_shell_with_jobs_does_not_see_them_stopped_when_all_are_told_to_end() {
 }
 
 #[test]
-fn what_leftovers_have_started_in_other_groups_ends_with_them() {
+fn escaped_children_of_leftovers_are_killed() {
     let leftover = r#"timeout 100 sh -c "echo \$\$; exec sleep 60"; true"#;
     let script = format!("read -r pid < <({leftover}); echo $pid");
     let invocation = Invocation::new("bash").args(["-c", &script]).captured(100).leftovers(KillMode::Ended);
@@ -225,7 +224,7 @@ fn what_leftovers_have_started_in_other_groups_ends_with_them() {
 }
 
 #[test]
-fn a_daemon_that_descends_from_a_child_no_longer_is_out_of_reach() {
+fn reparented_daemon_survives() {
     // The child goes on when the daemon has a session of its own, and its parent has ended.
     let daemon = r#"setsid sh -c "echo \$\$; exec sleep 60 >/dev/null 2>&1" &"#;
     let ended = cancelled(&sh(&format!("pid=$(sh -c '{daemon}'); echo $pid; sleep 60")));

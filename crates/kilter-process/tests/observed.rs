@@ -1,4 +1,4 @@
-//! What an observer is told, and in which order.
+//! Events of an observer, in order.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn observed(invocation: &Invocation) -> (Vec<String>, Output) {
 }
 
 #[test]
-fn events_come_in_the_order_in_which_things_happen() {
+fn observer_events_are_ordered() {
     let script = "read -r line; echo got $line; exec >&-; sleep 0.1; echo err >&2; exec 2>&-; sleep 0.1; exit 3";
     let (told, finished) = observed(&sh(script).stdin("x\n"));
     let expected = [
@@ -44,7 +44,7 @@ fn events_come_in_the_order_in_which_things_happen() {
 }
 
 #[test]
-fn both_outputs_are_kept_together_in_the_order_in_which_they_came() {
+fn combined_output_keeps_read_order() {
     let gate = std::env::temp_dir().join(format!("kilter-gate-{}", std::process::id()));
     // Who opens it anew for each word may miss what is written while the former one is still open.
     let script = r#"mkfifo "$0" && exec 3<>"$0" && for word in 1 2 3 4; do echo "$word"; read -r go <&3; echo "$word" >&2; read -r go <&3; done"#;
@@ -63,7 +63,7 @@ fn both_outputs_are_kept_together_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn output_comes_while_the_child_runs() {
+fn output_is_observed_while_child_runs() {
     // The child waits until its first line has come.
     let heard = std::env::temp_dir().join(format!("kilter-observed-{}", std::process::id()));
     let mut chunks = Vec::new();
@@ -82,14 +82,14 @@ fn output_comes_while_the_child_runs() {
 }
 
 #[test]
-fn what_a_leaked_descendant_keeps_open_is_closed_before_the_last_event() {
+fn leaked_pipe_closes_before_last_event() {
     let (told, finished) = observed(&sh("sleep 0.5 & exit 0"));
     assert_eq!(told[1..], ["Stdout closed", "Stderr closed", "Exited exit code 0"]);
     assert!(finished.leaked);
 }
 
 #[test]
-fn a_child_that_is_cut_short_is_told_to_the_end() {
+fn cancelled_child_gets_all_events() {
     let (mut told, _) = observed(&sh("echo on; sleep 60").deadline(Duration::from_millis(300)));
     let last = "Deadline signal 15";
     told[2..4].sort();
@@ -108,7 +108,7 @@ fn an_observer_can_cancel() {
 }
 
 #[test]
-fn lines_of_all_streams_come_whole_cut_or_halved() {
+fn observed_lines_are_whole_or_marked_partial() {
     let script = "printf 'a\\nlonger than ten\\n'; printf 'half' >&2; printf 'c\\n' >&3; exit 0";
     let mut lines = StreamLines::new(10);
     let mut told = Vec::new();
@@ -147,7 +147,7 @@ fn a_child_whose_observer_panics_is_ended() {
 }
 
 #[test]
-fn long_input_is_told_as_it_goes() {
+fn long_input_reports_progress() {
     let input = vec![b'x'; 1_000_000];
     let mut told = Vec::new();
     let mut parts = 0;

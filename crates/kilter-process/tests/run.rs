@@ -50,7 +50,7 @@ fn output(script: &str) -> String {
     finished(&sh(script)).stdout.text().into_owned()
 }
 
-/// Whether a process runs whose command line holds `mark`.
+/// Returns true if a process with `mark` in its command line runs.
 fn is_running(mark: &str) -> bool {
     std::fs::read_dir("/proc").expect("/proc is mounted").filter_map(Result::ok).any(|entry| {
         std::fs::read(entry.path().join("cmdline"))
@@ -73,7 +73,7 @@ fn a_child_that_dies_of_a_signal_returns_the_signal() {
 }
 
 #[test]
-fn the_environment_is_exactly_the_promised_one() {
+fn environment_has_only_documented_variables() {
     let mut lines: Vec<String> =
         String::from_utf8(finished(&Invocation::new("env").env("HOME", "/h").captured(4096)).stdout.bytes)
             .unwrap()
@@ -86,7 +86,7 @@ fn the_environment_is_exactly_the_promised_one() {
 }
 
 #[test]
-fn input_reaches_the_child_however_long_it_is() {
+fn long_input_reaches_child() {
     let input = vec![b'x'; 3_000_000];
     let mut invocation = Invocation::new("cat").stdin(input.clone());
     invocation.stdout = Capture::First(usize::MAX);
@@ -94,7 +94,7 @@ fn input_reaches_the_child_however_long_it_is() {
 }
 
 #[test]
-fn a_child_that_never_reads_its_input_ends_well() {
+fn child_that_ignores_input_succeeds() {
     assert!(finished(&sh("exit 0").stdin(vec![0; 3_000_000])).is_success());
 }
 
@@ -109,7 +109,7 @@ fn a_child_that_closes_its_outputs_early_is_still_waited_for() {
 }
 
 #[test]
-fn a_flood_is_read_and_dropped() {
+fn output_flood_is_dropped() {
     let mut invocation = sh("head -c 50000000 /dev/zero; echo end >&2");
     invocation.stdout = Capture::First(10);
     let finished = finished(&invocation);
@@ -118,7 +118,7 @@ fn a_flood_is_read_and_dropped() {
 }
 
 #[test]
-fn a_descendant_that_keeps_the_pipe_open_costs_a_moment_and_is_left_alone() {
+fn descendant_with_open_pipe_delays_briefly_and_survives() {
     let finished = finished(&sh("sleep 31415.9 & echo $!"));
     assert!(finished.is_success() && finished.leaked);
     let pid: i32 = finished.stdout.text().trim().parse().unwrap();
@@ -128,7 +128,7 @@ fn a_descendant_that_keeps_the_pipe_open_costs_a_moment_and_is_left_alone() {
 }
 
 #[test]
-fn at_the_deadline_the_whole_group_ends() {
+fn deadline_ends_process_group() {
     let start = Instant::now();
     let finished = finished(&sh("sleep 271.828 & sleep 271.828; true").deadline(Duration::from_millis(100)));
     assert_eq!(finished.ending, Termination::Deadline);
@@ -138,7 +138,7 @@ fn at_the_deadline_the_whole_group_ends() {
 }
 
 #[test]
-fn what_ignores_the_polite_signal_is_killed() {
+fn child_ignoring_sigterm_is_killed() {
     let mut invocation = sh("trap '' TERM; echo armed; while :; do sleep 0.05; done");
     invocation.grace = Duration::from_millis(200);
     let finished = cancelled(&invocation);
@@ -147,7 +147,7 @@ fn what_ignores_the_polite_signal_is_killed() {
 }
 
 #[test]
-fn a_descendant_that_ignores_the_polite_signal_is_killed_too() {
+fn descendant_ignoring_sigterm_is_killed() {
     let mut invocation = sh("(trap '' TERM; echo armed; while :; do sleep 0.0577; done) & wait");
     invocation.grace = Duration::from_millis(200);
     assert_eq!(cancelled(&invocation).ending, Termination::Cancelled);
@@ -155,7 +155,7 @@ fn a_descendant_that_ignores_the_polite_signal_is_killed_too() {
 }
 
 #[test]
-fn a_child_may_use_its_grace_to_tidy_up() {
+fn child_has_grace_period_after_sigterm() {
     let mut invocation = sh("trap 'sleep 0.2; echo tidied; exit 0' TERM; echo armed; while :; do sleep 0.01; done");
     invocation.grace = HANGS;
     let finished = cancelled(&invocation);
@@ -165,7 +165,7 @@ fn a_child_may_use_its_grace_to_tidy_up() {
 }
 
 #[test]
-fn another_signal_ends_what_knows_what_to_do_with_it() {
+fn configured_stop_signal_is_sent() {
     let script = "trap 'echo hung up; exit 0' HUP; trap 'exit 9' TERM; echo armed; while :; do sleep 0.01; done";
     let mut invocation = sh(script);
     invocation.grace = HANGS;
@@ -201,7 +201,7 @@ fn a_cancel_ends_the_child_at_once() {
 }
 
 #[test]
-fn what_is_urgent_is_killed_without_more_grace() {
+fn urgent_cancel_kills_at_once() {
     let (flag, urgent) = (AtomicBool::new(false), AtomicBool::new(false));
     let start = Instant::now();
     // It reports the polite signal, and goes on: it has its time.
@@ -218,7 +218,7 @@ fn what_is_urgent_is_killed_without_more_grace() {
 }
 
 #[test]
-fn a_wake_without_a_cancel_is_passed_over() {
+fn spurious_wake_does_not_cancel() {
     let flag = AtomicBool::new(false);
     let (wake, waker) = rustix::pipe::pipe().unwrap();
     rustix::io::write(&waker, b"x").unwrap();
@@ -229,21 +229,21 @@ fn a_wake_without_a_cancel_is_passed_over() {
 }
 
 #[test]
-fn what_was_cancelled_before_is_not_started() {
+fn cancelled_command_is_not_started() {
     let flag = AtomicBool::new(true);
     let outcome = run(&sh("true"), Some(Cancel::new(&flag)));
     assert!(matches!(outcome, Err(SpawnError::Cancelled { .. })), "{outcome:?}");
 }
 
 #[test]
-fn a_umask_is_taken_on() {
+fn child_gets_umask() {
     let mut invocation = sh("umask");
     invocation.umask = Some(0o027);
     assert_eq!(finished(&invocation).stdout.text(), "0027\n");
 }
 
 #[test]
-fn an_identity_is_taken_on_with_its_groups_and_no_others() {
+fn child_gets_identity_with_its_groups_only() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
     let mut invocation = sh("id -u; id -g; id -G; cat /etc/shadow 2>/dev/null || echo refused");
     invocation.identity = Some(Identity { uid: 65534, gid: 12, groups: vec![12, 34, 56] });
@@ -269,7 +269,7 @@ fn another_user_gets_a_session_without_the_callers_terminal() {
 }
 
 #[test]
-fn the_session_of_another_user_ends_as_a_whole_at_the_deadline() {
+fn deadline_ends_session_of_other_user() {
     let start = Instant::now();
     let finished = finished(&as_nobody("sleep 141.421 & sleep 141.421; true").deadline(Duration::from_millis(100)));
     assert_eq!((finished.ending, finished.status), (Termination::Deadline, Status::Signal(15)));
@@ -278,7 +278,7 @@ fn the_session_of_another_user_ends_as_a_whole_at_the_deadline() {
 }
 
 #[test]
-fn the_working_directory_is_entered_as_the_user_that_the_child_runs_as() {
+fn working_directory_is_entered_as_target_user() {
     let open = std::env::temp_dir();
     assert_eq!(finished(&as_nobody("pwd").cwd(&open)).stdout.text().trim_end(), open.to_str().unwrap());
     let private = std::env::temp_dir().join(format!("kilter-process-{}", std::process::id()));
@@ -295,7 +295,7 @@ fn the_working_directory_is_entered_as_the_user_that_the_child_runs_as() {
 }
 
 #[test]
-fn the_number_that_leaves_an_identity_as_it_is_is_refused() {
+fn id_of_minus_one_is_refused() {
     let (one, no) = (65534, u32::MAX);
     for (uid, gid, groups) in [(no, one, vec![]), (one, no, vec![]), (one, one, vec![one, no])] {
         let mut invocation = sh("id -u");
@@ -306,7 +306,7 @@ fn the_number_that_leaves_an_identity_as_it_is_is_refused() {
 }
 
 #[test]
-fn what_cannot_start_says_why() {
+fn start_failure_has_reason() {
     let missing = run(&Invocation::new("no-such-program"), None).unwrap_err();
     assert!(matches!(missing, SpawnError::NotFound { .. }), "{missing:?}");
     let absolute = run(&Invocation::new("/no/such/program"), None).unwrap_err();
@@ -333,7 +333,7 @@ fn no_descriptor_outlives_a_run() {
 }
 
 #[test]
-fn a_script_without_its_interpreter_is_told_as_that() {
+fn missing_interpreter_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::temp_dir().join(format!("kilter-process-script-{}", std::process::id()));
     let told = |text: &str| {
@@ -344,10 +344,10 @@ fn a_script_without_its_interpreter_is_told_as_that() {
         let error = run(&Invocation::new(path.as_os_str()), None).unwrap_err().with_sources();
         error.replace(&path.display().to_string(), "SCRIPT")
     };
-    let missing = "cannot start `SCRIPT`: its first line asks for the interpreter `/no/such` which is not there";
+    let missing = "cannot start `SCRIPT`: its first line names the interpreter `/no/such` which does not exist";
     assert_eq!(told("#!/no/such -x\n").replace("`,", "`"), missing);
-    assert!(told("#! /bin/sh\r\n").contains("`/bin/sh` with a carriage return behind it, which is not there"));
-    assert!(told("echo\n").contains("it is no program, and has no first line like #!/bin/sh"));
+    assert!(told("#! /bin/sh\r\n").contains("`/bin/sh` followed by a carriage return, which does not exist"));
+    assert!(told("echo\n").contains("it is neither a program nor a script with a first line such as #!/bin/sh"));
     std::fs::remove_file(&path).unwrap();
 }
 
@@ -364,7 +364,7 @@ fn until_asleep(thread: rustix::process::Pid) {
 }
 
 #[test]
-fn a_program_that_is_just_being_written_is_tried_again() {
+fn text_file_busy_is_retried() {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::temp_dir().join(format!("kilter-process-busy-{}", std::process::id()));
     std::fs::write(&path, "#!/bin/sh\necho done\n").unwrap();

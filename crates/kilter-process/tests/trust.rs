@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use kilter_process::trust::{Changer, Distrust, TrustPolicy};
 use kilter_process::{Invocation, SpawnError, run};
 
-/// A user who is neither root nor the one who runs the tests.
+/// A user other than root and the user of the tests.
 const STRANGER: u32 = 4711;
 
 struct Tree(tempfile::TempDir);
@@ -134,7 +134,7 @@ fn files_directories_and_links_of_another_user_are_refused() {
 }
 
 #[test]
-fn a_third_users_entry_in_a_directory_of_everybody_is_refused_to_other_users_too() {
+fn entry_of_third_user_in_sticky_directory_is_refused() {
     need_root();
     let tree = Tree::new();
     let path = tree.file("shared/a");
@@ -176,7 +176,7 @@ fn a_group_may_write_if_it_is_roots_and_no_access_control_list_names_others() {
 }
 
 #[test]
-fn an_accepted_path_and_all_below_it_is_used_and_nothing_else() {
+fn accepted_path_covers_only_its_tree() {
     let tree = Tree::new();
     let (path, outside) = (tree.file("home/site/below/a"), tree.file("home/outside"));
     for name in ["home", "home/site", "home/site/below", "home/site/below/a", "home/outside"] {
@@ -197,7 +197,7 @@ fn an_accepted_path_and_all_below_it_is_used_and_nothing_else() {
 }
 
 #[test]
-fn a_way_out_of_an_accepted_path_is_trusted_no_more_than_the_way_to_it() {
+fn link_out_of_accepted_path_is_checked() {
     let tree = Tree::new();
     let (path, beside, safe) = (tree.file("open/home/site/a"), tree.file("open/home/beside"), tree.file("safe"));
     symlink(&safe, tree.path("open/home/site/link")).unwrap();
@@ -212,7 +212,7 @@ fn a_way_out_of_an_accepted_path_is_trusted_no_more_than_the_way_to_it() {
 }
 
 #[test]
-fn what_is_missing_or_no_file_is_told_as_that() {
+fn missing_or_irregular_file_has_own_error() {
     let tree = Tree::new();
     assert!(root().open(&tree.path("none/a")).unwrap_err().is_missing());
     assert!(root().open(&tree.file("a").join("b")).unwrap_err().is_missing());
@@ -223,13 +223,13 @@ fn what_is_missing_or_no_file_is_told_as_that() {
     let pipe = tree.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let told = root().read(&pipe, 100).unwrap_err().to_string();
-    assert_eq!(told, "it is no regular file");
+    assert_eq!(told, "it is not a regular file");
     assert!(root().read(&tree.path("a"), 3).unwrap_err().to_string().contains("longer than 3 bytes"));
     assert!(root().read(Path::new("/"), 3).unwrap_err().to_string().contains("directory"));
 }
 
 #[test]
-fn an_inherited_descriptor_is_used_whoever_owns_its_file() {
+fn inherited_descriptor_is_trusted() {
     let tree = Tree::new();
     let path = tree.file("a");
     tree.mode("a", 0o666);

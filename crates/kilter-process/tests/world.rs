@@ -1,4 +1,4 @@
-//! Worlds: what is written in one stays there, and is told.
+//! Sandboxes: writes stay inside, and the diff shows them.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -33,14 +33,14 @@ fn unshare() {
     rustix::thread::unshare(UnshareFlags::NEWNS | UnshareFlags::FS).unwrap();
 }
 
-/// What a shell prints where this thread is.
+/// Returns the output of a shell in the namespaces of this thread.
 fn outside(script: &str) -> String {
     let finished = run(&Invocation::new("/bin/sh").args(["-euc", script]).captured(1 << 16), None).unwrap();
     assert!(finished.is_success(), "{script}: {}", finished.stderr.text());
     finished.stdout.text().into_owned()
 }
 
-/// What a shell prints in a world.
+/// Returns the output of a shell in a sandbox.
 fn shell(world: &Sandbox, script: &str) -> String {
     world.enter().unwrap();
     outside(script)
@@ -51,7 +51,7 @@ fn traces(world: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_in_a_world_is_neither_on_the_machine_nor_in_another_one() {
+fn sandbox_writes_are_isolated() {
     apart(|make| {
         let (one, other) = (make(), make());
         let name = format!("kilter-test-{}", std::process::id());
@@ -68,7 +68,7 @@ fn what_is_written_in_a_world_is_neither_on_the_machine_nor_in_another_one() {
 }
 
 #[test]
-fn a_fresh_world_has_no_traces_and_reading_leaves_none() {
+fn fresh_sandbox_has_no_diff() {
     apart(|make| {
         let world = make();
         shell(&world, "ls -R /etc /root /tmp >/dev/null 2>&1 || true; cat /etc/passwd");
@@ -77,13 +77,14 @@ fn a_fresh_world_has_no_traces_and_reading_leaves_none() {
 }
 
 #[test]
-fn everything_that_becomes_of_files_leaves_a_trace_and_no_time_is_in_it() {
+fn file_changes_appear_in_diff_without_times() {
     apart(|make| {
         let told = || {
             let world = make();
             shell(
                 &world,
-                "umask 022; mkdir -p /srv/w/d; printf abc >/srv/w/f; ln -s /etc /srv/w/l; chmod 600 /etc/passwd; rm /etc/hostname || \
+                "umask 022; mkdir -p /srv/w/d; printf abc >/srv/w/f; ln -s /etc /srv/w/l; chmod 600 /etc/passwd; rm \
+                 /etc/hostname || \
                  rm /etc/group; touch -d 1999-01-01 /srv/w/f",
             );
             traces(&world)
@@ -103,7 +104,7 @@ fn everything_that_becomes_of_files_leaves_a_trace_and_no_time_is_in_it() {
 }
 
 #[test]
-fn what_is_made_as_it_was_leaves_no_trace() {
+fn restored_file_has_no_diff() {
     apart(|make| {
         let world = make();
         shell(
@@ -116,7 +117,7 @@ fn what_is_made_as_it_was_leaves_no_trace() {
 }
 
 #[test]
-fn a_directory_that_was_moved_or_made_anew_is_compared_with_what_it_was() {
+fn moved_or_recreated_directory_is_compared_with_original() {
     let here = directory();
     apart(|make| {
         let world = make();
@@ -149,7 +150,7 @@ fn directory() -> String {
 }
 
 #[test]
-fn noise_leaves_no_trace() {
+fn ignored_paths_have_no_diff() {
     apart(|make| {
         let world = make();
         shell(&world, "mkdir -p /srv/cache; echo x >/srv/cache/y; echo x >/srv/z");
@@ -159,7 +160,7 @@ fn noise_leaves_no_trace() {
 }
 
 #[test]
-fn the_kernel_cannot_be_set_from_a_world() {
+fn sandbox_cannot_set_kernel_parameters() {
     let below = "mount -t tmpfs t /sys/fs/cgroup; mkdir /sys/fs/cgroup/below; \
                  mount -t tmpfs t /sys/fs/cgroup/below";
     apart_with(below, |make| {
@@ -188,7 +189,7 @@ fn own(name: &str) -> String {
 }
 
 #[test]
-fn a_file_that_a_link_leads_to_in_the_place_of_a_covered_mount_keeps_what_is_in_it() {
+fn link_target_at_covered_mount_keeps_content() {
     let here = own("covered");
     fs::write(format!("{here}/victim"), "kept\n").unwrap();
     fs::write(format!("{here}/source"), "").unwrap();
@@ -206,10 +207,11 @@ fn a_file_that_a_link_leads_to_in_the_place_of_a_covered_mount_keeps_what_is_in_
 }
 
 #[test]
-fn a_file_that_is_mounted_is_written_as_a_copy_and_what_is_no_file_is_left_out() {
+fn mounted_file_is_copied_on_write() {
     let here = own("mounted");
     let mounted = format!(
-        "cd {here}; echo source >s; chmod 640 s; mkfifo p; truncate -s 17M large; for f in s p large; do : >on-$f; mount --bind $f on-$f; done"
+        "cd {here}; echo source >s; chmod 640 s; mkfifo p; truncate -s 17M large; for f in s p large; do : >on-$f; \
+         mount --bind $f on-$f; done"
     );
     apart_with(&mounted, |make| {
         let world = make();
@@ -226,7 +228,7 @@ fn a_file_that_is_mounted_is_written_as_a_copy_and_what_is_no_file_is_left_out()
 }
 
 #[test]
-fn what_may_not_be_done_on_a_file_system_may_not_be_done_in_its_layer() {
+fn sandbox_keeps_mount_restrictions() {
     let here = own("limits");
     let mounted = format!(
         "cd {here}; mkdir strict sealed; mount -t tmpfs -o nosuid,nodev,noexec t strict; mount -t tmpfs t sealed; \

@@ -1,4 +1,4 @@
-//! What validating and comparing cost: CPU time for 100,000 resources of ten attributes.
+//! Cost of validation and comparison: CPU time for 100,000 resources with ten attributes.
 //!
 //! `cargo run --release -p kilter-provider --example check_bench`
 

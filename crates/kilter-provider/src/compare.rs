@@ -141,7 +141,8 @@ fn compare_one(
 
 fn init_only(schema: &TypeSchema, is: &State, difference: &Difference) -> ProviderError {
     ProviderError::new(format!(
-        "cannot change the init_only attribute `{}` of {}[{}] from {} to {}: it can only be set when the resource is created",
+        "cannot change the init_only attribute `{}` of {}[{}] from {} to {}: it can only be set when the resource is \
+         created",
         difference.attribute, schema.name, is.name, difference.is, difference.should
     ))
 }

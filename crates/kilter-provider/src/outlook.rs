@@ -25,7 +25,8 @@ pub trait PreviewContext: Sync {
     /// namevars. Values that become known during the run are missing.
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes>;
 
-    /// Returns the same attributes if the run brings the resource to that state: it is no noop resource, and its policy is `repair`.
+    /// Returns the same attributes if the run brings the resource to that state: it is no noop resource, and its
+    /// policy is `repair`.
     fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {
         self.declared(type_name, name)
     }

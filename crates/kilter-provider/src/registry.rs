@@ -66,7 +66,7 @@ impl Candidate {
             Suitability::Unsuitable(why) => Some(eco_format!("it is not suitable: {why}")),
             Suitability::Suitable if self.is_default => Some(eco_format!("`{chosen}` comes first")),
             Suitability::Suitable => {
-                Some(eco_format!("`{chosen}` is preferred; say `provider: {}` for this one", self.name))
+                Some(eco_format!("`{chosen}` is preferred; declare `provider: {}` for this one", self.name))
             }
         }
     }
@@ -89,7 +89,8 @@ pub enum ChoiceError {
         known: Vec<&'static str>,
     },
     /// Several providers are equally preferred.
-    #[error("the type `{type_name}` has several providers that are suitable, and none is preferred: {}", among.join(", "))]
+    #[error("the type `{type_name}` has several providers that are suitable, and none is preferred: \
+             {}", among.join(", "))]
     Ambiguous {
         /// The type.
         type_name: EcoString,
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_brings_goes_before_scripts_and_a_default_before_both() {
+    fn builtin_provider_precedes_scripts_and_default_precedes_both() {
         let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
         let default = |one: Made| Made { is_default: true, ..one };
         assert_eq!(chosen(&[own("a"), own("b")]), ["a"]);
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn between_scripts_that_are_equally_good_none_is_chosen() {
+    fn equal_scripts_are_ambiguous() {
         let default = |one: Made| Made { is_default: true, ..one };
         let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
         assert_eq!(chosen(&[script("r"), script("s")]), ["r", "s"]);

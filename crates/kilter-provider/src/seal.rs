@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_that_overlap_are_hidden_to_the_end_of_the_last() {
+    fn overlapping_secrets_are_redacted_completely() {
         let secret = |text: &str| Value::sensitive(text.into());
         let seal = Redactor::of_values(&[secret("abc123xyz"), secret("xyz789secret"), secret("ünder")]);
         let hidden = |text: &str| seal.redact(text.into()).to_string();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn two_seals_together_hide_what_each_of_them_hides() {
+    fn merged_redactors_hide_secrets_of_both() {
         let of = |texts: &[&str]| {
             Redactor::of_values(&texts.iter().map(|&text| Value::sensitive(text.into())).collect::<Vec<_>>())
         };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cut_leaves_of_a_secret_is_hidden() {
+    fn truncated_secret_is_redacted() {
         let secret = |text: &str| Value::sensitive(text.into());
         let seal = Redactor::of_values(&[secret("hunter2"), secret("r2xyzü")]);
         let hidden = |text: &str| seal.redact(text.into()).to_string();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sealed_text_is_taken_out_of_what_is_said() {
+    fn sensitive_texts_are_removed_from_messages() {
         let sealed = |value: Value| Value::sensitive(value);
         let attributes: Attributes = [
             ("content", sealed("first line\nhunter2\n".into())),

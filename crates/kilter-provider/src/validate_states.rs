@@ -219,7 +219,7 @@ fn uncanonical(
 ) -> Option<EcoString> {
     if let Some(problem) = problems.into_iter().next() {
         let problem = Redactor::of(&state.attributes).problem(problem);
-        return Some(format!("it returned what it cannot bring into its canonical form: {problem}").into());
+        return Some(format!("it returned a state that it cannot canonicalize: {problem}").into());
     }
     let changed = state.attributes.iter().find(|(name, value)| {
         !value.is_undef() && !canonical.get(name.as_str()).is_some_and(|form| form.is_same(value))
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_order_every_value_is_held_against_its_type_and_sealed() {
+    fn found_values_are_checked_and_marked_sensitive() {
         let schema = TypeSchema::new("t", "T.")
             .attribute("name", "String", Behaviour::Namevar, "N.")
             .attribute("size", "Integer", Behaviour::Property, "S.")
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_found_value_outside_of_its_type_is_not_shown_if_another_one_is_declared_as_a_secret() {
+    fn invalid_found_value_is_hidden_next_to_declared_secret() {
         let schema = TypeSchema::new("t", "T.").attribute("name", "String", Behaviour::Namevar, "N.").attribute(
             "pin",
             "Enum[one, two]",
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_all_or_nothing_asks_no_further_than_the_first_error() {
+    fn strict_reader_stops_at_first_error() {
         let provider = single();
         let names = ["good", "bad", "good"].map(EcoString::from);
         let wanted = names.each_ref().map(|name| Wanted::new(name, None));
@@ -365,14 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_what_there_is_asks_on_after_an_error() {
+    fn lenient_reader_continues_after_error() {
         let read = readings(&single(), &["bad", "good", "last"]).unwrap();
         let is_read: Vec<_> = read.iter().map(|(name, state)| (name.as_str(), state.is_ok())).collect();
         assert_eq!(is_read, [("bad", false), ("good", true), ("last", true)]);
     }
 
     #[test]
-    fn after_an_interrupt_nothing_more_is_asked_for_and_nothing_counts_as_absent() {
+    fn interrupted_read_reports_no_absent_resources() {
         let provider = single();
         let error = readings(&provider, &["last", "good", "good"]).unwrap_err();
         assert_eq!(error.message, "not all were read: the run was interrupted");

@@ -1,4 +1,4 @@
-//! What watching costs: `cargo run --release -p kilter-runtime --example watch_bench`.
+//! Cost of watches: `cargo run --release -p kilter-runtime --example watch_bench`.
 //!
 //! Time from a write to the call of `tell`, beside a bare loop of inotify in the same run; time and memory
 //! to register 100,000 files in 100 directories.
@@ -47,8 +47,8 @@ fn path(directory: &Path, n: u32) -> PathBuf {
     directory.join(format!("etc/application-{:02}/conf.d/{n:06}.conf", n % DIRECTORIES))
 }
 
-/// Registers all, and says what it took. Paths are made one by one, so that next to nothing of what the
-/// caller needs for them is counted.
+/// Registers all paths and prints the cost. Creates the paths one by one, so that the memory of the caller does not
+/// count.
 fn register(hub: &Hub, directory: &Path) -> Result<(), Failure> {
     let watch = |n| PathWatch { path: path(directory, n), scope: Scope::This };
     let (before, begin) = (resident()?, Instant::now());

@@ -55,21 +55,21 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
             claims.lies(me, *provider, resource);
         }
         let provider = registry.at(usize::from(*provider));
-        provider.capabilities().relations().auto_edges(&resource.name, &resource.attributes, &mut |wish| {
+        provider.capabilities().relations().auto_edges(&resource.name, &resource.attributes, &mut |edge| {
             if let Some(claims) = &mut claims
-                && wish.direction == Direction::Before
-                && wish.by != Match::Ancestor
-                && let Some(wished) = registry.index(wish.type_name)
+                && edge.direction == Direction::Before
+                && edge.by != Match::Ancestor
+                && let Some(target) = registry.index(edge.type_name)
             {
-                claims.claim(me, wished as u16, wish.name);
+                claims.claim(me, target as u16, edge.name);
             }
-            let Some((other, reason)) = granted(wish, registry, lookup, &mut nearest) else { return };
+            let Some((other, reason)) = granted(edge, registry, lookup, &mut nearest) else { return };
             if other == me || opted_out(other) {
                 return;
             }
             // When both are removed, the content of a directory goes before the directory.
             let both_go = reason == Reason::Directory && is_to_go(catalog, me) && is_to_go(catalog, other);
-            let (first, second) = match wish.direction {
+            let (first, second) = match edge.direction {
                 Direction::Before if !both_go => (other, me),
                 Direction::Before | Direction::After => (me, other),
             };
@@ -155,7 +155,7 @@ fn declared(
     find: &mut dyn FnMut(RelationKind, &str, &str) -> Option<VertexId>,
     edges: &mut Vec<Edge>,
 ) {
-    schema.wishes(&resource.attributes, &resource.name, &mut |kind, type_name, title| {
+    schema.auto_relations(&resource.attributes, &resource.name, &mut |kind, type_name, title| {
         let Some(other) = find(kind, type_name.as_str(), title) else { return };
         let (first, second) = match kind {
             RelationKind::Require | RelationKind::Subscribe => (other, me),
@@ -191,15 +191,15 @@ impl Nearest {
 }
 
 fn granted(
-    wish: AutoEdge<'_>,
+    edge: AutoEdge<'_>,
     registry: &Registry,
     lookup: &Lookup<'_>,
     nearest: &mut Nearest,
 ) -> Option<(VertexId, Reason)> {
-    let provider = registry.index(wish.type_name)? as u16;
-    let by_name = || lookup.identified(provider, wish.name).map(|v| (v, Reason::Name));
-    let mut above = || nearest.above(lookup, provider, wish.name).map(|v| (v, Reason::Directory));
-    match wish.by {
+    let provider = registry.index(edge.type_name)? as u16;
+    let by_name = || lookup.identified(provider, edge.name).map(|v| (v, Reason::Name));
+    let mut above = || nearest.above(lookup, provider, edge.name).map(|v| (v, Reason::Directory));
+    match edge.by {
         Match::Name => by_name(),
         Match::Number => by_name().map(|(other, _)| (other, Reason::Number)),
         Match::Ancestor => above(),

@@ -42,7 +42,8 @@ pub enum JournalError {
     },
     /// A line before the last one is damaged.
     #[error(
-        "the journal {path} is damaged at line {line}; refreshes may be owed that it no longer tells: move it away and refresh by hand what it names"
+        "the journal {path} is damaged at line {line}; pending refreshes may be lost: move it away and refresh by \
+         hand the resources that it names"
     )]
     Damaged {
         /// Path of the journal.
@@ -52,7 +53,8 @@ pub enum JournalError {
     },
     /// The file is shorter than it was when it was last complete.
     #[error(
-        "the journal {path} was cut: {left} of its {complete} bytes are left, and refreshes that it held are lost{}; move it away \
+        "the journal {path} was cut: {left} of its {complete} bytes are left, and pending refreshes are lost{}; move \
+         it away \
          and refresh by hand what depends on the last changes",
         still_known(known)
     )]
@@ -173,7 +175,7 @@ impl Journal {
         }
         // The next record creates a new file.
         self.file = None;
-        let source = io::Error::other("it was removed while the run held it");
+        let source = io::Error::other("it was removed during the run");
         Err(JournalError::Io { attempt: "append to", path: self.path.clone(), source })
     }
 

@@ -296,7 +296,7 @@ fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests, messages: Me
     let mut lines = Vec::new();
     for now in found {
         let Some(at) = left.iter().position(|then| is_same_place(then, now)) else {
-            lines.push(format!("{} {}", name(now), told(now, "differs now and did not when the plan was made")));
+            lines.push(format!("{} {}", name(now), display(now, "differs now and did not when the plan was made")));
             continue;
         };
         if let Some(how) = changed(left.remove(at), now, secrets, messages) {
@@ -351,7 +351,7 @@ fn message(difference: &Json) -> String {
     }
 }
 
-fn told(difference: &Json, otherwise: &str) -> String {
+fn display(difference: &Json, otherwise: &str) -> String {
     let is_shown =
         difference.get("message").is_some() || difference.get("is").is_some() && difference.get("should").is_some();
     if is_shown { format!("{otherwise}: {}", message(difference)) } else { otherwise.to_owned() }

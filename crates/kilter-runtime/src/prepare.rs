@@ -258,7 +258,7 @@ fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Vali
     let why = match reverts_to(provider) {
         None => {
             let type_name = &provider.schema().name;
-            format!("what a resource of `{type_name}` was cannot be restored (`reverse`)")
+            format!("a resource of the type `{type_name}` cannot be restored (`reverse`)")
         }
         Some(RevertTo::Earlier) if !resource.deferred().is_empty() => {
             "it takes values of other resources, and cannot be restored (`reverse`)".to_owned()
@@ -388,7 +388,7 @@ fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<ValidationEr
         });
     }
     if !schema.relations.is_empty() {
-        let errors = schema.wishes(&resource.attributes, &resource.name, &mut |_, _, _| {});
+        let errors = schema.auto_relations(&resource.attributes, &resource.name, &mut |_, _, _| {});
         problems.extend(errors.into_iter().map(|error| ValidationError::new(error.to_string())));
     }
     problems
@@ -399,10 +399,10 @@ pub(crate) fn sealed(problem: ValidationError, attributes: &Attributes) -> Valid
     let secret = |name: &AttributeName| attributes.get(name.as_str()).is_some_and(Value::holds_sensitive);
     match &problem.attribute {
         Some(name) if secret(name) => {
-            ValidationError { message: "the sensitive value is not one it takes".into(), ..problem }
+            ValidationError { message: "the attribute does not accept the sensitive value".into(), ..problem }
         }
         None if attributes.iter().any(|(name, _)| secret(name)) => ValidationError {
-            message: "its attributes do not go together; one is sensitive, so no more is said".into(),
+            message: "its attributes contradict each other; one is sensitive, so details are hidden".into(),
             ..problem
         },
         _ => problem,

@@ -22,12 +22,12 @@ pub(crate) fn is_partial(path: &Path) -> bool {
 /// Reads a regular file of the state directory. It follows no link and does not block on a FIFO.
 ///
 /// # Errors
-/// If it is no regular file, or cannot be read.
+/// If it is not a regular file, or cannot be read.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file: move it away"));
+        return Err(io::Error::other("it is not a regular file: move it away"));
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;

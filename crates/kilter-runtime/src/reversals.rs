@@ -72,7 +72,7 @@ impl RevertStore {
     fn read(&self, path: &Path) -> Result<Resource, EcoString> {
         let damaged = || EcoString::from("it is damaged");
         if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
-            return Err("it is no file".into());
+            return Err("it is not a file".into());
         }
         let bytes = records::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
         let record: Json = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
@@ -117,7 +117,8 @@ impl RevertStore {
         let is = found.into_iter().find(|state| state.name == resource.name);
         let is = is.unwrap_or_else(|| State::absent(resource.name.clone()));
         let revert = provider.capabilities().revert;
-        let revert = revert.ok_or_else(|| eco_format!("what a {} was cannot be restored", provider.schema().name))?;
+        let revert = revert
+            .ok_or_else(|| eco_format!("the earlier state of a {} cannot be restored", provider.schema().name))?;
         let before = revert.revert_state(&resource.attributes, &is)?;
         let key = SealingKey::made(&self.state).map_err(|error| eco_format!("{error}"))?;
         let part = |is_secret: bool| -> Map<String, Json> {

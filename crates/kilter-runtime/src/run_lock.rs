@@ -113,7 +113,7 @@ fn place_in(base: &Path, uid: u32) -> Result<PathBuf, String> {
         found.is_ok_and(|found| found.is_dir() && found.uid() == uid && found.mode() & others == 0)
     };
     if !is_ours(base, 0o022) {
-        return Err(format!("{} is no directory that only its owner can write", base.display()));
+        return Err(format!("{} is not a directory that only its owner can write", base.display()));
     }
     let place = base.join("kilter-locks");
     if is_ours(&place, 0o077) {
@@ -187,7 +187,8 @@ mod tests {
         std::fs::create_dir(path("directory")).unwrap();
         // Start a process that holds a lock.
         std::fs::write(path("held"), "").unwrap();
-        let script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()";
+        let script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', \
+                      flush=True); sys.stdin.read()";
         let mut other = std::process::Command::new("python3")
             .args(["-c", script])
             .arg(path("held"))

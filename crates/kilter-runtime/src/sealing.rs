@@ -59,9 +59,10 @@ pub enum SealingKeyError {
 
 /// Advice for a key that others may have read.
 const CHANGE: &str = "if nobody else has seen it, give it mode 0600 and the user who runs kilter as its owner, \
-                      otherwise remove it: another one is made, and what was sealed with it is lost";
+                      otherwise remove it: kilter makes another one, and values that were encrypted with it are lost";
 /// Advice for a file that is no key.
-const REPLACE: &str = "put the right one back, or remove it: another one is made, and what was sealed is lost";
+const REPLACE: &str =
+    "put the right one back, or remove it: kilter makes another one, and the encrypted values are lost";
 
 /// Purpose of the derived key for digests: each key serves one algorithm only.
 const DIGESTS: &[u8] = b"kilter digests 1";

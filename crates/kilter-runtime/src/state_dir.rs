@@ -200,7 +200,7 @@ impl StateDir {
             opened => opened.map_err(io)?,
         };
         if !file.metadata().map_err(io)?.is_file() {
-            return Err(io(io::Error::other("it is no regular file: move it away")));
+            return Err(io(io::Error::other("it is not a regular file: move it away")));
         }
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file)),

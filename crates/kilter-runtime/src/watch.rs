@@ -18,11 +18,11 @@
 //!
 //! | file | has |
 //! |---|---|
-//! | `bells` | events without a path: the network, and the end of processes |
+//! | `non_file` | events without a path: the network, and the end of processes |
 //! | `hub` | the thread, and the lock around the rest |
 //! | `map` | the subscriptions, and the watches they need |
-//! | `look` | synchronisation of the map with the file system |
-//! | `hear` | handling of events, and the subscribers to notify |
+//! | `rescan` | synchronisation of the map with the file system |
+//! | `dispatch` | handling of events, and the subscribers to notify |
 //! | `link` | targets of symbolic links |
 //! | `mounts` | the list of mounts |
 //! | `nodes`, `subscriptions`, `slab` | compact storage of paths and subscriptions |
@@ -30,7 +30,6 @@
 //!
 //! `docs/reference/watching.md` lists the supported cases. *Start from* [`Hub::start`].
 
-mod bells;
 mod dispatch;
 mod hub;
 mod kernel;
@@ -38,16 +37,17 @@ mod link;
 mod map;
 mod mounts;
 mod nodes;
+mod non_file;
 mod rescan;
 mod slab;
 mod subscriptions;
 
 use std::path::PathBuf;
 
-pub(crate) use bells::{EventSource, NonFileWatcher};
 pub use hub::{Hub, Limits, StartError};
 /// Part of a path that is watched. Links below a tree are entries; the hub does not follow them.
 pub use kilter_provider::Scope;
+pub(crate) use non_file::{EventSource, NonFileWatcher};
 
 /// Number of a subscriber, chosen by the caller, such as the number of a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,10 +95,10 @@ pub enum WatchError {
     #[error("no memory in the kernel for another inotify watch")]
     Memory,
     /// A directory may be entered, but not read.
-    #[error("{}: a directory can only be watched by who may read it", .0.display())]
+    #[error("{}: kilter can watch only directories that it may read", .0.display())]
     Denied(PathBuf),
     /// Directory in a watched tree below which the hub watches no further levels.
-    #[error("{}: what is below is too deep to be watched with its tree", .0.display())]
+    #[error("{}: deeper levels of this tree are not watched", .0.display())]
     Depth(PathBuf),
     /// Path that a hub does not accept.
     #[error("{}: only absolute paths without `..` are watched", .0.display())]

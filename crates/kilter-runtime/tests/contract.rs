@@ -1,4 +1,4 @@
-//! What a run promises its providers, and holds them to (Puppet Resource API).
+//! Promises of a run to its providers, and checks of the providers (Puppet Resource API).
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -27,15 +27,15 @@ struct Store {
     world: Mutex<BTreeMap<EcoString, Attributes>>,
     calls: Mutex<Vec<String>>,
     is_suitable: Arc<AtomicBool>,
-    /// What a change of this store makes suitable.
+    /// Command that a change in this store makes available.
     brings: Option<Arc<AtomicBool>>,
     failing: Mutex<u32>,
     insync: Option<Judge>,
-    /// What a change of some name comes to instead of success.
+    /// Failures of changes, by name.
     outcomes: BTreeMap<&'static str, Outcome>,
-    /// Whether the last change of a call is left without an answer.
+    /// True if the provider omits the outcome of the last change of a call.
     forgets: bool,
-    /// Whether its resources own files, as packages do.
+    /// True if its resources own files, as packages do.
     is_owner: bool,
 }
 
@@ -257,7 +257,7 @@ fn failures(report: &Report) -> Vec<String> {
     failed.map(|r| format!("{}: {}", r.reference, r.failure.as_deref().unwrap_or_default())).collect()
 }
 
-/// A resource that the engine is told something about.
+/// A resource with settings for the engine.
 fn governed(name: &str, meta: Meta) -> Resource {
     let mut resource = present(name);
     resource.particulars_mut().meta = Some(meta);
@@ -393,7 +393,7 @@ fn provider_compares_nothing_of_a_resource_that_is_not_there() {
     assert_eq!(asked(applying.calls()), 3, "and of both when they have been changed");
 }
 
-/// What a plan does not know.
+/// Unknown steps of a plan.
 fn unknown(report: &Report) -> Vec<String> {
     let unknown = report.resources.iter().filter(|resource| resource.status == Status::Unknown);
     unknown.map(|r| format!("{} is known {}", r.reference, r.unknown[0].1)).collect()
@@ -677,10 +677,9 @@ fn an_init_only_attribute_of_a_resource_that_exists_is_never_changed() {
     let report = APPLY.of(&[&store], vec![resource("thing", "a", &[("base", "ash")])], Vec::new());
     assert_eq!(
         failures(&report),
-        [
-            "thing[a]: cannot change the init_only attribute `base` of thing[a] from oak to ash: it can only be set when the \
-          resource is created"
-        ]
+        ["thing[a]: cannot change the init_only attribute `base` of thing[a] from oak to ash: it can only be set \
+             when the \
+          resource is created"]
     );
     assert_eq!(store.calls(), ["open", "get all"]);
 }

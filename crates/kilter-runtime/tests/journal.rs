@@ -1,4 +1,4 @@
-//! A run that dies at any byte of its journal: the next one makes every refresh that is owed, and none that is not.
+//! A run that dies at any byte of its journal: the next run makes every pending refresh, and no other.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -20,24 +20,24 @@ use kilter_runtime::{
     RunError, ShutdownHandle, StateDir, SuspendedRun, plan_of,
 };
 
-/// What is declared, in this order.
+/// Declared resources, in this order.
 const NAMES: [&str; 9] = ["a", "b", "c", "d", "r", "s", "stuck", "t", "u"];
 
-/// Who notifies whom: one that hears of several, one that hears of one that was refreshed, one that is told last.
+/// Notify edges: one target with several sources, one chain of two refreshes, and one target at the end.
 const NOTIFIES: [(&str, &str); 7] =
     [("a", "stuck"), ("a", "r"), ("b", "r"), ("r", "s"), ("c", "s"), ("d", "u"), ("s", "t")];
 
-/// What comes before what beside that, so that what is owed and what is paid alternate.
+/// Further edges, so that the journal has pending and completed refreshes in turn.
 const BEFORE: [(&str, &str); 2] = [("r", "c"), ("s", "d")];
 
-/// A system, and what was done to it, each at a tick of its own.
+/// A system with a log of its calls, each at its own tick.
 #[derive(Clone, Debug, Default)]
 struct System {
     tick: u64,
     values: BTreeMap<String, Value>,
     changed: BTreeMap<String, u64>,
     refreshed: BTreeMap<String, u64>,
-    /// What cannot be refreshed.
+    /// Resource whose refresh fails.
     stuck: Option<&'static str>,
 }
 
@@ -47,7 +47,7 @@ impl System {
         self.tick
     }
 
-    /// Who was not refreshed since the last change of what notifies it.
+    /// Returns the notify edges whose target was not refreshed since the last change of the source.
     fn unserved(&self) -> Vec<(&str, &str)> {
         let served = |(first, second): &(&str, &str)| {
             let changed = self.changed.get(*first).copied().unwrap_or(0);
@@ -82,7 +82,7 @@ impl Written {
         Written { file: metadata.ino(), bytes: std::fs::read(path).unwrap() }
     }
 
-    /// Where the last record ends of which what was begun since may rely on.
+    /// Returns the end of the last record that must be on disk before its change starts.
     fn reliable(&self) -> usize {
         let (mut at, mut end) = (0, HEADER_BYTES.min(self.bytes.len()));
         for line in self.bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -99,7 +99,7 @@ impl Written {
 struct Things {
     schema: TypeSchema,
     system: Mutex<System>,
-    /// Where the journal is, if it is noted.
+    /// Path of the journal, if the provider records it.
     journal: Option<PathBuf>,
     noted: Mutex<Vec<(System, Written)>>,
 }
@@ -144,7 +144,7 @@ impl Things {
         report
     }
 
-    /// Holds a value, and another one when all is as declared; what was noted by then is that of the first.
+    /// Runs with one value, and with another one after all resources are in sync. Returns the records of the first.
     fn hold(self: &Arc<Things>, state: &Path, values: [u32; 2]) -> usize {
         let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
         let [first, second] = values.map(|value| plan(&registry, value));
@@ -317,7 +317,7 @@ fn state_dir() -> tempfile::TempDir {
     tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700)).tempdir().unwrap()
 }
 
-/// What the whole lines of a journal say that is owed, read without kilter's own reader.
+/// Returns the pending refreshes according to the complete lines of a journal, without kilter's own reader.
 fn owed(bytes: &[u8]) -> BTreeSet<(String, String)> {
     let text = std::str::from_utf8(bytes).unwrap();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

@@ -19,8 +19,7 @@ use kilter_runtime::{
     Event, Mode, NullObserver, Observer, Options, Prepared, Report, ShutdownHandle, StateDir, Status, plan_of,
 };
 
-/// A provider whose resources live in a map. What a resource is told by its attributes steers how
-/// it misbehaves.
+/// A provider with resources in a map. Attributes of a resource select its misbehaviour.
 struct Things {
     schema: TypeSchema,
     placement: Placement,
@@ -40,7 +39,7 @@ struct World {
     held: bool,
     /// The next check requests the end of the run, and waits for its interrupt.
     stops: Option<Arc<ShutdownHandle>>,
-    /// Number of changes that have to run at the same time before any of them goes on.
+    /// Number of changes that must run at the same time before any of them continues.
     meeting: usize,
 }
 

@@ -16,7 +16,7 @@ use kilter_runtime::{Event, Mode, Observer, Options, ShutdownHandle, plan_of};
 
 use ecow::eco_format;
 
-/// What a provider does with the secrets that it sees.
+/// Uses of secrets by a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slip {
     /// It says, of no resource, what it logs in with.

@@ -1,4 +1,4 @@
-//! What is told of a run that holds a state: what was done, where resources stand, and why.
+//! Status of a run: counters, and the state and reason of each resource.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -24,14 +24,14 @@ use kilter_runtime::{
 };
 use unedited::Fixed;
 
-/// What happens to a resource, by its name.
+/// Scripted behaviour of a resource, by its name.
 #[derive(Clone, Copy, Default)]
 struct Script {
-    /// So often something happens to it while it is changed: it is as it was when it is looked at behind that change.
+    /// Number of changes that have no effect and are followed by an event.
     disturbed: u32,
     /// So often it cannot be refreshed.
     refused: u32,
-    /// Whether its changes, or its refreshes, wait until they are let go.
+    /// True if its changes or refreshes wait until they are released.
     is_held: bool,
 }
 
@@ -39,12 +39,12 @@ struct Script {
 struct Slots {
     schema: TypeSchema,
     scripts: Mutex<BTreeMap<String, Script>>,
-    /// What is set, and how often it is found so; none for always.
+    /// Set values, and the number of checks that find each; none for all checks.
     set: Mutex<BTreeMap<String, Option<u32>>>,
     told: (Sender<String>, Mutex<Receiver<String>>),
     heard: (Sender<()>, Mutex<Receiver<()>>),
     is_open: (Mutex<bool>, Condvar),
-    /// What is sent by what is set.
+    /// Output of set resources.
     sends: Mutex<&'static str>,
 }
 
@@ -180,7 +180,7 @@ impl Watch for Slots {
     }
 }
 
-/// How resources have settled, and what is not watched, as it was told.
+/// Reported results and unwatched resources.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -213,7 +213,7 @@ fn notify(first: u32, second: u32) -> Relation {
     Relation { first, second, kind: RelationKind::Notify, span: Span::new(SourceId(0), 0, 0) }
 }
 
-/// A run that is looked at.
+/// Status of a run.
 struct Seen<'a> {
     window: &'a StatusHandle,
 }
@@ -223,7 +223,7 @@ impl Seen<'_> {
         self.window.look(StatusFilter::All, Duration::from_secs(60)).ok()
     }
 
-    /// What is held, as soon as it is like this.
+    /// Waits until the status meets a condition, and returns it.
     fn when(&self, is_so: impl Fn(&StatusSnapshot) -> bool) -> StatusSnapshot {
         // The run answers between two things that it does: there is nothing to wait for but its answer.
         let begun = Instant::now();
@@ -241,7 +241,7 @@ fn one<'a>(standings: &'a StatusSnapshot, name: &str) -> &'a ResourceStatus {
     standings.resources.iter().find(|one| one.reference.title == name).unwrap()
 }
 
-/// Holds a state with so many workers while `look` looks at it; what was told.
+/// Runs with this number of workers while `look` queries the status. Returns the events.
 fn hold(
     slots: &Arc<Slots>,
     resources: Vec<Resource>,

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_of_more_than_64_bits_is_told_to_be_too_large() {
+    fn integer_above_64_bits_is_too_large() {
         let why = "is too large: an integer is from -9223372036854775808 to 9223372036854775807";
         assert_eq!(is("Integer", "9223372036854775807"), Value::Integer(i64::MAX));
         for text in ["9223372036854775808", "-9223372036854775809"] {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_none_of_its_type_is_refused() {
+    fn text_outside_of_its_type_is_refused() {
         assert!(of("boolean", "yes").unwrap_err().contains("Boolean"));
         assert!(of("enum[a, b]", "c").unwrap_err().contains("'a'"));
         assert!(of("Integer", "7x").is_err());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_large_value_it_is_only_said_that_it_is_of_another_type() {
+    fn type_error_omits_large_value() {
         let list = |value: &str| format!("[{}]", vec![value; 5000].join(", "));
         assert_eq!(is("Array[Integer]", &list("1")).as_array().unwrap().len(), 5000);
         let why = typed(&"String".parse().unwrap(), &is("array[string]", &list("a"))).unwrap_err();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_behind_a_key_is_no_value_unless_it_is_a_text() {
+    fn empty_value_is_missing_except_for_texts() {
         assert_eq!(of("enum[a, b]", ""), Ok(None));
         assert_eq!(of("boolean", ""), Ok(None));
         assert_eq!(of("Integer", ""), Ok(None));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_for_a_script_is_read_back_as_it_was() {
+    fn script_value_encoding_round_trips() {
         let data_type = DataType::parse_libral("array[string]").unwrap();
         for words in [
             &[][..],
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_json_are_held_against_their_type() {
+    fn json_values_are_checked_against_their_type() {
         let data_type = |text: &str| text.parse::<DataType>().unwrap();
         assert_eq!(typed(&data_type("Integer"), &Value::Integer(5)), Ok(Some(Value::Integer(5))));
         assert!(typed(&data_type("Boolean"), &Value::Integer(5)).is_err());

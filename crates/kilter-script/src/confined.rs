@@ -102,7 +102,7 @@ impl Told {
         let tried = tried(&Attempts { first, more: attempts.more });
         let action = if call.action.is_empty() { String::new() } else { format!(" ({})", call.action) };
         let occasion = if call.is_preview { "in a preview" } else { "while it was only read" };
-        let last = if known.len() >= TOLD { "; what else it tries is not told" } else { "" };
+        let last = if known.len() >= TOLD { "; further attempts are not reported" } else { "" };
         Some(format!("{} tried to {tried} {occasion}{action}, and was refused{}{last}", call.who, call.way()))
     }
 }

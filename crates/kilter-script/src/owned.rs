@@ -38,14 +38,14 @@ mod tests {
     use crate::metadata::Metadata;
 
     /// A package with its lists in a temporary directory.
-    struct Shelf {
+    struct Lists {
         directory: tempfile::TempDir,
         trust: TrustPolicy,
     }
 
-    impl Shelf {
-        fn new() -> Shelf {
-            Shelf { directory: tempfile::tempdir().unwrap(), trust: TrustPolicy::any() }
+    impl Lists {
+        fn new() -> Lists {
+            Lists { directory: tempfile::tempdir().unwrap(), trust: TrustPolicy::any() }
         }
 
         fn list(&self, name: &str, lines: &str) -> std::path::PathBuf {
@@ -66,41 +66,41 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_that_is_there_says_what_is_owned() {
-        let shelf = Shelf::new();
-        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "nothing is there yet");
-        shelf.list("a:x.list", "/etc/a\n/etc/b");
-        assert_eq!(shelf.owned("a", &["/etc/a", "/etc/b", "/etc/c"]), ["/etc/a", "/etc/b"]);
-        shelf.list("a.list", "/etc/b\n");
-        assert_eq!(shelf.owned("a", &["/etc/a", "/etc/b"]), ["/etc/b"]);
+    fn first_existing_list_gives_owned_paths() {
+        let lists = Lists::new();
+        assert_eq!(lists.owned("a", &["/etc/a"]), [""; 0], "nothing is there yet");
+        lists.list("a:x.list", "/etc/a\n/etc/b");
+        assert_eq!(lists.owned("a", &["/etc/a", "/etc/b", "/etc/c"]), ["/etc/a", "/etc/b"]);
+        lists.list("a.list", "/etc/b\n");
+        assert_eq!(lists.owned("a", &["/etc/a", "/etc/b"]), ["/etc/b"]);
     }
 
     #[test]
-    fn a_directory_that_is_shared_is_left_out_and_a_file_there_is_not() {
-        let shelf = Shelf::new();
-        shelf.list("a.list", "/etc\n/usr/bin\n/usr/bin/env\n/etc/nothing-here\n");
+    fn shared_directories_are_not_owned_but_their_files_are() {
+        let lists = Lists::new();
+        lists.list("a.list", "/etc\n/usr/bin\n/usr/bin/env\n/etc/nothing-here\n");
         let wanted = ["/etc", "/usr/bin", "/usr/bin/env", "/etc/nothing-here"];
-        assert_eq!(shelf.owned("a", &wanted), ["/usr/bin/env", "/etc/nothing-here"]);
+        assert_eq!(lists.owned("a", &wanted), ["/usr/bin/env", "/etc/nothing-here"]);
     }
 
     #[test]
-    fn what_cannot_be_believed_or_is_no_list_says_nothing() {
-        let shelf = Shelf { trust: TrustPolicy::root(), ..Shelf::new() };
-        let path = shelf.list("a.list", "/etc/a\n");
+    fn untrusted_or_invalid_list_is_ignored() {
+        let lists = Lists { trust: TrustPolicy::root(), ..Lists::new() };
+        let path = lists.list("a.list", "/etc/a\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "everybody can change it");
+        assert_eq!(lists.owned("a", &["/etc/a"]), [""; 0], "everybody can change it");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        fs::set_permissions(shelf.directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "everybody can lay another one there");
-        let shelf = Shelf::new();
-        fs::create_dir(shelf.directory.path().join("a.list")).unwrap();
-        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0]);
-        fs::create_dir(shelf.directory.path().join("b")).unwrap();
-        shelf.list("c.list", "/etc/a\n");
-        assert_eq!(shelf.owned("b/../c", &["/etc/a"]), [""; 0], "a name leads nowhere else");
-        File::create(shelf.directory.path().join("d.list")).unwrap().set_len(LONGEST + 1).unwrap();
-        assert_eq!(shelf.owned("d", &["", "/etc/a"]), [""; 0], "it is too long");
-        fs::write(shelf.directory.path().join("e.list"), b"/etc/\xff\n/etc/a\n").unwrap();
-        assert_eq!(shelf.owned("e", &["/etc/a"]), ["/etc/a"]);
+        fs::set_permissions(lists.directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(lists.owned("a", &["/etc/a"]), [""; 0], "everybody can lay another one there");
+        let lists = Lists::new();
+        fs::create_dir(lists.directory.path().join("a.list")).unwrap();
+        assert_eq!(lists.owned("a", &["/etc/a"]), [""; 0]);
+        fs::create_dir(lists.directory.path().join("b")).unwrap();
+        lists.list("c.list", "/etc/a\n");
+        assert_eq!(lists.owned("b/../c", &["/etc/a"]), [""; 0], "a name leads nowhere else");
+        File::create(lists.directory.path().join("d.list")).unwrap().set_len(LONGEST + 1).unwrap();
+        assert_eq!(lists.owned("d", &["", "/etc/a"]), [""; 0], "it is too long");
+        fs::write(lists.directory.path().join("e.list"), b"/etc/\xff\n/etc/a\n").unwrap();
+        assert_eq!(lists.owned("e", &["/etc/a"]), ["/etc/a"]);
     }
 }

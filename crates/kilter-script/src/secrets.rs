@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_found_wherever_an_answer_names_them() {
+    fn secrets_in_replies_are_found() {
         let document = serde_json::json!([
             { "name": "plain", "key": "secret1", "v": "plain", "changed": { "key": { "was": "secret2", "is": "secret3" } } },
             { "keys": ["secret4", "plain"] },
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_searched_in_time_are_not_told() {
+    fn lines_with_unfinished_secret_search_are_dropped() {
         let values: Vec<Value> = (0..2000).map(|number| Value::sensitive(format!("secret{number}").into())).collect();
         let seal = Redactor::of_values(&values);
         let (held, told) = (BufferedLines::default(), RefCell::new(Vec::new()));

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_the_order_of_the_items_however_many_work() {
+    fn parallel_results_keep_item_order() {
         let items: Vec<u32> = (0..100).collect();
         for jobs in [0, 1, 3, 200] {
             assert_eq!(

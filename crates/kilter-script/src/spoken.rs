@@ -42,7 +42,7 @@ impl<'a> StderrForwarder<'a> {
         let ends_early = self.dropped > 0;
         let mut give = |line: &[u8], end: LineEnd| {
             let is_cut = end == LineEnd::Cut || end == LineEnd::Missing && ends_early;
-            tell(&hidden(line, is_cut, seal), otherwise, log);
+            log_line(&hidden(line, is_cut, seal), otherwise, log);
         };
         match event {
             Event::Chunk { stream: Stream::Stderr, bytes } => {
@@ -90,7 +90,7 @@ pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     if length > behind + 1 { first } else { bytes.len() }
 }
 
-fn tell(line: &str, otherwise: Level, log: &dyn Fn(Level, &str)) {
+fn log_line(line: &str, otherwise: Level, log: &dyn Fn(Level, &str)) {
     let line = line.trim();
     let (level, message) = known_level(line).unwrap_or((otherwise, line));
     if !message.is_empty() {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_passed_on_with_its_level_wherever_it_is_cut() {
+    fn split_line_is_logged_with_level() {
         let expected = ["info one", "warning two", "err three: more"];
         for chunks in
             [&["info: one\n\n  two\nERROR: three: more"][..], &["in", "fo: one\n\n ", " two\nERROR", ": three: more"]]
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_counted_and_not_passed_on() {
+    fn excess_lines_are_counted_and_dropped() {
         assert_eq!(said(4, &["one\ntwo\n"]), (vec!["warning one".to_owned()], 4));
         assert_eq!(said(2, &["one", "\ntwo\n"]), (vec!["warning on…".to_owned()], 6));
     }
 
     #[test]
-    fn a_secret_is_hidden_wherever_a_line_is_cut() {
+    fn secret_in_split_line_is_redacted() {
         let seal = Redactor::of_values([&Value::sensitive("hunter2ü".into())]);
         for before in (LONGEST - 10..LONGEST + 2).chain(4 * LONGEST - 12..4 * LONGEST + 2) {
             for filling in ["x", "\u{1F600}"] {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_whole_is_left_out_at_the_end() {
+    fn only_partial_line_is_dropped_at_end() {
         for (bytes, whole) in [
             (&b"ab"[..], 2),
             (b"a\xc3", 1),

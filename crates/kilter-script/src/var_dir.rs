@@ -17,7 +17,7 @@ const VARIABLE: &str = "KILTER_VAR_DIR";
 const NOWHERE: &str = "/dev/null/none";
 
 /// Directory of all scripts, relative to the state directory.
-const SHELF: &str = "scripts";
+const SCRIPTS_DIR: &str = "scripts";
 
 impl ScriptEnvironment {
     /// Passes its data directory to a script: `whose` below the directory of all scripts, such as
@@ -50,7 +50,7 @@ fn prepared(state: &Path, whose: &Path, confinement: Confinement) -> Result<Path
         made.map_err(|error| eco_format!("cannot make {}: {error}", state.display()))?;
     }
     let mut path = state;
-    let mut parts = Path::new(SHELF).components().chain(whose.components());
+    let mut parts = Path::new(SCRIPTS_DIR).components().chain(whose.components());
     loop {
         if !is_there(&path)? && confinement == Confinement::None {
             make(&path)?;
@@ -75,7 +75,7 @@ fn is_there(path: &Path) -> Result<bool, EcoString> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(eco_format!("cannot look at {}: {error}", path.display())),
+        Err(error) => return Err(eco_format!("cannot inspect {}: {error}", path.display())),
     };
     match fault(&found) {
         None => Ok(true),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_private_when_it_may_be_written_to_and_not_before() {
+    fn var_dir_is_created_private_at_first_write() {
         let (_place, state) = state();
         let path = prepared(&state, Path::new(MINE), Confinement::ReadOnly).unwrap();
         assert_eq!(path, state.join("scripts/providers/package.apt"));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_what_others_can_use_is_not_used() {
+    fn var_dir_refuses_links_and_shared_directories() {
         let (place, state) = state();
         fs::create_dir_all(state.join("scripts")).unwrap();
         let refused = |confinement| prepared(&state, Path::new(MINE), confinement).unwrap_err();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_nowhere_else() {
+    fn var_dir_name_cannot_escape() {
         let (_place, state) = state();
         for name in ["providers/../x", "actors/..", "/etc"] {
             assert!(prepared(&state, Path::new(name), Confinement::None).unwrap_err().contains("cannot be the name"));

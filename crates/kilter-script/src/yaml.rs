@@ -167,7 +167,7 @@ impl Builder {
             }
             Event::Alias(anchor) => {
                 let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
-                    return Err(Fault::new(at, "an alias of what is not finished yet"));
+                    return Err(Fault::new(at, "an alias of a node that contains it"));
                 };
                 self.add(Node { at, ..node }, 0, size)?;
             }
@@ -227,7 +227,7 @@ impl Builder {
                         return Err(Fault::new(node.at, "a key is a text, not a list or a mapping"));
                     };
                     if entries.iter().any(|(known, _)| known.text() == Some(text)) {
-                        return Err(Fault::new(node.at, eco_format!("the key `{text}` is there twice")));
+                        return Err(Fault::new(node.at, eco_format!("the key `{text}` occurs twice")));
                     }
                     parent.key = Some(node);
                 }

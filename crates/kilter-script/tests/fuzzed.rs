@@ -1,4 +1,5 @@
-//! The fuzz targets of this crate ([how they run for hours](../../../fuzz/README.md)), over their seeds and what is near these.
+//! The fuzz targets of this crate ([long runs](../../../fuzz/README.md)), over their seeds and small mutations of
+//! them.
 
 #[path = "../../../fuzz/targets/mold_channel.rs"]
 mod mold_channel;
@@ -10,16 +11,16 @@ mod script_metadata;
 mod script_reply;
 
 #[test]
-fn mold_channel_holds_near_its_seeds() {
+fn mold_channel_invariants_hold_for_mutated_seeds() {
     near::run("mold_channel", mold_channel::run);
 }
 
 #[test]
-fn script_metadata_holds_near_its_seeds() {
+fn script_metadata_invariants_hold_for_mutated_seeds() {
     near::run("script_metadata", script_metadata::run);
 }
 
 #[test]
-fn script_reply_holds_near_its_seeds() {
+fn script_reply_invariants_hold_for_mutated_seeds() {
     near::run("script_reply", script_reply::run);
 }

@@ -24,7 +24,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const SCRIPT: &str = "#!/bin/sh\neval \"$@\"\ncase $ral_action in\n\
                       find) printf '# simple\\nname: %s\\nensure: present\\n' \"$name\" ;;\n\
                       watch) echo '# simple'; exec sleep 1000000 ;;\nesac\n";
-const METADATA: &str = "provider:\n  type: told\n  invoke: simple\n  actions: [find, watch]\n  suitable: true\n  attributes:\n    \
+const METADATA: &str = "provider:\n  type: told\n  invoke: simple\n  actions: [find, watch]\n  suitable: true\n  \
+                        attributes:\n    \
                         name:\n    ensure: {type: \"enum[present, absent]\"}\n";
 
 /// Size of a series of edits.

@@ -66,14 +66,14 @@ impl KilterProcess {
         Some(BufReader::new(socket).lines())
     }
 
-    /// Returns the status of the run and of the resources selected by `which`: `"notable"`, `"all"` or a list of
+    /// Returns the status of the run and of the resources selected by `filter`: `"notable"`, `"all"` or a list of
     /// references. Returns none while the run does not listen.
     ///
     /// # Panics
     /// If the answer is not JSON.
     #[must_use]
-    pub fn status(&self, which: impl Into<Json>) -> Option<Json> {
-        let answer = self.ask(&json!({"ask": "status", "which": which.into()}))?.next()?.ok()?;
+    pub fn status(&self, filter: impl Into<Json>) -> Option<Json> {
+        let answer = self.ask(&json!({"request": "status", "filter": filter.into()}))?.next()?.ok()?;
         let answer: Json = serde_json::from_str(&answer).expect("it answers by JSON");
         answer["error"].is_null().then_some(answer)
     }
@@ -83,7 +83,7 @@ impl KilterProcess {
     /// # Panics
     /// If the run does not listen.
     pub fn follow(&self) -> impl Iterator<Item = String> + use<> {
-        let lines = self.ask(&json!({"ask": "follow"})).expect("it listens");
+        let lines = self.ask(&json!({"request": "follow"})).expect("it listens");
         lines.map(|line| line.expect("it goes on"))
     }
 

@@ -95,7 +95,8 @@ impl Place {
             let (creates, log) = (self.path("asked", number), self.log(number));
             let (creates, log) = (creates.display(), log.display());
             format!(
-                "  exec[{number}]: {{command: \"false\", creates: {creates}, unless: \"sh -c 'echo x >> {log}'\"{limit}}}\n"
+                "  exec[{number}]: {{command: \"false\", creates: {creates}, unless: \"sh -c 'echo x >> \
+                 {log}'\"{limit}}}\n"
             )
         };
         let calm = (0..CALM).map(|number| file("calm", number, ""));

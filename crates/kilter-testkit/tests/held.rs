@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kilter_testkit::{Counts, Fault, simulate_held, simulate_held_with};
 
 #[test]
-fn every_property_holds_of_two_thousand_held_graphs() {
+fn held_graphs_keep_all_properties() {
     let mut counts = Counts::default();
     for seed in 0..2000 {
         match simulate_held(seed) {
@@ -18,7 +18,7 @@ fn every_property_holds_of_two_thousand_held_graphs() {
 }
 
 #[test]
-fn every_fault_is_noticed_by_its_property() {
+fn held_mutants_are_caught() {
     for (fault, property) in Fault::ALL {
         let mut noticed: BTreeMap<_, u32> = BTreeMap::new();
         // Some are rare, and found sooner or later.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kilter_testkit::{Counts, Mutant, Property, simulate, simulate_with};
 
 #[test]
-fn every_property_holds_of_two_thousand_random_graphs() {
+fn random_graphs_keep_all_properties() {
     let mut counts = Counts::default();
     for seed in 0..2000 {
         match simulate(seed) {
@@ -16,7 +16,7 @@ fn every_property_holds_of_two_thousand_random_graphs() {
     assert!(counts.crashes > 100 && counts.interrupts > 100 && counts.failures > 1000, "too quiet: {counts:?}");
 }
 
-/// Which properties notice a bug, and how many of some seeds they notice it in.
+/// Properties that detect each mutant, and the number of seeds in which they do.
 fn noticed(mutant: Mutant) -> BTreeMap<Property, u32> {
     let mut noticed = BTreeMap::new();
     for seed in 0..600 {
@@ -28,7 +28,7 @@ fn noticed(mutant: Mutant) -> BTreeMap<Property, u32> {
 }
 
 #[test]
-fn every_bug_is_noticed_by_its_property() {
+fn mutants_are_caught() {
     for (mutant, property) in Mutant::ALL {
         let noticed = noticed(mutant);
         println!("{mutant:?}: {noticed:?}");

@@ -42,13 +42,13 @@ pub struct Endpoint {
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// The address is invalid.
-    #[error("`{0}` is no address of etcd: such as https://etcd1:2379,etcd2:2379/kilter")]
+    #[error("`{0}` is not an address of etcd, such as https://etcd1:2379,etcd2:2379/kilter")]
     Address(String),
     /// Others could read and modify unencrypted traffic.
-    #[error("{0} is another machine, and http:// tells everybody in between: give https://")]
+    #[error("{0} is another machine, and http:// is not encrypted: use https://")]
     Plain(String),
     /// The file contains no certificate.
-    #[error("there is no certificate to trust in {0}")]
+    #[error("there is no certificate in {0}")]
     Roots(String),
 }
 
@@ -59,13 +59,13 @@ pub(crate) enum Refused {
     #[error("{0}")]
     Unreached(#[from] ureq::Error),
     /// The server returned an error.
-    #[error("it answers {0}: {1}")]
+    #[error("it replied {0}: {1}")]
     Answer(u16, String),
     /// The answer is not valid JSON.
-    #[error("it does not answer as etcd does: {0}")]
+    #[error("its reply is not that of etcd: {0}")]
     Odd(#[from] serde_json::Error),
     /// The answer was truncated.
-    #[error("its answer cannot be read: {0}")]
+    #[error("its reply cannot be parsed: {0}")]
     Broken(#[from] std::io::Error),
 }
 
@@ -244,13 +244,13 @@ mod tests {
         assert_eq!(parsed("http://127.0.0.1:2379"), of("http://127.0.0.1:2379", "kilter"));
         assert_eq!(parsed("http://[::1]:1,localhost:2/a/b/"), of("http://[::1]:1,http://localhost:2", "a/b"));
         for (address, said) in [
-            ("etcd:2379", "no address of etcd"),
-            ("ftp://localhost/x", "no address of etcd"),
-            ("http://localhost/a b", "no address of etcd"),
-            ("http:///x", "no address of etcd"),
-            ("http://user@localhost/x", "no address of etcd"),
-            ("http://10.0.0.1:2379/x", "give https://"),
-            ("https://10.0.0.1:2379/x", "no certificate to trust in nowhere"),
+            ("etcd:2379", "not an address of etcd"),
+            ("ftp://localhost/x", "not an address of etcd"),
+            ("http://localhost/a b", "not an address of etcd"),
+            ("http:///x", "not an address of etcd"),
+            ("http://user@localhost/x", "not an address of etcd"),
+            ("http://10.0.0.1:2379/x", "use https://"),
+            ("https://10.0.0.1:2379/x", "no certificate in nowhere"),
         ] {
             assert!(parsed(address).is_err_and(|error| error.contains(said)), "{address}");
         }

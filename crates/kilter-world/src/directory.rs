@@ -24,8 +24,8 @@ const DEEPEST: usize = 64;
 
 /// Store in a directory. Each text is a file that only its owner can read.
 ///
-/// Machines that share the directory share the texts. A [`TrustPolicy`] decides which of them kilter uses: as root, only those that
-/// no other user can change.
+/// Machines that share the directory share the texts. A [`TrustPolicy`] decides which of them kilter uses: as root,
+/// only those that no other user can change.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_there_under_its_key_and_no_other_until_it_is_removed() {
+    fn text_is_stored_under_its_key_until_removed() {
         let (_place, world) = world();
         assert_eq!((world.read(&["a", "b"]), world.below(&["a"])), (Ok(None), Ok(Vec::new())));
         world.write(&["a", "b"], "one").unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_count_at_once_nobody_is_lost() {
+    fn concurrent_increments_are_not_lost() {
         let (_place, world) = world();
         assert!(!world.replace(&["n"], Some("0"), "1").unwrap(), "there is nothing yet");
         std::thread::scope(|scope| {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_part_is_one_of_several_directories() {
+    fn long_key_part_spans_directories() {
         let (_place, world) = world();
         let long = "/path".repeat(200);
         world.write(&["file", &long], "text").unwrap();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_is_its_owners_alone_and_what_was_begun_is_nothing() {
+    fn shared_files_are_private_and_partial_writes_ignored() {
         let (_place, world) = world();
         world.write(&["a", "b"], "text").unwrap();
         let path = world.watched(&["a", "b"]);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn root_uses_nothing_that_another_user_can_change_unless_it_is_accepted() {
+    fn root_refuses_world_directory_of_other_user() {
         assert!(rustix::process::geteuid().is_root(), "run this test as root: it gives files to another user");
         let (place, world) = world();
         world.write(&["a", "b"], "text").unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_behind_a_link_of_another_user() {
+    fn link_of_other_user_is_not_followed() {
         assert!(rustix::process::geteuid().is_root(), "run this test as root: it gives files to another user");
         let (place, _) = world();
         let target = place.path().join("target");

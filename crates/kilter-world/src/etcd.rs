@@ -39,7 +39,7 @@ struct Inner {
     access: Endpoint,
     /// Prefix of all keys, without the final slash.
     prefix: String,
-    bells: Directory,
+    notifications: Directory,
     /// Authentication token, if there is a login.
     token: Mutex<Option<String>>,
     /// Cached entries, if known.
@@ -71,7 +71,7 @@ impl Etcd {
         let shared = Inner {
             access,
             prefix,
-            bells: Directory::new(private_path(), host.clone()),
+            notifications: Directory::new(private_path(), host.clone()),
             token: Mutex::default(),
             known: Mutex::default(),
             watched: Mutex::default(),
@@ -116,13 +116,13 @@ impl Inner {
     }
 
     /// Sends a request, and repeats it with a new token if the old token has expired.
-    fn ask(&self, path: &str, question: &Json) -> Result<Json, WorldError> {
+    fn post(&self, path: &str, body: &Json) -> Result<Json, WorldError> {
         let had_token = self.token()?;
-        match self.access.post(path, question, had_token.as_deref()) {
+        match self.access.post(path, body, had_token.as_deref()) {
             Err(refused) if refused.is_unauthorized() && had_token.is_some() => {
                 *lock(&self.token) = None;
                 let token = self.token()?;
-                let answer = self.access.post(path, question, token.as_deref());
+                let answer = self.access.post(path, body, token.as_deref());
                 answer.map_err(|why| self.failed(&why))?.json(LARGEST).map_err(|why| self.failed(&why))
             }
             answer => answer.and_then(|answer| answer.json(LARGEST)).map_err(|why| self.failed(&why)),
@@ -133,8 +133,8 @@ impl Inner {
         let Some(Credentials { user, password }) = self.access.login() else { return Ok(None) };
         let mut token = lock(&self.token);
         if token.is_none() {
-            let question = json!({ "name": user, "password": password });
-            let answer = self.access.post("/v3/auth/authenticate", &question, None);
+            let body = json!({ "name": user, "password": password });
+            let answer = self.access.post("/v3/auth/authenticate", &body, None);
             let answer = answer.and_then(|answer| answer.json(LARGEST)).map_err(|why| self.failed(&why))?;
             *token = answer.get("token").and_then(Json::as_str).map(str::to_owned);
         }
@@ -147,11 +147,11 @@ impl Inner {
 
     /// Returns all pairs in a range, and the revision of this state.
     fn range(&self, from: &str, to: Option<&str>) -> Result<(Vec<Pair>, i64), WorldError> {
-        let mut question = json!({ "key": encoded(from) });
+        let mut body = json!({ "key": encoded(from) });
         if let Some(to) = to {
-            question["range_end"] = encoded(to).into();
+            body["range_end"] = encoded(to).into();
         }
-        let answer = self.ask("/v3/kv/range", &question)?;
+        let answer = self.post("/v3/kv/range", &body)?;
         let revision = number(answer.pointer("/header/revision"));
         let found = answer.get("kvs").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         Ok((found.iter().filter_map(pair_of).collect(), revision))
@@ -169,11 +169,11 @@ impl Inner {
             }
         };
         *revision = None;
-        let question = json!({ "create_request": {
+        let body = json!({ "create_request": {
             "key": encoded(&from), "range_end": encoded(&to), "start_revision": (since + 1).to_string(),
         } });
         let token = self.token()?;
-        let answer = self.access.listen("/v3/watch", &question, token.as_deref());
+        let answer = self.access.listen("/v3/watch", &body, token.as_deref());
         Ok((answer.map_err(|why| self.failed(&why))?.lines(), since))
     }
 
@@ -199,7 +199,7 @@ impl Inner {
                 return Err(self.failed(&"its revision is lower than before"));
             }
             let events = told.pointer("/result/events").and_then(Json::as_array).map(Vec::as_slice);
-            events.unwrap_or_default().iter().for_each(|event| self.hear(event));
+            events.unwrap_or_default().iter().for_each(|event| self.apply_event(event));
             lock(&self.reach).last = Some(SystemTime::now());
             last = revision.unwrap_or(last);
         }
@@ -214,17 +214,17 @@ impl Inner {
         let former = lock(&self.known).replace(found.clone());
         if former.is_none() {
             // Before the first reading, even an empty store is news.
-            self.ring_all();
+            self.notify_all();
         }
         let former = former.unwrap_or_default();
         let differs = |(key, text): &(&Vec<EcoString>, &Result<String, WorldError>)| former.get(*key) != Some(text);
         let gone = former.keys().filter(|key| !found.contains_key(*key));
         let other = found.iter().filter(differs).map(|(key, _)| key);
-        let rung: BTreeSet<Vec<&str>> = gone.chain(other).map(|key| bell(&words(key)).to_vec()).collect();
-        rung.iter().for_each(|key| self.notify(key));
+        let changed: BTreeSet<Vec<&str>> = gone.chain(other).map(|key| notify_key(&words(key)).to_vec()).collect();
+        changed.iter().for_each(|key| self.notify(key));
     }
 
-    fn hear(&self, event: &Json) {
+    fn apply_event(&self, event: &Json) {
         let is_gone = event.get("type").and_then(Json::as_str) == Some("DELETE");
         let Some(Shared { key, text }) =
             event.get("kv").and_then(pair_of).and_then(|pair| self.shared(pair, &self.prefix))
@@ -238,7 +238,7 @@ impl Inner {
                 known.insert(key.clone(), text)
             };
         }
-        self.notify(bell(&words(&key)));
+        self.notify(notify_key(&words(&key)));
     }
 
     /// Records that etcd responds.
@@ -248,7 +248,7 @@ impl Inner {
         let was_unreachable = reach.unreachable.take().is_some();
         drop(reach);
         if was_unreachable {
-            self.ring_all();
+            self.notify_all();
         }
     }
 
@@ -259,12 +259,12 @@ impl Inner {
         let is_news = reach.unreachable.replace(Unreachable { since, why }).is_none();
         drop(reach);
         if is_news {
-            self.ring_all();
+            self.notify_all();
         }
     }
 
     /// Writes the notification files of all watched keys.
-    fn ring_all(&self) {
+    fn notify_all(&self) {
         let watched = lock(&self.watched).clone();
         watched.iter().for_each(|key| self.notify(&key.iter().map(String::as_str).collect::<Vec<_>>()));
     }
@@ -275,7 +275,7 @@ impl Inner {
         let left = lock(&self.left);
         // Keys with one part have no watchers, and their file would conflict with the directory of longer keys.
         if !*left && key.len() == NOTIFY_KEY_PARTS {
-            let _ = self.bells.write(key, "");
+            let _ = self.notifications.write(key, "");
         }
     }
 }
@@ -284,7 +284,7 @@ impl Inner {
 const NOTIFY_KEY_PARTS: usize = 2;
 
 /// Returns the parts of a key that determine its notification file.
-fn bell<'k, 'p>(key: &'p [&'k str]) -> &'p [&'k str] {
+fn notify_key<'k, 'p>(key: &'p [&'k str]) -> &'p [&'k str] {
     &key[..key.len().min(NOTIFY_KEY_PARTS)]
 }
 
@@ -367,8 +367,8 @@ impl World for Etcd {
     }
 
     fn write(&self, key: &[&str], text: &str) -> Result<(), WorldError> {
-        let question = json!({ "key": encoded(&self.shared.key_of(key)), "value": encoded(text) });
-        self.shared.ask("/v3/kv/put", &question).map(drop)
+        let body = json!({ "key": encoded(&self.shared.key_of(key)), "value": encoded(text) });
+        self.shared.post("/v3/kv/put", &body).map(drop)
     }
 
     fn replace(&self, key: &[&str], expected: Option<&str>, text: &str) -> Result<bool, WorldError> {
@@ -379,19 +379,19 @@ impl World for Etcd {
             None => json!({ "key": key, "target": "VERSION", "result": "EQUAL", "version": "0" }),
         };
         let put = json!({ "request_put": { "key": key, "value": encoded(text) } });
-        let answer = self.shared.ask("/v3/kv/txn", &json!({ "compare": [compare], "success": [put] }))?;
+        let answer = self.shared.post("/v3/kv/txn", &json!({ "compare": [compare], "success": [put] }))?;
         Ok(answer.get("succeeded").and_then(Json::as_bool) == Some(true))
     }
 
     fn remove(&self, key: &[&str]) -> Result<(), WorldError> {
-        let question = json!({ "key": encoded(&self.shared.key_of(key)) });
-        self.shared.ask("/v3/kv/deleterange", &question).map(drop)
+        let body = json!({ "key": encoded(&self.shared.key_of(key)) });
+        self.shared.post("/v3/kv/deleterange", &body).map(drop)
     }
 
     fn watched(&self, key: &[&str]) -> PathBuf {
-        let key = bell(key);
+        let key = notify_key(key);
         lock(&self.shared.watched).insert(key.iter().map(|part| (*part).to_owned()).collect());
-        self.shared.bells.watched(key)
+        self.shared.notifications.watched(key)
     }
 
     fn follow(&self) {
@@ -432,6 +432,6 @@ impl World for Etcd {
         let mut left = lock(&self.shared.left);
         *left = true;
         // The directory exists only if the store was followed.
-        let _ = std::fs::remove_dir_all(self.shared.bells.path());
+        let _ = std::fs::remove_dir_all(self.shared.notifications.path());
     }
 }

@@ -119,7 +119,8 @@ fn certificates(place: &Path) {
     };
     std::fs::write(place.join("names"), "subjectAltName=IP:127.0.0.1\n").unwrap();
     openssl(
-        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority",
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 2 -subj \
+         /CN=authority",
     );
     openssl("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout server.key -out server.csr -subj /CN=etcd");
     openssl("x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem");
@@ -130,7 +131,7 @@ fn shown(found: Vec<Shared>) -> Vec<String> {
 }
 
 #[test]
-fn a_text_is_there_under_its_key_for_all_machines_until_it_is_removed() {
+fn etcd_text_is_shared_until_removed() {
     let server = Server::new("http");
     let (one, other) = (server.world("one", None), server.world("other", None));
     let long = "/path".repeat(200);
@@ -157,7 +158,7 @@ fn a_text_is_there_under_its_key_for_all_machines_until_it_is_removed() {
 }
 
 #[test]
-fn what_changes_is_told_and_known_also_while_and_after_etcd_was_away() {
+fn etcd_changes_are_reported_across_outages() {
     let mut server = Server::new("http");
     let (one, other) = (server.world("one", None), server.world("other", None));
     one.write(&["a", "x", "before"], "1").unwrap();
@@ -197,7 +198,7 @@ fn what_changes_is_told_and_known_also_while_and_after_etcd_was_away() {
 }
 
 #[test]
-fn another_server_of_the_cluster_is_asked_when_one_is_away() {
+fn etcd_client_uses_another_server_if_one_is_away() {
     let server = Server::new("http");
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = server.address().replace("127.0.0.1", &format!("127.0.0.1:{gone},127.0.0.1"));
@@ -207,7 +208,7 @@ fn another_server_of_the_cluster_is_asked_when_one_is_away() {
 }
 
 #[test]
-fn over_tls_nobody_is_believed_whom_nobody_has_vouched_for_and_a_login_is_asked_for() {
+fn tls_requires_trusted_certificate_and_login() {
     let server = Server::new("https");
     server.world("one", None).write(&["a"], "1").unwrap();
     // Any other authority.

@@ -72,7 +72,7 @@ impl Keeper {
             Err(why) if last.failure.as_ref() == Some(&why) => {}
             Err(why) => {
                 output::warning(format_args!(
-                    "the collected resources cannot be kept for a start while etcd is away: {why}"
+                    "cannot store the collected resources for a start while etcd is away: {why}"
                 ));
                 last.failure = Some(why);
             }
@@ -108,13 +108,14 @@ fn write(state_dir: &Path, world: &dyn World, at: SystemTime, offered: &Json) ->
 /// # Errors
 /// If there are none, or the file cannot be used.
 pub(crate) fn read(state_dir: &Path, world: &dyn World) -> Result<(Vec<ExportedResource>, SystemTime), String> {
-    let nothing = || "no collected resources of this world are kept in the state directory".to_owned();
+    let nothing = || "the state directory has no stored resources of this world".to_owned();
     let key = match SealingKey::of(state_dir) {
         Err(SealingKeyError::Missing { .. }) => return Err(nothing()),
         key => key.map_err(|error| error.to_string())?,
     };
     let path = path(state_dir, &key, world);
-    let unusable = |why: &dyn std::fmt::Display| format!("the kept resources {} cannot be used: {why}", path.display());
+    let unusable =
+        |why: &dyn std::fmt::Display| format!("the stored resources {} cannot be used: {why}", path.display());
     let sealed = durable::read(&path, MAX_FILE_BYTES).map_err(|error| unusable(&error))?.ok_or_else(nothing)?;
     let text = key.open(&String::from_utf8_lossy(&sealed), &bound([PURPOSE, &world.id(), world.host()]));
     let json: Option<Json> = text.and_then(|text| serde_json::from_slice(&text).ok());
@@ -152,17 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn kept_resources_are_read_for_their_world_and_machine_only() {
+    fn stored_resources_are_read_for_their_world_and_machine_only() {
         let state = tempfile::tempdir().unwrap();
         let world = etcd("site", "db");
-        assert!(read(state.path(), &world).unwrap_err().contains("no collected resources"));
+        assert!(read(state.path(), &world).unwrap_err().contains("no stored resources"));
         let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
         let offered = json!([{"key": ["web1", "file", "/a"], "text": "{}"}, {"key": ["web2"], "error": "odd"}]);
         write(state.path(), &world, at, &offered).unwrap();
         let (kept, when) = read(state.path(), &world).unwrap();
         assert_eq!((kept.iter().map(to_json).collect::<Json>(), when), (offered, at));
         for other in [etcd("other", "db"), etcd("site", "mail")] {
-            assert!(read(state.path(), &other).unwrap_err().contains("no collected resources"));
+            assert!(read(state.path(), &other).unwrap_err().contains("no stored resources"));
         }
     }
 

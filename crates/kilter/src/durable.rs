@@ -44,7 +44,7 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     };
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::other("it is no regular file: move it away"));
+        return Err(io::Error::other("it is not a regular file: move it away"));
     }
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(io::Error::other("another user owns or can write it: remove it"));

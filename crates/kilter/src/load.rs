@@ -207,7 +207,7 @@ fn compiled<'r>(
     learn(&session.record, &compiled, &sources);
     if !problems.is_empty() {
         let problems = diagnostics::with_others(problems, compiled, &sources, registry);
-        return Err(diagnostics::say(&problems, &sources, audience));
+        return Err(diagnostics::print(&problems, &sources, audience));
     }
     let mut warnings = std::mem::take(&mut compiled.warnings);
     compiled.catalog.origin = origin;
@@ -223,7 +223,7 @@ fn compiled<'r>(
         }
         Err(rejected) => {
             let problems = diagnostics::problems(&rejected, &mut compiled.places, &sources);
-            Err(diagnostics::say(&problems, &sources, audience))
+            Err(diagnostics::print(&problems, &sources, audience))
         }
     }
 }

@@ -78,7 +78,7 @@ impl<'a> Page<'a> {
         }
         let mut text = String::new();
         for word in words {
-            let width = seen(word);
+            let width = visible_width(word);
             let begins = used == start;
             if !begins && used + 1 + width > self.width {
                 text.push('\n');
@@ -112,7 +112,7 @@ impl<'a> Page<'a> {
 }
 
 /// Returns the columns of a word, without marks of emphasis.
-fn seen(word: &str) -> usize {
+fn visible_width(word: &str) -> usize {
     word.replace("**", "").width()
 }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn emphasis_takes_no_room() {
+    fn emphasis_has_no_width() {
         assert_eq!(plain("**ab** cd", 0, 5), "ab cd\n");
     }
 

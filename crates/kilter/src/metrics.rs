@@ -56,21 +56,23 @@ impl Protocol for Metrics {
     }
 
     fn answer(&self, stream: &Stream, request: io::Result<Vec<u8>>) {
-        match request.map_or(Asked::Nonsense, |bytes| asked(&bytes)) {
-            Asked::Metrics(part) => match self.window.look(StatusFilter::Notable, QUERY_TIMEOUT) {
-                Ok(standings) => say(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
-                Err(why) => say(stream, "503 Service Unavailable", &format!("{why}\n"), part),
+        match request.map_or(MetricsRequest::Invalid, |bytes| parse(&bytes)) {
+            MetricsRequest::Metrics(part) => match self.window.look(StatusFilter::Notable, QUERY_TIMEOUT) {
+                Ok(standings) => respond(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
+                Err(why) => respond(stream, "503 Service Unavailable", &format!("{why}\n"), part),
             },
-            Asked::SomethingElse => say(stream, "404 Not Found", "there is /metrics\n", Part::Whole),
-            Asked::Change => say(stream, "405 Method Not Allowed", "there is only GET\n", Part::Whole),
-            Asked::Nonsense => {
-                say(stream, "400 Bad Request", "this is no request that can be understood\n", Part::Whole);
+            MetricsRequest::OtherPath => respond(stream, "404 Not Found", "the only path is /metrics\n", Part::Whole),
+            MetricsRequest::OtherMethod => {
+                respond(stream, "405 Method Not Allowed", "the only method is GET\n", Part::Whole)
+            }
+            MetricsRequest::Invalid => {
+                respond(stream, "400 Bad Request", "invalid request\n", Part::Whole);
             }
         }
     }
 
     fn refuse(&self, stream: &Stream) {
-        say(stream, "503 Service Unavailable", "too many ask at the same time: try again\n", Part::Whole);
+        respond(stream, "503 Service Unavailable", "too many requests at the same time: try again\n", Part::Whole);
     }
 }
 
@@ -83,15 +85,14 @@ enum Part {
 
 /// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum MetricsRequest {
     Metrics(Part),
-    SomethingElse,
-    /// Another method.
-    Change,
-    Nonsense,
+    OtherPath,
+    OtherMethod,
+    Invalid,
 }
 
-fn say(mut stream: &Stream, status: &str, body: &str, part: Part) {
+fn respond(mut stream: &Stream, status: &str, body: &str, part: Part) {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -105,16 +106,16 @@ fn say(mut stream: &Stream, status: &str, body: &str, part: Part) {
     stream.end_answer();
 }
 
-fn asked(head: &[u8]) -> Asked {
+fn parse(head: &[u8]) -> MetricsRequest {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
-    let Ok(httparse::Status::Complete(_)) = request.parse(head) else { return Asked::Nonsense };
+    let Ok(httparse::Status::Complete(_)) = request.parse(head) else { return MetricsRequest::Invalid };
     let page = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
     match (request.method, page) {
-        (Some("GET"), "/metrics") => Asked::Metrics(Part::Whole),
-        (Some("HEAD"), "/metrics") => Asked::Metrics(Part::Head),
-        (Some("GET" | "HEAD"), _) => Asked::SomethingElse,
-        _ => Asked::Change,
+        (Some("GET"), "/metrics") => MetricsRequest::Metrics(Part::Whole),
+        (Some("HEAD"), "/metrics") => MetricsRequest::Metrics(Part::Head),
+        (Some("GET" | "HEAD"), _) => MetricsRequest::OtherPath,
+        _ => MetricsRequest::OtherMethod,
     }
 }
 
@@ -127,26 +128,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_for_the_metrics_or_for_nothing_that_there_is() {
-        let metrics = Asked::Metrics(Part::Whole);
+    fn only_metrics_path_is_served() {
+        let metrics = MetricsRequest::Metrics(Part::Whole);
         for (request, expected) in [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", metrics),
-            ("GET /metrics?name[]=up HTTP/1.0\r\n\r\n", Asked::Metrics(Part::Whole)),
-            ("HEAD /metrics HTTP/1.1\r\n\r\n", Asked::Metrics(Part::Head)),
-            ("GET / HTTP/1.1\r\n\r\n", Asked::SomethingElse),
-            ("POST /metrics HTTP/1.1\r\n\r\n", Asked::Change),
-            ("GET /metrics HTTP/1.1\r\n", Asked::Nonsense),
-            ("\u{1}\u{2}\r\n\r\n", Asked::Nonsense),
-            ("", Asked::Nonsense),
+            ("GET /metrics?name[]=up HTTP/1.0\r\n\r\n", MetricsRequest::Metrics(Part::Whole)),
+            ("HEAD /metrics HTTP/1.1\r\n\r\n", MetricsRequest::Metrics(Part::Head)),
+            ("GET / HTTP/1.1\r\n\r\n", MetricsRequest::OtherPath),
+            ("POST /metrics HTTP/1.1\r\n\r\n", MetricsRequest::OtherMethod),
+            ("GET /metrics HTTP/1.1\r\n", MetricsRequest::Invalid),
+            ("\u{1}\u{2}\r\n\r\n", MetricsRequest::Invalid),
+            ("", MetricsRequest::Invalid),
         ] {
-            assert_eq!(asked(request.as_bytes()), expected, "{request:?}");
+            assert_eq!(parse(request.as_bytes()), expected, "{request:?}");
         }
         let endless = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(MAX_HEAD_BYTES));
-        assert_eq!(asked(endless.as_bytes()), Asked::Nonsense);
+        assert_eq!(parse(endless.as_bytes()), MetricsRequest::Invalid);
     }
 
     #[test]
-    fn those_who_say_nothing_hold_nobody_up() {
+    fn silent_clients_do_not_block_others() {
         let server = Server::new().unwrap();
         let (_listener, at) = open(&server, SocketAddr::from(([127, 0, 0, 1], 0)), &Arc::default()).unwrap();
         assert_ne!(at.port(), 0);

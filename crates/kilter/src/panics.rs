@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn a_defect_is_told_without_what_was_worked_on_unless_that_is_asked_for() {
+    fn panic_message_hides_resource_unless_requested() {
         let told = said("0");
         assert!(told.contains("there is a defect in kilter at ") && told.contains("panics.rs:"), "{told}");
         assert!(!told.contains("hunter"), "{told}");

@@ -96,7 +96,7 @@ pub(crate) fn no_attribute(schema: &TypeSchema, name: &str) -> Exit {
     let hint = match (foreign, nearest(name, known)) {
         (Some(hint), _) => hint.into(),
         (None, Some(meant)) => format!("did you mean `{meant}`?"),
-        (None, None) => format!("`kilter types {type_name}` tells which there are"),
+        (None, None) => format!("`kilter types {type_name}` lists them"),
     };
     output::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
 }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_becomes_what_its_attribute_takes() {
+    fn word_is_converted_to_type_of_attribute() {
         assert_eq!(value("Boolean", &["true"]), Value::Boolean(true));
         assert_eq!(value("Integer", &["-7"]), Value::Integer(-7));
         assert_eq!(value("Float", &["7"]), Value::Float(7.0));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_stays_one() {
+    fn secret_word_stays_sensitive() {
         let secret = value("Sensitive[String]", &["x"]);
         assert!(secret.holds_sensitive());
         let (error, _) = refused("Sensitive[Integer]", &["hunter2"]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_types_the_narrowest_that_fits_is_meant() {
+    fn narrowest_matching_type_is_used() {
         let owner = "Variant[String[1], Integer[0]]";
         assert_eq!(value(owner, &["33"]), Value::Integer(33));
         assert_eq!(value(owner, &["www-data"]), Value::from("www-data"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_not_is_refused_with_what_would() {
+    fn mismatching_word_is_refused_with_expected_type() {
         let (error, hint) = refused("Boolean", &["yes"]);
         assert_eq!(error, "the attribute `a` takes Boolean, not `yes`");
         assert_eq!(hint.as_deref(), Some("allowed are true, false"));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_from_elsewhere_is_taken_as_it_is() {
+    fn text_from_file_is_not_converted() {
         let content = attribute("Variant[String, Binary]");
         assert_eq!(value_of_bytes(&content, b"1,2\n"), Ok(Value::from("1,2\n")));
         assert_eq!(value_of_bytes(&content, b"\xff"), Ok(Value::Binary(b"\xff".as_slice().into())));

@@ -167,7 +167,7 @@ fn parsed(text: &str) -> io::Result<(Vec<Record>, u64)> {
     let json: Json = serde_json::from_str(text)?;
     let listed = json.as_array().or_else(|| json["pauses"].as_array());
     let list: Option<Vec<Record>> = listed.and_then(|list| list.iter().map(Record::of).collect());
-    let list = list.ok_or_else(|| io::Error::other("it is no list of pauses"))?;
+    let list = list.ok_or_else(|| io::Error::other("it is not a list of pauses"))?;
     let last_id = list.iter().map(|one| one.id).fold(json["last_id"].as_u64().unwrap_or(0), u64::max);
     Ok((list, last_id))
 }
@@ -217,8 +217,8 @@ pub(crate) fn caller() -> Json {
 /// number, and the start of its leader. The start is empty if the leader has ended.
 ///
 /// The kernel reuses a number after a boot, in another namespace, and after the end of the session. In a namespace
-/// without the leader, such as after `unshare --pid` or `docker exec`, the number is 0 for all sessions. They cannot
-/// be told apart, so the identifier is empty.
+/// without the leader, such as after `unshare --pid` or `docker exec`, the number is 0 for all sessions. The sessions
+/// are then indistinguishable, so the identifier is empty.
 fn session() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_pauses_is_an_error() {
+    fn invalid_pause_file_is_an_error() {
         let place = tempfile::tempdir().unwrap();
         for garbage in ["", "\n", "garbage", "{}", "3", "[{}]", "{\"last_id\": 3, \"pauses\": [1]}"] {
             std::fs::write(place.path().join(NAME), garbage).unwrap();

@@ -74,7 +74,7 @@ pub(crate) fn registry_with(session: &Session, jobs: Option<usize>) -> Result<Re
         !session.record.record_or_replay("exists", || json!(directory.to_string_lossy()), || directory.is_dir())
     };
     for directory in session.global.include.iter().filter(is_missing) {
-        output::warning(format_args!("{}: there is no such directory of providers", directory.display()));
+        output::warning(format_args!("{}: there is no such provider directory", directory.display()));
     }
     let mut directories = session.global.include.clone();
     directories.extend(usual_directories());
@@ -146,7 +146,7 @@ fn scripts(session: &Session, search: &Search) -> Result<Scripts, Exit> {
         session.record.record_or_replay(
             "scripts",
             || serde_json::Value::Null,
-            || look(&directories, search, &surroundings),
+            || discover(&directories, search, &surroundings),
         )
     };
     // Without directories, no script runs.
@@ -155,7 +155,7 @@ fn scripts(session: &Session, search: &Search) -> Result<Scripts, Exit> {
 }
 
 /// Searches the directories.
-fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<ScriptEnvironment>) -> Found {
+fn discover(directories: &[PathBuf], search: &Search, surroundings: &Arc<ScriptEnvironment>) -> Found {
     if directories.is_empty() {
         return Found::default();
     }

@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_quoted_so_that_puppet_reads_the_same() {
+    fn puppet_text_quoting_round_trips() {
         assert_eq!(string("it's C:\\"), r"'it\'s C:\\'");
         assert_eq!(string("${x}"), "'${x}'");
         assert_eq!(string("a\n\"$b\"\u{1}"), r#""a\n\"\$b\"\u{1}""#);
     }
 
     #[test]
-    fn values_are_written_as_puppet_writes_them() {
+    fn values_are_written_like_puppet() {
         let nested = Value::hash([("k", Value::array([Value::from(1), Value::from("a")]))]);
         assert_eq!(value(&nested), "{ 'k' => [1, 'a'] }");
         assert_eq!(value(&Value::sensitive(Value::from("x"))), "Sensitive('x')");

@@ -57,7 +57,7 @@ pub(crate) fn prepare(
     };
     let (mut pending, unreadable) = reversals.pending(&is_declared);
     for why in unreadable {
-        output::warning(format_args!("what a resource was before cannot be restored: {why}"));
+        output::warning(format_args!("the earlier state of a resource cannot be restored: {why}"));
     }
     let count = declared.resources.len();
     while !pending.is_empty() {
@@ -72,9 +72,9 @@ pub(crate) fn prepare(
             .problems
             .iter()
             .filter_map(|(vertex, problem)| Some(((vertex.0 as usize).checked_sub(count)?, problem.to_string())));
-        let (at, why) = at_fault.max().unwrap_or((pending.len() - 1, "it does not go with what is declared".into()));
+        let (at, why) = at_fault.max().unwrap_or((pending.len() - 1, "it contradicts a declaration".into()));
         let resource = pending.remove(at);
-        output::warning(format_args!("what {} was before is not restored: {why}", resource.reference));
+        output::warning(format_args!("the earlier state of {} is not restored: {why}", resource.reference));
     }
     Ok(prepared)
 }

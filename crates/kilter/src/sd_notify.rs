@@ -25,7 +25,7 @@ pub(crate) struct Manager {
 
 impl Manager {
     /// Reports an event to the service manager, if any.
-    pub(crate) fn tell(&mut self, event: &Event<'_>) {
+    pub(crate) fn notify(&mut self, event: &Event<'_>) {
         let told = match event {
             // The run is ready when everything has settled once; repeated notifications are harmless.
             Event::Quiet(counts) => {
@@ -93,13 +93,14 @@ mod tests {
         let manager = Manager { counts, conditions, paused: None };
         assert_eq!(
             manager.status(),
-            "holding the state of 1970-01-01T00:00:00Z; the manifest has 2 errors; 3 resources are contested; 1 resource \
+            "holding the state of 1970-01-01T00:00:00Z; the manifest has 2 errors; 3 resources are contested; 1 \
+             resource \
              cannot be watched and is polled; 3 resources, 3 in their state"
         );
     }
 
     #[test]
-    fn the_summary_says_only_what_there_is() {
+    fn status_summary_omits_zero_counts() {
         let counts = Counts { total: 3, in_sync: 3, ..Counts::default() };
         assert_eq!(summary(&counts), "3 resources, 3 in their state");
         let counts = Counts { total: 1, in_sync: 1, left_out: 2, ..Counts::default() };

@@ -109,7 +109,7 @@ impl Session {
     /// If there is none; reported.
     pub(crate) fn state_dir(&self) -> Result<PathBuf, Exit> {
         self.state_dir_if_any().ok_or_else(|| {
-            output::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
+            output::fail_with("there is no state directory: HOME is not set", ["give one with --state-dir"])
         })
     }
 

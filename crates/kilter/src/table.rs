@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_what_is_seen() {
+    fn column_width_follows_visible_width() {
         let mut table = Table::new(["name", "uid"]);
         table.row(["日本", "0"]);
         table.row(["x", ""]);

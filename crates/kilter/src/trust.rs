@@ -16,7 +16,7 @@ pub(crate) fn policy(global: &Global) -> Result<TrustPolicy, Exit> {
     let mut policy = usual();
     for path in &global.trust {
         policy = policy.with_path(path).map_err(|error| {
-            let hint = "name a file or a directory whose owners may decide what kilter does";
+            let hint = "name a file or a directory whose owners may control kilter";
             output::fail_with(format_args!("cannot trust {}: {error}", path.display()), [hint])
         })?;
     }

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_that_steer_are_escaped_and_read_back_from_json() {
+    fn control_characters_are_escaped_and_round_trip_through_json() {
         let text = "a\u{9b}2J\u{85}\u{202e}\u{2066}\u{61c}\u{7f}é";
         let json = serde_json::Value::from(text).to_string();
         let shown = escaped(&json);

@@ -46,7 +46,7 @@ pub(crate) fn open(global: &Global, state_dir: Option<PathBuf>, trust: &TrustPol
     let host = global.hostname.clone().unwrap_or_else(hostname);
     if !is_machine(&host) || host == EVERYBODY {
         let hint = "give letters, digits, dots and dashes with --hostname";
-        return Err(output::fail_with(format_args!("`{host}` is no name of a machine"), [hint]));
+        return Err(output::fail_with(format_args!("`{host}` is not a machine name"), [hint]));
     }
     let given = global.world.as_deref().filter(|given| !given.is_empty());
     Ok(match given {
@@ -222,13 +222,13 @@ fn unless_interrupted<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'stat
     let (sender, receiver) = channel();
     let thread = thread::Builder::new().name("world".into());
     let asking = thread.spawn(move || drop(sender.send(wait())));
-    asking.map_err(|error| format!("there is no thread to ask for it: {error}"))?;
+    asking.map_err(|error| format!("cannot start a thread for it: {error}"))?;
     loop {
         match receiver.recv_timeout(LOOK) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Timeout) if !signals::raised().load(Ordering::Acquire) => {}
             Err(RecvTimeoutError::Timeout) => return Err("it was interrupted".to_owned()),
-            Err(RecvTimeoutError::Disconnected) => return Err("it was given up: this is a defect".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => return Err("it was abandoned: this is a defect".to_owned()),
         }
     }
 }
@@ -236,7 +236,7 @@ fn unless_interrupted<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'stat
 /// Returns one resource with the attributes that the manifest adds; none if the conditions exclude it.
 fn line(wanted: &Collect, from: &EcoString, title: &str, text: &str) -> Result<Option<String>, String> {
     let reference = format!("{}[{title}]", wanted.type_name);
-    let damaged = || format!("what {from} exports as {reference} is damaged: it was not written by kilter");
+    let damaged = || format!("the export {reference} of {from} is damaged: it was not written by kilter");
     let record: Json = serde_json::from_str(text).map_err(|_| damaged())?;
     let said = record.get("attributes").and_then(|said| from_canonical_json(said).ok()).ok_or_else(damaged)?;
     let said = to_json(&said);

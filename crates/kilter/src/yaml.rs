@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_mean_something_else_are_quoted() {
+    fn ambiguous_yaml_texts_are_quoted() {
         for text in [
             "yes",
             "No",
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_an_expression_is_none() {
+    fn expressions_in_texts_are_escaped() {
         assert_eq!(entry("${x}", Texts::Manifest), "a: \"$${x}\"\n");
         assert_eq!(entry("${x}", Texts::Data), "a: \"${x}\"\n");
         assert_eq!(entry("${a}\n${b}\n", Texts::Manifest), "a: |\n  $${a}\n  $${b}\n");

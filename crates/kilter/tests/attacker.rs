@@ -1,5 +1,6 @@
-//! An unprivileged account against root's `plan`, `apply` and `run`: links, FIFOs, hard links, exchanges, access lists and huge
-//! files at every path that root manages, reads or executes. Nothing of root is read or written, and nothing waits.
+//! An unprivileged account against root's `plan`, `apply` and `run`: links, FIFOs, hard links, exchanges, access
+//! lists and huge files at every path that root manages, reads or executes. Nothing of root is read or written, and
+//! nothing waits.
 //!
 //! `KILTER_ATTACK_SECONDS=600 cargo test -p kilter --test attacker -- --nocapture` runs it for ten minutes.
 
@@ -18,16 +19,16 @@ use rustix::fs::{CWD, Mode, RenameFlags, XattrFlags, mkfifoat, renameat_with, se
 /// The attacker: no account of its own, so that nothing else uses it.
 const ATTACKER: u32 = 54_322;
 
-/// What the attacker is after.
+/// Targets of the attacker.
 const SECRET: &str = "TOP-SECRET-53d1";
 
-/// What nobody may change.
+/// Files that no other user may change.
 const UNTOUCHED: &str = "untouched\n";
 
 /// Seconds of the normal tests.
 const SECONDS: u64 = 4;
 
-/// How much longer than without an attacker a command may take.
+/// Permitted additional time of a command compared with a run without the attacker.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// The names below `open`, `shared` and `home` that root manages, reads or executes.
@@ -60,9 +61,11 @@ impl Arena {
         for place in PLACES {
             managed += &format!(
                 "  file[{at}/{place}/content]: {{ content: of root, owner: root, mode: '0644' }}\n  \
-                 file[{at}/{place}/secret]: {{ content: {{ sensitive: {SECRET} }}, owner: root, group: root, mode: '0600' }}\n  \
+                 file[{at}/{place}/secret]: {{ content: {{ sensitive: {SECRET} }}, owner: root, group: root, mode: \
+                 '0600' }}\n  \
                  file[{at}/{place}/backed]: {{ content: new, backup: true }}\n  \
-                 file[{at}/{place}/tree]: {{ ensure: directory, recurse: true, source: {at}/root/tree, purge: true, force: true }}\n"
+                 file[{at}/{place}/tree]: {{ ensure: directory, recurse: true, source: {at}/root/tree, purge: true, \
+                 force: true }}\n"
             );
         }
         arena.file("root/managed.yaml", &managed, 0o644);
@@ -112,7 +115,7 @@ impl Arena {
         command
     }
 
-    /// What root does in one round.
+    /// Commands of root in one round.
     fn commands(&self) -> Vec<Vec<String>> {
         let mut commands = vec![vec!["apply".to_owned(), "root/managed.yaml".to_owned()]];
         for place in PLACES {
@@ -163,7 +166,7 @@ impl Arena {
 }
 
 #[test]
-fn an_unprivileged_account_reads_writes_and_delays_nothing_of_root() {
+fn unprivileged_user_cannot_read_write_or_delay_root() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: it runs kilter against another user");
     let seconds = std::env::var("KILTER_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
     let arena = Arena::new();

@@ -1,7 +1,7 @@
 //! Bad input: one clear message with its place, exit 1, nothing touched.
 //!
-//! What is wrong *within* a manifest is the table of `kilter-manifest`; here is what goes wrong
-//! around it, through the command as a user runs it, and a sample of the former.
+//! The table of `kilter-manifest` covers problems *within* a manifest. This file covers problems around a manifest,
+//! through the command, and a sample of the former.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -10,13 +10,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 struct Case {
-    /// What is wrong.
+    /// Description of the problem.
     name: &'static str,
     /// Files to make: name, mode, text. `@` stands for the directory.
     files: &'static [(&'static str, u32, &'static str)],
     /// The arguments after `kilter apply`.
     args: &'static [&'static str],
-    /// What the message must say, all of it.
+    /// Required parts of the message.
     says: &'static [&'static str],
 }
 
@@ -126,7 +126,8 @@ const CASES: &[Case] = &[
         files: &[(
             "m.yaml",
             0o644,
-            "resources:\n  file[@/touched]: { content: x, require: 'file[@/b]' }\n  file[@/b]:\n    content: x\n    require: file[@/touched]\n",
+            "resources:\n  file[@/touched]: { content: x, require: 'file[@/b]' }\n  file[@/b]:\n    content: x\n    \
+             require: file[@/touched]\n",
         )],
         args: &["m.yaml"],
         says: &[
@@ -141,7 +142,8 @@ const CASES: &[Case] = &[
         files: &[(
             "m.yaml",
             0o644,
-            "resources:\n  file[@/d]: { ensure: directory, require: 'exec[x]' }\n  file[@/d/f]: { content: x }\n  exec[x]: { command: [/bin/true], require: 'file[@/d/f]' }\n",
+            "resources:\n  file[@/d]: { ensure: directory, require: 'exec[x]' }\n  file[@/d/f]: { content: x }\n  \
+             exec[x]: { command: [/bin/true], require: 'file[@/d/f]' }\n",
         )],
         args: &["m.yaml"],
         says: &["wait for each other", "automatic", "autoedge: false"],
@@ -311,7 +313,9 @@ const CASES: &[Case] = &[
         files: &[(
             "m.yaml",
             0o644,
-            "resources:\n  file[@/touched]: { content: x, mode: '99x' }\n  file[@/b]: { ower: x }\n  exec[x]: { command: 'a | b' }\n  file[@/c]: { content: x, require: 'file[@/d]' }\n  file[@/d]: { content: x, require: 'file[@/c]' }\n  file[@/e]: { require: 'file[@/f]' }\n",
+            "resources:\n  file[@/touched]: { content: x, mode: '99x' }\n  file[@/b]: { ower: x }\n  exec[x]: { \
+             command: 'a | b' }\n  file[@/c]: { content: x, require: 'file[@/d]' }\n  file[@/d]: { content: x, \
+             require: 'file[@/c]' }\n  file[@/e]: { require: 'file[@/f]' }\n",
         )],
         args: &["m.yaml"],
         says: &["5 problems", "99x", "m.yaml:3", "ower", "m.yaml:4", "shell: true", "wait for each other", "m.yaml:7"],
@@ -395,7 +399,7 @@ fn apply(case: &Case, directory: &Path) -> Output {
 }
 
 #[test]
-fn bad_input_is_refused_with_its_place_and_nothing_is_touched() {
+fn bad_input_is_refused_with_place_and_without_changes() {
     let mut wrong = Vec::new();
     for case in CASES {
         let directory = tempfile::tempdir().unwrap();
@@ -424,7 +428,7 @@ fn bad_input_is_refused_with_its_place_and_nothing_is_touched() {
 }
 
 #[test]
-fn programs_get_the_problems_as_json() {
+fn problems_are_available_as_json() {
     let case = Case {
         name: "for programs",
         files: &[("m.yaml", 0o644, "resources:\n  file[@/touched]: { ower: root }\n  fiel[x]: {}\n")],
@@ -441,6 +445,6 @@ fn programs_get_the_problems_as_json() {
 }
 
 #[test]
-fn the_table_holds_at_least_forty_cases() {
+fn table_has_at_least_forty_cases() {
     assert!(CASES.len() >= 40, "{}", CASES.len());
 }

@@ -59,7 +59,7 @@ impl Play {
         command
     }
 
-    /// Looks at every file: what is there is whole, and only its owner and group can read it.
+    /// Checks that every existing file is complete and readable only by its owner and group.
     fn look(&self) -> u64 {
         let mut seen = 0;
         let Ok(entries) = std::fs::read_dir(self.directory.join("files")) else { return 0 };
@@ -94,7 +94,7 @@ fn content(version: u64, n: usize) -> String {
 }
 
 #[test]
-fn killed_at_any_moment_it_leaves_whole_files_and_converges() {
+fn kill_at_any_moment_leaves_whole_files() {
     let temporary = tempfile::tempdir().unwrap();
     let play = Play { directory: temporary.path().to_owned(), root: rustix::process::geteuid().is_root() };
     let seed =

@@ -1,5 +1,5 @@
-//! The main job on a real machine, as root: users, groups, directories, 200 files, links and guarded
-//! commands; planned, applied, applied again; damaged by hand in ten ways, shown and mended.
+//! The main task on a real machine, as root: users, groups, directories, 200 files, links and guarded commands. The
+//! test plans, applies twice, damages the machine in ten ways, and repairs it.
 //!
 //! It plays in a mount namespace of its own, over a copy of `/etc`: the machine that runs the test
 //! keeps its accounts.
@@ -133,8 +133,8 @@ fn with_status(report: &Json, status: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_machine_is_brought_to_its_state_and_mended() {
-    if !inside("a_machine_is_brought_to_its_state_and_mended") {
+fn machine_converges_and_is_repaired() {
+    if !inside("machine_converges_and_is_repaired") {
         return;
     }
     let machine = Machine::new();
@@ -199,7 +199,7 @@ fn check_state(machine: &Machine) {
     }
 }
 
-/// Ten kinds of damage; the resources that are to mend them.
+/// Ten kinds of damage, with the resources that repair them.
 fn damage(machine: &Machine) -> BTreeSet<String> {
     let at = |name: &str| machine.root.join(name);
     let run = |program: &str, args: &[&str]| assert!(Command::new(program).args(args).status().unwrap().success());
@@ -223,7 +223,7 @@ fn damage(machine: &Machine) -> BTreeSet<String> {
     files.chain(["user[kilterweb]".to_owned(), "host[db.kilter.test]".to_owned()]).collect()
 }
 
-/// An apply that has nothing to do opens nothing for writing but its lock, and changes nothing.
+/// An apply in sync opens only its lock for writing, and changes nothing.
 fn nothing_is_written(machine: &Machine, manifest: &Path) {
     let log = machine.state.with_file_name("strace.log");
     let trace = "trace=open,openat,openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,\
@@ -273,8 +273,8 @@ fn an_export_of_users_groups_and_hosts_applied_changes_nothing() {
 }
 
 #[test]
-fn a_plan_that_was_kept_is_applied_as_it_is_or_refused() {
-    if !inside("a_plan_that_was_kept_is_applied_as_it_is_or_refused") {
+fn saved_plan_is_applied_exactly_or_refused() {
+    if !inside("saved_plan_is_applied_exactly_or_refused") {
         return;
     }
     let machine = Machine::new();

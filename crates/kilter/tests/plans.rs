@@ -61,7 +61,7 @@ impl Place {
         Options { mode, jobs: 3, durability: Durability::Unflushed, strictness: Strictness::Warning, state_dir }
     }
 
-    /// What is in the directory: kind, mode, owner, group and content by path.
+    /// Returns the entries of the directory: kind, mode, owner, group and content by path.
     fn snapshot(&self) -> BTreeMap<PathBuf, (u32, u32, u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let mut open = vec![self.root.clone()];
@@ -114,7 +114,8 @@ struct Growing<'a> {
     relations: Vec<(usize, usize, RelationKind)>,
     /// The files and directories that it declares.
     declared: Vec<&'static str>,
-    /// True if it reads and declares nothing below paths that will be missing, so that nearly all of its changes succeed.
+    /// True if it reads and declares nothing below paths that will be missing, so that nearly all of its changes
+    /// succeed.
     is_orderly: bool,
     /// Paths that will be missing, or lead elsewhere.
     going: Vec<&'static str>,
@@ -122,7 +123,7 @@ struct Growing<'a> {
     has_accounts: bool,
 }
 
-/// What a directory becomes.
+/// Planned kind of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Absent,
@@ -465,7 +466,8 @@ fn by_name(report: &Report) -> BTreeMap<String, &ResourceReport> {
     report.resources.iter().map(|resource| (resource.reference.to_string(), resource)).collect()
 }
 
-/// What is compared of a difference: for commands only that there is one, since reasons name times.
+/// Returns the compared part of a difference. For commands it is only the existence of one, because reasons contain
+/// times.
 fn shown(of: &str, differences: &[Difference]) -> Vec<String> {
     match of.starts_with("exec[") {
         true => vec![differences.len().to_string()],
@@ -637,14 +639,14 @@ fn try_many(plans: u64) -> Tally {
 }
 
 #[test]
-fn plan_of_random_manifests_says_what_apply_does() {
+fn plan_of_random_manifests_matches_apply() {
     try_many(PLANS);
 }
 
 /// The test starts itself again in a mount namespace in which a copy lies over `/etc`: the machine's accounts stay.
 #[test]
-fn plan_of_random_manifests_with_accounts_says_what_apply_does() {
-    const NAME: &str = "plan_of_random_manifests_with_accounts_says_what_apply_does";
+fn plan_of_random_manifests_with_accounts_matches_apply() {
+    const NAME: &str = "plan_of_random_manifests_with_accounts_matches_apply";
     if std::env::var_os(INSIDE).is_some() {
         try_many(PLANS_WITH_ACCOUNTS);
         return;
@@ -709,7 +711,7 @@ fn plan_of_file_and_command_without_order_does_not_depend_on_which_is_declared_f
 /// A package that brings one file when it is installed.
 struct Packages {
     schema: TypeSchema,
-    /// What the package brings, and its content.
+    /// File that the package installs, and its content.
     brings: (PathBuf, &'static str),
     is_installed: AtomicBool,
 }

@@ -1,5 +1,5 @@
-//! `kilter provider check`: what `kilter provider new` writes conforms, and what is wrong with a script comes out as the law that it
-//! breaks, with the call in which it does.
+//! `kilter provider check`: the output of `kilter provider new` conforms, and a defect of a script breaks its law,
+//! with the call that shows it.
 //!
 //! Worlds are mounted: these tests run as root.
 
@@ -95,20 +95,20 @@ fn conforms(convention: &str, excused: &[&str]) {
 }
 
 #[test]
-fn the_new_provider_in_bash_conforms() {
+fn generated_bash_provider_conforms() {
     let of_the_type = ["titles-fit-namevars", "other-attributes-stay", "a-refresh-is-served"];
     let of_the_convention = ["a-batch-is-one-by-one", "an-interrupt-ends-a-call"];
     conforms("simple", &[&of_the_type[..], &of_the_convention].concat());
 }
 
 #[test]
-fn the_new_provider_in_python_conforms() {
+fn generated_python_provider_conforms() {
     let excused = ["titles-fit-namevars", "other-attributes-stay", "a-refresh-is-served", "an-interrupt-ends-a-call"];
     conforms("json", &excused);
 }
 
 #[test]
-fn the_new_script_of_mold_conforms() {
+fn generated_mold_script_conforms() {
     let of_mold = ["some-are-among-all", "each-is-listed-once", "titles-fit-namevars"];
     let of_the_type = ["other-attributes-stay", "a-refresh-is-served"];
     let without_ensure = ["ensure-absent-removes", "absent-stays-absent", "a-batch-is-one-by-one"];
@@ -117,7 +117,7 @@ fn the_new_script_of_mold_conforms() {
 }
 
 #[test]
-fn a_script_that_does_not_remove_is_shown_removing() {
+fn check_shows_failed_removal() {
     let place = Place::of("simple");
     place.change("colour.prov", "rm -f --", ": rm -f --");
     let law = place.broken("ensure-absent-removes");
@@ -144,7 +144,8 @@ fn with_shade(place: &Place) {
     );
     place.change("colour.prov", "ensure: present\\nvalue: %s\\n", "ensure: present\\n%s\\n");
     place.change("colour.check.yaml", "present: {value: blue}", "present: {value: blue, shade: dark}");
-    let merge = "        { grep -v -e nothing ${value+-e ^value:} ${shade+-e ^shade:} \"$directory/$name\" 2>/dev/null\n        \
+    let merge = "        { grep -v -e nothing ${value+-e ^value:} ${shade+-e ^shade:} \"$directory/$name\" \
+                 2>/dev/null\n        \
                  ${value+printf 'value: %s\\n' \"$value\"}; ${shade+printf 'shade: %s\\n' \"$shade\"}; true; }";
     place.change(
         "colour.prov",
@@ -156,7 +157,7 @@ fn with_shade(place: &Place) {
 }
 
 #[test]
-fn update_that_wipes_what_it_was_not_passed_is_found() {
+fn update_that_clears_other_attributes_is_found() {
     let place = Place::of("simple");
     with_shade(&place);
     let (code, document) = place.check(&["--law", "other-attributes-stay", "--law", "set-makes-what-was-asked"]);
@@ -190,7 +191,8 @@ fn error_for_an_absent_name_is_found_also_of_one_entry() {
 #[test]
 fn error_of_one_entry_that_is_there_is_found() {
     let place = Place::of("json");
-    let entry = "[dict(read(name), error={\"message\": \"it is locked\"}) if name == \"sky\" and read(name) else read(name) for name in";
+    let entry = "[dict(read(name), error={\"message\": \"it is locked\"}) if name == \"sky\" and read(name) else \
+                 read(name) for name in";
     place.change("colour.prov", "[read(name) for name in", entry);
     let law = place.broken("set-makes-what-was-asked");
     assert!(law["why"].as_str().unwrap().contains("it is locked"), "{law:#}");
@@ -227,7 +229,7 @@ fn attribute_that_every_update_refuses_is_not_tested() {
 }
 
 #[test]
-fn set_that_nothing_was_asked_of_is_not_tested() {
+fn set_without_changes_is_not_tested() {
     let place = Place::of("simple");
     let change = |what: &str| {
         let file = place.path().join("colour.check.yaml");
@@ -237,7 +239,8 @@ fn set_that_nothing_was_asked_of_is_not_tested() {
         assert_eq!((code, &law["verdict"]), (4, &Json::from("not_tested")), "{document:#}");
         law["why"].as_str().unwrap().to_owned()
     };
-    let only_made = "specimens:\n  - {name: sky, present: {value: blue}}\n  - {name: grass, present: {value: green}, changed: [{value: green}]}\n";
+    let only_made = "specimens:\n  - {name: sky, present: {value: blue}}\n  - {name: grass, present: {value: green}, \
+                     changed: [{value: green}]}\n";
     assert!(change(only_made).starts_with("no change of a resource that exists was tried"));
     let nothing =
         "specimens:\n  - {name: sky, present: {ensure: absent}}\n  - {name: grass, present: {ensure: absent}}\n";
@@ -253,7 +256,7 @@ fn list_with_a_resource_twice_is_found() {
 }
 
 #[test]
-fn a_script_that_says_done_and_does_nothing_is_seen_through() {
+fn set_without_effect_is_found() {
     let place = Place::of("simple");
     place.change("colour.prov", "if [ \"$ensure\" = absent ]; then remove; else write; fi", ":");
     let law = place.broken("set-makes-what-was-asked");
@@ -262,7 +265,7 @@ fn a_script_that_says_done_and_does_nothing_is_seen_through() {
 }
 
 #[test]
-fn a_get_that_tries_to_write_and_keeps_quiet_is_told_with_what_it_tried() {
+fn silent_write_in_get_is_found_with_path() {
     let place = Place::of("simple");
     place.change("colour.prov", "list) list ;;", "list) mkdir -p /srv/looked 2>/dev/null; list ;;");
     let law = place.broken("get-changes-nothing");
@@ -273,7 +276,7 @@ fn a_get_that_tries_to_write_and_keeps_quiet_is_told_with_what_it_tried() {
 }
 
 #[test]
-fn a_get_that_writes_is_told_with_what_it_wrote() {
+fn write_in_get_is_found_with_path() {
     let place = Place::of("simple");
     place.change("colour.prov", "list) list ;;", "list) mkdir -p /srv/looked; list ;;");
     place.change("colour.yaml", "noop_safe: true", "noop_safe: true\n  confine: false");
@@ -291,7 +294,7 @@ fn a_get_that_writes_is_told_with_what_it_wrote() {
 }
 
 #[test]
-fn a_get_that_tells_two_things_is_shown_twice() {
+fn unstable_get_is_shown_twice() {
     let place = Place::of("simple");
     place.change("colour.prov", "\"$(cat \"$directory/$1\")\"", "\"$(cat \"$directory/$1\")-$RANDOM-$RANDOM\"");
     place.change("colour.prov", "if [ \"$ensure\" = absent ]; then remove; else write; fi", "write");
@@ -305,7 +308,7 @@ fn a_get_that_tells_two_things_is_shown_twice() {
 }
 
 #[test]
-fn a_script_that_hangs_dies_or_writes_what_is_no_text_is_told_with_how_it_ended() {
+fn hanging_dying_or_binary_script_is_reported() {
     for (fault, told) in [
         ("exit 3", "exit code 3"),
         ("kill -9 $$", "signal 9"),
@@ -328,7 +331,7 @@ fn a_script_that_hangs_dies_or_writes_what_is_no_text_is_told_with_how_it_ended(
 }
 
 #[test]
-fn values_that_a_line_cannot_carry_are_found() {
+fn lost_edge_values_are_found() {
     let place = Place::of("simple");
     let path = place.path().join("colour.yaml");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -340,7 +343,7 @@ fn values_that_a_line_cannot_carry_are_found() {
 }
 
 #[test]
-fn a_preview_that_would_change_something_is_found() {
+fn changing_preview_is_found() {
     let place = Place::of("simple");
     place.change("colour.prov", "if [ -z \"$ral_noop\" ]; then", "if true; then");
     let law = place.broken("preview-foresees-rightly");
@@ -348,7 +351,7 @@ fn a_preview_that_would_change_something_is_found() {
 }
 
 #[test]
-fn one_failure_that_takes_the_others_with_it_is_found() {
+fn failure_that_affects_others_is_found() {
     let place = Place::of("json");
     place.change(
         "colour.prov",
@@ -356,7 +359,7 @@ fn one_failure_that_takes_the_others_with_it_is_found() {
         "        except ValueError as error:\n            changes",
     );
     let law = place.broken("one-failure-is-alone");
-    assert!(law["why"].as_str().unwrap().contains("was not made beside one that failed"), "{law:#}");
+    assert!(law["why"].as_str().unwrap().contains("was not made in a call in which another change failed"), "{law:#}");
     let calls = calls(&law);
     assert!(
         calls.iter().any(|call| call.contains("ral_action=set\n{\"ral\"") && call.contains("\"blocked\"")),
@@ -365,7 +368,7 @@ fn one_failure_that_takes_the_others_with_it_is_found() {
 }
 
 #[test]
-fn a_script_of_mold_that_conforms_to_nothing_is_found() {
+fn broken_mold_script_is_found() {
     let place = Place::of("mold");
     place.change("resources/colour", "            conform(document)", "            pass");
     let law = place.broken("set-makes-what-was-asked");
@@ -392,7 +395,7 @@ fn no_secret_is_in_the_calls_that_are_shown() {
 }
 
 #[test]
-fn what_keeps_a_script_from_being_used_is_told_before_anything_is_run() {
+fn obstacles_are_reported_before_trials() {
     let place = Place::of("simple");
     place.change("colour.yaml", "invoke: simple", "invoke: simpel\n  suitabel: true");
     let output = place.kilter(&["provider", "check", "colour.prov"]);
@@ -422,11 +425,14 @@ fn a_script_that_describes_itself_in_two_ways_does_not_conform() {
     place.change("colour.prov", "echo '# simple'\n", "[ \"$ral_action\" = describe ] || echo '# simple'\n");
     let (code, document) = place.check(&["--law", "get-is-steady"]);
     assert_eq!((code, &document["laws"][0]["verdict"]), (4, &Json::from("held")), "{document:#}");
-    assert!(document["findings"].to_string().contains("twice, it says two things"), "{document:#}");
+    assert!(
+        document["findings"].to_string().contains("two calls of describe return different descriptions"),
+        "{document:#}"
+    );
 }
 
 #[test]
-fn without_a_file_resources_are_made_up_and_the_example_is_a_file_to_start_from() {
+fn missing_check_file_generates_specimens_and_example() {
     let place = Place::of("simple");
     std::fs::remove_file(place.path().join("colour.check.yaml")).unwrap();
     let (code, document) = place.check(&["--law", "get-is-steady", "--law", "one-failure-is-alone"]);
@@ -441,7 +447,7 @@ fn without_a_file_resources_are_made_up_and_the_example_is_a_file_to_start_from(
 }
 
 #[test]
-fn what_is_wrong_with_the_file_or_the_arguments_starts_nothing() {
+fn invalid_check_file_or_arguments_start_nothing() {
     let place = Place::of("simple");
     place.change("colour.check.yaml", "present: {value: blue}", "present: {valeu: blue}");
     let output = place.kilter(&["provider", "check", "colour.prov"]);
@@ -466,7 +472,7 @@ fn what_is_wrong_with_the_file_or_the_arguments_starts_nothing() {
 }
 
 #[test]
-fn a_setup_that_fails_leaves_laws_untried() {
+fn failed_setup_leaves_laws_not_tested() {
     let place = Place::of("simple");
     place.change("colour.check.yaml", "setup: mkdir -p", "setup: false; mkdir -p");
     let (code, document) = place.check(&["--law", "get-is-steady"]);
@@ -478,7 +484,7 @@ fn a_setup_that_fails_leaves_laws_untried() {
 }
 
 #[test]
-fn the_providers_that_kilter_brings_along_can_be_checked_too() {
+fn builtin_providers_can_be_checked() {
     let place = Place::of("simple");
     let hosts = std::fs::read("/etc/hosts").unwrap();
     let output = place.kilter(&[
@@ -499,7 +505,7 @@ fn the_providers_that_kilter_brings_along_can_be_checked_too() {
 }
 
 #[test]
-fn types_that_keep_things_in_the_state_directory_conform() {
+fn types_with_state_files_conform() {
     let place = Place::of("simple");
     let excused = "without: {failing: nothing is in the way, slow: a file is written at once}";
     for (name, attributes, spared) in [
@@ -524,7 +530,7 @@ fn types_that_keep_things_in_the_state_directory_conform() {
 }
 
 #[test]
-fn a_setup_is_not_run_on_the_machine_itself_unless_that_is_said_too() {
+fn setup_on_the_machine_needs_option() {
     let place = Place::of("simple");
     let made = place.path().join("made");
     place.change("colour.check.yaml", "setup: ", &format!("setup: touch {}; ", made.display()));
@@ -537,7 +543,7 @@ fn a_setup_is_not_run_on_the_machine_itself_unless_that_is_said_too() {
     assert!(!made.exists());
 }
 
-/// Whether `sleep` is running for that long.
+/// Returns true if `sleep` runs with this duration.
 fn is_asleep(seconds: &str) -> bool {
     let command = format!("sleep\0{seconds}\0");
     let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -545,7 +551,7 @@ fn is_asleep(seconds: &str) -> bool {
 }
 
 #[test]
-fn a_setup_that_does_not_end_is_ended_and_so_is_what_it_leaves() {
+fn hanging_setup_and_its_processes_are_ended() {
     let one_of_its_own = |what: &str| format!("{what}.{}", std::process::id());
 
     let place = Place::of("simple");
@@ -588,7 +594,7 @@ fn ended_while_asleep(place: &Place, seconds: &str, law: &str) {
 }
 
 #[test]
-fn a_setup_that_is_under_way_is_ended_by_a_signal() {
+fn signal_ends_running_setup() {
     let place = Place::of("simple");
     let seconds = format!("2987.{}", std::process::id());
     place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {seconds}; "));
@@ -596,7 +602,7 @@ fn a_setup_that_is_under_way_is_ended_by_a_signal() {
 }
 
 #[test]
-fn a_script_that_is_under_way_is_ended_by_a_signal() {
+fn signal_ends_running_script() {
     let place = Place::of("simple");
     let seconds = format!("3987.{}", std::process::id());
     place.change("colour.prov", "write() {\n", &format!("write() {{\n    sleep {seconds}\n"));
@@ -616,7 +622,7 @@ fn a_script_that_does_not_end_in_time_is_ended_and_shown() {
 }
 
 #[test]
-fn on_the_machine_itself_it_is_said_loudly() {
+fn check_on_the_machine_warns() {
     let place = Place::of("simple");
     let kept = place.path().join("kept").display().to_string();
     place.change("colour.prov", "$HOME/.config/colour.d", &kept);
@@ -628,7 +634,8 @@ fn on_the_machine_itself_it_is_said_loudly() {
     assert!(Path::new(&kept).join("sky").exists());
 }
 
-/// What `kilter provider check` says to a user who is not root, on a machine on which more is mounted: nobody else sees that.
+/// Returns the output of `kilter provider check` for an unprivileged user on a machine with further mounts, which only
+/// this user sees.
 fn by_user(place: &Place, mounts: &str, laws: &[&str]) -> Output {
     let kilter = place.path().join("kilter");
     std::fs::copy(env!("CARGO_BIN_EXE_kilter"), &kilter).unwrap();
@@ -651,14 +658,14 @@ fn is_held_or_told(output: &Output, laws: usize) {
     match output.status.code() {
         Some(0) => assert!(text.contains(&format!("{laws} held, 0 broken")), "{text}"),
         code => assert!(
-            code == Some(1) && text.contains("gets no namespace here") && text.contains("run it as root"),
+            code == Some(1) && text.contains("namespaces only to root") && text.contains("run it as root"),
             "{text}"
         ),
     }
 }
 
 #[test]
-fn a_user_who_is_not_root_has_worlds_or_is_told_why_not() {
+fn unprivileged_user_has_sandboxes_or_a_reason() {
     let place = Place::of("simple");
     let kept = "/tmp/kilter-check-of-a-user";
     place.change("colour.prov", "$HOME/.config/colour.d", kept);
@@ -669,7 +676,7 @@ fn a_user_who_is_not_root_has_worlds_or_is_told_why_not() {
 }
 
 #[test]
-fn a_user_who_is_not_root_reaches_no_file_of_the_machine_from_a_world() {
+fn unprivileged_sandbox_is_isolated() {
     let place = Place::of("simple");
     let home = place.path().join("home");
     let kept = home.join("mounted/colour.d").display().to_string();

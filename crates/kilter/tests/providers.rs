@@ -1,8 +1,8 @@
-//! The providers that come with kilter: their descriptions, their text, and the tests of those that need no machine of their own. The
-//! others are put through their tests on hosts that are booted (`tests/host`).
+//! The providers that come with kilter: their descriptions, their text, and the tests of those that need no machine
+//! of their own. The others are put through their tests on hosts that are booted (`tests/host`).
 //!
-//! A test plays in a mount namespace of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the machine that runs it keeps
-//! its state. What it needs beside kilter is installed by `cargo xtask test`.
+//! A test plays in a mount namespace of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the
+//! machine that runs it keeps its state. What it needs beside kilter is installed by `cargo xtask test`.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -16,8 +16,9 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap()
 }
 
-/// Lays writable copies over the directories, installs the providers where machines have them, and runs
-/// what is named behind it. No systemd runs in there, and `/run` is empty. A root's own root runs no file that somebody else may change, hence the copies.
+/// Mounts writable copies over the directories, installs the providers in their default place, and runs the given
+/// command. No systemd runs there, and `/run` is empty. A root in a container refuses files that another user may
+/// change, hence the copies.
 const SANDBOX: &str = r#"
     space=$(mktemp -d) && mount -t tmpfs -o mode=755 kilter "$space"
     for over in etc home root usr var; do
@@ -71,22 +72,22 @@ fn hold(provider: &str) {
 }
 
 #[test]
-fn units_are_kept_by_systemd_where_it_does_not_run() {
+fn units_are_enabled_without_running_systemd() {
     hold("systemd");
 }
 
 #[test]
-fn packages_of_python_are_kept_in_environments() {
+fn pip_packages_converge_in_environments() {
     hold("pip");
 }
 
 #[test]
-fn packages_of_node_are_kept_for_all_and_in_directories() {
+fn npm_packages_converge_globally_and_in_directories() {
     hold("npm");
 }
 
 #[test]
-fn kernel_parameters_are_kept_now_and_for_the_next_boot() {
+fn sysctl_sets_live_and_boot_values() {
     hold("sysctl");
 }
 
@@ -108,15 +109,15 @@ fn every_provider_has_its_metadata_and_its_test() {
     }
 }
 
-/// Puts a provider to the test; what is said of those laws that do not apply is in its check file.
+/// Checks a provider. Its check file has the reasons for laws that do not apply.
 fn conforms(provider: &str) {
     let script = directory().join(format!("{provider}.prov"));
     let output = Command::new(KILTER).args(["provider", "check"]).arg(script).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
 }
 
-/// Laws that tell most about a provider of a package manager. Each call takes such a provider seconds, and names and values at the edge of
-/// their types take it half an hour.
+/// Laws that tell most about a provider of a package manager. Each call takes such a provider seconds, and names and
+/// values at the edge of their types take it half an hour.
 const MAIN_LAWS: [&str; 10] = [
     "get-changes-nothing",
     "what-is-there-is-returned",
@@ -139,32 +140,32 @@ fn conforms_in_the_main(provider: &str) {
 }
 
 #[test]
-fn what_is_said_of_crontabs_conforms() {
+fn cron_conforms() {
     conforms("cron");
 }
 
 #[test]
-fn what_is_said_of_keys_conforms() {
+fn ssh_authorized_key_conforms() {
     conforms("ssh_authorized_key");
 }
 
 #[test]
-fn what_is_said_of_kernel_parameters_conforms() {
+fn sysctl_conforms() {
     conforms("sysctl");
 }
 
 #[test]
-fn what_is_said_of_units_conforms() {
+fn systemd_conforms() {
     conforms("systemd");
 }
 
 #[test]
-fn what_is_said_of_packages_of_debian_conforms() {
+fn apt_conforms() {
     conforms_in_the_main("apt");
 }
 
 #[test]
-fn what_is_said_of_packages_of_python_conforms() {
+fn pip_conforms() {
     conforms_in_the_main("pip");
 }
 

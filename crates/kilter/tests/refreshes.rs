@@ -1,12 +1,12 @@
-//! `kill -9` at random moments of runs with notify edges: no refresh that is owed is lost, and none happens again that was
-//! recorded as done.
+//! `kill -9` at random moments of runs with notify edges: no pending refresh is lost, and no refresh that was recorded
+//! as done is repeated.
 //!
-//! Each refresh adds a line to a log of its own. What is *due* before a run is what the journal owes, and what will be owed since
-//! its cause is not in its state. Then a run that ends by itself refreshes exactly what is due, once; one that is killed refreshes
-//! nothing else, nothing twice for one change, and what is due no longer behind it was refreshed. So a refresh happens once more than needed only
-//! when the kill fell between its end and its record.
+//! Each refresh adds a line to its own log. A refresh is *due* before a run if it is pending in the journal, or if its
+//! cause is out of sync. A run that ends by itself makes exactly the due refreshes, once. A killed run makes no other
+//! refreshes and none twice for one change; a refresh that is no longer due after it was made. So a refresh happens
+//! once more than needed only if the kill came between its end and its record.
 //!
-//! `KILTER_KILLS` says how often is killed, `KILTER_SEED` where.
+//! `KILTER_KILLS` is the number of kills, `KILTER_SEED` selects their moments.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -23,15 +23,15 @@ use serde_json::Value as Json;
 const FILES: usize = 6;
 const KILLS: usize = 200;
 
-/// How long is waited for what has to come.
+/// Timeout for an expected event.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// For so long nobody must have written a manifest before it is read, in milliseconds.
+/// Debounce time of an edited manifest, in milliseconds.
 const SETTLED: u64 = 200;
 
-/// Which commands are due to be refreshed.
+/// Commands with a due refresh.
 type Due = [bool; FILES + 2];
-/// How often each was refreshed.
+/// Number of refreshes of each.
 type Refreshed = [usize; FILES + 2];
 
 /// A command that all files notify.
@@ -60,8 +60,10 @@ impl Play {
             let rest = if n.is_multiple_of(2) { "; sleep 0.004" } else { "" };
             let _ = write!(
                 text,
-                "  file[{directory}/f{n}]: {{content: \"version {version}\\n\", notify: [\"exec[{n}]\", \"exec[{ALL}]\"]}}\n  \
-                 exec[{n}]: {{command: [sh, -c, \"cat {directory}/f{n} >> {directory}/log{n}{rest}\"], refreshonly: true}}\n"
+                "  file[{directory}/f{n}]: {{content: \"version {version}\\n\", notify: [\"exec[{n}]\", \
+                 \"exec[{ALL}]\"]}}\n  \
+                 exec[{n}]: {{command: [sh, -c, \"cat {directory}/f{n} >> {directory}/log{n}{rest}\"], refreshonly: \
+                 true}}\n"
             );
         }
         for (n, more) in [(ALL, ""), (BEHIND, ", subscribe: \"exec[0]\"")] {
@@ -89,7 +91,7 @@ impl Play {
         begun.elapsed()
     }
 
-    /// What the journal owes, as it would be read by the next run: its last line may be cut off.
+    /// Returns the pending refreshes of the journal as the next run reads them. Its last line may be truncated.
     fn owed(&self) -> BTreeSet<(String, String)> {
         let text = self.read("state/journal");
         let mut owed = BTreeSet::new();
@@ -108,7 +110,7 @@ impl Play {
         owed
     }
 
-    /// What is due when these files are not in their state.
+    /// Returns the due refreshes if these files are out of sync.
     fn due(&self, changing: impl Fn(usize) -> bool) -> Due {
         let owed = self.owed();
         let is_owed = |by: &str, to: usize| owed.contains(&(by.to_owned(), format!("exec[{to}]")));
@@ -128,12 +130,12 @@ impl Play {
         self.due(|n| self.read(&format!("f{n}")) != content)
     }
 
-    /// How often each was refreshed.
+    /// Number of refreshes of each.
     fn refreshed(&self) -> Refreshed {
         std::array::from_fn(|n| self.read(&format!("log{n}")).lines().count())
     }
 
-    /// How often each was refreshed since then.
+    /// Number of refreshes of each since then.
     fn since(&self, before: Refreshed) -> Refreshed {
         let now = self.refreshed();
         std::array::from_fn(|n| now[n] - before[n])
@@ -161,7 +163,7 @@ impl Play {
         serde_json::from_slice::<Json>(&said).is_ok_and(|status| !status["quiet_for_ms"].is_null())
     }
 
-    /// A run that holds what is declared, and has nothing to do.
+    /// A run that is idle.
     fn hold(&self) -> Child {
         let child = self.begin(&["run"]);
         wait("a state that is held", LONGEST, || self.is_quiet());
@@ -169,7 +171,7 @@ impl Play {
     }
 }
 
-/// What the kills fell on.
+/// Phases that the kills interrupted.
 #[derive(Debug, Default)]
 struct Fell {
     /// Between the first change, or just before it, and the last record.
@@ -185,7 +187,7 @@ impl Fell {
     }
 }
 
-/// What must hold of a run that was killed, in which each was refreshed so often `at_most`.
+/// Checks a killed run, in which each was refreshed at most this number of times.
 #[track_caller]
 fn judge(what: &str, before: Due, after: Due, refreshed: Refreshed, at_most: Refreshed) {
     for n in 0..FILES + 2 {
@@ -197,7 +199,7 @@ fn judge(what: &str, before: Due, after: Due, refreshed: Refreshed, at_most: Ref
     }
 }
 
-/// How long the last few took that had something to do and ended by themselves.
+/// Durations of the last few runs that had work and ended by themselves.
 #[derive(Debug, Default)]
 struct Lately(VecDeque<Duration>);
 
@@ -215,7 +217,7 @@ impl Lately {
 }
 
 #[test]
-fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded() {
+fn kill_at_any_moment_loses_and_repeats_no_refresh() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let seed = number("KILTER_SEED").unwrap_or_else(|| fastrand::u64(..));
     let kills = number("KILTER_KILLS").map_or(KILLS, |kills| kills as usize);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_are_not_there_are_told_with_their_places_and_so_are_rows_without() {
+    fn missing_tests_are_reported_with_places() {
         let page = "| 1 | says | **kept** | `a.rs::none` |\n\n\
             | # | the text | kilter | test |\n|---|---|---|---|\n\
             | 1 | a \\| b | **kept** | `a.rs::it_holds` |\n\
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tables_are_left_alone() {
+    fn other_tables_are_ignored() {
         assert_eq!(told("| a | b |\n|---|---|\n| `x` | **y** |\n"), [""; 0]);
     }
 }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifests_of_a_directory_belong_together() {
+    fn manifests_of_a_directory_are_planned_together() {
         let root = std::env::temp_dir().join(format!("xtask-sets-{}", std::process::id()));
         for file in ["hello.yaml", "web/a.yaml", "web/b.json", "web/files/page.yaml", "notes.md"] {
             let path = root.join("examples").join(file);

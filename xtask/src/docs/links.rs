@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_are_told_with_their_places() {
+    fn broken_links_are_reported_with_places() {
         let root = std::env::temp_dir().join(format!("xtask-links-{}", std::process::id()));
         std::fs::create_dir_all(root.join("docs")).unwrap();
         std::fs::write(root.join("docs/b.md"), "# One heading\n").unwrap();

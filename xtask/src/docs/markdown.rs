@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fences_are_told_from_prose() {
+    fn fences_are_distinguished_from_prose() {
         let divided = divide("# a\n- x\n  ```yaml kilter\n  k: 1\n    d: 2\n  ```\nz\n~~~~\n~~~\n~~~~\n");
         let fence = |words, line, text: &str| Fence { words, line, text: text.to_owned() };
         assert_eq!(divided.fences, [fence("yaml kilter", 4, "k: 1\n  d: 2\n"), fence("", 9, "~~~\n")]);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn anchors_are_those_of_github() {
+    fn anchors_match_github() {
         let text = "# The *main* job: `apply`\n## Exit codes\n```\n# no heading\n```\n## Exit codes\n#hash\n";
         assert_eq!(anchors(text), ["the-main-job-apply", "exit-codes", "exit-codes-1"]);
     }

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_written_is_found_unchanged_and_a_changed_command_is_told() {
+    fn changed_page_or_command_is_reported() {
         let scratch = Scratch::new("roundtrip");
         let old = |_: &[&str]| Ok("# file\n\nOld words.\n".to_owned());
         let new = |_: &[&str]| Ok("# file\n\nNew words.\n".to_owned());

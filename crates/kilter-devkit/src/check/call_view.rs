@@ -63,7 +63,7 @@ fn end(finished: &Output) -> String {
         Termination::Exited => "",
         Termination::Deadline => ", since its time was up",
         Termination::Cancelled => ", since it was interrupted",
-        Termination::OutputLimit => ", since it wrote more than is taken",
+        Termination::OutputLimit => ", because it exceeded the output limit",
     };
     format!("{}{why}", finished.status)
 }
@@ -126,14 +126,14 @@ mod tests {
     use kilter_model::Value;
 
     #[test]
-    fn words_can_be_typed_into_a_shell() {
+    fn shown_words_are_shell_quoted() {
         assert_eq!(quoted("ral_action=find"), "ral_action=find");
         assert_eq!(quoted("name='sky'"), "\"name='sky'\"");
         assert_eq!(quoted(""), "''");
     }
 
     #[test]
-    fn secrets_are_hidden_in_whatever_form_they_are_written() {
+    fn secrets_are_redacted_in_every_encoding() {
         let seals = [Redactor::of_values(&[Value::sensitive("it's \"so\"".into())])];
         let told = word(OsStr::new("value='it'\\''s \"so\"'"), "simple", &seals);
         assert!(!told.contains("so") && told.starts_with("value='"), "{told}");

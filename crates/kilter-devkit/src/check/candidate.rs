@@ -135,7 +135,7 @@ impl Candidate {
             Kind::Script(known) => Ok(script(known.path(), known.metadata().clone(), &environment)),
             Kind::Mold { directory, .. } => {
                 let mold = Mold::open(directory, environment).map_err(|error| error.to_string())?;
-                let provider = mold.provider(type_name.as_str()).ok_or("its script is not there any more")?;
+                let provider = mold.provider(type_name.as_str()).ok_or("its script no longer exists")?;
                 Ok(Arc::clone(provider) as Arc<dyn Provider>)
             }
             Kind::Native(make) => make().ok_or_else(|| "there is no such provider".to_owned()),

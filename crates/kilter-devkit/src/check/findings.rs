@@ -73,12 +73,12 @@ impl Finding {
 pub(super) fn of_file(path: &Path, rule: Option<&TrustPolicy>) -> Vec<Finding> {
     let metadata = match path.metadata() {
         Ok(metadata) if metadata.is_file() => metadata,
-        Ok(_) => return vec![Finding::fault(path, "it is no file")],
+        Ok(_) => return vec![Finding::fault(path, "it is not a file")],
         Err(error) => return vec![Finding::fault(path, error)],
     };
     let mut findings = Vec::new();
     if metadata.permissions().mode() & 0o111 == 0 {
-        findings.push(Finding::fault(path, "it is not executable (mend it with chmod +x)"));
+        findings.push(Finding::fault(path, "it is not executable (correct it with chmod +x)"));
     }
     match fs::read(path) {
         Err(error) => findings.push(Finding::fault(path, format!("it cannot be read: {error}"))),
@@ -96,17 +96,17 @@ fn of_bytes(path: &Path, bytes: &[u8]) -> Vec<Finding> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         findings.push(Finding::fault(
             path,
-            "1:1: it begins with a byte order mark: the kernel does not find the interpreter behind it",
+            "1:1: it begins with a byte order mark, so the kernel does not find the interpreter",
         ));
     }
     let carriage = bytes.split(|byte| *byte == b'\n').position(|line| line.ends_with(b"\r"));
     match carriage {
         // The kernel would include it in the path of the interpreter.
         Some(0) => findings
-            .push(Finding::fault(path, "1: the line ends with a carriage return (mend it with sed -i 's/\\r$//')")),
+            .push(Finding::fault(path, "1: the line ends with a carriage return (correct it with sed -i 's/\\r$//')")),
         Some(line) => findings.push(Finding::warning(
             path,
-            format!("{}: the line ends with a carriage return (mend it with sed -i 's/\\r$//')", line + 1),
+            format!("{}: the line ends with a carriage return (correct it with sed -i 's/\\r$//')", line + 1),
         )),
         None => {}
     }
@@ -123,10 +123,10 @@ fn interpreter(path: &Path, bytes: &[u8]) -> Option<Finding> {
     };
     let mut words = line.split_whitespace();
     let Some(program) = words.next() else {
-        return Some(Finding::fault(path, "1:3: there is no interpreter behind `#!`"));
+        return Some(Finding::fault(path, "1:3: the interpreter after `#!` is missing"));
     };
     if !program.starts_with('/') {
-        return Some(Finding::fault(path, format!("1:3: the interpreter `{program}` is no absolute path")));
+        return Some(Finding::fault(path, format!("1:3: the interpreter `{program}` is not an absolute path")));
     }
     if !Path::new(program).exists() {
         return Some(Finding::fault(path, format!("1:3: there is no interpreter {program}")));
@@ -145,7 +145,7 @@ fn interpreter(path: &Path, bytes: &[u8]) -> Option<Finding> {
 fn distrust(path: &Path, rule: &TrustPolicy) -> Option<Finding> {
     let directory = || rule.directory(path.parent()?).err();
     let distrust = rule.open(path).err().or_else(directory)?;
-    Some(Finding::warning(path, format!("where it is, {distrust}")))
+    Some(Finding::warning(path, format!("its location: {distrust}")))
 }
 
 /// Provider of a script, if it can be used, and the findings.
@@ -204,11 +204,15 @@ fn unsteady(path: &Path, first: Option<&RecordedExchange>, second: Option<&Recor
     let (Some(first), Some(second)) = (first, second) else { return Vec::new() };
     let mut findings = Vec::new();
     if printed(first) != printed(second) {
-        findings.push(Finding::fault(path, "asked to describe itself twice, it says two things: what it says is kept"));
+        findings.push(Finding::fault(
+            path,
+            "two calls of describe return different descriptions, but kilter stores \
+                                            the first",
+        ));
     }
     let took = first.duration.max(second.duration);
     if took > SLOW {
-        let why = "a file with the same beside it (NAME.yaml) saves the call";
+        let why = "a file NAME.yaml with the same text saves the call";
         findings
             .push(Finding::warning(path, format!("it takes {:.1} s to describe itself: {why}", took.as_secs_f32())));
     }
@@ -229,17 +233,20 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_a_script_has_to_be_there() {
+    fn missing_interpreter_is_a_finding() {
         assert_eq!(told(b"#!/bin/sh\nexit 0\n"), Vec::<String>::new());
         assert_eq!(told(b"#!/usr/bin/env -S sh -e\n"), Vec::<String>::new());
         assert!(told(b"echo\n")[0].contains("does not begin with `#!`"));
         assert_eq!(told(b"#!/no/such/shell\n"), ["1:3: there is no interpreter /no/such/shell"]);
-        assert!(told(b"#!sh\n")[0].contains("no absolute path") && told(b"#!\n")[0].contains("no interpreter behind"));
+        assert!(
+            told(b"#!sh\n")[0].contains("not an absolute path")
+                && told(b"#!\n")[0].contains("the interpreter after `#!` is missing")
+        );
         assert!(told(b"#!/usr/bin/env nosuchshell\n")[0].contains("env finds no `nosuchshell`"));
     }
 
     #[test]
-    fn what_editors_of_other_systems_leave_is_seen() {
+    fn byte_order_mark_and_carriage_returns_are_findings() {
         assert!(told(b"#!/bin/sh\r\nexit\r\n")[0].starts_with("1: the line ends with a carriage return"));
         assert!(told(b"#!/bin/sh\nexit\r\n")[0].starts_with("2: the line ends"));
         assert!(told(b"\xef\xbb\xbf#!/bin/sh\n")[0].contains("byte order mark"));

@@ -40,14 +40,14 @@ mod tests {
     use super::is_meant;
 
     #[test]
-    fn a_pattern_means_a_path_and_what_is_below_it() {
+    fn pattern_matches_path_and_entries_below() {
         assert!(is_meant("/var/log", "/var/log") && is_meant("/var/log", "/var/log/a/b"));
         assert!(!is_meant("/var/log", "/var/logs") && !is_meant("/var/log", "/srv/var/log"));
         assert!(is_meant("__pycache__", "/usr/lib/x/__pycache__/a.pyc") && is_meant("*.log", "/a/b.log"));
     }
 
     #[test]
-    fn stars_stand_for_parts_of_a_name_or_for_names() {
+    fn stars_match_within_or_across_names() {
         assert!(is_meant("/var/cache/**", "/var/cache/a/b") && !is_meant("/var/cache/**", "/var/cache"));
         assert!(is_meant("/a/**/z", "/a/z") && is_meant("/a/**/z", "/a/b/c/z") && !is_meant("/a/*/z", "/a/b/c/z"));
         assert!(is_meant("/a/b?c*", "/a/bxcd") && !is_meant("/a/b?c", "/a/bc"));

@@ -49,7 +49,8 @@ impl TestLocation {
     pub fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
         match self {
             TestLocation::Here(_) => {
-                let why = "the laws are tried on this machine itself, and what the provider changes is changed; its traces are not seen";
+                let why = "the laws are tested on this machine itself, and changes by the provider are real; kilter \
+                           does not compare files";
                 let setup = specimens.file.setup.is_some().then_some(SETUP_HERE);
                 [why].into_iter().chain(setup).map(|why| Finding::warning(Path::new("/"), why)).collect()
             }
@@ -80,8 +81,13 @@ pub(super) fn subject(
     let world = match place {
         TestLocation::Here(_) => None,
         TestLocation::Worlds(worlds) => {
-            let world =
-                worlds.make().unwrap_or_else(|error| give_up(format!("there is no world: {}", with_sources(&error))));
+            let world = worlds.make().unwrap_or_else(|error| {
+                give_up(format!(
+                    "no sandbox is available: \
+                                                            {}",
+                    with_sources(&error)
+                ))
+            });
             world.enter().unwrap_or_else(|error| give_up(format!("its world cannot be entered: {error}")));
             Some(Arc::new(world))
         }

@@ -78,8 +78,10 @@ fn example(candidate: &Candidate) -> String {
         if lacks(candidate).is_empty() { "" } else { "  listing: a script of mold cannot list its resources\n" };
     let name = candidate.schema().namevars().next().map_or("name", |namevar| namevar.name.as_str());
     format!(
-        "# What `kilter provider check` tries the provider `{}` of {} with. All keys: docs/reference/provider-check.md.\n\n\
-         # Resources that may be made, changed and removed: two at least. These are made up from the types of the attributes.\n\
+        "# What `kilter provider check` tries the provider `{}` of {} with. All keys: \
+         docs/reference/provider-check.md.\n\n\
+         # Resources that may be made, changed and removed: two at least. These are made up from the types of the \
+         attributes.\n\
          specimens:\n{specimens}\n\
          # Names that do not exist.\n\
          unknown: [kilter-check-unknown]\n\n\
@@ -87,10 +89,12 @@ fn example(candidate: &Candidate) -> String {
          # setup: mkdir -p /srv/example\n\n\
          # A change that the types allow, and that cannot be made; or, below, why there is none.\n\
          # failing: {{name: the value of `{name}`, present: {{}}}}\n\n\
-         # A change that takes a minute, and a shell command that succeeds once it is under way; or, below, why there is none.\n\
+         # A change that takes a minute, and a shell command that succeeds once it is under way; or, below, why there \
+         is none.\n\
          # slow: {{name: the value of `{name}`, present: {{}}, begun: test -e /run/example}}\n\n\
          # What cannot be had, and why.\n\
-         without:\n{listing}  # failing: why no change can fail\n  # slow: why no change takes long enough to be interrupted\n\n\
+         without:\n{listing}  # failing: why no change can fail\n  # slow: why no change takes long enough to be \
+         interrupted\n\n\
          # Attributes that are not tried with values at the edge of their types, and why.\n\
          # sparing: {{ATTRIBUTE: why}}\n\n\
          # Files that tell nothing: logs, caches.\n\

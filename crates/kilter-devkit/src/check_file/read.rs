@@ -63,7 +63,7 @@ impl Reader<'_> {
                     Some(near) => eco_format!("did you mean `{near}`?"),
                     None => eco_format!("the keys are {}", known.join(", ")),
                 };
-                self.faults.push(Fault::new(key.at, eco_format!("there is no key `{name}`")).hint(hint));
+                self.faults.push(Fault::new(key.at, eco_format!("unknown key `{name}`")).hint(hint));
             }
         }
     }
@@ -142,7 +142,7 @@ impl Reader<'_> {
                 Some((_, lack)) => lacks.push((*lack, why)),
                 None => {
                     let words: Vec<&str> = LACKS.iter().map(|(word, _)| *word).collect();
-                    self.fault(&key, eco_format!("`{name}` is nothing that can be lacking: {}", words.join(", ")));
+                    self.fault(&key, eco_format!("`{name}` is not one of: {}", words.join(", ")));
                 }
             }
         }
@@ -163,14 +163,14 @@ impl Reader<'_> {
         let names = self.word(root, "names")?;
         if !names.contains("{}") && !names.contains("{hex}") {
             let node = root.get("names").unwrap_or(root);
-            self.fault(node, "`names` holds `{}` where a text stands, or `{hex}` for its bytes in hexadecimal digits");
+            self.fault(node, "`names` has `{}` instead of a text, or `{hex}` for its bytes in hexadecimal digits");
         }
         Some(names)
     }
 
     fn specimens(&mut self, root: &Node) -> Vec<Sample> {
         let Some(node) = root.get("specimens") else {
-            self.fault(root, "there are no `specimens`: two resources at least that may be made, changed and removed");
+            self.fault(root, "`specimens` is missing: at least two resources that may be created, changed and removed");
             return Vec::new();
         };
         let Kind::Sequence(nodes) = &node.kind else {
@@ -188,7 +188,7 @@ impl Reader<'_> {
         let specimen = self.specimen(node, &keys, Values::AreValid)?;
         let begun = self.word(node, "begun");
         if begun.is_none() && node.get("begun").is_none() {
-            self.fault(node, "there is no `begun`: a shell command that succeeds when the change is under way");
+            self.fault(node, "`begun` is missing: a shell command that succeeds while the change runs");
         }
         Some(InterruptCase { specimen, begun: begun? })
     }

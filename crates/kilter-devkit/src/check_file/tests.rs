@@ -16,10 +16,13 @@ fn faults(text: &str) -> String {
 }
 
 #[test]
-fn a_file_says_all_that_a_subject_has() {
-    let text = "specimens:\n  - {name: sky, present: {value: blue}, changed: [{value: grey}, {depth: 2}]}\n  - name: grass\n    \
-                present: {value: green}\n    changed: {value: brown}\n    absent: {ensure: absent}\nunknown: nothing\nfailing: {name: x, \
-                present: {depth: 11}}\nslow: {name: y, present: {}, begun: test -e /z}\nwithout: {listing: there is none}\nsparing: \
+fn check_file_describes_a_complete_subject() {
+    let text = "specimens:\n  - {name: sky, present: {value: blue}, changed: [{value: grey}, {depth: 2}]}\n  - name: \
+                grass\n    \
+                present: {value: green}\n    changed: {value: brown}\n    absent: {ensure: absent}\nunknown: \
+                nothing\nfailing: {name: x, \
+                present: {depth: 11}}\nslow: {name: y, present: {}, begun: test -e /z}\nwithout: {listing: there is \
+                none}\nsparing: \
                 {value: it is dear}\nnames: a{hex}-{}\nsetup: |\n  mkdir /a\nignore: [/var/cache/**]\n";
     let file = CheckFile::parse(text, &schema()).unwrap();
     assert_eq!((file.specimens.len(), file.unknown.as_slice()), (2, &["nothing".into()][..]));
@@ -32,31 +35,36 @@ fn a_file_says_all_that_a_subject_has() {
 }
 
 #[test]
-fn an_empty_file_says_nothing() {
+fn empty_check_file_is_valid() {
     assert!(CheckFile::parse("# nothing\n---\n", &schema()).unwrap().specimens.is_empty());
 }
 
 #[test]
-fn every_fault_is_told_with_its_place() {
-    let text = "specimens:\n  - {present: {valu: blue}}\n  - {name: [a], present: {depth: 11, seen: true}}\nunknwon: [a]\nwithout: {slow: \
+fn check_file_faults_have_places() {
+    let text = "specimens:\n  - {present: {valu: blue}}\n  - {name: [a], present: {depth: 11, seen: true}}\nunknwon: \
+                [a]\nwithout: {slow: \
                 '', sleep: tired}\nnames: plain\nslow: {name: y}\nsparing: [a]\nsetup: [a]\n";
     assert_eq!(
         faults(text),
-        "2:5: the resource has no `name`\n3:12: `name` is a text, not a list\n4:1: there is no key `unknwon` (did you mean \
-         `unknown`?)\n5:17: `slow` needs a reason, in words\n5:21: `sleep` is nothing that can be lacking: unknown, failing, slow, listing, \
-         removal\n6:8: `names` holds `{}` where a text stands, or `{hex}` for its bytes in hexadecimal digits\n7:7: there is no `begun`: a \
-         shell command that succeeds when the change is under way\n8:10: `sparing` is a mapping to reasons, not a list\n9:8: `setup` is a \
+        "2:5: the resource has no `name`\n3:12: `name` is a text, not a list\n4:1: unknown key `unknwon` (did you mean \
+         `unknown`?)\n5:17: `slow` needs a reason, in words\n5:21: `sleep` is not one of: unknown, failing, slow, \
+         listing, \
+         removal\n6:8: `names` has `{}` instead of a text, or `{hex}` for its bytes in hexadecimal digits\n7:7: \
+         `begun` is missing: a \
+         shell command that succeeds while the change runs\n8:10: `sparing` is a mapping to reasons, not a list\n9:8: \
+         `setup` is a \
          text, not a list\n"
     );
 }
 
 #[test]
-fn attributes_are_those_of_the_type_with_values_of_theirs() {
-    let text = "specimens:\n  - {name: a, present: {valu: blue}}\n  - {name: b, present: {depth: 11}, changed: {seen: true}}\n";
+fn check_file_attributes_fit_the_type() {
+    let text = "specimens:\n  - {name: a, present: {valu: blue}}\n  - {name: b, present: {depth: 11}, changed: {seen: \
+                true}}\n";
     let told = faults(text);
     assert!(told.contains("2:25: the type colour has no attribute `valu` (did you mean `value`?)"), "{told}");
     assert!(told.contains("3:32: depth expects") && told.contains("`seen` can only be read"), "{told}");
     assert!(faults("specimens: [{name: a}]").contains("two `specimens`"));
     assert!(faults("specimens: 3").contains("a list, not `3`") && faults("[a]").contains("a mapping, not a list"));
-    assert!(faults("setup: x").contains("there are no `specimens`"));
+    assert!(faults("setup: x").contains("`specimens` is missing"));
 }

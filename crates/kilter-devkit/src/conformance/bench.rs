@@ -153,7 +153,7 @@ impl World {
         let declared = self.complete(specimen, given)?;
         for (name, value) in declared.should.iter() {
             let Some(attribute) = self.schema().find(name.as_str()) else {
-                return Err(format!("`{name}` is no attribute of the type"));
+                return Err(format!("`{name}` is not an attribute of the type"));
             };
             attribute.data_type.check(value).map_err(|mismatch| format!("{name} {mismatch}"))?;
         }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_among_the_values_and_nothing_beyond_them() {
+    fn edge_values_include_bounds_only() {
         let numbers: Vec<i64> = edge("Integer[-5, 7]").iter().filter_map(Value::as_integer).collect();
         assert_eq!(numbers, [-5, 7, 0, 1, -1]);
         let open: Vec<i64> = edge("Optional[Integer]").iter().filter_map(Value::as_integer).collect();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_are_empty_single_and_large_where_they_may_be() {
+    fn edge_collections_are_empty_single_and_large() {
         let sizes = |data_type| edge(data_type).iter().map(|value| value.as_list().len()).collect::<Vec<_>>();
         assert!(sizes("Array[String]").starts_with(&[0]) && sizes("Array[String]").contains(&100));
         assert_eq!(sizes("Array[Integer[0, 0], 3, 3]"), [3]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn times_versions_and_names_of_types_have_values() {
+    fn time_version_and_type_have_edge_values() {
         for data_type in ["Timestamp", "Timespan", "SemVer", "SemVerRange", "Regexp", "Type", "Enum[a, true]"] {
             assert!(edge(data_type).len() >= 2, "{data_type}: {:?}", edge(data_type));
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_types_get_sealed_values_and_words_are_all_tried() {
+    fn sensitive_types_get_sensitive_values_and_all_enum_values() {
         assert!(edge("Sensitive[String[1]]").iter().all(Value::holds_sensitive));
         assert_eq!(edge("Variant[Enum[a, b], Boolean]").len(), 4);
         assert_eq!(edge("Pattern[/\\A0[0-7]{3}\\z/]"), [Value::from("0007")]);

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_only_one_has_are_told() {
+    fn lines_in_one_fingerprint_only_are_shown() {
         assert_eq!(unlike("a\nb\n", "a\nb\n"), None);
         assert_eq!(unlike("a\nb\n", "a\nc\n").unwrap(), ": before `b`, now `c`");
         assert_eq!(unlike("", "a\nb\nc\nd\n").unwrap(), ": now `a`, now `b`, now `c`, and 1 more");

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn people_get_a_line_for_each_law_and_the_counts() {
+    fn text_report_has_lines_and_counts() {
         let expected = "conformance of thing, provider shelf
   held            a
   held            b: 3 taken
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_each_law_with_its_verdict_and_the_counts() {
+    fn json_report_has_verdicts_and_counts() {
         let json = report().to_json();
         assert_eq!(json["type"], "thing");
         assert_eq!(json["provider"], "shelf");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_untried_is_no_pass() {
+    fn untested_law_is_no_pass() {
         let mut report = report();
         report.findings.retain(|finding| finding.law != "c");
         assert!(!report.is_conforming());

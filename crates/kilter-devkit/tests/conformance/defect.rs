@@ -1,4 +1,4 @@
-//! What can be wrong with a provider.
+//! Defects of providers.
 
 /// One thing that is wrong with a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Defect {
         (Defect::LiesWhenInterrupted, "an-interrupt-leaves-the-truth"),
     ];
 
-    /// Whether it only shows in a type with several namevars.
+    /// Returns true if the defect shows only in a type with several namevars.
     pub(crate) fn needs_several_namevars(self) -> bool {
         self == Defect::ReturnsNoTitle
     }

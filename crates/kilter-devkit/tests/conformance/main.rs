@@ -42,14 +42,14 @@ fn report(defect: Option<Defect>) -> Report {
 }
 
 #[test]
-fn a_provider_that_keeps_its_promises_keeps_every_law() {
+fn correct_provider_keeps_all_laws() {
     let report = report(None);
     report.assert();
     assert_eq!(report.not_applicable(), ["titles-fit-namevars"], "{report}");
 }
 
 #[test]
-fn every_defect_breaks_its_law_and_no_other() {
+fn defect_breaks_exactly_its_law() {
     let found: Vec<String> = std::thread::scope(|scope| {
         let attempt = |&(defect, law): &(Defect, &'static str)| {
             scope.spawn(move || {
@@ -64,14 +64,14 @@ fn every_defect_breaks_its_law_and_no_other() {
 }
 
 #[test]
-fn every_law_is_broken_by_some_defect() {
+fn each_law_has_a_defect() {
     let unbroken: Vec<&str> =
         LAWS.iter().map(|law| law.name).filter(|law| Defect::ALL.iter().all(|(_, broken)| broken != law)).collect();
     assert_eq!(unbroken, [""; 0]);
 }
 
 #[test]
-fn what_a_subject_neither_offers_nor_excuses_is_untried_and_no_pass() {
+fn missing_subject_part_is_not_tested() {
     let bare = || {
         let store = Store::default();
         let (made, seen) = (store.clone(), store);
@@ -116,7 +116,7 @@ fn attribute_of_which_no_value_can_be_set_is_not_tested() {
 }
 
 #[test]
-fn a_fingerprint_that_tells_nothing_is_seen_through() {
+fn constant_fingerprint_is_detected() {
     let made = Suite::new(|| {
         let store = Store::default();
         Subject::new(move || Shelf::new(store.clone(), None, false), String::new)
@@ -128,14 +128,14 @@ fn a_fingerprint_that_tells_nothing_is_seen_through() {
 }
 
 #[test]
-fn a_provider_that_cannot_work_here_is_untried() {
+fn unsuitable_provider_is_not_tested() {
     let report = report(Some(Defect::CannotWork));
     assert_eq!(report.untried().len(), LAWS.len(), "{report}");
     assert!(report.to_string().contains("there is no shelf"), "{report}");
 }
 
 #[test]
-fn some_laws_are_tried_alone_and_each_is_told_when_it_begins_and_ends() {
+fn selected_laws_report_start_and_end() {
     let suite = Suite::new(|| subject(None)).only(["none-is-no-error", "get-is-steady"]);
     let mut told = Vec::new();
     let report = suite.run_observed(&mut |progress| {
@@ -164,7 +164,7 @@ fn a_world_is_entered_before_its_provider_is_used() {
 }
 
 #[test]
-fn without_a_world_nothing_is_used_and_all_is_untried() {
+fn missing_world_leaves_laws_not_tested() {
     let lost = || {
         let is_first = AtomicBool::new(true);
         // The suite asks the provider who it is before any law is tried.
@@ -203,7 +203,7 @@ fn world_that_fails_after_the_timeout_is_still_the_reason() {
 }
 
 #[test]
-fn a_trial_that_takes_too_long_is_interrupted_and_nothing_of_it_is_left() {
+fn slow_trial_is_interrupted_and_cleaned_up() {
     let (make, store, alive) = waiting();
     let suite = Suite::new(make).limit(Duration::from_secs(2)).soon(Duration::from_secs(60));
     let suite = suite.only(["set-makes-what-was-asked"]);
@@ -215,7 +215,7 @@ fn a_trial_that_takes_too_long_is_interrupted_and_nothing_of_it_is_left() {
 }
 
 #[test]
-fn what_nobody_wants_to_know_any_more_is_interrupted_and_nothing_else_is_tried() {
+fn stop_flag_interrupts_suite() {
     static OVER: AtomicBool = AtomicBool::new(false);
     let (make, store, alive) = waiting();
     let raised = std::thread::spawn(move || {

@@ -20,7 +20,7 @@ fn the_page_has_every_law_in_its_order_and_no_other() {
 }
 
 #[test]
-fn the_page_says_what_each_law_says_and_why_and_what_breaks_it() {
+fn page_has_sentence_reason_and_defect_of_each_law() {
     for ((name, text), law) in laws_of_the_page().into_iter().zip(LAWS) {
         let quoted = text.lines().find_map(|line| line.strip_prefix("> "));
         assert_eq!(quoted, Some(law.sentence), "{name}");
@@ -44,7 +44,7 @@ fn the_page_shows_the_keys_that_the_report_has_in_json() {
 }
 
 #[test]
-fn the_page_shows_lines_as_the_report_has_them() {
+fn page_shows_lines_of_the_report() {
     let text = report(None).to_string();
     for line in ["  held            schema-is-described\n", "  not applicable  titles-fit-namevars: "] {
         assert!(text.contains(line), "{text}");

@@ -54,7 +54,7 @@ pub(crate) struct Shelf {
     own: Mutex<Own>,
 }
 
-/// What only a provider with a defect keeps.
+/// State that only a provider with a defect keeps.
 #[derive(Default)]
 struct Own {
     made: BTreeSet<EcoString>,

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_of_a_shell_are_taken_off() {
+    fn shell_quotes_are_removed() {
         assert_eq!(unquote(r#""Rocky \"Blue\" Linux""#), r#"Rocky "Blue" Linux"#);
         assert_eq!(unquote("'9.3'"), "9.3");
         assert_eq!(unquote("debian"), "debian");

@@ -30,7 +30,7 @@ pub(super) fn executable(
         Termination::Exited if !finished.status.is_success() => return Err(failure(&finished)),
         Termination::Exited => {}
     }
-    let text = std::str::from_utf8(&finished.stdout.bytes).map_err(|_| "it prints what is not UTF-8".to_owned())?;
+    let text = std::str::from_utf8(&finished.stdout.bytes).map_err(|_| "its output is not UTF-8".to_owned())?;
     let facts = if text.trim_start().starts_with('{') { from_json_text(text) } else { from_lines(text) };
     facts.map_err(|why| format!("its output: {why}"))
 }

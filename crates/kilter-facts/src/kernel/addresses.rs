@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn our_end_of_a_point_to_point_link_is_taken() {
+    fn local_address_of_point_to_point_link_is_used() {
         let mut body = vec![AF_INET, 32, 0x80, 0];
         body.extend_from_slice(&7_u32.to_ne_bytes());
         body.extend(attribute(IFA_ADDRESS, &[10, 0, 0, 2]));
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_the_kernel_is_an_error_with_its_number() {
+    fn netlink_error_keeps_errno() {
         let datagram = message(NLMSG_ERROR, &(-1_i32).to_ne_bytes());
         let error = read_messages(&datagram, &mut Vec::new()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(1));
     }
 
     #[test]
-    fn cut_and_lying_messages_are_refused_and_never_panic() {
+    fn truncated_or_invalid_netlink_messages_are_refused() {
         let mut body = vec![AF_INET6, 64, 0, 253, 1, 0, 0, 0];
         body.extend(attribute(IFA_ADDRESS, &[1; 16]));
         let whole = message(RTM_NEWADDR, &body);

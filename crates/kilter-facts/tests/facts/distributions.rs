@@ -1,4 +1,4 @@
-//! What built-in facts say of machines that are trees of files.
+//! Built-in facts of machines that are simulated by trees of files.
 
 use crate::support::Machine;
 use serde_json::json;
@@ -11,7 +11,7 @@ fn debian() -> Machine {
 }
 
 #[test]
-fn debian_is_told_with_its_point_release() {
+fn debian_has_its_point_release() {
     assert_eq!(
         debian().fact("os"),
         json!({
@@ -41,11 +41,12 @@ fn debian_testing_has_no_number() {
 }
 
 #[test]
-fn ubuntu_keeps_both_numbers_as_its_release() {
+fn ubuntu_release_has_two_numbers() {
     let ubuntu = Machine::new().with([
         (
             "etc/os-release",
-            "PRETTY_NAME=\"Ubuntu 22.04.4 LTS\"\nVERSION_ID=\"22.04\"\nVERSION_CODENAME=jammy\nID=ubuntu\nID_LIKE=debian\n",
+            "PRETTY_NAME=\"Ubuntu 22.04.4 \
+             LTS\"\nVERSION_ID=\"22.04\"\nVERSION_CODENAME=jammy\nID=ubuntu\nID_LIKE=debian\n",
         ),
         ("etc/debian_version", "bookworm/sid\n"),
     ]);
@@ -60,7 +61,8 @@ fn rocky_is_of_the_redhat_family_and_enforces_selinux() {
     let rocky = Machine::new().with([
         (
             "etc/os-release",
-            "NAME=\"Rocky Linux\"\nVERSION=\"9.3 (Blue Onyx)\"\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.3\"\n",
+            "NAME=\"Rocky Linux\"\nVERSION=\"9.3 (Blue Onyx)\"\nID=\"rocky\"\nID_LIKE=\"rhel centos \
+             fedora\"\nVERSION_ID=\"9.3\"\n",
         ),
         ("etc/redhat-release", "Rocky Linux release 9.3 (Blue Onyx)\n"),
         ("sys/fs/selinux/enforce", "1"),
@@ -101,7 +103,7 @@ fn an_unknown_distribution_is_its_own_family() {
 }
 
 #[test]
-fn a_machine_without_files_still_answers_and_leaves_out_what_it_does_not_know() {
+fn facts_without_system_files_omit_unknown_values() {
     let facts = Machine::new().facts();
     let all = facts.all();
     assert_eq!(all["kernel"].to_string(), "Linux");
@@ -110,7 +112,7 @@ fn a_machine_without_files_still_answers_and_leaves_out_what_it_does_not_know() 
 }
 
 #[test]
-fn the_kernel_is_told_in_four_lengths() {
+fn kernel_version_has_four_forms() {
     let machine = debian();
     assert_eq!(machine.fact("kernelrelease"), json!("6.1.0-18-amd64"));
     assert_eq!(machine.fact("kernelversion"), json!("6.1.0"));
@@ -119,7 +121,7 @@ fn the_kernel_is_told_in_four_lengths() {
 }
 
 #[test]
-fn memory_is_told_in_bytes_and_in_words() {
+fn memory_has_bytes_and_readable_sizes() {
     let machine = Machine::new().with([(
         "proc/meminfo",
         "MemTotal:        2048000 kB\nMemFree:  100 kB\nMemAvailable:    1024000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n",
@@ -142,7 +144,8 @@ fn memory_is_told_in_bytes_and_in_words() {
 fn processors_are_counted_by_socket_core_and_thread() {
     let cpu = |number: u8, package: u8, core: u8| {
         format!(
-            "processor\t: {number}\nmodel name\t: Xeon\ncpu MHz\t\t: 2299.998\nphysical id\t: {package}\ncore id\t\t: {core}\n\n"
+            "processor\t: {number}\nmodel name\t: Xeon\ncpu MHz\t\t: 2299.998\nphysical id\t: {package}\ncore id\t\t: \
+             {core}\n\n"
         )
     };
     let text = [cpu(0, 0, 0), cpu(1, 0, 0), cpu(2, 1, 0), cpu(3, 1, 0)].concat();
@@ -173,7 +176,7 @@ fn an_arm_machine_without_models_is_counted_by_sysfs() {
 }
 
 #[test]
-fn mountpoints_leave_out_the_kernels_views_and_never_ask_a_server() {
+fn mountpoints_omit_kernel_and_network_file_systems() {
     let machine = Machine::new().with([
         (
             "proc/self/mountinfo",
@@ -202,7 +205,7 @@ fn mountpoints_leave_out_the_kernels_views_and_never_ask_a_server() {
 }
 
 #[test]
-fn identity_is_told_by_the_local_files() {
+fn identity_comes_from_local_files() {
     let machine = Machine::new().with([
         ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
         ("etc/group", "root:x:0:\nstaff:x:1000:ann\n"),
@@ -214,7 +217,7 @@ fn identity_is_told_by_the_local_files() {
 }
 
 #[test]
-fn uptime_and_load_are_told() {
+fn uptime_and_load_are_read() {
     let machine =
         Machine::new().with([("proc/uptime", "93784.62 2292.58\n"), ("proc/loadavg", "0.50 1.25 2.00 1/2 3\n")]);
     assert_eq!(machine.fact("system_uptime"), json!({ "days": 1, "hours": 26, "seconds": 93_784, "uptime": "1 day" }));
@@ -222,7 +225,7 @@ fn uptime_and_load_are_told() {
 }
 
 #[test]
-fn disks_and_partitions_are_told() {
+fn disks_and_partitions_are_read() {
     let machine = Machine::new().with([
         ("sys/block/sda/size", "2048\n"),
         ("sys/block/sda/queue/rotational", "1\n"),
@@ -243,7 +246,7 @@ fn disks_and_partitions_are_told() {
 }
 
 #[test]
-fn dmi_and_ssh_keys_are_told() {
+fn dmi_and_ssh_keys_are_read() {
     let machine = Machine::new().with([
         ("sys/class/dmi/id/product_name", "ProLiant\n"),
         ("sys/class/dmi/id/chassis_type", "23\n"),

@@ -92,7 +92,7 @@ fn a_file_replaces_a_whole_builtin_fact() {
 }
 
 #[test]
-fn executables_run_only_when_a_fact_is_asked_for_that_nobody_else_has() {
+fn executables_run_only_for_facts_without_another_source() {
     let directory = Directory::new().file("a.txt", "site=north\n");
     let witness = directory.path("witness");
     let directory = directory.script("run", &format!("echo ran >>'{}'; echo role=web", witness.display()));
@@ -106,7 +106,7 @@ fn executables_run_only_when_a_fact_is_asked_for_that_nobody_else_has() {
 }
 
 #[test]
-fn an_executable_cannot_replace_a_builtin_fact_and_nobody_replaces_the_programs_own() {
+fn executable_cannot_replace_builtin_facts() {
     let directory = Directory::new().script("run", "echo kernel=other").file("a.txt", "kilter=fake\n");
     let facts = directory.facts().with_fact("kilter", Value::from("own"));
     let all = facts.all();
@@ -120,7 +120,7 @@ fn an_executable_cannot_replace_a_builtin_fact_and_nobody_replaces_the_programs_
 }
 
 #[test]
-fn one_bad_file_is_a_problem_and_spoils_no_other() {
+fn invalid_fact_file_does_not_affect_others() {
     let directory = Directory::new()
         .file("b.json", "{\"a\": ")
         .file("c.json", "[1]")
@@ -154,7 +154,7 @@ fn one_bad_file_is_a_problem_and_spoils_no_other() {
         ("h", "it failed with exit code 3: oops"),
         ("i", "ended after 0.3 seconds"),
         ("j", "it prints more than"),
-        ("k", "it prints what is not UTF-8"),
+        ("k", "its output is not UTF-8"),
         ("l", "its output: not JSON"),
         ("m", "cannot start"),
     ];
@@ -166,7 +166,7 @@ fn one_bad_file_is_a_problem_and_spoils_no_other() {
 }
 
 #[test]
-fn a_fifo_is_refused_and_not_waited_for() {
+fn fifo_is_refused_without_blocking() {
     let directory = Directory::new();
     let status = std::process::Command::new("mkfifo").arg(directory.path("a.txt")).status();
     assert!(status.unwrap().success());
@@ -183,7 +183,7 @@ fn need_root() {
 }
 
 #[test]
-fn root_believes_no_file_that_somebody_else_can_change() {
+fn root_refuses_fact_file_of_another_user() {
     need_root();
     let directory = Directory::new().file("a.txt", "a=1\n").file("b.txt", "b=1\n");
     mode(&directory.path("b.txt"), 0o666);
@@ -209,7 +209,7 @@ fn root_believes_no_file_that_somebody_else_can_change() {
 }
 
 #[test]
-fn root_believes_no_directory_that_somebody_else_can_change() {
+fn root_refuses_fact_directory_of_another_user() {
     need_root();
     let directory = Directory::new();
     let inner = directory.path("inner");

@@ -37,7 +37,7 @@ fn machine() -> Machine {
 }
 
 #[test]
-fn an_interface_is_told_with_its_bindings() {
+fn interface_has_its_bindings() {
     assert_eq!(
         machine().fact("networking.interfaces.eth0"),
         json!({

@@ -7,7 +7,7 @@ use kilter_facts::{Address, Facts, Ids, Kernel, Space, System, Uname};
 use kilter_model::{Value, to_json};
 use tempfile::TempDir;
 
-/// A kernel that answers what it is told.
+/// A fake kernel with given replies.
 #[derive(Clone)]
 pub(crate) struct FakeKernel {
     pub(crate) uname: Uname,

@@ -24,7 +24,7 @@ fn output(program: &str, args: &[&str]) -> String {
 }
 
 #[test]
-fn the_kernel_is_what_uname_says() {
+fn kernel_facts_match_uname() {
     assert_eq!(text("kernel"), output("uname", &["-s"]));
     assert_eq!(text("kernelrelease"), output("uname", &["-r"]));
     assert_eq!(text("os.hardware"), output("uname", &["-m"]));
@@ -33,12 +33,12 @@ fn the_kernel_is_what_uname_says() {
 }
 
 #[test]
-fn processors_are_as_many_as_nproc_says() {
+fn processor_count_matches_nproc() {
     assert_eq!(integer("processors.count").to_string(), output("getconf", &["_NPROCESSORS_ONLN"]));
 }
 
 #[test]
-fn memory_is_what_the_kernel_says() {
+fn memory_matches_the_kernel() {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
     let kilobytes: i64 = total.split_whitespace().next().unwrap().parse().unwrap();
@@ -48,21 +48,21 @@ fn memory_is_what_the_kernel_says() {
 }
 
 #[test]
-fn identity_is_what_id_says() {
+fn identity_matches_id() {
     assert_eq!(integer("identity.uid").to_string(), output("id", &["-u"]));
     assert_eq!(text("identity.user"), output("id", &["-un"]));
     assert_eq!(text("identity.group"), output("id", &["-gn"]));
 }
 
 #[test]
-fn the_root_file_system_has_the_size_that_df_says() {
+fn root_file_system_size_matches_df() {
     let size = output("df", &["--block-size=1", "--output=size", "/"]);
     let size = size.lines().last().unwrap().trim().to_owned();
     assert_eq!(integer("mountpoints./.size_bytes").to_string(), size);
 }
 
 #[test]
-fn the_time_zone_is_what_date_says() {
+fn time_zone_matches_date() {
     let date = Command::new("date").arg("+%Z").env_remove("TZ").output().unwrap();
     assert_eq!(text("timezone"), String::from_utf8(date.stdout).unwrap().trim());
 }
@@ -74,7 +74,7 @@ fn loopback_is_an_interface_with_its_address() {
 }
 
 #[test]
-fn all_facts_can_be_asked_for_at_once_and_agree_with_single_questions() {
+fn all_facts_match_single_queries() {
     let facts = facts();
     let all = facts.all();
     for (name, value) in &all {

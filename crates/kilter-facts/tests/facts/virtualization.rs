@@ -1,4 +1,4 @@
-//! Which containers and hypervisors are recognised.
+//! Recognition of containers and hypervisors.
 
 use crate::support::Machine;
 use serde_json::json;
@@ -11,12 +11,12 @@ fn assert_virtual<const N: usize>(files: [(&str, &str); N], expected: &str) {
 }
 
 #[test]
-fn a_machine_without_signs_is_physical() {
+fn machine_without_hypervisor_signs_is_physical() {
     assert_virtual([("proc/2/comm", "kthreadd\n"), ("proc/cpuinfo", "flags\t: fpu vme\n")], "physical");
 }
 
 #[test]
-fn containers_are_recognised_by_what_their_managers_leave() {
+fn containers_are_recognised_by_files_of_their_managers() {
     assert_virtual([("run/systemd/container", "systemd-nspawn\n")], "systemd_nspawn");
     assert_virtual([("proc/1/environ", "PATH=/bin\0container=lxc\0")], "lxc");
     assert_virtual([("proc/1/cgroup", "0::/docker/0123abcd\n")], "docker");
@@ -71,6 +71,6 @@ fn xens_first_domain_is_the_machine_itself() {
 }
 
 #[test]
-fn the_processors_flag_tells_of_a_hypervisor_without_a_name() {
+fn hypervisor_flag_without_name_is_recognised() {
     assert_virtual([("proc/cpuinfo", "flags\t\t: fpu hypervisor vme\n")], "unknown_hypervisor");
 }

@@ -85,7 +85,7 @@ impl Reader {
         let known: Vec<EcoString> = of_kind().map(|(_, resource)| resource.title.clone()).collect();
         let near = kilter_model::suggest::nearest(name, known.iter().map(EcoString::as_str));
         let hint = near.map(|near| eco_format!("did you mean `{near}`?"));
-        let problem = Diagnostic::new(eco_format!("there is no `{kind}` of the name `{name}` in the graph"));
+        let problem = Diagnostic::new(eco_format!("the graph has no `{kind}` with the name `{name}`"));
         self.report(problem.at(end.get("name").unwrap_or(end).span()).hint_if(hint));
         None
     }

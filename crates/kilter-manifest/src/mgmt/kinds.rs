@@ -254,7 +254,7 @@ pub(super) fn word(
         Some((_, here)) => lowered.push(attribute, at, Piece::Plain((*here).into(), at)),
         None => {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            let problem = Diagnostic::new(eco_format!("`{name}` is none of what it can be: `{given}`")).at(at);
+            let problem = Diagnostic::new(eco_format!("`{name}` is not one of its values: `{given}`")).at(at);
             reader.report(problem.hint(list(&known, "allowed are")));
         }
     }
@@ -281,7 +281,7 @@ fn user(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     copy(fields, "uid", lowered, "uid");
     match (fields.get("gid"), fields.text("group")) {
         (Some((_, at)), Some(_)) => {
-            let problem = Diagnostic::new("`gid` and `group` say the same thing").at(at);
+            let problem = Diagnostic::new("`gid` and `group` are the same attribute").at(at);
             reader.report(problem.hint("give one of them"));
         }
         (Some(_), None) => copy(fields, "gid", lowered, "gid"),
@@ -391,7 +391,7 @@ fn sysctl(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
 /// Translates an SSH key, which is identified by its comment.
 fn key(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     if let Some((_, at)) = fields.get("content") {
-        let problem = Diagnostic::new("`content`: kilter takes a key by its parts").at(at);
+        let problem = Diagnostic::new("`content`: kilter needs the parts of the key").at(at);
         return reader.report(problem.hint("write `options`, `type`, `key` and `comment` instead"));
     }
     if let Some((_, at)) = fields.get("mkdir").filter(|_| !fields.is("mkdir")) {

@@ -108,21 +108,21 @@ impl Reader {
         self.problems.push(problem);
     }
 
-    /// Reports a key that earlier versions of mgmt had: as a warning if it never changed anything (`is_harmless`) or if the
-    /// graph is read leniently, as a problem otherwise.
+    /// Reports a key that earlier versions of mgmt had: as a warning if it never changed anything (`is_harmless`) or
+    /// if the graph is read leniently, as a problem otherwise.
     fn historical(&mut self, key: EcoString, at: Span, is_harmless: bool) {
         if is_harmless || self.is_lenient {
             self.historical.entry(key).or_insert((at, 0)).1 += 1;
             return;
         }
-        let problem = Diagnostic::new(eco_format!("{key} has no effect any more")).at(at);
+        let problem = Diagnostic::new(eco_format!("{key} no longer has an effect")).at(at);
         self.report(problem.hint("take it out, or give --lenient to have it ignored"));
     }
 
     fn warnings(&self) -> Vec<Diagnostic> {
         let warning = |(key, (at, count)): (&EcoString, &(Span, u32))| {
             let times = if *count > 1 { eco_format!(", here and {} more times", count - 1) } else { EcoString::new() };
-            Diagnostic::new(eco_format!("{key} has no effect any more{times}")).at(*at)
+            Diagnostic::new(eco_format!("{key} no longer has an effect{times}")).at(*at)
         };
         let unmoved = |(at, span): (&usize, &Span)| {
             let Lowered { kind, title, .. } = &self.resources[*at];
@@ -220,7 +220,7 @@ impl Reader {
     fn unknown_kind(&mut self, kind: View<'_>) {
         let name = kind.text();
         let problem = match kinds::LATER.contains(&name) {
-            true => Diagnostic::new(eco_format!("there is no type yet for the kind `{name}` of mgmt")),
+            true => Diagnostic::new(eco_format!("kilter has no type for the kind `{name}` of mgmt")),
             false => {
                 let hint = choose(name, &kinds::names(), "known kinds");
                 Diagnostic::new(eco_format!("unknown kind `{name}`")).hint(hint)

@@ -69,7 +69,7 @@ fn content(reader: &mut Reader, fields: &Fields) -> Option<EcoString> {
     let (trigger, time) = (given("trigger", "OnCalendar"), given("time", "'*-*-* 4:00:00'"));
     let ((trigger, at), (time, _)) = (trigger?, time?);
     if !TRIGGERS.contains(&trigger) {
-        let problem = Diagnostic::new(eco_format!("`trigger` is none of what it can be: `{trigger}`")).at(at);
+        let problem = Diagnostic::new(eco_format!("`trigger` is not one of its values: `{trigger}`")).at(at);
         reader.report(problem.hint(list(&TRIGGERS, "allowed are")));
         return None;
     }

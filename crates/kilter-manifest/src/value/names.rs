@@ -80,7 +80,7 @@ impl<'t> Values<'_, 't> {
         };
         let schema = schema?;
         if at == self.asker {
-            return Some(Diagnostic::new(eco_format!("`{reference}` refers to an output of its own")));
+            return Some(Diagnostic::new(eco_format!("`{reference}` refers to its own output")));
         }
         if schema.find_output(output).is_some() {
             return None;

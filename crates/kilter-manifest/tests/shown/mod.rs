@@ -1,4 +1,4 @@
-//! What came of a manifest, as it is shown.
+//! Display forms of compiled manifests.
 
 use kilter_manifest::render;
 use kilter_model::{Catalog, Resource};
@@ -13,7 +13,7 @@ pub(crate) fn references(catalog: &Catalog) -> Vec<String> {
     catalog.resources.iter().map(|r| r.reference.to_string()).collect()
 }
 
-/// What is wrong with a manifest.
+/// Returns the problems of a manifest.
 pub(crate) fn told(text: &str) -> String {
     let (compiled, sources) = World::new().compile(text);
     render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false)

@@ -128,7 +128,7 @@ impl Loader for World {
         }
     }
 
-    /// What machines export: two files, and no user.
+    /// Exports of machines: two files and no user.
     fn collect(&self, _: &str, wanted: &Collect) -> Result<Source, String> {
         let lines = match wanted.type_name.as_str() {
             "file" => ["/srv/of 1", "/srv/${vars.x}"].into_iter().filter(|title| wanted.is_meant("web1", title)),

@@ -30,10 +30,10 @@ pub enum AliasError {
     #[error("`{0}` is the name of a type of the language")]
     Taken(EcoString),
     /// The text is not a valid type name.
-    #[error("`{0}` is not the name of a type: it begins with a capital letter, as in My::Port")]
+    #[error("`{0}` is not the name of a type: it must begin with a capital letter, as in My::Port")]
     NoName(EcoString),
     /// The definition refers to itself without an array or a hash in between.
-    #[error("the type `{0}` is defined by itself: what it repeats must be inside of an array or a hash")]
+    #[error("the type `{0}` is defined by itself: a recursive reference must be inside an array or a hash")]
     Circular(EcoString),
 }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_when_it_is_used() {
+    fn unknown_type_alias_is_reported_at_use() {
         let message = refused(&Aliases::default(), "Array[Stdlib::HTTPUrl]", &Value::from("x"));
         assert_eq!(message, "t.x references an unresolved type 'Stdlib::HTTPUrl'");
         let aliases = table(&[("A", "Array[B]")]).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_may_repeat_itself_inside_of_a_container() {
+    fn alias_may_be_recursive_inside_container() {
         let aliases = table(&[("Tree", "Variant[String, Array[Tree]]")]).unwrap();
         let tree: DataType = "Tree".parse::<DataType>().unwrap().resolve(&aliases);
         let deep = Value::array([Value::from("a"), Value::array([Value::array([Value::from("b")])])]);

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_look_shows_is_so() {
+    fn quick_check_agrees_with_full_check() {
         let types = [
             "String",
             "String[2]",
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mismatch_speaks_in_puppets_words() {
+    fn mismatch_uses_puppet_wording() {
         assert_eq!(refused("Integer", "x".into()), "expects an Integer value, got String");
         assert_eq!(refused("Integer[-1]", Value::Integer(-2)), "expects an Integer[-1] value, got -2");
         assert_eq!(refused("Float[0.0, 1.0]", Value::Float(1.5)), "expects a Float[0.0, 1.0] value, got 1.5");
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_fits_where_its_content_does() {
+    fn sensitive_value_matches_type_of_its_content() {
         let secret = Value::sensitive("x".into());
         let sealed = DataType::Sensitive(Box::new(DataType::text()));
         assert!(DataType::text().check(&secret).is_ok());
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_tells_nothing_of_a_secret() {
+    fn mismatch_message_hides_secret() {
         let secret = |value: Value| Value::sensitive(value);
         for (data_type, value) in [
             ("Enum[a, b]", secret("hunter2".into())),
@@ -369,14 +369,14 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_repeats_itself_in_several_ways_is_given_up() {
+    fn ambiguously_recursive_type_is_refused() {
         let definition = "Variant[Array[T, 0, 1], Array[T, 0, 2], Array[T, 0, 3], Integer]".parse().unwrap();
         let aliases = Aliases::new([("T".into(), definition)]).unwrap();
         let repeating = aliases.get("T").unwrap();
         let nested = |levels: usize, leaf: Value| (0..levels).fold(leaf, |inner, _| Value::array([inner]));
         assert!(repeating.check(&nested(100, Value::Integer(1))).is_ok());
         let mismatch = repeating.check(&nested(100, Value::from("x"))).unwrap_err();
-        assert_eq!(mismatch.to_string(), "cannot be held against T: it repeats itself in too many ways");
+        assert_eq!(mismatch.to_string(), "cannot be checked against T: the type is recursive in too many ways");
         assert!(!repeating.check(&nested(6, Value::from("x"))).unwrap_err().faults().is_empty());
         let wide = Value::array((0..2).map(|_| Value::array((0..3).map(Value::Integer).collect::<Vec<_>>())));
         assert!(repeating.check(&wide).is_ok());
@@ -386,9 +386,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_takes_for_ever_is_told() {
+    fn slow_pattern_is_reported() {
         let text = "a".repeat(40);
         let message = refused(r"Pattern[/\A((a|a)+)\1b(?!x)\z/]", text.as_str().into());
-        assert!(message.starts_with("cannot be held against the pattern /"), "{message}");
+        assert!(message.starts_with("cannot be checked against the pattern /"), "{message}");
     }
 }

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_quoted_so_that_they_are_read_back() {
+    fn quoted_texts_round_trip() {
         for text in ["a", "it's", r"a\b", r"\", r"\\", r"\'", "a\nb", "\u{1}$x\"", "é", ""] {
             let shown = DataType::Enum(vec![text.into()]).to_string();
             let read: DataType = shown.parse().unwrap();

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn librals_types_are_puppets() {
+    fn libral_types_map_to_puppet_types() {
         for (libral, puppet) in [
             ("string", "String"),
             ("boolean", "Boolean"),

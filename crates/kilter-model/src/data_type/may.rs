@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_have_no_kind_of_value_in_common_never_accept_each_other() {
+    fn disjoint_types_do_not_overlap() {
         for (one, other) in [
             ("Integer", "String"),
             ("Integer[0]", "Variant[String, Binary]"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn in_doubt_a_type_may_accept_another() {
+    fn undecidable_types_count_as_overlapping() {
         for (one, other) in [
             ("Integer[0, 9]", "Integer[10, 20]"),
             ("Variant[Boolean, Enum[all]]", "String"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_up_and_those_without_an_end_are_given_up() {
+    fn aliases_are_resolved_with_depth_limit() {
         let alias = |number: u32, text: String| (format!("T{number}").into(), parsed(&text));
         let many = (0..40).map(|number| alias(number, format!("Variant[T{0}, Optional[T{0}]]", number + 1)));
         let aliases = Aliases::new(many.chain([alias(40, "Integer".into())])).unwrap();

@@ -190,10 +190,10 @@ impl fmt::Display for Problem {
             Problem::Unknown(key) => write!(f, "unrecognized key '{key}'"),
             Problem::Unresolved(name) => write!(f, "references an unresolved type '{name}'"),
             Problem::Endless(data_type) => {
-                write!(f, "cannot be held against {data_type}: it repeats itself in too many ways")
+                write!(f, "cannot be checked against {data_type}: the type is recursive in too many ways")
             }
             Problem::Unmatchable { pattern, reason } => {
-                write!(f, "cannot be held against the pattern /{pattern}/: {reason}")
+                write!(f, "cannot be checked against the pattern /{pattern}/: {reason}")
             }
         }
     }

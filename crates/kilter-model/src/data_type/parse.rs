@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_text_says_what_is_expected() {
+    fn parse_error_names_expected_token() {
         for (text, message) in [
             ("Enum[a", "`Enum[a` is not a data type: the closing ] is missing (at character 7)"),
             ("string", "`string` is not a data type: the name of a type, such as String, is expected (at character 1)"),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_has_an_end() {
+    fn nesting_depth_is_limited() {
         let deep = |levels: usize| format!("{}String{}", "Array[".repeat(levels), "]".repeat(levels));
         assert!(deep(31).parse::<DataType>().is_ok());
         assert!(deep(32).parse::<DataType>().is_err());
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_takes_no_longer_than_its_length_asks_for() {
+    fn parse_time_is_linear() {
         // In quadratic time it would take minutes.
         let words: Vec<String> = (0..200_000).map(|n| format!("w{n}")).collect();
         assert!(format!("Enum[{}]", words.join(",")).parse::<DataType>().is_ok());

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_that_is_a_secret_is_sealed_and_no_other() {
+    fn only_sensitive_parts_become_sensitive() {
         for (data_type, json, sealed) in [
             ("Sensitive[String]", r#""a""#, "#"),
             ("Optional[Sensitive[String]]", "null", "null"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_names_itself_twice_seals_in_a_moment_and_rather_too_much() {
+    fn doubly_recursive_type_marks_whole_value_sensitive() {
         let body = "Variant[String, Array[Tree], Array[Tree, 0, 5], Struct[{pin => Sensitive[String]}]]";
         let aliases = Aliases::new([("Tree".into(), body.parse().unwrap())]).unwrap();
         let tree = "Tree".parse::<DataType>().unwrap().resolve(&aliases);

@@ -75,7 +75,7 @@ impl Aliases {
 
 fn definition(name: &str, value: &crate::value::Value) -> Result<DataType, (EcoString, Option<EcoString>)> {
     if !is_type_name(name) {
-        let message = eco_format!("`{name}` is not the name of a type: it begins with a capital letter");
+        let message = eco_format!("`{name}` is not the name of a type: it must begin with a capital letter");
         return Err((message, Some("such as Port or My::Port".into())));
     }
     let Some(text) = value.as_str() else {

@@ -91,7 +91,7 @@ fn check_ensure(data_type: &DataType, path: &Path, reader: &mut Reader) {
     if !is_ensure(data_type) {
         let message = eco_format!("`ensure` expects the type Enum[present, absent], got {data_type}");
         let fault = Fault::new(path.key("type"), message);
-        reader.fault(fault.hint("Optional[Enum[present, absent]] leaves alone what is not told"));
+        reader.fault(fault.hint("Optional[Enum[present, absent]] does not manage undeclared attributes"));
     }
 }
 

@@ -81,7 +81,9 @@ fn is_type_name(text: &str) -> bool {
 }
 
 fn type_name(path: Path, name: &str) -> Fault {
-    let message = eco_format!("`{name}` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_`");
+    let message = eco_format!(
+        "`{name}` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and `_`"
+    );
     let mended = name.to_lowercase().replace(['-', ' ', '.'], "_");
     let hint = is_type_name(&mended).then(|| eco_format!("did you mean `{mended}`?"));
     Fault::new(path, message).hint_if(hint)
@@ -94,7 +96,8 @@ fn check_attribute(attribute: &AttributeSchema, path: &Path, faults: &mut Vec<Fa
     if RESERVED.contains(&name) {
         faults.push(Fault::new(path.clone(), eco_format!("the name `{name}` is reserved")).at(Place::Key));
     } else if !is_name {
-        let message = eco_format!("`{name}` is not the name of an attribute: it holds letters, digits and `_`");
+        let message =
+            eco_format!("`{name}` is not the name of an attribute: it must contain only letters, digits and `_`");
         faults.push(Fault::new(path.clone(), message).at(Place::Key));
     }
     if let Some(unknown) = attribute.data_type.unresolved() {

@@ -52,7 +52,7 @@ impl<'v> Entries<'v> {
         for key in entries.keys() {
             let plain = symbol(key);
             if plain != key && entries.contains_key(plain) {
-                let message = eco_format!("`{plain}` is there twice, as a text and as a symbol");
+                let message = eco_format!("`{plain}` is declared twice, as a text and as a symbol");
                 reader.fault(Fault::new(path.key(key.clone()), message).at(Place::Key));
             }
         }
@@ -167,7 +167,7 @@ impl Reader {
         let mut extra = Hash::default();
         for (key, path, value) in entries.iter().filter(|(key, ..)| !known.contains(key)) {
             if let Some(near) = suggest::nearest(key, known.iter().copied()) {
-                let message = eco_format!("the key `{key}` is kept, but means nothing to kilter");
+                let message = eco_format!("the key `{key}` is unknown; kilter ignores it");
                 self.warn(path, Place::Key, message, Some(eco_format!("did you mean `{near}`?")));
             }
             extra.insert(key.into(), value.clone());
@@ -263,7 +263,7 @@ fn features(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader)
                     Some(near) => eco_format!("did you mean `{near}`?"),
                     None => eco_format!("kilter knows {}", known.join(", ")),
                 };
-                let message = eco_format!("the feature `{word}` is kept, but means nothing to kilter");
+                let message = eco_format!("the feature `{word}` is unknown; kilter ignores it");
                 reader.warn(path, Place::Value, message, Some(hint));
                 schema.own_features.push(word);
             }
@@ -288,7 +288,7 @@ fn part_of(entries: &Entries<'_>, schema: &TypeSchema, reader: &mut Reader) -> O
     };
     let (type_name, by, into) = (word("type")?, word("by")?, word("into")?);
     if schema.find(&by).is_none() && !reader.unread.attributes {
-        let message = eco_format!("there is no attribute `{by}` that could name what it is a part of");
+        let message = eco_format!("there is no attribute `{by}` that could name the containing resource");
         reader.fault(Fault::new(path.key("by"), message));
     }
     Some(PartOf { type_name: type_name.as_str().into(), by: by.as_str().into(), into: into.as_str().into() })

@@ -67,7 +67,7 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
             no_such("variable", "vars.", name, &scope.var_names()).with_default("it is set under `vars:`")
         }),
         Kind::Fact(name) => found(scope.fact(name), node.at, || {
-            no_such("fact", "facts.", name, &scope.fact_names()).with_default("`kilter facts` shows those there are")
+            no_such("fact", "facts.", name, &scope.fact_names()).with_default("`kilter facts` lists the facts")
         }),
         Kind::Own(_) => {
             let message =
@@ -161,7 +161,7 @@ fn member(value: &Value, name: &str, node: &Node) -> Result<Value, EvalStop> {
     let Value::Hash(entries) = value.unwrap_sensitive() else {
         let message = trouble(eco_format!("{} has no `{name}`", kind(value)));
         return Err(match value.unwrap_sensitive() {
-            Value::Undef => missing(message.with("default(x, y) gives another value where there is none"), node.at),
+            Value::Undef => missing(message.with("default(x, y) gives another value if x is missing"), node.at),
             _ => failed(message, node.at),
         });
     };
@@ -171,7 +171,7 @@ fn member(value: &Value, name: &str, node: &Node) -> Result<Value, EvalStop> {
         missing(
             match near {
                 Some(near) => message.with(eco_format!("did you mean `{near}`?")),
-                None => message.with("has(x.name) asks for it, default(x.name, y) does without"),
+                None => message.with("has(x.name) tests for it, default(x.name, y) replaces it"),
             },
             node.at,
         )

@@ -43,7 +43,7 @@ pub(super) fn braced(text: &str, start: usize) -> Result<(Node, usize), ExprErro
     let here = parser.at;
     match parser.token {
         Token::Symbol("}") => {
-            return Err(hinted("`${}` holds no expression", open.to(here), "a literal `${` is written `$${`"));
+            return Err(hinted("`${}` contains no expression", open.to(here), "a literal `${` is written `$${`"));
         }
         Token::End => return Err(unclosed(open)),
         _ => {}
@@ -100,17 +100,19 @@ impl<'t> Parser<'t> {
 
     fn unexpected(&self, wanted: &str) -> ExprError {
         let found = match &self.token {
-            Token::End => return error(eco_format!("the expression ends where {wanted} should come"), self.at),
+            Token::End => return error(eco_format!("the expression ends, expected {wanted}"), self.at),
             _ => &self.lexer.text[self.at.start as usize..self.at.end as usize],
         };
-        let message = eco_format!("unexpected `{found}`, {wanted} should come here");
+        let message = eco_format!("unexpected `{found}`, expected {wanted}");
         match found {
             "and" => hinted(message, self.at, "`&&` means and"),
             "or" => hinted(message, self.at, "`||` means or"),
             "not" => hinted(message, self.at, "`!` means not"),
-            ":" if self.place == Place::Braces => {
-                hinted(message, self.at, "default(x, y) stands for the shell's ${x:-y}; shell text needs `$${`")
-            }
+            ":" if self.place == Place::Braces => hinted(
+                message,
+                self.at,
+                "default(x, y) is the equivalent of the shell's ${x:-y}; shell text needs `$${`",
+            ),
             _ => error(message, self.at),
         }
     }

@@ -115,13 +115,13 @@ fn expressions_have_the_values_of_cel() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place_and_a_hint() {
+fn expression_error_has_place_and_hint() {
     for (text, message, at, hint) in [
         ("vars.prot", "there is no variable `prot`", 0..9, "did you mean `vars.port`?"),
         ("facts.os.famly", "there is no `famly`", 0..14, "did you mean `family`?"),
         ("1 == 'a'", "a number is never equal to a text", 0..8, "int(x)"),
         ("'a' + 1", "a number cannot be added to a text", 0..7, "string(x)"),
-        ("1 +", "the expression ends where a value should come", 3..3, ""),
+        ("1 +", "the expression ends, expected a value", 3..3, ""),
         ("1 = 1", "unexpected `=`", 2..3, "`==` compares"),
         ("true and false", "unexpected `and`", 5..8, "`&&` means and"),
         ("debian", "`debian` names no variable, fact or output", 0..6, "\"debian\""),
@@ -140,7 +140,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_hint() {
         ("vars.list[2]", "the list has 2 elements, counted from 0", 0..12, ""),
         ("vars.port ? 1 : 2", "a number is not a boolean", 0..9, "compare it"),
         ("'a'.matches('(')", "the regular expression does not work", 0..16, ""),
-        ("(1 2)", "unexpected `2`, `)` should come here", 3..4, ""),
+        ("(1 2)", "unexpected `2`, expected `)`", 3..4, ""),
         ("'a' in 'abc'", "`in` looks into a list or a map", 0..12, "contains"),
         ("has(1)", "has() takes a name", 4..5, ""),
     ] {
@@ -152,7 +152,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_hint() {
 }
 
 #[test]
-fn a_template_keeps_the_type_of_a_whole_expression_and_makes_text_otherwise() {
+fn whole_template_expression_keeps_its_type() {
     assert_eq!(rendered("${vars.port}"), Value::Integer(8080));
     assert_eq!(rendered("${vars.list}"), Value::strings(["a", "b"]));
     assert_eq!(rendered("port ${vars.port}, ${vars.on}, ${ {'a': '}'}.a }!"), "port 8080, true, }!".into());
@@ -192,7 +192,7 @@ fn a_reference_takes_its_title_as_it_is_written() {
 }
 
 #[test]
-fn what_is_not_known_matters_only_where_it_is_needed() {
+fn unknown_value_propagates_only_if_needed() {
     for text in ["false && exec[a].x == 1", "exec[a].x == 1 && false", "!(true || exec[a].x == 1)"] {
         assert_eq!(value(text), false.into(), "{text}");
     }
@@ -203,7 +203,7 @@ fn what_is_not_known_matters_only_where_it_is_needed() {
 }
 
 #[test]
-fn a_template_says_whether_it_is_sealed_whatever_it_yields() {
+fn template_sensitivity_is_known_before_evaluation() {
     let open = || Template::parse("${vars.secret}").unwrap();
     let literal = || Template::value(Value::sensitive("x".into()));
     for sealed in [
@@ -222,7 +222,7 @@ fn a_template_says_whether_it_is_sealed_whatever_it_yields() {
 }
 
 #[test]
-fn a_secret_stays_sealed_through_every_operator_and_function() {
+fn operators_and_functions_keep_sensitivity() {
     for text in [
         "vars.secret",
         "vars.secret + 'x'",
@@ -269,7 +269,7 @@ fn a_secret_stays_sealed_through_every_operator_and_function() {
 }
 
 #[test]
-fn hostile_text_costs_an_error_and_nothing_else() {
+fn hostile_expression_is_an_error() {
     let deep = 100_000;
     for text in [
         "(".repeat(deep),
@@ -312,7 +312,7 @@ fn random_text_never_panics() {
 }
 
 #[test]
-fn the_type_of_a_text_is_told_before_it_has_a_value() {
+fn template_type_is_inferred_before_evaluation() {
     let sent = |_: &ResourceRef, output: &str| match output {
         "stdout" => DataType::text(),
         "exit_code" => DataType::Integer(None, None),

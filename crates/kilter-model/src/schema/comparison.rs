@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_the_same_in_any_order_and_however_often() {
+    fn set_comparison_ignores_order_and_repetition() {
         let list = |words: &[&str]| Value::strings(words.iter().copied());
         assert!(holds(Comparison::Set, list(&["a", "b", "a"]), list(&["b", "a"])));
         assert!(!holds(Comparison::Set, list(&["a", "b"]), list(&["a"])));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_same_whatever_space_is_around_them() {
+    fn words_comparison_ignores_white_space() {
         assert!(holds(Comparison::Words, "4096\t87380\t6291456", "4096 87380  6291456\n"));
         assert!(holds(Comparison::Words, "1", 1) && holds(Comparison::Words, "", " "));
         assert!(!holds(Comparison::Words, "1 2", "12") && !holds(Comparison::Words, "1 2", "2 1"));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subset_holds_while_nothing_wanted_is_missing() {
+    fn subset_comparison_accepts_additional_values() {
         let list = |words: &[&str]| Value::strings(words.iter().copied());
         let (is, should) = (list(&["a", "b"]), list(&["b", "c", "d"]));
         assert!(holds(Comparison::Subset, is.clone(), list(&["b"])));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn capitals_do_not_matter_where_that_is_said() {
+    fn caseless_comparison_ignores_case() {
         assert!(holds(Comparison::CaseInsensitive, "FooBar", "fooBAR"));
         assert!(holds(Comparison::CaseInsensitive, Value::strings(["ÄB"]), Value::strings(["äb"])));
         assert!(!holds(Comparison::CaseInsensitive, "a", "b"));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept_by_numbers_and_versions() {
+    fn bounds_apply_to_numbers_and_versions() {
         assert!(holds(Comparison::AtLeast, 5_i64, 3_i64) && !holds(Comparison::AtLeast, 2_i64, 3_i64));
         assert!(holds(Comparison::AtLeast, "1.10", "1.9") && !holds(Comparison::AtMost, "1.10", "1.9"));
         assert!(holds(Comparison::AtMost, Value::Float(0.5), 1_i64));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_compared_but_never_told() {
+    fn comparison_never_shows_secrets() {
         let (is, should) = (Value::sensitive(Value::strings(["a"])), Value::sensitive(Value::strings(["b"])));
         assert!(!Comparison::Subset.holds(&is, &should));
         assert!(Comparison::Subset.holds(&is, &Value::strings(["a"])));

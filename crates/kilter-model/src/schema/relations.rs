@@ -70,7 +70,7 @@ impl AutoTitle {
 
 /// Error in an automatic relation of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot tell what auto{kind} of `{type_name}` `{title}` stands for: {reason}", kind = .kind.word())]
+#[error("cannot tell what auto{kind} of `{type_name}` `{title}` refers to: {reason}", kind = .kind.word())]
 pub struct AutoRelationError {
     /// Kind of the relation.
     pub kind: RelationKind,
@@ -89,7 +89,7 @@ impl TypeSchema {
     /// `name` is the value of a single namevar that is missing in `attributes`. Lists are flattened. Missing
     /// values are skipped, and so are expressions that need them. A sensitive value is an error, because titles
     /// are shown.
-    pub fn wishes(
+    pub fn auto_relations(
         &self,
         attributes: &Attributes,
         name: &str,
@@ -112,7 +112,7 @@ impl TypeSchema {
         errors
     }
 
-    /// Returns the titles of related resources for these values, as for [`TypeSchema::wishes`].
+    /// Returns the titles of related resources for these values, as for [`TypeSchema::auto_relations`].
     ///
     /// # Errors
     /// The reason why a title is unknown.
@@ -128,12 +128,12 @@ impl TypeSchema {
 fn flatten(value: &Value, titles: &mut Vec<EcoString>) -> Result<(), EcoString> {
     match value {
         Value::Undef => {}
-        Value::Sensitive(_) => return Err("a sealed value is no title".into()),
+        Value::Sensitive(_) => return Err("a sensitive value cannot be a title".into()),
         Value::Array(values) => values.iter().try_for_each(|value| flatten(value, titles))?,
         other => match other.to_text() {
             Some(text) if text.is_empty() => {}
             Some(text) => titles.push(text),
-            None => return Err(eco_format!("{} is no title", other.kind())),
+            None => return Err(eco_format!("{} is not a title", other.kind())),
         },
     }
     Ok(())
@@ -213,10 +213,10 @@ mod tests {
             .attribute("secret", "Sensitive[String]", Behaviour::Property, "")
     }
 
-    fn wishes(schema: &TypeSchema, values: &[(&str, Value)]) -> (Vec<String>, Vec<String>) {
+    fn auto_relations(schema: &TypeSchema, values: &[(&str, Value)]) -> (Vec<String>, Vec<String>) {
         let attributes = values.iter().cloned().collect();
         let mut seen = Vec::new();
-        let errors = schema.wishes(&attributes, "web", &mut |kind, type_name, title| {
+        let errors = schema.auto_relations(&attributes, "web", &mut |kind, type_name, title| {
             seen.push(format!("{} {type_name}[{title}]", kind.word()));
         });
         (seen, errors.iter().map(ToString::to_string).collect())
@@ -231,7 +231,7 @@ mod tests {
             .autosubscribe("group", ["$groups"])
             .autonotify("exec", ["reload\n$x"]);
         let nested = Value::array(["a".into(), Value::array([Value::Undef, Value::Integer(7)]), "".into()]);
-        let (seen, errors) = wishes(&schema, &[("source", "/k".into()), ("groups", nested)]);
+        let (seen, errors) = auto_relations(&schema, &[("source", "/k".into()), ("groups", nested)]);
         assert_eq!(
             seen,
             [
@@ -245,17 +245,17 @@ mod tests {
             ]
         );
         assert!(errors.is_empty());
-        let (seen, errors) = wishes(&schema, &[]);
+        let (seen, errors) = auto_relations(&schema, &[]);
         assert_eq!(seen.len(), 4, "{seen:?}");
         assert!(errors.is_empty());
     }
 
     #[test]
-    fn expressions_are_made_of_the_resources_own_values() {
+    fn relation_expressions_use_own_attributes() {
         let schema = schema()
             .autorequire("file", ["/etc/${vars.name}.d", "${vars.groups}", "$${vars.name}"])
             .autobefore("file", ["${has(vars.source) ? vars.source : null}", "${vars.source}/x"]);
-        let (seen, errors) = wishes(&schema, &[("groups", Value::strings(["a", "b"]))]);
+        let (seen, errors) = auto_relations(&schema, &[("groups", Value::strings(["a", "b"]))]);
         assert_eq!(
             seen,
             ["require file[/etc/web.d]", "require file[a]", "require file[b]", "require file[${vars.name}]"]
@@ -264,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_title_is_told_and_left_out() {
+    fn relation_without_title_is_omitted_with_warning() {
         let schema = schema().autorequire("file", ["${1 / 0}", "$secret", "x${vars.secret}", "${vars.nam}", "ok"]);
-        let (seen, errors) = wishes(&schema, &[("secret", Value::sensitive("hunter2".into()))]);
+        let (seen, errors) = auto_relations(&schema, &[("secret", Value::sensitive("hunter2".into()))]);
         assert_eq!(seen, ["require file[ok]"]);
         assert_eq!(errors.len(), 4, "{errors:?}");
         assert!(
-            errors[0].starts_with("cannot tell what autorequire of `file` `${1 / 0}` stands for: "),
+            errors[0].starts_with("cannot tell what autorequire of `file` `${1 / 0}` refers to: "),
             "{}",
             errors[0]
         );

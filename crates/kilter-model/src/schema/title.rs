@@ -134,7 +134,7 @@ impl fmt::Display for TitleError {
             }
             TitleError::Partial { title, namevars } => {
                 let names: Vec<&str> = namevars.iter().map(AttributeName::as_str).collect();
-                write!(f, "{title:?} does not fully name a resource, which takes {}", names.join(", "))
+                write!(f, "{title:?} does not fully name a resource, which needs {}", names.join(", "))
             }
             TitleError::Disagrees { title, namevars } => {
                 write!(f, "the title {title:?} does not match all namevars:")?;

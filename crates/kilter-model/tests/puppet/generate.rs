@@ -1,7 +1,6 @@
 //! Types and values by chance; values mostly of the type, or nearly.
 //!
-//! What Puppet answers in a way that kilter's documentation says to be otherwise is not made
-//! (docs/reference/data-types.md, "Where kilter differs").
+//! Omits cases in which kilter deviates from Puppet on purpose (docs/reference/data-types.md, "Where kilter differs").
 
 use fastrand::Rng;
 use kilter_model::{DataType, Regexp, Value};

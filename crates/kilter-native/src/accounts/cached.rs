@@ -62,7 +62,7 @@ mod tests {
     static PARSED: AtomicUsize = AtomicUsize::new(0);
 
     #[test]
-    fn a_file_is_parsed_once_for_each_version() {
+    fn account_file_is_parsed_once_per_version() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x");
         let cached = Cached::new(path.clone(), |text| {

@@ -111,7 +111,7 @@ impl Database {
         }
         drop(loaded);
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
-        self.look(&mut loaded);
+        self.reload(&mut loaded);
         if let Some(id) = loaded.by_name.get(name) {
             return Some(*id);
         }
@@ -122,7 +122,7 @@ impl Database {
         }
         // Other threads need not wait for the answer.
         drop(loaded);
-        let id = self.ask(accounts, name).and_then(|line| parse(&line).map(|(_, id)| id));
+        let id = self.query(accounts, name).and_then(|line| parse(&line).map(|(_, id)| id));
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         loaded.foreign_ids.insert(name.into(), (id, Instant::now()));
         id
@@ -137,7 +137,7 @@ impl Database {
         }
         drop(loaded);
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
-        self.look(&mut loaded);
+        self.reload(&mut loaded);
         if let Some(name) = loaded.by_id.get(&id) {
             return name.clone();
         }
@@ -149,14 +149,14 @@ impl Database {
         drop(loaded);
         let digits = ecow::eco_format!("{id}");
         let name =
-            self.ask(accounts, &digits).and_then(|line| parse(&line).map(|(name, _)| name.into())).unwrap_or(digits);
+            self.query(accounts, &digits).and_then(|line| parse(&line).map(|(name, _)| name.into())).unwrap_or(digits);
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         loaded.foreign_names.insert(id, (name.clone(), Instant::now()));
         name
     }
 
     /// Reads the file again if it has changed.
-    fn look(&self, loaded: &mut Loaded) {
+    fn reload(&self, loaded: &mut Loaded) {
         loaded.looked = Some(Instant::now());
         let stamp = rustix::fs::stat(&self.file).ok();
         if let (Some(now), Some(then)) = (&stamp, &loaded.stamp)
@@ -185,13 +185,13 @@ impl Database {
         }
         drop(loaded);
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
-        self.look(&mut loaded);
+        self.reload(&mut loaded);
         !loaded.by_name.contains_key(name)
     }
 
     /// Queries all configured sources (directory services, …) if there are others than the files. A query costs a
     /// process.
-    fn ask(&self, accounts: &Accounts, key: &str) -> Option<String> {
+    fn query(&self, accounts: &Accounts, key: &str) -> Option<String> {
         if !accounts.may_wait(self.name) {
             return None;
         }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_name_that_another_source_may_know_is_waited_for() {
+    fn only_names_unknown_to_files_may_wait() {
         let fake = Fake::new("root:x:0:0:root:/root:/bin/sh\n", "root:x:0:\n", "");
         fake.write("nsswitch.conf", "passwd: files sss\ngroup: files\n");
         let ids = ids(&fake);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_number_0_and_a_name_that_nobody_has_is_none() {
+    fn root_is_0_and_unknown_name_is_none() {
         let fake = Fake::new("root:x:0:0:root:/root:/bin/sh\n", "root:x:0:\n", "");
         let ids = ids(&fake);
         assert_eq!(ids.uid("root"), Some(0));

@@ -11,7 +11,8 @@ use kilter_provider::{Context, Declared, ValidationError};
 
 use crate::words::texts;
 
-/// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these users.
+/// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these
+/// users.
 pub(crate) fn left_to_users(
     cx: &Context<'_>,
     group: &str,
@@ -25,7 +26,8 @@ pub(crate) fn left_to_users(
     left(should, "members", joins, exists)
 }
 
-/// Returns the groups of a user that do not exist yet and that take the user in when they are created. The run creates them.
+/// Returns the groups of a user that do not exist yet and that take the user in when they are created. The run
+/// creates them.
 pub(crate) fn left_to_groups(
     cx: &Context<'_>,
     user: &str,
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_in_a_group_that_is_declared_without_them_is_a_contradiction() {
+    fn member_missing_in_exact_group_is_a_conflict() {
         let inside = [("groups", list(&["adm", "wheel"]))];
         assert_eq!(
             said(&inside, &[("members", list(&["zoe"]))]),
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn membership_that_both_declare_is_made_by_the_resource_that_runs_last() {
+    fn membership_declared_twice_is_made_by_the_later_resource() {
         let present = |other: (&str, Value)| attributes(&[("ensure", "present".into()), other]);
         let catalog =
             Catalog { user: present(("groups", list(&["wheel"]))), group: present(("members", list(&["adam"]))) };
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_who_is_declared_to_be_in_other_groups_only_is_a_contradiction() {
+    fn member_with_other_inclusive_groups_is_a_conflict() {
         let lists = [("members", list(&["adam"]))];
         let only = |groups| [("groups", list(groups)), ("membership", "inclusive".into())];
         assert_eq!(

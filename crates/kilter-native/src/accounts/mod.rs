@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_services_beyond_the_files_are_asked() {
+    fn only_sources_besides_files_are_queried() {
         let services =
             Services::parse("passwd: files systemd\ngroup: files [NOTFOUND=return] sss # directory\n# hosts: dns\n");
         assert!(!services.has_more_than_files("passwd"));

@@ -24,7 +24,7 @@ pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<Validat
     if !is_numeric || number(account).is_some() {
         return None;
     }
-    let problem = ValidationError::with(attribute, format!("`{account}` is no number of an account"));
+    let problem = ValidationError::with(attribute, format!("`{account}` is not an account number"));
     Some(problem.hint(format!("the largest is {MAX_ID}")))
 }
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_be_taken_for_something_else_are_refused() {
+    fn ambiguous_account_names_are_refused() {
         for name in ["", "-r", "+", "~x", "a:b", "a b", "a/b", "..", "1000", "a,b", "a\nb", &"x".repeat(33)] {
             assert!(name_problem("name", name).is_some(), "{name}");
         }

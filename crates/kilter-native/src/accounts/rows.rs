@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_are_no_accounts_are_passed_over() {
+    fn lines_without_accounts_are_ignored() {
         let users =
             Users::parse("# comment\n+::::::\n\nroot:x:0:0:root:/root:/bin/bash\nbroken:x:a:b\nroot:x:1:1:::\n");
         assert_eq!(users.rows.len(), 1);

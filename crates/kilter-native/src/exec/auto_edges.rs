@@ -9,7 +9,7 @@ use super::launch::search_path;
 use crate::words::word;
 
 /// Requests edges to the directories, accounts and programs that the commands of a resource need.
-pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
     let title = Value::from(name);
     let command = Declared::new("command", should.get("command").unwrap_or(&title), should);
     let others: Vec<Declared<'_>> = others_of(should).collect();
@@ -17,12 +17,12 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoE
     let own = others.iter().filter_map(Declared::shown_cwd);
     for cwd in should.text("cwd").into_iter().chain(own) {
         if cwd != "/" && seen.insert(cwd.to_owned()) {
-            wish(AutoEdge { type_name: "file", name: cwd, by: Match::PathOrAncestor, direction: Direction::Before });
+            add(AutoEdge { type_name: "file", name: cwd, by: Match::PathOrAncestor, direction: Direction::Before });
         }
     }
     for (attribute, type_name) in [("user", "user"), ("group", "group")] {
         if let Some(account) = should.get(attribute) {
-            wish(AutoEdge::require(type_name, &word(account)));
+            add(AutoEdge::require(type_name, &word(account)));
         }
     }
     seen.clear();
@@ -31,22 +31,22 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoE
     let search_path = search_path(should);
     for program in programs.chain(shells.map(str::to_owned)) {
         if !seen.contains(&program) {
-            wish_program(&program, &search_path, wish);
+            add_program(&program, &search_path, add);
             seen.insert(program);
         }
     }
 }
 
 /// Requests an edge to a program: to its file, or to the package that contains it in the search path.
-fn wish_program(program: &str, search_path: &str, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+fn add_program(program: &str, search_path: &str, add: &mut dyn FnMut(AutoEdge<'_>)) {
     if program.starts_with('/') {
-        wish(AutoEdge::require("file", program));
+        add(AutoEdge::require("file", program));
     } else if !program.contains('/') {
         let mut path = String::new();
         for directory in search_path.split(':').filter(|directory| directory.starts_with('/')) {
             path.clear();
             path.extend([directory.trim_end_matches('/'), "/", program]);
-            wish(AutoEdge { by: Match::Owner, ..AutoEdge::require("file", &path) });
+            add(AutoEdge { by: Match::Owner, ..AutoEdge::require("file", &path) });
         }
     }
 }

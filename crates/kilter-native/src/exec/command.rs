@@ -166,7 +166,8 @@ pub(super) fn others_of(should: &Attributes) -> impl Iterator<Item = Declared<'_
 pub(super) fn option_problem(attribute: &str, should: &Attributes) -> Option<ValidationError> {
     let declared = should.get(attribute)?.as_list();
     let option = declared.iter().skip(1).filter_map(Value::as_str).find(|text| text.starts_with('-'))?;
-    let problem = ValidationError::with(attribute, format!("`{option}` is no command: each text of the list is one"));
+    let problem =
+        ValidationError::with(attribute, format!("`{option}` is not a command: each text of the list is one command"));
     Some(problem.hint("for the words of one command write a list within the list: [[test, -e, /x]]"))
 }
 

@@ -54,11 +54,11 @@ impl Naming<'_> {
             (true, None) => return None,
             (false, _) if guard.is_sealed => "tried to change the machine and was refused".to_owned(),
             (false, _) => format!("tried to {} and was refused", listed(&finished.attempts)),
-            (true, Some(_)) if guard.is_sealed => "seems to have been refused something".to_owned(),
-            (true, Some(hint)) => format!("seems to have been refused something ({})", beginning(hint)),
+            (true, Some(_)) if guard.is_sealed => "was probably refused an operation".to_owned(),
+            (true, Some(hint)) => format!("was probably refused an operation ({})", beginning(hint)),
         };
         warn(format!("{who} {refused}, because its resource is only checked; {REMEDY}"));
-        let why = format!("when the guard may change the machine: {who} {refused}; {REMEDY}");
+        let why = format!("if the guard may change the machine: {who} {refused}; {REMEDY}");
         Some(secrets.redact(&why))
     }
 }

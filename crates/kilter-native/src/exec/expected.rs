@@ -109,8 +109,8 @@ impl<'a> Expected<'a> {
         // A truncated secret, or a secret mixed with the other output, cannot be recognised for redaction.
         let is_cut = (printed.is_truncated() || which == Printed::Together) && !secrets.is_empty();
         match (self.is_hidden || is_cut, is_this) {
-            (true, true) => "prints the text it is held against".into(),
-            (true, false) => "prints something else than the text it is held against".into(),
+            (true, true) => "prints the declared text".into(),
+            (true, false) => "prints another text than the declared one".into(),
             (false, true) => eco_format!("prints {}", shown(text.as_bytes())),
             (false, false) => eco_format!("prints {}, not {}", shown(&printed.bytes), shown(text.as_bytes())),
         }
@@ -132,7 +132,7 @@ fn shown(text: &str) -> EcoString {
     let mut characters = text.chars();
     let beginning: String = characters.by_ref().take(SHOWN).map(escaped).collect();
     if beginning.contains(char::REPLACEMENT_CHARACTER) {
-        return "bytes that are no text".into();
+        return "bytes that are not text".into();
     }
     eco_format!("`{beginning}{}`", if characters.next().is_some() { "…" } else { "" })
 }

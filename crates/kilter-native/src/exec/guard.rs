@@ -74,7 +74,7 @@ pub(super) fn ask(launch: &CommandRunner<'_>, naming: Option<Naming<'_>>) -> Res
             }
             let (succeeds, how) = match answer(launch, (&guard, attribute), &Expected::of(&declared), naming)? {
                 Answer::NotYet(why) => {
-                    reasons.push(format!("`{}` ({attribute}) cannot be asked yet: {why}", guard.shown));
+                    reasons.push(format!("`{}` ({attribute}) cannot run yet: {why}", guard.shown));
                     return Ok(due(reasons, unknown));
                 }
                 Answer::Refused(why) => {
@@ -136,7 +136,7 @@ fn exists_now(path: &str) -> Result<bool, ProviderError> {
     match accessat(CWD, path, Access::EXISTS, AtFlags::empty()) {
         Ok(()) => Ok(true),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
-        Err(error) => Err(ProviderError::new(format!("cannot tell whether {path} (creates) exists: {error}"))),
+        Err(error) => Err(ProviderError::new(format!("cannot check {path} (creates): {error}"))),
     }
 }
 
@@ -147,7 +147,7 @@ fn answer(
     naming: Option<Naming<'_>>,
 ) -> Result<Answer, ProviderError> {
     let unanswered =
-        |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) did not answer: {why}", guard.shown));
+        |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) has no result: {why}", guard.shown));
     let keep = |invocation: &mut Invocation| {
         if invocation.confinement != Confinement::None {
             // The last lines may show that an operation was refused.

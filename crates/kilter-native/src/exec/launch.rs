@@ -108,8 +108,7 @@ impl CommandRunner<'_> {
             }
             // A number without an account is valid, but then there is no default for the group.
             (None, Some(uid)) => {
-                let gid =
-                    gid.ok_or_else(|| format!("user: {uid} is no user that is known, so `group` is needed too"))?;
+                let gid = gid.ok_or_else(|| format!("user: the user {uid} is unknown, so `group` is required"))?;
                 Ok(Identity { uid, gid, groups: vec![gid] })
             }
             (None, None) => Err(format!("user: there is no user `{user}`").into()),

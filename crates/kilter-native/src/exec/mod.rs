@@ -92,7 +92,7 @@ impl ExecProvider {
             CommandRunner { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, name, should) };
         Ok(match guard::ask(&launch, Some(Naming { confined: &self.confined, name }))? {
             Verdict::Due(why) if has_run => {
-                Verdict::Due(format!("the command succeeded, but its guard still asks for it: {why}").into())
+                Verdict::Due(format!("the command succeeded, but its guard still requires it: {why}").into())
             }
             verdict => verdict,
         })
@@ -299,8 +299,8 @@ impl Scheduling for ExecProvider {
 }
 
 impl Relations for ExecProvider {
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        auto_edges::wishes(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        auto_edges::auto_edges(name, should, add);
     }
 }
 

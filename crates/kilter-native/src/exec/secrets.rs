@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_marker_is_not_taken_apart_and_a_short_secret_costs_the_whole_text() {
+    fn redaction_keeps_markers_and_hides_text_with_short_secret() {
         let secrets = |values: &[&str]| {
             let should = [("environment", Value::sensitive(Value::strings(values.iter().copied())))];
             Secrets::of(&should.into_iter().collect())

@@ -9,7 +9,7 @@ pub(crate) enum SplitError {
     Unclosed(char),
     #[error("nothing follows the last `\\`")]
     Dangling,
-    #[error("`{0}` means something to a shell only")]
+    #[error("`{0}` needs a shell")]
     Meta(char),
     #[error("a line break ends a command in a shell only")]
     Line,
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_a_shell() {
+    fn words_are_split_like_a_shell() {
         let script = r#"printf '%s\n' "$@""#;
         for text in [
             "/bin/echo one  two\tthree",
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_shell_understands_is_refused() {
+    fn shell_syntax_without_shell_is_refused() {
         for (text, error) in [
             ("a | b", SplitError::Meta('|')),
             ("a && b", SplitError::Meta('&')),

@@ -50,8 +50,10 @@ impl MtimeSnapshot {
             return Ok(None);
         }
         StateFiles::of(cx, KIND).write(name, self.0.concat().as_bytes())?;
-        let modified = paths.iter().find(|path| !look(path).is_ok_and(|found| self.0.contains(&line(path, &found))));
-        Ok(modified.map(|path| eco_format!("{path} (mtimes) was modified while it ran, and asks for it again")))
+        let modified =
+            paths.iter().find(|path| !metadata(path).is_ok_and(|found| self.0.contains(&line(path, &found))));
+        Ok(modified
+            .map(|path| eco_format!("{path} (mtimes) was modified while the command ran, and requires it again")))
     }
 }
 
@@ -69,12 +71,14 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
     let kept = kept.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let mut newer = None;
     for path in &paths {
-        let found = match look(path) {
+        let found = match metadata(path) {
             // In a noop run, an earlier resource may create the file.
             Err(error) if error.kind() == ErrorKind::NotFound && cx.is_noop() => {
                 return Ok(Verdict::Due(eco_format!("{path} (mtimes) does not exist yet")));
             }
-            found => found.map_err(|error| eco_format!("cannot tell when {path} (mtimes) was modified: {error}"))?,
+            found => {
+                found.map_err(|error| eco_format!("cannot read the modification time of {path} (mtimes): {error}"))?
+            }
         };
         let line = line(path, &found);
         if !kept.split_inclusive('\n').any(|kept| kept == line) {
@@ -106,7 +110,7 @@ fn predicted(cx: &Context<'_>, name: &str, path: &str) -> Option<Verdict> {
     }
 }
 
-fn look(path: &str) -> Result<Metadata, Error> {
+fn metadata(path: &str) -> Result<Metadata, Error> {
     std::fs::metadata(path)
 }
 
@@ -125,7 +129,7 @@ fn beginning(path: &str) -> String {
 fn lasting(path: &str) -> Option<String> {
     for _ in 0..WAITS {
         let now = SystemTime::now();
-        let found = look(path).ok()?;
+        let found = metadata(path).ok()?;
         // A time in the future was set explicitly and does not come from the kernel's clock.
         match now.duration_since(found.modified().ok()?) {
             Ok(age) if age < LATELY => std::thread::sleep(LATELY - age),

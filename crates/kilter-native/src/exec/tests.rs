@@ -93,7 +93,7 @@ fn failure(outcome: &Outcome) -> &str {
 }
 
 #[test]
-fn creates_decides_without_a_process_whether_the_command_runs() {
+fn creates_is_checked_without_a_process() {
     let bench = Bench::new();
     let file = bench.path("made");
     let wanted = should(&[("command", format!("touch {file}").into()), ("creates", file.clone().into())]);
@@ -108,19 +108,19 @@ fn creates_decides_without_a_process_whether_the_command_runs() {
 }
 
 #[test]
-fn a_command_that_does_not_bring_its_state_about_still_differs_and_says_so() {
+fn ineffective_command_fails_with_reason() {
     let bench = Bench::new();
     let wanted = should(&[("command", "true".into()), ("creates", "/no/such/file".into())]);
     assert!(bench.set(&wanted).is_done());
     let differences = bench.check(&wanted);
     let message = differences[0].message.as_deref().unwrap();
-    assert!(message.contains("succeeded, but its guard still asks for it: `/no/such/file` (creates)"), "{message}");
+    assert!(message.contains("succeeded, but its guard still requires it: `/no/such/file` (creates)"), "{message}");
     let later = bench.check(&wanted);
     assert!(!later[0].message.as_deref().unwrap().contains("succeeded"), "{later:?}");
 }
 
 #[test]
-fn without_a_guard_it_always_runs_and_its_exit_code_is_trusted() {
+fn command_without_guard_always_runs() {
     let bench = Bench::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));
     for _ in 0..2 {
@@ -132,7 +132,7 @@ fn without_a_guard_it_always_runs_and_its_exit_code_is_trusted() {
 }
 
 #[test]
-fn a_plan_says_why_a_command_runs_and_calls_it_the_command() {
+fn plan_gives_reason_for_command() {
     let bench = Bench::new();
     let told = |wanted: &Attributes| {
         let differences = bench.check(wanted);
@@ -145,7 +145,7 @@ fn a_plan_says_why_a_command_runs_and_calls_it_the_command() {
 }
 
 #[test]
-fn a_command_that_failed_has_not_run() {
+fn failed_command_counts_as_not_run() {
     let bench = Bench::new();
     let wanted = sh("exit 1");
     assert!(!bench.set(&wanted).is_done());
@@ -153,7 +153,7 @@ fn a_command_that_failed_has_not_run() {
 }
 
 #[test]
-fn all_guards_must_ask_for_the_command() {
+fn command_runs_only_if_all_guards_require_it() {
     let bench = Bench::new();
     let (yes, no) = (Value::from("true"), Value::from("false"));
     for (unless, onlyif, is_due) in [
@@ -170,7 +170,7 @@ fn all_guards_must_ask_for_the_command() {
 }
 
 #[test]
-fn a_guard_that_cannot_answer_is_an_error() {
+fn guard_that_cannot_start_is_an_error() {
     let bench = Bench::new();
     let refused = |guard: &str, timeout: Value| {
         let wanted = should(&[("command", "true".into()), ("unless", guard.into()), ("timeout", timeout)]);
@@ -183,7 +183,7 @@ fn a_guard_that_cannot_answer_is_an_error() {
 }
 
 #[test]
-fn refreshonly_runs_on_a_refresh_and_only_then() {
+fn refreshonly_runs_only_at_a_refresh() {
     let bench = Bench::new();
     let wanted = with(sh(format!("echo x >> {}", bench.path("log"))), "refreshonly", true);
     assert_eq!(bench.check(&wanted), []);
@@ -195,7 +195,7 @@ fn refreshonly_runs_on_a_refresh_and_only_then() {
 }
 
 #[test]
-fn a_refresh_runs_its_own_command_where_there_is_one() {
+fn refresh_runs_the_refresh_command_if_declared() {
     let bench = Bench::new();
     let (run, reload) = (format!("echo x >> {}", bench.path("run")), format!("echo x >> {}", bench.path("reload")));
     let wanted = with(sh(run), "refresh", reload);
@@ -206,7 +206,7 @@ fn a_refresh_runs_its_own_command_where_there_is_one() {
 }
 
 #[test]
-fn a_run_serves_an_owed_refresh() {
+fn run_of_command_serves_pending_refresh() {
     let bench = Bench::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));
     assert!(bench.set_refreshing(&wanted, true).refreshed);
@@ -216,7 +216,7 @@ fn a_run_serves_an_owed_refresh() {
 }
 
 #[test]
-fn outputs_are_sent_without_the_line_breaks_at_their_end() {
+fn outputs_have_no_line_breaks_at_the_end() {
     let outcome = Bench::new().set(&with(sh("printf 'a\\nb\\n\\n'; echo e >&2; exit 3"), "returns", Value::Integer(3)));
     let outputs = outcome.outputs;
     assert_eq!((outputs.text("stdout"), outputs.text("stderr")), (Some("a\nb"), Some("e")));
@@ -225,7 +225,7 @@ fn outputs_are_sent_without_the_line_breaks_at_their_end() {
 }
 
 #[test]
-fn what_a_refresh_of_its_own_says_is_not_sent_as_the_outputs() {
+fn refresh_command_does_not_set_outputs() {
     let bench = Bench::new();
     let wanted = sh("echo token");
     assert_eq!(bench.refresh(&wanted).outputs.text("stdout"), Some("token"));
@@ -239,7 +239,7 @@ fn what_a_refresh_of_its_own_says_is_not_sent_as_the_outputs() {
 }
 
 #[test]
-fn a_failure_tells_code_and_end_of_the_error_output() {
+fn failure_has_exit_code_and_end_of_stderr() {
     let bench = Bench::new();
     let outcome = bench.set(&sh("for i in $(seq 50); do echo line $i >&2; done; exit 3"));
     let text = failure(&outcome);
@@ -252,13 +252,13 @@ fn a_failure_tells_code_and_end_of_the_error_output() {
 }
 
 #[test]
-fn output_is_reported_when_asked_for() {
+fn logoutput_reports_output() {
     let outcome = Bench::new().set(&with(sh("echo a; echo b >&2"), "logoutput", true));
     assert_eq!(outcome.notes, ["a", "b"]);
 }
 
 #[test]
-fn a_secret_is_nowhere_to_be_seen() {
+fn exec_redacts_secrets_everywhere() {
     let bench = Bench::new();
     let secret = Value::sensitive("hunter2".into());
     let in_script = with(sh("x"), "command", Value::sensitive("echo hunter2; echo my hunter2 >&2; exit 1".into()));
@@ -272,7 +272,7 @@ fn a_secret_is_nowhere_to_be_seen() {
         let outcome = bench.set(&wanted);
         assert!(!outcome.is_done());
         let mut all = format!("{outcome:?}");
-        bench.provider.auto_edges("work", &wanted, &mut |wish| all.push_str(&format!("{wish:?}")));
+        bench.provider.auto_edges("work", &wanted, &mut |edge| all.push_str(&format!("{edge:?}")));
         all.push_str(&format!("{:?}", bench.check(&wanted)));
         assert!(!all.contains("hunter2"), "{all}");
         assert!(outcome.outputs.get("stderr").unwrap().holds_sensitive());
@@ -280,7 +280,7 @@ fn a_secret_is_nowhere_to_be_seen() {
 }
 
 #[test]
-fn the_surroundings_are_those_that_were_declared() {
+fn command_has_declared_environment() {
     let bench = Bench::new();
     let cwd = std::fs::canonicalize(bench.scratch.path()).unwrap();
     let wanted = should(&[
@@ -314,7 +314,7 @@ fn it_runs_as_the_user_and_group_declared() {
 }
 
 #[test]
-fn the_number_that_would_leave_it_as_root_is_refused_however_it_is_written() {
+fn user_number_of_minus_one_is_refused() {
     let bench = Bench::new();
     for (attribute, account) in [
         ("user", Value::from("4294967295")),
@@ -329,16 +329,16 @@ fn the_number_that_would_leave_it_as_root_is_refused_however_it_is_written() {
         let wanted = with(with(sh("id -u"), "group", Value::Integer(65534)), attribute, account.clone());
         let problems = bench.provider.validate("work", &wanted, &[]);
         assert_eq!(problems.len(), 1, "{account:?} {problems:?}");
-        assert!(problems[0].to_string().contains("is no number of an account"), "{}", problems[0]);
+        assert!(problems[0].to_string().contains("is not an account number"), "{}", problems[0]);
         assert!(!bench.set(&wanted).is_done(), "{account:?}");
         let guarded = with(wanted, "onlyif", "true");
         let why = bench.checked(&guarded).unwrap_err().to_string();
-        assert!(why.contains("is no number of an account"), "{why}");
+        assert!(why.contains("is not an account number"), "{why}");
     }
 }
 
 #[test]
-fn a_directory_that_the_user_may_not_enter_is_not_entered_for_it() {
+fn cwd_is_entered_as_the_declared_user() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
     let bench = Bench::new();
     std::fs::set_permissions(bench.scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -349,7 +349,7 @@ fn a_directory_that_the_user_may_not_enter_is_not_entered_for_it() {
 }
 
 #[test]
-fn guards_that_have_no_directory_to_be_asked_in_yet_ask_for_the_command() {
+fn guard_with_missing_cwd_requires_the_command() {
     let bench = Bench::new();
     let cwd = bench.path("later");
     let wanted = with(with(sh("true"), "unless", "true"), "cwd", cwd.clone());
@@ -365,7 +365,7 @@ fn guards_that_have_no_directory_to_be_asked_in_yet_ask_for_the_command() {
 }
 
 #[test]
-fn a_timeout_ends_the_whole_group_and_is_not_tried_again() {
+fn timeout_ends_process_group_without_retry() {
     let bench = Bench::new();
     let wanted =
         with(sh(format!("echo x >> {}; sleep 43.21 & sleep 43.21", bench.path("log"))), "timeout", Value::Float(2.0));
@@ -381,7 +381,7 @@ fn a_timeout_ends_the_whole_group_and_is_not_tried_again() {
 }
 
 #[test]
-fn it_is_tried_until_it_succeeds() {
+fn command_is_retried_until_success() {
     let bench = Bench::new();
     let log = bench.path("log");
     let wanted = with(sh(format!("echo x >> {log}; test $(wc -l < {log}) -eq 3")), "tries", Value::Integer(5));
@@ -430,7 +430,7 @@ fn an_interrupt_ends_a_pause_of_any_length() {
 }
 
 #[test]
-fn a_sensitive_path_is_told_by_nobody() {
+fn sensitive_path_is_redacted() {
     let bench = Bench::new();
     let secret = bench.path("secret");
     let wanted = should(&[("command", "true".into()), ("creates", Value::sensitive(secret.clone().into()))]);
@@ -442,7 +442,7 @@ fn a_sensitive_path_is_told_by_nobody() {
 }
 
 #[test]
-fn a_preview_runs_nothing_but_guards() {
+fn preview_runs_only_guards() {
     let bench = Bench::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));
     let is = State::default();
@@ -454,7 +454,7 @@ fn a_preview_runs_nothing_but_guards() {
 }
 
 #[test]
-fn the_title_is_the_command_unless_another_is_given() {
+fn title_is_default_command() {
     let bench = Bench::new();
     let validate = |name: &str, wanted: &Attributes, deferred: &[&str]| bench.provider.validate(name, wanted, deferred);
     assert_eq!(validate("echo hello", &should(&[]), &[]), []);
@@ -465,7 +465,7 @@ fn the_title_is_the_command_unless_another_is_given() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_a_hint() {
+fn invalid_exec_is_refused_with_hint() {
     let bench = Bench::new();
     for (attributes, attribute, words) in [
         (vec![("command", Value::from("a | b"))], "command", "add `shell: true`"),
@@ -489,8 +489,8 @@ fn what_cannot_work_is_refused_with_a_hint() {
 }
 
 #[test]
-fn it_wants_its_files_and_accounts_first() {
-    let mut wishes = Vec::new();
+fn exec_requires_its_files_and_accounts() {
+    let mut edges = Vec::new();
     let wanted = should(&[
         ("command", Value::array(["/opt/app/bin/run".into(), Value::Integer(5)])),
         ("unless", Value::array(["/opt/check -x".into(), "test -e /x".into()])),
@@ -503,8 +503,8 @@ fn it_wants_its_files_and_accounts_first() {
         ("user", "app".into()),
         ("group", Value::Integer(33)),
     ]);
-    Bench::new().provider.auto_edges("work", &wanted, &mut |wish| {
-        wishes.push(format!("{} {} {:?} {:?}", wish.type_name, wish.name, wish.by, wish.direction));
+    Bench::new().provider.auto_edges("work", &wanted, &mut |edge| {
+        edges.push(format!("{} {} {:?} {:?}", edge.type_name, edge.name, edge.by, edge.direction));
     });
     let expected = [
         "file /srv/app PathOrAncestor Before",
@@ -518,16 +518,16 @@ fn it_wants_its_files_and_accounts_first() {
         "file /bin/test Owner Before",
         "file /opt/sh Name Before",
     ];
-    assert_eq!(wishes, expected);
+    assert_eq!(edges, expected);
 }
 
 #[test]
-fn independent_commands_run_side_by_side() {
+fn independent_commands_run_concurrently() {
     assert_eq!(Bench::new().provider.batch_size(), Batch::One);
 }
 
 #[test]
-fn what_is_to_run_when_it_has_succeeded_decides_with_it() {
+fn done_command_decides_about_success() {
     let bench = Bench::new();
     let log = bench.path("log");
     let wanted = with(sh(format!("echo first >> {log}")), "done", format!("echo then >> {log}"));
@@ -541,7 +541,7 @@ fn what_is_to_run_when_it_has_succeeded_decides_with_it() {
 }
 
 #[test]
-fn a_guard_is_trusted_to_have_been_right_if_asked() {
+fn verify_false_skips_second_guard_check() {
     let bench = Bench::new();
     let wanted = with(with(sh("true"), "onlyif", "true"), "verify", false);
     assert_eq!(bench.check(&wanted).len(), 1);
@@ -609,10 +609,10 @@ impl Heeding {
 }
 
 #[test]
-fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
+fn modified_mtimes_file_requires_command_despite_guards() {
     let heeding = Heeding::new("true");
     std::fs::remove_file(heeding.input()).unwrap();
-    assert!(heeding.look().unwrap_err().contains("cannot tell when"));
+    assert!(heeding.look().unwrap_err().contains("cannot read the modification time"));
     heeding.edit("0");
     let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
     heeding.at(ago(60));
@@ -634,7 +634,7 @@ fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
 }
 
 #[test]
-fn a_file_that_is_modified_again_and_again_asks_for_the_command_once_each_time() {
+fn each_modification_requires_one_run() {
     let heeding = Heeding::new("true");
     for at in 0..10 {
         heeding.edit(&at.to_string());
@@ -645,7 +645,7 @@ fn a_file_that_is_modified_again_and_again_asks_for_the_command_once_each_time()
 }
 
 #[test]
-fn a_file_that_is_put_in_the_place_of_one_of_the_same_time_and_length_is_another_one() {
+fn replaced_file_with_equal_mtime_and_size_is_a_modification() {
     let heeding = Heeding::new("true");
     let time = SystemTime::now() - Duration::from_secs(60);
     heeding.at(time);
@@ -658,19 +658,19 @@ fn a_file_that_is_put_in_the_place_of_one_of_the_same_time_and_length_is_another
 }
 
 #[test]
-fn a_file_that_is_modified_while_the_command_runs_asks_for_it_once_more() {
+fn modification_during_command_requires_another_run() {
     let heeding = Heeding::new("grep -q 0 INPUT && echo 1 > INPUT || true");
     let (due, notes) = heeding.run();
     assert_eq!(due, None, "it has done its work");
     assert_eq!(notes.len(), 1);
-    assert!(notes[0].ends_with("(mtimes) was modified while it ran, and asks for it again"), "{notes:?}");
+    assert!(notes[0].ends_with("(mtimes) was modified while the command ran, and requires it again"), "{notes:?}");
     assert!(heeding.due().unwrap().contains("was modified since it ran"));
     assert_eq!(heeding.run(), (None, Vec::new()));
     assert_eq!(heeding.due(), None);
 }
 
 #[test]
-fn what_an_earlier_version_kept_of_a_run_asks_for_one_more() {
+fn mtimes_record_of_earlier_version_requires_one_run() {
     let heeding = Heeding::new("true");
     assert_eq!(heeding.run().0, None);
     std::fs::write(heeding.kept(), "4000000000000000000\n").unwrap();
@@ -680,7 +680,7 @@ fn what_an_earlier_version_kept_of_a_run_asks_for_one_more() {
 }
 
 #[test]
-fn who_watches_is_known_before_the_run() {
+fn watch_is_known_before_the_run() {
     let provider = ExecProvider::new(System::real());
     let wanted = with(sh("true"), "watch", "sleep 1");
     let said = |deferred: &[&str]| provider.validate("work", &wanted, deferred).len();
@@ -696,7 +696,7 @@ fn who_watches_is_known_before_the_run() {
 }
 
 #[test]
-fn what_is_to_run_when_it_has_succeeded_runs_behind_a_refresh_too() {
+fn done_command_runs_after_refresh() {
     let bench = Bench::new();
     let log = bench.path("log");
     let wanted =
@@ -710,7 +710,7 @@ fn what_is_to_run_when_it_has_succeeded_runs_behind_a_refresh_too() {
 }
 
 #[test]
-fn what_has_no_state_or_runs_for_whatever_is_modified_does_jobs() {
+fn exec_without_state_is_event_handler() {
     let provider = ExecProvider::new(System::real());
     let guarded = with(sh("true"), "onlyif", "true");
     let made = with(guarded.clone(), "creates", "/made");
@@ -728,7 +728,7 @@ fn what_has_no_state_or_runs_for_whatever_is_modified_does_jobs() {
 }
 
 #[test]
-fn what_is_not_asked_again_is_not_looked_at_from_time_to_time() {
+fn exec_without_verify_is_not_polled() {
     let provider = ExecProvider::new(System::real());
     let asked = with(sh("true"), "onlyif", "true");
     assert_eq!(provider.watches("work", &asked), [WatchSource::Poll(POLL)]);

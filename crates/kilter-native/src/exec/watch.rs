@@ -41,7 +41,7 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
         if begun.elapsed() >= LONG {
             pause = FIRST;
         }
-        let why = secrets.redact(&format!("watch: {why}; it is begun again in {} s", pause.as_secs()));
+        let why = secrets.redact(&format!("watch: {why}; kilter restarts it in {} s", pause.as_secs()));
         cx.log(Level::Warning, "exec", name, &why);
         tell.unwatched(name, &why);
         wait(cx, pause);

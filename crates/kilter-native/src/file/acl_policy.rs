@@ -229,7 +229,7 @@ impl AclComparison {
             match should {
                 Some(should) => Difference::new("acl", is, should.clone()),
                 None => {
-                    let message = eco_format!("{} → none (nobody declared it)", entries.join(", "));
+                    let message = eco_format!("{} → none (undeclared)", entries.join(", "));
                     Difference::new("acl", is, "none".into()).saying(message)
                 }
             }
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_list_is_foreign_if_it_names_somebody_or_opens_new_files() {
+    fn default_list_is_foreign_if_it_names_an_account_or_opens_new_files() {
         let of = |group, other, named: Option<u32>| {
             let mut entries = vec![(USER_OBJ, NO_ID, 7), (GROUP_OBJ, NO_ID, group), (OTHER, NO_ID, other)];
             entries.extend(named.map(|permissions| (USER, 1000, permissions)));
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_a_list_gives_the_group_no_more_than_its_own_entry_did() {
+    fn removed_list_keeps_permissions_of_group_entry() {
         let hidden =
             list(&[(USER_OBJ, NO_ID, 6), (USER, 1000, 4), (GROUP_OBJ, NO_ID, 0), (MASK, NO_ID, 4), (OTHER, NO_ID, 0)]);
         let change = AclPolicy::NoForeign.access_change(Some(&hidden), after(0o640)).unwrap();

@@ -63,8 +63,8 @@ fn not_normal(attribute: &str, path: &str) -> ValidationError {
     let problem =
         ValidationError::with(attribute, eco_format!("`{path}` is not an absolute path without `.`, `..` and `//`"));
     match path.starts_with('/') {
-        true => problem.hint("write the path as it is on the system, without `.`, `..` and double slashes"),
-        false => problem.hint("begin with `/`; relative paths have no meaning for a whole machine"),
+        true => problem.hint("write the path without `.`, `..` and double slashes"),
+        false => problem.hint("begin the path with `/`"),
     }
 }
 
@@ -74,7 +74,7 @@ fn entangled(path: &str, should: &Attributes) -> Option<ValidationError> {
     let recurse = should.get_bool("recurse") == Some(true);
     let purge = should.get_bool("purge") == Some(true);
     let (message, hint) = if source == path {
-        (eco_format!("the source is the file itself"), "give the path of what is to be copied")
+        (eco_format!("the source is the file itself"), "give the path to copy from")
     } else if recurse && open::is_within(path, source) {
         (eco_format!("`{path}` lies within its source `{source}`: the copy would hold itself"), OUTSIDE)
     } else if purge && open::is_within(source, path) {
@@ -105,8 +105,8 @@ fn unused(given: &dyn Fn(&str) -> bool, ensure: &str, attributes: &[&str], probl
         problems.push(match (ensure, *attribute) {
             ("absent", _) => problem.hint(eco_format!("remove `{attribute}`, or `ensure: absent`")),
             (_, "target") => problem.hint("a link needs `ensure: link`"),
-            ("link", "mode") => problem.hint("links have no mode of their own; declare what it points to"),
-            ("link", "acl") => problem.hint("links have no list of their own; declare what it points to"),
+            ("link", "mode") => problem.hint("links have no mode; declare the target"),
+            ("link", "acl") => problem.hint("links have no access list; declare the target"),
             _ => problem.hint("`content`, `source`, `fragments` and `validate_cmd` are for `ensure: file`"),
         });
     }
@@ -156,7 +156,7 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
         problems.push(problem.hint("a text such as \".orig\" that is added to the file's name, true or false"));
     }
     if should.get_bool("backup") == Some(true) && should.get("content").is_some_and(Value::holds_sensitive) {
-        let message = "a sensitive content is not kept in the state directory, where it would stand in clear";
+        let message = "a sensitive content is not backed up, because the backup is not encrypted";
         problems.push(ValidationError::with("backup", message).hint("a suffix such as \".orig\", or false"));
     }
     if let Some(checksum) = should.text("checksum")
@@ -180,9 +180,9 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
 fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
     let Some(acl) = should.get("acl") else { return };
     if acl.as_str() == Some("keep") && should.get("content").is_some_and(Value::holds_sensitive) {
-        let message = "with a sensitive content, a list that somebody else has set cannot be kept";
+        let message = "with a sensitive content, an undeclared list cannot be kept";
         problems
-            .push(ValidationError::with("acl", message).hint("name those who may read it: `acl: { managed: [...] }`"));
+            .push(ValidationError::with("acl", message).hint("name the permitted users: `acl: { managed: [...] }`"));
     }
     let entries: Vec<_> = acl_policy::managed(acl).iter().filter_map(|text| DeclaredEntry::parse(text)).collect();
     let has_mask = entries.iter().any(DeclaredEntry::is_mask);
@@ -200,7 +200,8 @@ fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
         let Some(entry) = DeclaredEntry::parse(&text) else {
             let problem = ValidationError::with("acl", eco_format!("`{text}` is not an entry of an access list"));
             problems.push(problem.hint(
-                "an entry is `user:NAME:rwx` or `group:NAME:r-x`, with `default:` before it for new files; the mode has the rest",
+                "an entry is `user:NAME:rwx` or `group:NAME:r-x`, with `default:` before it for new files; the mode \
+                 has the rest",
             ));
             continue;
         };
@@ -237,7 +238,8 @@ fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
         let whom: EcoString = canonical.rsplit_once(':').map_or("", |(whom, _)| whom).into();
         if seen.contains(&whom) {
             problems.push(
-                ValidationError::with("acl", eco_format!("`{whom}` is given twice")).hint("keep one of both entries"),
+                ValidationError::with("acl", eco_format!("`{whom}` is declared twice"))
+                    .hint("keep one of both entries"),
             );
         }
         seen.push(whom);
@@ -260,7 +262,7 @@ fn accounts(should: &Attributes, problems: &mut Vec<ValidationError>) {
 fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<ValidationError>) {
     let Some(command) = should.get("validate_cmd") else { return };
     if !given("content") && !given("source") && !given("fragments") {
-        let problem = ValidationError::with("validate_cmd", "there is no content to validate");
+        let problem = ValidationError::with("validate_cmd", "`validate_cmd` needs a content");
         problems.push(problem.hint("add `content`, `source` or `fragments`"));
     }
     if let Err(error) = validate_cmd::words(command) {
@@ -269,7 +271,7 @@ fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mu
     }
     let words = command.as_list();
     if !words.iter().any(|word| word.as_str().is_some_and(|word| word.contains('%'))) {
-        let problem = ValidationError::with("validate_cmd", "the command does not say where the file's path goes");
+        let problem = ValidationError::with("validate_cmd", "the command has no `%` for the path of the file");
         problems.push(problem.hint("write `%` in its place: \"visudo -cf %\""));
     }
 }
@@ -355,24 +357,24 @@ pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared
             _ => continue,
         };
         let problem = ValidationError::new(eco_format!("file[{path}] above it is to be {other}"));
-        return vec![problem.hint("take one of both out: nothing can be below what is no directory")];
+        return vec![problem.hint("remove one of them: only a directory can contain entries")];
     }
     Vec::new()
 }
 
 /// Requests edges to the resources that come before a file.
-pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
     let path = open::trim(name);
-    wish(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", path) });
+    add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
         if let Some(account) = should.get(attribute) {
             // An account with this number matches too, however it is written here. A file can get a number without
             // an account.
             match number(account) {
                 Some(number) => {
-                    wish(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) })
+                    add(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) })
                 }
-                None => wish(AutoEdge::require(type_name, account.as_str().unwrap_or_default())),
+                None => add(AutoEdge::require(type_name, account.as_str().unwrap_or_default())),
             }
         }
     }
@@ -380,14 +382,14 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoE
         let Some(entry) = DeclaredEntry::parse(&text).filter(|entry| !entry.name.is_empty()) else { continue };
         let type_name = if entry.is_user() { "user" } else { "group" };
         match number_of(&entry.name) {
-            Some(number) => wish(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) }),
-            None => wish(AutoEdge::require(type_name, &entry.name)),
+            Some(number) => add(AutoEdge { by: Match::Number, ..AutoEdge::require(type_name, &number.to_string()) }),
+            None => add(AutoEdge::require(type_name, &entry.name)),
         }
     }
     if let Some(source) = should.text("source") {
-        wish(AutoEdge::require("file", open::trim(source)));
+        add(AutoEdge::require("file", open::trim(source)));
     }
     for fragment in texts(should.get("fragments")) {
-        wish(AutoEdge::require("file", open::trim(&fragment)));
+        add(AutoEdge::require("file", open::trim(&fragment)));
     }
 }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_survives_being_a_text() {
+    fn name_text_encoding_round_trips() {
         for name in [&b"a/b"[..], b"a\\b", b"\xff\xfe", b"x\\xff", "é/ü".as_bytes(), b""] {
             assert_eq!(bytes(&text(name)).as_deref(), Some(name), "{}", text(name));
         }

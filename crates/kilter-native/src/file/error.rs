@@ -33,7 +33,7 @@ pub(super) enum FileError {
         what: &'static str,
     },
     /// The file does not exist and must not be created.
-    #[error("there is no {0}, and `create` is false")]
+    #[error("{0} does not exist, and `create` is false")]
     NotCreated(String),
     /// An account does not exist.
     #[error("the {kind} `{name}` does not exist")]
@@ -58,14 +58,15 @@ pub(super) enum FileError {
     #[error("{0} appeared while it was being created")]
     Appeared(String),
     /// Another process replaced the path during the change.
-    #[error("{0} was replaced by something else meanwhile")]
+    #[error("{0} was replaced by another program meanwhile")]
     Swapped(String),
     /// The run has no state directory for backups.
-    #[error("backup: there is no directory to keep {0} in; give a suffix, such as `.orig`, or `false`")]
+    #[error("backup: there is no directory for {0}; give a suffix, such as `.orig`, or `false`")]
     NoBackupDir(String),
     /// The content is too large for a backup.
     #[error(
-        "backup: {path} has {size} bytes, and the state directory keeps contents of at most {limit}; give a suffix, such as `.orig`, or `false`"
+        "backup: {path} has {size} bytes, and the maximum in the state directory is {limit}; give a suffix, such as \
+         `.orig`, or `false`"
     )]
     BackupTooLarge {
         path: String,

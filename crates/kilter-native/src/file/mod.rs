@@ -108,7 +108,7 @@ impl FileProvider {
                 let mut state = observe::declared(cx, &self.accounts, name, path, should)?;
                 if state.exists {
                     let later = Difference::new("content", Value::Undef, Value::Undef);
-                    state.drift.push(later.saying("changes to fragments that are not there yet"));
+                    state.drift.push(later.saying("changes to fragments that do not exist yet"));
                 }
                 return Ok(state);
             }
@@ -168,7 +168,7 @@ impl Provider for FileProvider {
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || {
-            let why = "there are too many files to list them all; name those you mean: kilter get file /etc/motd";
+            let why = "listing all files is not supported; name the files: kilter get file /etc/motd";
             Err(ProviderError::new(why))
         })
     }
@@ -299,8 +299,8 @@ impl Relations for FileProvider {
         true
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
-        declared::wishes(name, should, wish);
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        declared::auto_edges(name, should, add);
     }
 }
 

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_searchable_where_it_is_readable() {
+    fn recursive_mode_adds_x_to_r() {
         assert_eq!(searchable(0o640), 0o750);
         assert_eq!(searchable(0o2604), 0o2705);
     }

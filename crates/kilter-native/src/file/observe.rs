@@ -327,7 +327,7 @@ fn copied(
         // In a plan, an earlier resource may create the source.
         Err(error) if error.is_missing() && is_later(cx, name, source) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
-            return Ok(Ok(vec![later.saying(eco_format!("changes to that of {source}, which is not there yet"))]));
+            return Ok(Ok(vec![later.saying(eco_format!("changes to that of {source}, which does not exist yet"))]));
         }
         Err(error) => return Err(error),
     };

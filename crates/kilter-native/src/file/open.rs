@@ -225,7 +225,7 @@ impl Walk<'_> {
             return Err(WalkError::Link(name(), "it belongs neither to root nor to the user that kilter runs as"));
         }
         if is_shared(directory.as_fd(), &fstat(directory)?) {
-            return Err(WalkError::Link(name(), "others can write in the directory that holds it"));
+            return Err(WalkError::Link(name(), "other users can write to its directory"));
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
         let change = Change::new(&name, &is, Some(&should), &differences);
         batch.change(index, &change);
         if look(&above, false).is_ok_and(|made| made.is_some()) {
-            batch.tell(index, format!("made {above}, which was missing above it"));
+            batch.tell(index, format!("created the missing directory {above}"));
         }
     }
 }

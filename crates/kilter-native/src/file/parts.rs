@@ -23,7 +23,7 @@ pub(super) fn as_content<'a, 'd>(
     let is_given = |name: &str| should.get(name).is_some() || deferred.contains(&name);
     let problem = (is_given("parts") && is_given("content")).then(|| {
         ValidationError::with("parts", "`content` and `parts` exclude each other")
-            .hint("make the content a part, or take the parts out: those that are file_part[…] too")
+            .hint("make the content a part, or remove the parts, including file_part[…]")
     });
     if !is_given("parts") || problem.is_some() {
         return (Cow::Borrowed(should), Cow::Borrowed(deferred), problem);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_in_their_order_and_a_secret_makes_the_whole_one() {
+    fn parts_are_ordered_and_secret_part_makes_content_sensitive() {
         let part = |order: i64, content: Value| Value::hash([("order", Value::Integer(order)), ("content", content)]);
         let of = |second: Value| {
             Value::hash([

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_access_list_never_opens_the_new_file_further_than_its_mode() {
+    fn kept_access_list_is_limited_by_new_mode() {
         let home = tempfile::tempdir_in("/var/tmp").unwrap();
         let entries = |mask, other| {
             [(1, 6, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (0x10, mask, u32::MAX), (0x20, other, u32::MAX)]

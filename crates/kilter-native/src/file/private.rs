@@ -101,7 +101,7 @@ mod tests {
     use crate::file::open::open_directory;
 
     #[test]
-    fn what_others_can_enter_is_no_private_directory() {
+    fn directory_open_to_others_is_not_private() {
         let home = tempfile::tempdir().unwrap();
         let parent = open_directory(home.path().to_str().unwrap()).unwrap();
         let make = |name: &str, mode| {

@@ -15,7 +15,7 @@ use super::mode;
 pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
     let mut before = Attributes::new();
     if is_tree(should) {
-        return Err("what is in a directory is not kept".into());
+        return Err("entries of a directory are not saved".into());
     }
     if !is.exists {
         // A created directory is removed later only if it is still empty.
@@ -26,7 +26,7 @@ pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoS
     let is_removed = should.text("ensure").is_some_and(|ensure| ensure == "absent");
     let is_another = should.text("ensure").is_some_and(|ensure| ensure != "present" && ensure != kind);
     match kind {
-        "directory" if is_another => return Err("what is in a directory is not kept".into()),
+        "directory" if is_another => return Err("entries of a directory are not saved".into()),
         "file" | "directory" | "link" => before.set("ensure", kind),
         _ => return Err("it is neither a file, a directory nor a link".into()),
     }

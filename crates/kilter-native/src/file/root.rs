@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_the_name_of_a_new_link_gets_no_other_owner() {
+    fn replaced_new_link_keeps_its_owner() {
         let home = tempfile::tempdir().unwrap();
         let parent = open::open_directory(home.path().to_str().unwrap()).unwrap();
         std::fs::write(home.path().join("file"), "").unwrap();

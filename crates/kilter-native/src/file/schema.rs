@@ -4,11 +4,11 @@ use kilter_model::{Behaviour, Feature, TypeSchema};
 
 pub(super) fn schema() -> TypeSchema {
     let schema = TypeSchema::new("file", DESC);
-    let schema = what(schema);
-    let schema = who(schema);
+    let schema = contents(schema);
+    let schema = ownership(schema);
     let schema = trees(schema);
-    let schema = how(schema);
-    found(schema).features(&[
+    let schema = settings(schema);
+    reported(schema).features(&[
         Feature::Canonicalize,
         Feature::CustomInsync,
         Feature::SimpleGetFilter,
@@ -17,7 +17,7 @@ pub(super) fn schema() -> TypeSchema {
 }
 
 const DESC: &str = "\
-A file, a directory or a symbolic link, with its content, owner, group and mode.
+Files, directories and symbolic links, with content, owner, group and mode.
 
 ```yaml
 file[/etc/motd]:
@@ -33,21 +33,25 @@ file[/etc/localtime]:
   target: /usr/share/zoneinfo/UTC
 ```
 
-A new content appears at once and whole, with its final owner and mode; whoever reads the file sees
-the old content or the new one. A file that is replaced keeps what was not declared: owner, group,
-mode, labels and, unless the owner changes, `user.*` attributes. Capabilities were given to the old content and go with
-it. `acl` has what happens to access control lists.
+**Replacement.** kilter writes new content to a temporary file with its final owner and mode, and renames it to the \
+path. A reader
+sees the old content or the new content, never a part. The new file keeps undeclared properties of the old one: \
+owner, group, mode, labels and,
+unless the owner changes, `user.*` attributes. It does not keep capabilities, because they belong to the old content. \
+`acl` describes access control lists.
 
-The path itself is meant, never what a link at the path points to (Puppet's `links => manage`).
-A link among the parents is followed only if it and the directory that holds it belong to root
-or to the user that kilter runs as, and nobody else can write there.
+**Links.** The resource is the path itself, not the target of a link at the path (Puppet's `links => manage`).
+kilter follows a link in a parent directory only if the link and its directory belong to root or to the user of \
+kilter, and
+no other user can write to that directory.
 
-**Comes after**, if they are declared: the nearest directory above the path, the `user` that is its
-`owner`, by name or number, the `group` likewise, the file that is its `source`, its `fragments`.
-Not after what a link points to, nor after a user or group by number that has to wait for the file: a number
-can be given to a file without them.";
+**Automatic edges.** The resource runs after the nearest directory above its path, its `owner`, its `group`, its \
+`source` and its `fragments`, if
+they are declared. There is no edge to the target of a link. There is also no edge to a user or group by number that \
+itself
+depends on the file, because kilter can set a number before that user exists.";
 
-fn what(schema: TypeSchema) -> TypeSchema {
+fn contents(schema: TypeSchema) -> TypeSchema {
     schema
         .attribute("path", "String[1]", Behaviour::Namevar, PATH)
         .attribute("ensure", "Enum[present, absent, file, directory, link]", Behaviour::Property, ENSURE)
@@ -64,39 +68,38 @@ fn what(schema: TypeSchema) -> TypeSchema {
 }
 
 const PATH: &str = "\
-Where it is: an absolute path without `.`, `..` and `//`. The title, unless it is given. A slash at
-the end is dropped.";
+Absolute path without `.`, `..` and `//`; by default the title. kilter removes a slash at the end.";
 
 const ENSURE: &str = "\
-What is there.
+Kind of the entry.
 
-- `file`: a regular file. A link, a FIFO or a socket in its place is replaced, a directory
-  or a device only with `force`. An empty file is created where there is no `content` or `source`.
-- `directory`: a directory. A file or link in its place is replaced (after `backup`).
+- `file`: a regular file. It replaces a link, a FIFO or a socket; with `force` also a directory
+  or a device. A new file without a declared content is empty.
+- `directory`: a directory. It replaces a file or a link, after `backup`.
 - `link`: a symbolic link to `target`.
-- `present`: anything; an empty file is created where there is nothing.
-- `absent`: nothing. A directory that is not empty is removed only with `force`.
+- `present`: any kind. If the path does not exist, kilter creates an empty file.
+- `absent`: no entry. kilter removes a directory that is not empty only with `force`.
 
-If it is not given: `file` with `content`, `source`, `fragments` or `parts`, `link` with `target`, `directory` with
-`recurse` or `purge`, `present` otherwise.";
+Default: `file` with `content`, `source`, `fragments` or `parts`; `link` with `target`; `directory` with
+`recurse` or `purge`; else `present`.";
 
 const CONTENT: &str = "\
-What is in the file, byte by byte: text, or bytes in base 64: `{ base64: \"/wA=\" }`.
+Content of the file, byte by byte: text, or bytes in base64: `{ base64: \"/wA=\" }`.
 
 ```yaml
 file[/etc/hostname]:
   content: \"web1\\n\"
 ```
 
-A value from a secret is never shown: neither the content, nor a diff, nor a checksum.";
+Reports never show a sensitive content, its diff or its checksum.";
 
 const SOURCE: &str = "\
-The file on this machine that the content is copied from, or with `recurse: true` the directory that
-is copied with everything below. Excludes `content`, `fragments` and `target`.
+Local file to copy the content from; with `recurse: true` the directory to copy with all entries below it.
+Excludes `content`, `fragments` and `target`.
 
-A copy has the permission bits of its source, unless `mode` is declared; setuid, setgid and sticky
-bits are only set by `mode`. Owner and group are not taken over. Links in a tree are copied as
-links; devices, FIFOs and sockets are left out.
+A copy has the permission bits of its source, unless `mode` is declared. Only `mode` sets setuid, setgid and sticky
+bits. A copy does not get the owner and group of its source. In a tree, kilter copies links as
+links and omits devices, FIFOs and sockets.
 
 ```yaml
 file[/srv/www]:
@@ -106,8 +109,8 @@ file[/srv/www]:
 ```";
 
 const FRAGMENTS: &str = "\
-The files that the content is put together from, one after the other; of a directory, those directly in it in the order of
-their names. Excludes `content`, `source` and `target`. At most 64 MiB in all.
+Files to concatenate to the content. A directory stands for its direct entries in the order of
+their names. At most 64 MiB in total. Excludes `content`, `source` and `target`.
 
 ```yaml
 file[/etc/app.conf]:
@@ -115,8 +118,9 @@ file[/etc/app.conf]:
 ```";
 
 const PARTS: &str = "\
-The parts that the content is put together from, by name: those with a lower `order` first (10 where none is given), those with
-the same by their names. Each [`file_part`](file_part.md) of the file is one. Excludes `content`, `source`, `fragments` and `target`.
+Texts to concatenate to the content, by name. Parts with a lower `order` come first (default 10), parts with
+the same `order` in the order of their names. Each [`file_part`](file_part.md) of the file adds a part. Excludes \
+`content`, `source`, `fragments` and `target`.
 
 ```yaml
 file[/etc/motd]:
@@ -126,10 +130,10 @@ file[/etc/motd]:
 ```";
 
 const TARGET: &str = "\
-Where the link points to; relative to the directory of the link if it does not begin with `/`. It
-need not exist. Bytes that are no text are in base 64, as in `content`. Needs `ensure: link`, or no `ensure`.";
+Target of the link. A path without a leading `/` is relative to the directory of the link. The target need not
+exist. Bytes that are not text are in base64, as in `content`. Requires `ensure: link`, or no `ensure`.";
 
-fn who(schema: TypeSchema) -> TypeSchema {
+fn ownership(schema: TypeSchema) -> TypeSchema {
     schema
         .attribute("owner", "Variant[String[1], Integer[0]]", Behaviour::Property, OWNER)
         .attribute("group", "Variant[String[1], Integer[0]]", Behaviour::Property, GROUP)
@@ -138,39 +142,43 @@ fn who(schema: TypeSchema) -> TypeSchema {
 }
 
 const OWNER: &str = "\
-The user that it belongs to, by name or number. Left alone if not given; new files then belong to
-the user that kilter runs as. Of a link, the link itself.
+Owner, by name or number. Without it, an existing file keeps its owner, and a new file belongs to
+the user of kilter. The owner of a link is that of the link itself.
 
-A change of owner or group takes the setuid and setgid bits of a file away, as the system does it,
-and its capabilities. `mode` gives them back where it names them: digits, or symbols such as `u+s`.";
+If the owner or group of a file changes, the kernel removes its setuid and setgid bits and its capabilities.
+kilter sets the bits again if `mode` names them: in digits, or as symbols such as `u+s`.";
 
-const GROUP: &str = "The group that it belongs to, by name or number. Left alone if not given.";
+const GROUP: &str = "Group, by name or number. Without it, an existing file keeps its group.";
 
 const MODE: &str = "\
-The permissions: octal digits, or the symbols of chmod(1). Quote the digits: YAML reads a plain 0644
+Permissions: octal digits, or the symbols of chmod(1). Quote the digits, because YAML reads a plain 0644
 as another number.
 
-- `\"0644\"`, `\"4755\"`: exactly these, setuid (4), setgid (2) and sticky (1) included. The number means the
-  same for a directory: it does not gain `x` where it has `r`, except with `recurse`.
-- `\"u=rwX,g-w,o=,+t\"`: relative to what is there. `X` is `x` for directories and for files that have
-  an `x` already. Without `u`, `g`, `o` or `a` all are meant; the umask plays no part. A directory
-  keeps setuid and setgid unless they are named.
+- `\"0644\"`, `\"4755\"`: exactly these bits, including setuid (4), setgid (2) and sticky (1). The digits mean the
+  same for a directory; only `recurse` adds `x` to `r`.
+- `\"u=rwX,g-w,o=,+t\"`: relative to the found mode. `X` means `x` for directories and for files that already have
+  an `x`. A symbol without `u`, `g`, `o` or `a` applies to all three; kilter ignores the umask. A directory
+  keeps setuid and setgid unless the symbols name them.
 
-Not given: left alone; new files get 0644, those with a sensitive content 0600, and new directories 0755,
-whatever the umask. Bits that the
-file system does not keep are a failure. Links have no mode.
+Without `mode`, an existing entry keeps its mode. A new file gets 0644, a new file with a sensitive content 0600, and \
+a new directory 0755,
+regardless of the umask. If the file system does not store the bits, the resource fails. Links have no mode.
 
-The setuid and setgid bits of a file with several hard links are not set, nor is the owner or
-mode of such a file changed in a directory that others can write in: one of its other names could be
-a file that was never meant.";
+Two restrictions apply to a file with several hard links, because another name could be an unrelated file of another \
+user:
+
+- kilter does not set its setuid and setgid bits.
+- In a directory that other users can write to, kilter does not change its owner or mode.";
 
 const ACL: &str = "\
-The access control list of a file or directory.
+Access control list of a file or directory.
 
-- `none`: no list; the mode alone says who has access.
-- `managed`: exactly these entries beside the mode, written as for setfacl(1): `user:NAME:rwx`, `group:NAME:r-x`,
-  `mask::rwx`. With `default:` before it, an entry is for new files in a directory.
-- `keep`: the list is left alone, and new files inherit that of their directory. Not for a sensitive `content`.
+- `none`: no list; only the mode grants access.
+- `managed`: exactly these entries in addition to the mode, in the syntax of setfacl(1): `user:NAME:rwx`, \
+`group:NAME:r-x`,
+  `mask::rwx`. An entry with the prefix `default:` applies to new files in a directory.
+- `keep`: kilter does not change the list, and new files inherit the list of their directory. Not for a sensitive \
+`content`.
 
 ```yaml
 file[/srv/app/key.pem]:
@@ -179,23 +187,27 @@ file[/srv/app/key.pem]:
   acl: { managed: [\"user:www-data:r\"] }
 ```
 
-The mask limits the named entries and the owning group, and `ls -l` shows it as the group digit of the mode.
+The mask limits the named entries and the owning group. `ls -l` shows it as the group digit of the mode.
 
-- With `mode` in digits, the group digit is the mask and the permissions of the owning group, as in chmod(1) of a file
-  with a list. An entry that gives more is an error.
+- With `mode` in digits, the group digit is the mask and the permissions of the owning group, as with chmod(1) on a file
+  with a list. An entry with more permissions is an error.
 - Without `mode`, kilter sets the mask as setfacl(1) does: to the union of the named entries and the owning group. The
   owning group keeps the permissions of its own entry. The plan shows the change, such as
   `mask: r-- → rw- (the mode 0640 becomes 0660)`.
 - With `mode` in symbols, kilter computes the mask as without `mode`. It then applies the symbols to the mask and to the
   owning group.
-- With an entry `mask::r-x`, the mask is that. It must agree with `mode`.
+- An entry `mask::r-x` sets the mask. It must agree with `mode`.
 
-If it is not given, and `content`, `source`, `owner`, `group` or `mode` is: a list that gives a named user or group more than the
-mode gives to everybody is a difference, and the change removes it. The user that prepared a file keeps no access to it. A list
-that gives no more stays. A directory's list for new files is a difference if it names somebody, or lets more write than the
-mode of the directory. What kilter creates does not inherit such a list. With `recurse`, all this applies to everything below.
+Without `acl`, the list matters if `content`, `source`, `owner`, `group` or `mode` is declared:
 
-[Decision 13](../../decisions/0013-access-lists-and-extended-attributes.md) has the reasons, and what happens to
+- kilter removes a list that gives a named user or group more than the mode gives to others. So the user who
+  prepared a file keeps no access to it. A list that gives no more stays.
+- kilter removes a directory's list for new files if it names a user or group, or if it permits more writing than the
+  mode of the directory.
+- An entry that kilter creates does not inherit such a list.
+- With `recurse`, these rules apply to all entries below.
+
+[Decision 13](../../decisions/0013-access-lists-and-extended-attributes.md) has the reasons. It also describes
 capabilities and other extended attributes.";
 
 fn trees(schema: TypeSchema) -> TypeSchema {
@@ -206,21 +218,22 @@ fn trees(schema: TypeSchema) -> TypeSchema {
 }
 
 const RECURSE: &str = "\
-Whether everything below the directory is meant too. Default: `false`.
+Apply the declaration to all entries below the directory. Default: `false`.
 
-- With `source`: the tree is copied; each entry that differs is reported and mended.
-- Without `source`: `owner`, `group` and `mode` apply to everything below.
+- With `source`: kilter copies the tree, and reports and repairs each entry that differs.
+- Without `source`: `owner`, `group` and `mode` apply to all entries below.
 
-With `recurse`, a `mode` in digits gives directories `x` wherever it gives `r`: `\"0644\"` means 0755 for
-them. Entries that are declared as files of their own keep their own declarations. Whatever is
-mounted below is left alone, and links are not followed.";
+With `recurse`, a `mode` in digits adds `x` to each `r` for directories: `\"0644\"` means 0755 for
+them. An entry that is declared as its own file has its own declaration. kilter does not enter other mounted
+file systems, and does not follow links.";
 
 const PURGE: &str = "\
-Whether entries of the directory that nobody declared are removed: that are neither files of their own
-in the manifest, nor directories or links above such a file, nor in the `source`. A plan lists each of them. Default: `false`.
+Remove undeclared entries of the directory. Declared are the files of the manifest, the directories and links above \
+them, and
+the entries of `source`. A plan lists each removal. Default: `false`.
 
-Without `recurse` only the directory's own entries are meant, and subdirectories only with
-`force`; with `recurse` everything below.
+Without `recurse`, kilter removes only direct entries of the directory, and subdirectories only with
+`force`. With `recurse`, it removes entries at all levels.
 
 ```yaml
 file[/etc/cron.d]:
@@ -229,9 +242,10 @@ file[/etc/cron.d]:
 ```";
 
 const FORCE: &str = "\
-Whether a directory may be replaced by something else, and removed although it is not empty. Default: `false`.";
+Permit the replacement of a directory by another kind, and the removal of a directory that is not empty. Default: \
+`false`.";
 
-fn how(schema: TypeSchema) -> TypeSchema {
+fn settings(schema: TypeSchema) -> TypeSchema {
     schema
         .attribute("backup", "Variant[Boolean, String[1]]", Behaviour::Parameter, BACKUP)
         .attribute("checksum", "Enum[sha256, sha512, mtime, size, none]", Behaviour::Parameter, CHECKSUM)
@@ -243,48 +257,54 @@ fn how(schema: TypeSchema) -> TypeSchema {
 }
 
 const BACKUP: &str = "\
-What becomes of a content that is replaced or removed. Default: `false`.
+Backup of content that is replaced or removed. Default: `false`.
 
-- `false`: it is gone.
-- a suffix such as `\".orig\"`: it stays beside the file under the name with the suffix, with owner and mode
-  but without setuid and setgid. An older backup is never replaced: the next ones get the names `.orig.1`,
-  `.orig.2` and so on. A content that is already kept there is not kept again.
-- `true`: it is kept below kilter's state directory, in `backup/` under its SHA-256, readable by its owner only;
-  `backup/index` tells when it was replaced where. It is kept in clear, so not together with a sensitive `content`. The copy gets
-  its name when it is on the disk; one of an earlier run counts only if it holds the same. At most 1 GiB: a larger file is
-  not replaced.";
+- `false`: no backup.
+- a suffix such as `\".orig\"`: kilter keeps the old file in the same directory, under its name with the suffix. The \
+backup keeps owner and mode,
+  but not setuid and setgid. kilter never replaces a backup: further backups get the names `.orig.1`,
+  `.orig.2` and so on. It makes no second backup of equal content.
+- `true`: kilter stores the content in `backup/` below its state directory, under its SHA-256. Only the owner of the \
+state directory can read it.
+  `backup/index` has the time and path of each replacement. The backup is not encrypted, so it is an error with a \
+  sensitive `content`. The maximum size
+  is 1 GiB; kilter does not replace a larger file.";
 
 const CHECKSUM: &str = "\
-How a `source` and its copy are compared. Default: `sha256`.
+Comparison of a `source` and its copy. Default: `sha256`.
 
-- `sha256`, `sha512`: by content; reports tell the checksum.
-- `mtime`: by size and time of modification, which the copy takes over. Fast for large trees.
+- `sha256`, `sha512`: by content; reports show the checksum.
+- `mtime`: by size and modification time; the copy gets the modification time of the source. Fast for large trees.
 - `size`: by size.
-- `none`: a copy that exists is not compared.
+- `none`: kilter does not compare an existing copy.
 
-A declared `content` is always compared byte by byte. Contents of different sizes are not read: reports tell the size
-(`{size}4096`) if they are larger than 1 MiB. An interrupt or a `timeout` ends a comparison.";
+kilter always compares a declared `content` byte by byte. It does not read files of different sizes; if they are \
+larger than 1 MiB, reports show the size
+(`{size}4096`). An interrupt or a `timeout` ends a comparison.";
 
 const REPLACE: &str = "\
-Whether a content, or where a link points to, is replaced where it differs. `false` only creates.
+Replace a different content, or a different target of a link. With `false`, kilter only creates missing files.
 Default: `true`.";
 
 const CREATE: &str = "\
-Whether it is created where there is nothing. With `false` that is a failure, until somebody else has created it. Default: `true`.";
+Create the entry if it does not exist. With `false`, a missing entry is a failure. Default: `true`.";
 
 const PARENTS: &str = "\
-Whether directories that are missing above it are made too, with the mode 0755. They are not looked after later. Default: `false`.";
+Create missing directories above the path, with mode 0755. kilter does not manage them later. Default: `false`.";
 
 const SHOW_DIFF: &str = "\
-Whether reports show how a text changes. `false` for contents that are nobody's business. Default: `true`.
-A sensitive `content` is never shown. Neither is a copy of a file (`source`, `fragments`) for which the manifest declares a
-sensitive `content`, nor are their checksums.";
+Show the diff of a text in reports: `false` for private contents. Default: `true`.
+Reports never show a sensitive `content`. They also never show a copy of a file (`source`, `fragments`) for which the \
+manifest declares a
+sensitive `content`, or its checksum.";
 
 const VALIDATE_CMD: &str = "\
-A command that must accept a new content before it takes the place of the old one. `%` stands for
-the path of the new content. An array holds the program and its arguments; a text is split into
-words like that of an `exec`, quotes included. No shell is involved. It is ended after a minute. What it says of a
-content that it refuses is told, unless the content holds a secret.
+Command that checks new content before it replaces the old content; a failure of the command is a failure of the \
+resource. `%` stands for
+the path of the new content. An array has the program and its arguments. kilter splits a text into
+words as for `exec`, with quotes. It uses no shell. The timeout is one minute. The error shows the output of the \
+command, unless
+the content holds a secret.
 
 ```yaml
 file[/etc/sudoers.d/app]:
@@ -294,20 +314,21 @@ file[/etc/sudoers.d/app]:
 ```";
 
 const CAPABILITIES: &str = "\
-Only in reports: `namespaced` if a program has capabilities that were set in a user namespace, where any user can set them. They
-are removed if `content`, `source`, `owner`, `group` or `mode` is declared.";
+`namespaced` if a program has capabilities that were set in a user namespace, in which any user can set them; only in \
+reports. kilter
+removes them if `content`, `source`, `owner`, `group` or `mode` is declared.";
 
-fn found(schema: TypeSchema) -> TypeSchema {
+fn reported(schema: TypeSchema) -> TypeSchema {
     let kind = "Enum[file, directory, link, fifo, socket, block, char]";
     schema
         .attribute("capabilities", "Enum[none, namespaced]", Behaviour::ReadOnly, CAPABILITIES)
-        .attribute("kind", kind, Behaviour::ReadOnly, "What is there, where `ensure` has no word for it as well.")
-        .attribute("size", "Integer[0]", Behaviour::ReadOnly, "The size of a file in bytes.")
-        .attribute("mtime", "String", Behaviour::ReadOnly, "When the content was last changed, in UTC.")
+        .attribute("kind", kind, Behaviour::ReadOnly, "Kind of the found entry, also if `ensure` has no word for it.")
+        .attribute("size", "Integer[0]", Behaviour::ReadOnly, "Size of a file in bytes.")
+        .attribute("mtime", "String", Behaviour::ReadOnly, "Time of the last change of the content, in UTC.")
         .attribute(
             "checksum_value",
             "String",
             Behaviour::ReadOnly,
-            "The checksum of the content: `{sha256}…`. Of files of at most 256 MiB.",
+            "Checksum of the content of a file of at most 256 MiB: `{sha256}…`.",
         )
 }

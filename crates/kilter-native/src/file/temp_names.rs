@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_temporary_name_tells_who_made_it() {
+    fn temporary_name_has_its_process() {
         let name = temporary_name();
         assert_eq!(maker(name.as_bytes()), Some(*SELF), "{name}");
         assert_ne!(name, temporary_name());

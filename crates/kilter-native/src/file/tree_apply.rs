@@ -141,6 +141,6 @@ fn copy(
                 readlinkat(&wanted.fd, c"", Vec::new()).map_err(|errno| FileError::io("read the link", path, errno))?;
             reach(batch, site, &Desired::Link(target.as_bytes()), None)
         }
-        is => Err(FileError::Source { path, is, hint: "it was something else when the trees were compared" }),
+        is => Err(FileError::Source { path, is, hint: "it changed after the comparison of the trees" }),
     }
 }

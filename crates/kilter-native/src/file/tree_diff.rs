@@ -63,7 +63,7 @@ pub(super) fn differences(
         Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| is_later(cx, name, source)) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             let source = spec.source.unwrap_or_default();
-            return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
+            return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which does not exist yet"))]);
         }
         Some(Err(error)) => return Err(error),
         None => None,
@@ -204,7 +204,7 @@ impl Tree<'_> {
                 }
                 other => {
                     let is = other.as_ref().map_or("absent", |copy| copy.kind.ensure());
-                    self.say(below, Difference::new("ensure", is.into(), wanted.kind.ensure().into()));
+                    self.report(below, Difference::new("ensure", is.into(), wanted.kind.ensure().into()));
                 }
             }
         }
@@ -236,14 +236,14 @@ impl Tree<'_> {
                 let fd = open_seen(directory, name, &path, &copy.stat, READ)?;
                 let copy = OpenedPath { fd, stat: copy.stat, kind: copy.kind, readable: true };
                 let difference = Source::of(source, source_path)?.compare(self.cx, self.spec, &path, &copy)?;
-                difference.into_iter().for_each(|difference| self.say(below, difference));
+                difference.into_iter().for_each(|difference| self.report(below, difference));
             }
             Kind::Link if self.spec.replace => {
                 let read = |fd: &OwnedFd| readlinkat(fd, c"", Vec::new());
                 let failed = |errno| FileError::io("read the link", path.clone(), errno);
                 let (is, should) = (read(&copy.fd).map_err(failed)?, read(&wanted.fd).map_err(failed)?);
                 if is != should {
-                    self.say(
+                    self.report(
                         below,
                         Difference::new("target", text_or_bytes(is.to_bytes()), text_or_bytes(should.to_bytes())),
                     );
@@ -264,12 +264,12 @@ impl Tree<'_> {
         for (attribute, should, is) in owner.into_iter().chain(group) {
             if is != *should {
                 moves = true;
-                self.say(below, Difference::new(attribute, is, should.clone()));
+                self.report(below, Difference::new(attribute, is, should.clone()));
             }
         }
         let current = if moves { mode::disarmed(is.st_mode, Kind::of(is)) } else { is.st_mode };
         if let Some(difference) = mode_difference(self.spec, is, current, source) {
-            self.say(below, difference);
+            self.report(below, difference);
         }
         let after = final_ownership(accounts, self.spec, looked, source)
             .map_err(|errno| FileError::io("read the access list of", self.full(below), errno))?;
@@ -277,7 +277,7 @@ impl Tree<'_> {
         if source.is_some() {
             compared.mask = None;
         }
-        compared.differences(self.spec.acl).for_each(|difference| self.say(below, difference));
+        compared.differences(self.spec.acl).for_each(|difference| self.report(below, difference));
         Ok(())
     }
 
@@ -327,7 +327,7 @@ impl Tree<'_> {
                 return Ok(false);
             }
         }
-        self.say(below, Difference::new("ensure", is.kind.ensure().into(), "absent".into()));
+        self.report(below, Difference::new("ensure", is.kind.ensure().into(), "absent".into()));
         Ok(true)
     }
 
@@ -336,7 +336,7 @@ impl Tree<'_> {
         go_on(self.cx.interrupt()).map_err(|errno| FileError::io("compare", self.full(below), errno))
     }
 
-    fn say(&mut self, below: &[u8], difference: Difference) {
+    fn report(&mut self, below: &[u8], difference: Difference) {
         self.found.push(difference.of_entry(EcoString::from(entry::text(below))));
     }
 

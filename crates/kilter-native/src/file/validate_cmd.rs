@@ -50,7 +50,7 @@ pub(super) fn accept(
         (Termination::Exited, status) => status.to_string(),
     };
     if told == Told::Ending {
-        return Err(refused(format!("{ended} (what it said is not shown: it may hold the secret)")));
+        return Err(refused(format!("{ended} (its output is hidden: it may contain the secret)")));
     }
     let (stderr, stdout) = (finished.stderr.text(), finished.stdout.text());
     let said = if stderr.trim().is_empty() { stdout.trim() } else { stderr.trim() };

@@ -1,8 +1,8 @@
 //! Small files that other types rewrite as a whole, with some lines changed.
 //!
 //! A user with write access to their directory must not be able to read or change another file through them. So a
-//! [`AtomicRewrite`] holds the directory open, reads the file without following links, and replaces exactly the file it has
-//! read. It keeps its owner, mode and access list.
+//! [`AtomicRewrite`] holds the directory open, reads the file without following links, and replaces exactly the file
+//! it has read. It keeps its owner, mode and access list.
 
 use std::rc::Rc;
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_swapped_after_it_was_read_is_not_replaced() {
+    fn file_swapped_after_read_is_not_replaced() {
         let bench = Bench::new();
         let secret = bench.scratch.path().join("shadow");
         std::fs::write(&secret, "secret").unwrap();
@@ -237,13 +237,13 @@ mod tests {
         std::fs::remove_file(&bench.path).unwrap();
         symlink(&secret, &bench.path).unwrap();
         let why = bench.replace(whole).unwrap_err().to_string();
-        assert!(why.contains("replaced by something else"), "{why}");
+        assert!(why.contains("replaced by another program"), "{why}");
         assert_eq!(std::fs::read(&secret).unwrap(), b"secret");
         assert_eq!(bench.names().len(), 2);
     }
 
     #[test]
-    fn what_was_written_to_after_it_was_read_is_not_replaced() {
+    fn file_written_after_read_is_not_replaced() {
         let bench = Bench::new();
         let whole = AtomicRewrite::open(&bench.path).unwrap();
         std::fs::write(&bench.path, "older").unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_appeared_meanwhile_is_not_replaced() {
+    fn file_created_meanwhile_is_not_replaced() {
         let bench = Bench::new();
         std::fs::remove_file(&bench.path).unwrap();
         let whole = AtomicRewrite::open(&bench.path).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_never_replaced_and_only_read_where_nobody_else_can_have_put_it() {
+    fn link_is_read_only_in_closed_directory_and_never_replaced() {
         let bench = Bench::new();
         let link = format!("{}.link", bench.path);
         symlink(&bench.path, &link).unwrap();
@@ -282,11 +282,11 @@ mod tests {
         assert_eq!(read(&link).unwrap().unwrap(), b"old");
         std::fs::set_permissions(bench.scratch.path(), PermissionsExt::from_mode(0o777)).unwrap();
         let why = read(&link).unwrap_err().to_string();
-        assert!(why.contains("others can write in the directory"), "{why}");
+        assert!(why.contains("other users can write to its directory"), "{why}");
     }
 
     #[test]
-    fn owner_mode_and_extended_attributes_stay_and_the_litter_of_a_killed_run_goes() {
+    fn rewrite_keeps_attributes_and_removes_old_temporaries() {
         let bench = Bench::new();
         std::fs::set_permissions(&bench.path, PermissionsExt::from_mode(0o640)).unwrap();
         setxattr(&bench.path, "user.kilter", b"x", XattrFlags::empty()).unwrap();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_renamed_over_is_written_in_place() {
+    fn file_that_cannot_be_renamed_is_written_in_place() {
         let bench = Bench::new();
         let inode = std::fs::metadata(&bench.path).unwrap().ino();
         let whole = AtomicRewrite::open(&bench.path).unwrap();

@@ -30,10 +30,11 @@ resources:
     ensure: absent
 ```
 
-A user comes after the groups that it names, so a group does not come after its members by itself. A group that lists \
-members which the same manifest creates needs `require`, as above. It does not if those users name the group in `groups`: both \
-declare one membership, and the resource that runs last makes it. Declarations that contradict each other are an error before \
-anything is changed.";
+**Automatic edges.** A user runs after its declared groups, so a group has no automatic edge to its members. If the \
+same manifest creates the members, \
+the group needs `require`, as in the example. It needs none if these users name the group in `groups`: both resources \
+declare the same membership, and the later one makes it. kilter reports contradictory declarations before it changes \
+the machine.";
 
 /// Provides the type `group` through the shadow tools.
 pub struct GroupProvider {
@@ -44,42 +45,44 @@ pub struct GroupProvider {
 fn schema() -> TypeSchema {
     let (property, parameter) = (Behaviour::Property, Behaviour::Parameter);
     TypeSchema::new("group", DESC)
-        .attribute("ensure", "Enum[present, absent]", property, "Whether the group is there: `present`, `absent`.")
+        .attribute("ensure", "Enum[present, absent]", property, "State of the group: `present`, `absent`.")
         .default("present")
         .attribute(
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "The name of the group, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`.",
+            "Name of the group, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`.",
         )
         .attribute(
             "gid",
             "Integer[0, 4294967294]",
             property,
-            "The number of the group: `1500`. Files that belong to the old number keep it.",
+            "Number of the group: `1500`. After a change, files of the old number keep that number.",
         )
         .attribute(
             "members",
             "Array[String[1]]",
             property,
-            "The users that the group lists: `[alice, bob]`, `[]` for none. They must exist. Those whose primary group it is need not \
-             be, and are not, listed.",
+            "Users that the group lists: `[alice, bob]`, `[]` for none. They must exist. The list does not contain \
+             users whose primary \
+             group it is.",
         )
         .attribute(
             "auth_membership",
             "Boolean",
             parameter,
-            "`true`: the members are those given and no others. `false`: at least those, others are left alone.",
+            "`true`: the group has exactly the declared members. `false`: it has at least these; kilter removes no \
+             others.",
         )
         .default(Value::Boolean(true))
         .attribute(
             "system",
             "Boolean",
             parameter,
-            "Whether a new group without `gid` gets a number of the range for system groups: `true`.",
+            "Create a group without `gid` with a number from the range for system groups: `true`.",
         )
         .default(Value::Boolean(false))
-        .attribute("allowdupe", "Boolean", parameter, "Whether `gid` may be that of another group too: `true`.")
+        .attribute("allowdupe", "Boolean", parameter, "Permit a `gid` that another group already has: `true`.")
         .default(Value::Boolean(false))
         .features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter])
 }

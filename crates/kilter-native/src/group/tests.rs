@@ -61,7 +61,7 @@ fn groups_are_created_changed_and_removed() {
 }
 
 #[test]
-fn members_are_exactly_or_at_least_those_given() {
+fn members_follow_auth_membership() {
     let (fake, provider) = bench();
     let members = |names: &[&str]| ("members", Value::strings(names.iter().copied()));
     let at_least = ("auth_membership", Value::from(false));
@@ -78,7 +78,7 @@ fn members_are_exactly_or_at_least_those_given() {
 }
 
 #[test]
-fn a_member_that_does_not_exist_is_named_before_anything_changes() {
+fn missing_member_fails_before_changes() {
     let (fake, provider) = bench();
     let outcome = apply(&provider, "new", &[("members", Value::strings(["alice", "zoe"]))]);
     let failure = outcome.failure.unwrap();
@@ -87,7 +87,7 @@ fn a_member_that_does_not_exist_is_named_before_anything_changes() {
 }
 
 #[test]
-fn sealed_members_stay_sealed() {
+fn sensitive_members_stay_sensitive() {
     let (_fake, provider) = bench();
     let mut should = Attributes::from_iter([("members", Value::array([Value::sensitive("alice".into())]))]);
     canonicalize_one(&provider, &Context::empty(), &mut "wheel".into(), &mut should).unwrap();
@@ -95,15 +95,15 @@ fn sealed_members_stay_sealed() {
 }
 
 #[test]
-fn the_number_that_means_as_before_is_no_group() {
+fn gid_of_minus_one_is_refused() {
     let (fake, provider) = bench();
     let outcome = apply(&provider, "new", &[("gid", Value::Integer(4_294_967_295))]);
-    assert!(outcome.failure.unwrap().contains("`4294967295` is no number of an account"));
+    assert!(outcome.failure.unwrap().contains("`4294967295` is not an account number"));
     assert_eq!(fake.argvs(), Vec::<String>::new());
 }
 
 #[test]
-fn a_group_answers_to_its_number() {
+fn group_is_found_by_number() {
     let mut names = Vec::new();
     let should = Attributes::from_iter([("gid", Value::Integer(60))]);
     bench().1.identities("new", &should, &mut |name| names.push(name.to_owned()));

@@ -21,7 +21,7 @@ use table::{Entry, Table};
 const TARGET: &str = "/etc/hosts";
 
 const DESC: &str = "\
-Entries of the hosts file: addresses of names that are known without asking a name server.
+Entries of the hosts file: addresses of host names that the machine finds without a name server.
 
 ```yaml
 resources:
@@ -33,8 +33,10 @@ resources:
     ensure: absent
 ```
 
-Every line that is not changed stays as it is, byte for byte. The file is replaced as a whole, with its owner, mode and access list; it has to be a regular one. \
-A name that several lines begin with (`localhost` often does) is that of the first; `ensure: absent` removes all of them.";
+kilter keeps all other lines byte for byte. It replaces the file as a whole and keeps its owner, mode and access \
+list. The file must be a regular file. \
+If several lines begin with the same name, as often with `localhost`, the resource is the first line; `ensure: \
+absent` removes all of them.";
 
 /// Provides the type `host`.
 pub struct HostProvider {
@@ -90,34 +92,29 @@ impl HostProvider {
 
 fn schema() -> TypeSchema {
     TypeSchema::new("host", DESC)
-        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether the entry is there.")
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "State of the entry: `present`, `absent`.")
         .default("present")
-        .attribute(
-            "name",
-            "String[1]",
-            Behaviour::Namevar,
-            "The name of the host, as the first on its line: `db.example.org`.",
-        )
+        .attribute("name", "String[1]", Behaviour::Namevar, "Host name, the first name on its line: `db.example.org`.")
         .attribute(
             "ip",
             "String[1]",
             Behaviour::Property,
-            "Its address, IPv4 or IPv6: `10.0.0.7`, `2001:db8::7`. Needed for an entry that is to be present. \
-             Two ways to write one address are the same.",
+            "Address, IPv4 or IPv6: `10.0.0.7`, `2001:db8::7`. Required unless `ensure` is `absent`. \
+             kilter compares addresses by value, not by notation.",
         )
         .attribute(
             "host_aliases",
             "Array[String[1]]",
             Behaviour::Property,
-            "Other names of it: `[db, database]`; `[]` for none. Their order does not matter.",
+            "Further names of the host: `[db, database]`; `[]` for none. Their order does not matter.",
         )
         .attribute(
             "comment",
             "String",
             Behaviour::Property,
-            "What follows the `#` on its line: `the old one`; `\"\"` removes it.",
+            "Text after the `#` on the line: `the old one`; `\"\"` removes it.",
         )
-        .attribute("target", "String[1]", Behaviour::Parameter, "The file: `/etc/hosts`, or another absolute path.")
+        .attribute("target", "String[1]", Behaviour::Parameter, "Hosts file: `/etc/hosts`, or another absolute path.")
         .default(TARGET)
         .features(&[Feature::CustomInsync, Feature::SimpleGetFilter])
 }
@@ -173,12 +170,12 @@ fn problems(name: &str, entry: &Entry) -> Vec<ValidationError> {
         if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
             problems.push(ValidationError::with(
                 attribute,
-                format!("`{host}` is no name of a host: it is empty or holds white space or `#`"),
+                format!("`{host}` is not a host name: it is empty or contains white space or `#`"),
             ));
         }
     }
     if address(&entry.ip).is_none() {
-        let problem = ValidationError::with("ip", format!("`{}` is no address", entry.ip));
+        let problem = ValidationError::with("ip", format!("`{}` is not an address", entry.ip));
         problems.push(problem.hint("write IPv4 as 10.0.0.7 and IPv6 as 2001:db8::7"));
     }
     if entry.comment.contains(char::is_control) {
@@ -318,9 +315,9 @@ impl Scheduling for HostProvider {
 }
 
 impl Relations for HostProvider {
-    fn auto_edges(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+    fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let name = target_of(Some(should));
-        wish(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
+        add(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
     }
 }
 

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_entries_of_a_name_the_first_counts_and_all_are_removed() {
+    fn first_entry_of_a_name_wins_and_absent_removes_all() {
         let mut table = Table::parse(HOSTS);
         assert_eq!(table.find("localhost").map(|entry| entry.ip.as_str()), Some("127.0.0.1"));
         assert_eq!(table.entries().iter().filter(|entry| entry.name == "localhost").count(), 1);

@@ -53,7 +53,7 @@ fn an_entry_is_added_changed_and_removed() {
 }
 
 #[test]
-fn two_ways_to_write_one_thing_are_the_same() {
+fn equivalent_notations_are_in_sync() {
     let (_root, provider) = provider("2001:db8:0:0::7 a c b\n");
     let wanted =
         should(&[("ip", "2001:db8::7".into()), ("host_aliases", Value::strings(["b", "c"])), ("comment", "".into())]);
@@ -97,7 +97,7 @@ fn a_symbolic_link_is_not_followed() {
 }
 
 #[test]
-fn a_fifo_does_not_keep_a_check_waiting() {
+fn fifo_does_not_block_check() {
     let (root, provider) = provider("");
     let path = root.path().join("etc/hosts");
     std::fs::remove_file(&path).unwrap();
@@ -107,7 +107,7 @@ fn a_fifo_does_not_keep_a_check_waiting() {
 }
 
 #[test]
-fn a_target_does_not_lead_out_of_where_it_says() {
+fn target_path_cannot_escape() {
     let (_root, provider) = provider("");
     let wanted = should(&[("ip", "10.0.0.1".into()), ("target", "/etc/../hosts".into())]);
     assert_eq!(provider.validate("a", &wanted, &[]).len(), 1);
@@ -118,7 +118,7 @@ fn a_target_does_not_lead_out_of_where_it_says() {
 }
 
 #[test]
-fn one_wrong_change_leaves_the_others_alone() {
+fn failed_change_does_not_affect_others() {
     let (_root, provider) = provider("");
     let (good, bad) = (should(&[("ip", "10.0.0.1".into())]), should(&[("ip", "10.0.0.300".into())]));
     let (a, b, absent) = ("a".into(), "b".into(), State::default());
@@ -140,7 +140,7 @@ fn a_preview_writes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_an_entry_is_refused() {
+fn invalid_host_entry_is_refused() {
     let (_root, provider) = provider("");
     let refused = |name: &str, attributes: &[(&str, Value)]| provider.validate(name, &should(attributes), &[]).len();
     assert_eq!(refused("a", &[]), 1);

@@ -201,7 +201,7 @@ impl Provider for UserProvider {
             if should.text(attribute).is_some_and(|text| text.contains(|c: char| c == ':' || c.is_control())) {
                 problems.push(ValidationError::with(
                     attribute,
-                    "it holds `:` or a control character, which its file cannot",
+                    "it contains `:` or a control character, which the file cannot store",
                 ));
             }
         }
@@ -272,10 +272,10 @@ impl Relations for UserProvider {
         }
     }
 
-    fn auto_edges(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(AutoEdge<'_>)) {
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let is_present = should.text("ensure") != Some("absent");
         let direction = if is_present { Direction::Before } else { Direction::After };
-        let mut group = |name: &str| wish(AutoEdge { type_name: "group", name, by: Match::Name, direction });
+        let mut group = |name: &str| add(AutoEdge { type_name: "group", name, by: Match::Name, direction });
         if let Some(gid) = should.get("gid") {
             group(&word(gid));
         } else {

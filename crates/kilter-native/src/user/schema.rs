@@ -19,12 +19,13 @@ resources:
     ensure: absent
 ```
 
-A user comes after the groups it names, if they are declared too; a user that is to be absent comes before them. \
-If a group lists the user in its `members` as well, the resource that runs last makes the membership. \
-What nothing is said of stays as it is, or gets the default of `useradd` when the user is created.
+**Automatic edges.** A user runs after its declared groups; with `ensure: absent` it runs before them. \
+If a group also lists the user in its `members`, the later resource makes the membership.
 
-Passwords and their ages are in `/etc/shadow`: without the right to read it they are not reported, and a user of which \
-they are declared cannot be checked.";
+An undeclared attribute keeps its value. For a new user it gets the default of `useradd`.
+
+Passwords and their ages are in `/etc/shadow`. If kilter may not read that file, it does not report them, and a user \
+with one of these attributes fails.";
 
 /// Attributes in `/etc/shadow`.
 pub(super) const IN_SHADOW: [&str; 5] =
@@ -44,41 +45,42 @@ pub(super) fn schema() -> TypeSchema {
 fn identity(schema: TypeSchema) -> TypeSchema {
     let property = Behaviour::Property;
     schema
-        .attribute("ensure", "Enum[present, absent]", property, "Whether the user is there: `present`, `absent`.")
+        .attribute("ensure", "Enum[present, absent]", property, "State of the user: `present`, `absent`.")
         .default("present")
         .attribute(
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "The name to log in with, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`.",
+            "Login name, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`.",
         )
         .attribute(
             "uid",
             UID,
             property,
-            "The number of the user: `1500`. When it changes, the files below the home follow; others do not.",
+            "Number of the user: `1500`. If it changes, the files below the home directory get the new number; other \
+             files keep the old one.",
         )
         .attribute(
             "gid",
             GID,
             property,
-            "The primary group, by name or number: `deploy`, `1500`. It must exist when the user is created. \
-             Without it a group of the user's name is taken, and made if there is none.",
+            "Primary group, by name or number: `deploy`, `1500`. It must exist when kilter creates the user. \
+             Without `gid`, a new user gets the group of the same name, which kilter creates if it is missing.",
         )
         .attribute(
             "groups",
             "Array[String[1]]",
             property,
-            "The groups beside the primary one, by name: `[adm, docker]`. Whether others are tolerated says `membership`.",
+            "Groups in addition to the primary one, by name: `[adm, docker]`. `membership` decides about others.",
         )
         .attribute(
             "home",
             "String[1]",
             property,
-            "The home directory: `/srv/deploy`. It is only made, moved or removed with `managehome`.",
+            "Home directory: `/srv/deploy`. kilter creates, moves or removes it only with `managehome`.",
         )
-        .attribute("shell", "String", property, "The program that runs when the user logs in: `/bin/bash`, `/usr/sbin/nologin`.")
-        .attribute("comment", "String", property, "The user's full name or purpose: `Deployment`.")
+        .attribute("shell", "String", property, "Login shell: `/bin/bash`, `/usr/sbin/nologin`.")
+        .attribute("comment", "String", property, "Full name or purpose of the user: `Deployment`.")
 }
 
 fn password(schema: TypeSchema) -> TypeSchema {
@@ -88,23 +90,28 @@ fn password(schema: TypeSchema) -> TypeSchema {
             "password",
             "Sensitive[String]".parse().expect("the type is a constant"),
             property,
-            "The hash of the password, as crypt(5) describes it: `$y$…`, `$6$…`; `\"*\"` or `\"!\"` for none that \
-             would be accepted. It never appears among the arguments of a process. `mkpasswd` makes one.",
+            "Hash of the password, in a format of crypt(5): `$y$…`, `$6$…`; `\"*\"` or `\"!\"` to accept no \
+             password. kilter never passes it as an argument of a process. `mkpasswd` creates a hash.",
         ))
         .attribute(
             "expiry",
             "Pattern[/\\A\\d{4}-\\d\\d-\\d\\d\\z/, /\\Aabsent\\z/]",
             property,
-            "The day on which the account expires: `2030-12-31`; `absent` for never.",
+            "Day on which the account expires: `2030-12-31`; `absent` for never.",
         )
         .attribute(
             "password_min_age",
             AGE,
             property,
-            "Days before a password may be changed again: `0`; `-1` for no rule.",
+            "Minimum age of a password before the user may change it, in days: `0`; `-1` for no rule.",
         )
-        .attribute("password_max_age", AGE, property, "Days after which it must be changed: `90`; `-1` for no rule.")
-        .attribute("password_warn_days", AGE, property, "Days of warning before that: `7`; `-1` for none.")
+        .attribute("password_max_age", AGE, property, "Maximum age of a password, in days: `90`; `-1` for no rule.")
+        .attribute(
+            "password_warn_days",
+            AGE,
+            property,
+            "Number of days before the maximum age at which the warnings start: `7`; `-1` for none.",
+        )
 }
 
 fn steering(schema: TypeSchema) -> TypeSchema {
@@ -114,14 +121,15 @@ fn steering(schema: TypeSchema) -> TypeSchema {
             "membership",
             "Enum[minimum, inclusive]",
             parameter,
-            "`minimum`: at least `groups`, others are left alone. `inclusive`: those and no others.",
+            "`minimum`: the user is in all `groups`, and kilter removes it from no others. `inclusive`: it is in \
+             exactly these.",
         )
         .default("minimum")
         .attribute(
             "managehome",
             "Boolean",
             parameter,
-            "Whether the home directory is made with the user (from `/etc/skel`), moved when `home` changes, and removed \
+            "Create the home directory with the user (from `/etc/skel`), move it if `home` changes, and remove it \
              with the user: `true`.",
         )
         .default(Value::Boolean(false))
@@ -129,9 +137,9 @@ fn steering(schema: TypeSchema) -> TypeSchema {
             "system",
             "Boolean",
             parameter,
-            "Whether a new user without `uid` gets a number of the range for system accounts: `true`.",
+            "Create a user without `uid` with a number from the range for system accounts: `true`.",
         )
         .default(Value::Boolean(false))
-        .attribute("allowdupe", "Boolean", parameter, "Whether `uid` may be that of another user too: `true`.")
+        .attribute("allowdupe", "Boolean", parameter, "Permit a `uid` that another user already has: `true`.")
         .default(Value::Boolean(false))
 }

@@ -21,7 +21,7 @@ pub(super) fn one(accounts: &Accounts, cx: &Context<'_>, wanted: Wanted<'_>) -> 
         _ => accounts.shadows()?,
     };
     if shadows.is_none() && wanted.should.is_some_and(is_declared) {
-        let why = "cannot read /etc/shadow, where passwords and their ages are: only root may";
+        let why = "cannot read /etc/shadow, which has passwords and their ages: only root may";
         return Err(ProviderError::new(why));
     }
     Ok(state(&row, &*accounts.groups()?, shadows.as_deref()))

@@ -96,7 +96,7 @@ fn home_of_new_user_follows_the_defaults_of_useradd() {
 }
 
 #[test]
-fn all_users_are_read_with_what_is_settable() {
+fn listed_users_have_settable_attributes() {
     let (_fake, provider) = bench();
     let states = get_checked(&provider, &Context::empty(), Query::All).unwrap();
     let alice = &states[1].attributes;
@@ -133,7 +133,7 @@ fn an_export_applied_changes_nothing() {
 }
 
 #[test]
-fn a_user_is_created_with_all_that_is_declared() {
+fn user_is_created_with_declared_attributes() {
     let (fake, provider) = bench();
     let outcome = apply(
         &provider,
@@ -164,7 +164,7 @@ fn a_user_is_created_with_all_that_is_declared() {
 }
 
 #[test]
-fn a_hash_goes_through_a_pipe_and_is_never_an_argument() {
+fn password_hash_is_passed_through_pipe() {
     let (fake, provider) = bench();
     let password = [("password", Value::from("$6$salt$secret"))];
     apply(&provider, "alice", &password);
@@ -190,7 +190,7 @@ fn the_expiry_of_a_system_account_is_set_after_it_is_made() {
 }
 
 #[test]
-fn what_is_sealed_stays_so_and_is_not_told() {
+fn sensitive_values_stay_sensitive() {
     let (_fake, provider) = bench();
     let secret = |text: &str| Value::sensitive(text.into());
     let sealed = should(&provider, &[("gid", secret("1000")), ("groups", Value::array([secret("wheel")]))]);
@@ -224,7 +224,7 @@ fn only_what_differs_is_changed() {
 }
 
 #[test]
-fn what_means_the_same_is_the_same() {
+fn equivalent_values_are_in_sync() {
     let (_fake, provider) = bench();
     for attributes in [
         vec![("gid", Value::from("alice"))],
@@ -260,7 +260,7 @@ fn a_home_is_only_removed_if_it_is_there_and_managed() {
 }
 
 #[test]
-fn a_failing_tool_is_told_with_its_words_and_ends_the_change() {
+fn failing_tool_is_reported_with_its_output() {
     let (fake, provider) = bench();
     *fake.log.answer.lock().unwrap() = (9, "useradd: no room\n".to_owned());
     let outcome = apply(&provider, "carol", &[("ensure", "present".into()), ("password", "*".into())]);
@@ -278,7 +278,7 @@ fn the_files_are_read_again_when_they_have_changed() {
 }
 
 #[test]
-fn a_name_service_is_asked_only_where_there_is_one() {
+fn name_service_is_queried_only_if_configured() {
     let (fake, provider) = bench();
     let get = |name: &str| {
         let name = name.into();
@@ -296,7 +296,7 @@ fn a_name_service_is_asked_only_where_there_is_one() {
 }
 
 #[test]
-fn what_cannot_be_a_user_is_refused() {
+fn invalid_user_is_refused() {
     let (_fake, provider) = bench();
     for (name, attribute, value) in [
         ("-r", "comment", Value::from("x")),
@@ -317,17 +317,14 @@ fn what_cannot_be_a_user_is_refused() {
 }
 
 #[test]
-fn a_user_comes_after_its_groups_and_goes_before_them() {
+fn user_runs_after_its_groups_and_is_removed_before_them() {
     let (_fake, provider) = bench();
-    let wishes = |attributes: &[(&str, Value)]| {
-        let mut wishes = Vec::new();
+    let edges = |attributes: &[(&str, Value)]| {
+        let mut edges = Vec::new();
         let should = should(&provider, attributes);
-        provider.auto_edges("alice", &should, &mut |wish| wishes.push(format!("{} {:?}", wish.name, wish.direction)));
-        wishes
+        provider.auto_edges("alice", &should, &mut |edge| edges.push(format!("{} {:?}", edge.name, edge.direction)));
+        edges
     };
-    assert_eq!(
-        wishes(&[("gid", Value::Integer(10)), ("groups", Value::strings(["adm"]))]),
-        ["10 Before", "adm Before"]
-    );
-    assert_eq!(wishes(&[("ensure", "absent".into())]), ["alice After"]);
+    assert_eq!(edges(&[("gid", Value::Integer(10)), ("groups", Value::strings(["adm"]))]), ["10 Before", "adm Before"]);
+    assert_eq!(edges(&[("ensure", "absent".into())]), ["alice After"]);
 }

@@ -14,11 +14,11 @@ use kilter_process::{Cancel, Invocation, Output, SpawnError};
 
 use crate::{assert_edges, assert_held_but};
 
-const NO_PREVIEW: &str = "the provider has not the feature `supports_noop`: nobody asks it for a preview";
+const NO_PREVIEW: &str = "the provider does not have the feature `supports_noop`, so kilter requests no preview";
 
 const NOT_APPLICABLE: [(&str, &str); 4] = [
     ("titles-fit-namevars", "the type has one namevar"),
-    ("a-refresh-is-served", "the provider has not the feature `refresh`"),
+    ("a-refresh-is-served", "the provider does not have the feature `refresh`"),
     ("preview-changes-nothing", NO_PREVIEW),
     ("preview-foresees-rightly", NO_PREVIEW),
 ];
@@ -34,13 +34,14 @@ const FILES: [(&str, &str); 6] = [
     ("nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\ngshadow: files\n"),
     (
         "login.defs",
-        "MAIL_DIR /var/mail\nUID_MIN 1000\nUID_MAX 60000\nSYS_UID_MIN 100\nSYS_UID_MAX 999\nGID_MIN 1000\nGID_MAX 60000\n\
+        "MAIL_DIR /var/mail\nUID_MIN 1000\nUID_MAX 60000\nSYS_UID_MIN 100\nSYS_UID_MAX 999\nGID_MIN 1000\nGID_MAX \
+         60000\n\
          SYS_GID_MIN 100\nSYS_GID_MAX 999\nUSERGROUPS_ENAB yes\nENCRYPT_METHOD YESCRYPT\nPASS_MAX_DAYS 99999\n\
          PASS_MIN_DAYS 0\nPASS_WARN_AGE 7\n",
     ),
 ];
 
-/// Starts a tool on the system that was made up below a directory. What is done to `slow` takes its time.
+/// Starts a tool on the fake system below a directory. A change of `slow` takes time.
 const SCRIPT: &str = "set -e; root=$1; shift; \
     for each in etc home var/mail var/log; do mount --bind \"$root/$each\" \"/$each\"; done; \
     case \"$*\" in *' slow') touch \"$root/begun\"; sleep 100;; esac; \
@@ -72,7 +73,7 @@ fn made_up() -> tempfile::TempDir {
     directory
 }
 
-/// The account files and the homes; the tools keep older versions of the files beside them.
+/// Returns the account files and the homes; the tools keep older versions of the files in the same directory.
 fn fingerprint(root: &Path) -> String {
     let file = |name: &&str| std::fs::read_to_string(root.join("etc").join(name)).expect("the tools leave it there");
     let files: Vec<String> = ["passwd", "group", "shadow", "gshadow"].iter().map(file).collect();
@@ -147,7 +148,7 @@ fn groups() -> Subject {
 }
 
 #[test]
-fn users_keep_every_law_that_applies() {
+fn user_conforms() {
     need_root_and_tools();
     let report = Suite::new(users).run();
     assert_held_but(&report, &NOT_APPLICABLE);
@@ -155,7 +156,7 @@ fn users_keep_every_law_that_applies() {
 }
 
 #[test]
-fn groups_keep_every_law_that_applies() {
+fn group_conforms() {
     need_root_and_tools();
     let report = Suite::new(groups).run();
     assert_held_but(&report, &NOT_APPLICABLE);

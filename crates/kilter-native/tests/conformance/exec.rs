@@ -65,14 +65,14 @@ const NOT_APPLICABLE: [(&str, &str); 10] = [
     ("titles-fit-namevars", "the type has one namevar"),
     ("others-are-left-alone", "what a command has done cannot be taken back"),
     ("other-attributes-stay", "the type has fewer than two attributes that can be changed"),
-    ("absence-in-any-form", "the specimens exist before they are made"),
+    ("absence-in-any-form", "the specimens exist before the trial creates them"),
     ("ensure-absent-removes", "what a command has done cannot be taken back"),
     ("absent-stays-absent", "the type has no `ensure: absent`"),
-    ("a-batch-is-one-by-one", "the provider takes one change at a time"),
+    ("a-batch-is-one-by-one", "the provider accepts one change at a time"),
 ];
 
 #[test]
-fn commands_keep_every_law_that_applies() {
+fn exec_conforms() {
     let making = || subject(making).sparing("command", OTHER_COMMAND).sparing("creates", OTHER_FILE);
     let report = Suite::new(making).run();
     assert_held_but(&report, &NOT_APPLICABLE);
@@ -80,7 +80,7 @@ fn commands_keep_every_law_that_applies() {
 }
 
 #[test]
-fn commands_in_a_shell_keep_every_law_that_applies() {
+fn exec_with_shell_conforms() {
     crate::need_root();
     let making = || subject(making_in_a_shell).sparing("command", OTHER_COMMAND).sparing("unless", OTHER_GUARD);
     let report = Suite::new(making).run();

@@ -8,13 +8,13 @@ use kilter_native::FileProvider;
 
 use crate::{assert_edges, assert_held_but, tree};
 
-const NOT_LISTED: &str = "there are too many files to list them all";
+const NOT_LISTED: &str = "listing all files is not supported";
 
 const NOT_APPLICABLE: [(&str, &str); 4] = [
     ("some-are-among-all", NOT_LISTED),
     ("each-is-listed-once", NOT_LISTED),
     ("titles-fit-namevars", "the type has one namevar"),
-    ("a-refresh-is-served", "the provider has not the feature `refresh`"),
+    ("a-refresh-is-served", "the provider does not have the feature `refresh`"),
 ];
 
 fn specimen(directory: &Path, name: &str) -> Sample {
@@ -51,7 +51,7 @@ fn subject(specimens: fn(&Path) -> [Sample; 2]) -> Subject {
         .keeping(directory)
 }
 
-/// Who runs the tests, and so owns what they make.
+/// Returns the user of the tests, who owns the created files.
 fn me() -> Value {
     Value::Integer(rustix::process::geteuid().as_raw().into())
 }
@@ -114,35 +114,35 @@ fn trees(root: &Path) -> [Sample; 2] {
 }
 
 #[test]
-fn files_keep_every_law_that_applies() {
+fn file_conforms() {
     let report = Suite::new(|| subject(files)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn directories_keep_every_law_that_applies() {
+fn directory_conforms() {
     let report = Suite::new(|| subject(directories)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn links_keep_every_law_that_applies() {
+fn link_conforms() {
     let report = Suite::new(|| subject(links)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn copies_keep_every_law_that_applies() {
+fn copy_conforms() {
     let report = Suite::new(|| subject(copies)).run();
     assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 150, "");
 }
 
 #[test]
-fn trees_keep_every_law_that_applies() {
+fn tree_conforms() {
     let needs_force = "a directory that holds something is only removed with `force`";
     let report = Suite::new(move || subject(trees).without(Unsupported::Removal, needs_force)).run();
     let mut not_applicable = NOT_APPLICABLE.to_vec();

@@ -34,14 +34,14 @@ fn subject() -> Subject {
 }
 
 #[test]
-fn host_keeps_every_law_that_applies() {
+fn host_conforms() {
     let report = Suite::new(subject).run();
-    let no_preview = "the provider has not the feature `supports_noop`: nobody asks it for a preview";
+    let no_preview = "the provider does not have the feature `supports_noop`, so kilter requests no preview";
     assert_held_but(
         &report,
         &[
             ("titles-fit-namevars", "the type has one namevar"),
-            ("a-refresh-is-served", "the provider has not the feature `refresh`"),
+            ("a-refresh-is-served", "the provider does not have the feature `refresh`"),
             ("preview-changes-nothing", no_preview),
             ("preview-foresees-rightly", no_preview),
             ("an-interrupt-ends-a-call", "one small file is written, which cannot be kept waiting"),

@@ -17,8 +17,8 @@ fn assert_held_but(report: &Report, expected: &[(&str, &str)]) {
     assert_eq!(report.excused(), expected, "{report}");
 }
 
-/// Passes when exactly these attributes were not tried with values at the edge of their types, for these
-/// reasons, and so many values or more were.
+/// Passes if exactly these attributes were skipped by the laws about edge values, for these reasons, and if at least
+/// this number of values was tried.
 fn assert_edges(report: &Report, least: usize, spared: &str) {
     let note = report.why("edge-values-survive").expect("values are counted");
     let (counts, not_tried) = note.split_once("; not tried: ").unwrap_or((note, ""));

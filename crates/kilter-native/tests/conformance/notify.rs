@@ -15,7 +15,7 @@ fn subject() -> Subject {
 }
 
 #[test]
-fn notify_keeps_every_law_that_applies() {
+fn notify_conforms() {
     let report = Suite::new(subject).run();
     let trace = "making the specimens leaves no trace in the fingerprint of the world";
     assert_held_but(
@@ -32,7 +32,7 @@ fn notify_keeps_every_law_that_applies() {
             ("titles-fit-namevars", "the type has one namevar"),
             ("set-makes-what-was-asked", "the type has no attribute that a set could bring to another value"),
             ("other-attributes-stay", "the type has fewer than two attributes that can be changed"),
-            ("absence-in-any-form", "the specimens exist before they are made"),
+            ("absence-in-any-form", "the specimens exist before the trial creates them"),
             ("ensure-absent-removes", "what was said cannot be taken back"),
             ("absent-stays-absent", "the type has no `ensure: absent`"),
             ("a-batch-is-one-by-one", trace),

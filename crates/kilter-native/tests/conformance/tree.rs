@@ -1,4 +1,4 @@
-//! What is below a directory, in words that are the same for two directories made alike.
+//! Description of a directory tree. Equal trees have equal descriptions.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;

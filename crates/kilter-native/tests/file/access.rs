@@ -86,7 +86,7 @@ fn removed_list_is_reported_with_its_entries() {
     prepared(&path, "", 0);
     let planned = plan(&file(&path, [("mode", text("0640"))]));
     let message = planned[0].message.as_deref().unwrap();
-    assert!(message.ends_with(":rw- → none (nobody declared it)"), "{message}");
+    assert!(message.ends_with(":rw- → none (undeclared)"), "{message}");
     assert_eq!(planned[0].is.as_hash().unwrap()["managed"].as_list().len(), 1, "{planned:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Contents: how they appear, what is kept of the old ones, what is shown of them.
+//! Contents: replacement, backups and diffs.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -61,7 +61,7 @@ fn bytes_that_are_no_text_are_a_content_too() {
 }
 
 #[test]
-fn of_a_secret_nothing_is_shown() {
+fn secret_content_is_never_shown() {
     let home = directory();
     let path = home.path().join("x");
     fs::write(&path, "old secret").unwrap();
@@ -76,7 +76,7 @@ fn of_a_secret_nothing_is_shown() {
 }
 
 #[test]
-fn without_show_diff_the_old_content_is_not_told() {
+fn show_diff_false_hides_old_content() {
     let home = directory();
     let path = home.path().join("x");
     fs::write(&path, "private\n").unwrap();
@@ -156,7 +156,7 @@ fn a_replaced_file_keeps_owner_mode_access_list_and_attributes() {
 }
 
 #[test]
-fn a_backup_with_a_suffix_stays_beside_the_file() {
+fn backup_with_suffix_is_in_the_same_directory() {
     let home = directory();
     let path = home.path().join("x");
     fs::write(&path, "old").unwrap();
@@ -174,7 +174,7 @@ fn a_backup_with_a_suffix_stays_beside_the_file() {
 }
 
 #[test]
-fn a_backup_of_a_directory_takes_no_name_that_is_taken() {
+fn directory_backup_never_reuses_a_name() {
     let home = directory();
     let path = home.path().join("x");
     for content in ["one", "two"] {
@@ -248,7 +248,7 @@ fn a_backup_in_the_state_directory_is_private_and_indexed() {
 }
 
 #[test]
-fn an_index_of_backups_that_is_no_file_is_an_error() {
+fn irregular_backup_index_is_an_error() {
     let (home, state) = (directory(), directory());
     let path = home.path().join("x");
     fs::write(&path, "old").unwrap();
@@ -272,12 +272,12 @@ fn an_index_of_backups_that_is_no_file_is_an_error() {
 }
 
 #[test]
-fn without_a_place_for_backups_nothing_is_replaced() {
+fn missing_backup_directory_prevents_replacement() {
     let home = directory();
     let path = home.path().join("x");
     fs::write(&path, "old").unwrap();
     let failure = apply(&file(&path, [("content", text("new")), ("backup", yes())])).unwrap_err();
-    assert!(failure.contains("no directory to keep"), "{failure}");
+    assert!(failure.contains("backup: there is no directory for"), "{failure}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(names(home.path()), ["x"]);
 }
@@ -301,7 +301,7 @@ fn a_refused_content_leaves_the_old_one() {
 }
 
 #[test]
-fn a_command_that_refuses_a_secret_does_not_tell_it() {
+fn validate_cmd_error_hides_secret() {
     let home = directory();
     let path = home.path().join("x");
     let secret = Value::sensitive(text("hunter2 of the database\n"));
@@ -342,7 +342,7 @@ fn a_new_file_never_has_another_name() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_at_the_next_change() {
+fn temporaries_of_killed_run_are_removed_at_next_change() {
     let home = directory();
     let own = home.path().join("x");
     // A name as this process makes it, of a process that is gone: a child that was waited for.
@@ -416,7 +416,7 @@ fn the_checksum_decides_how_a_copy_is_compared() {
 }
 
 #[test]
-fn a_source_that_another_resource_will_create_is_a_plan() {
+fn missing_source_with_pending_creator_is_planned() {
     let home = directory();
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     fs::write(&to, "x").unwrap();
@@ -428,7 +428,7 @@ fn a_source_that_another_resource_will_create_is_a_plan() {
 }
 
 #[test]
-fn a_batch_of_many_is_made_together_and_each_failure_stays_alone() {
+fn batch_failure_affects_only_its_file() {
     let home = directory();
     for number in 0..50 {
         fs::write(home.path().join(format!("f{number:02}")), "old").unwrap();
@@ -480,7 +480,7 @@ fn a_link_at_the_path_is_replaced_and_never_written_through() {
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
 }
 
-/// What is said of a content, found or not, that is to be another one.
+/// Returns the description of a found or missing content that differs from the declared one.
 fn said<const N: usize>(is: Option<&[u8]>, attributes: [(&str, Value); N]) -> String {
     let home = directory();
     let path = home.path().join("x");

@@ -1,4 +1,4 @@
-//! What is refused before anything is touched, and what declarations come to.
+//! Refused declarations, and their canonical forms.
 
 use kilter_model::{Attributes, Value};
 use kilter_native::FileProvider;
@@ -13,7 +13,7 @@ fn problems<const N: usize>(name: &str, attributes: [(&str, Value); N]) -> Vec<S
 }
 
 #[test]
-fn every_broken_declaration_is_told_with_a_hint() {
+fn invalid_declarations_have_hints() {
     type Attribute = (&'static str, Value);
     let table: [(&str, Vec<Attribute>, &str); 29] = [
         ("etc/motd", vec![], "not an absolute path"),
@@ -32,15 +32,15 @@ fn every_broken_declaration_is_told_with_a_hint() {
         ("/a", vec![("ensure", text("file")), ("recurse", yes())], "without a directory"),
         ("/a", vec![("ensure", text("directory")), ("source", text("/b"))], "add `recurse: true`"),
         ("/a", vec![("content", text("x")), ("backup", text("../x"))], "is not a suffix"),
-        ("/a", vec![("content", Value::sensitive("x".into())), ("backup", yes())], "would stand in clear"),
+        ("/a", vec![("content", Value::sensitive("x".into())), ("backup", yes())], "the backup is not encrypted"),
         ("/a", vec![("content", text("x")), ("checksum", text("mtime"))], "needs a `source`"),
-        ("/a", vec![("content", text("x")), ("validate_cmd", text("true"))], "where the file's path goes"),
-        ("/a", vec![("validate_cmd", text("true %"))], "no content to validate"),
+        ("/a", vec![("content", text("x")), ("validate_cmd", text("true"))], "no `%` for the path of the file"),
+        ("/a", vec![("validate_cmd", text("true %"))], "needs a content"),
         ("/a", vec![("content", text("x")), ("validate_cmd", text("true '%"))], "the closing ' is missing"),
-        ("/a", vec![("content", text("x")), ("validate_cmd", text("true % | cat"))], "means something to a shell only"),
+        ("/a", vec![("content", text("x")), ("validate_cmd", text("true % | cat"))], "needs a shell"),
         ("/a", vec![("owner", text("a:b"))], "neither a name nor a number"),
-        ("/a", vec![("owner", text("4294967295"))], "`4294967295` is no number of an account"),
-        ("/a", vec![("group", Value::Integer(4_294_967_295))], "`4294967295` is no number of an account"),
+        ("/a", vec![("owner", text("4294967295"))], "`4294967295` is not an account number"),
+        ("/a", vec![("group", Value::Integer(4_294_967_295))], "`4294967295` is not an account number"),
         ("/a", vec![("source", text("/a/"))], "the source is the file itself"),
         ("/a/b", vec![("source", text("/a")), ("recurse", yes())], "lies within its source"),
         ("/a/b", vec![("source", text("/")), ("recurse", yes())], "lies within its source"),
@@ -56,7 +56,7 @@ fn every_broken_declaration_is_told_with_a_hint() {
 }
 
 #[test]
-fn a_content_that_is_not_known_yet_counts_as_given() {
+fn unknown_content_counts_as_declared() {
     let should: Attributes = [("source", "/b")].into_iter().collect();
     let problems = FileProvider::new().validate("/a", &should, &["content"]);
     assert!(problems[0].message.contains("exclude each other"), "{problems:?}");
@@ -68,7 +68,7 @@ fn problems_of_nothing() -> Vec<String> {
 }
 
 #[test]
-fn declarations_come_to_one_form() {
+fn equivalent_declarations_canonicalize_equally() {
     let declared = file("/a/", [("path", text("/a/")), ("mode", text("755")), ("owner", Value::from(0))]);
     assert_eq!(declared.should.text("path"), Some("/a"));
     assert_eq!(declared.should.text("mode"), Some("0755"));
@@ -84,15 +84,15 @@ fn declarations_come_to_one_form() {
 #[test]
 fn a_file_comes_after_its_directory_owner_group_and_source() {
     let declared = file("/a/b", [("owner", text("app")), ("group", text("7")), ("source", text("/src/"))]);
-    let mut wishes = Vec::new();
-    FileProvider::new().auto_edges(&declared.name, &declared.should, &mut |wish| {
-        wishes.push(format!("{}[{}] {:?}", wish.type_name, wish.name, wish.by));
+    let mut edges = Vec::new();
+    FileProvider::new().auto_edges(&declared.name, &declared.should, &mut |edge| {
+        edges.push(format!("{}[{}] {:?}", edge.type_name, edge.name, edge.by));
     });
-    assert_eq!(wishes, ["file[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"]);
+    assert_eq!(edges, ["file[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"]);
 }
 
 #[test]
-fn a_path_with_a_slash_at_its_end_answers_without_it() {
+fn trailing_slash_of_path_is_removed() {
     let mut said = Vec::new();
     FileProvider::new().identities("/a/", &Attributes::new(), &mut |name| said.push(name.to_owned()));
     assert_eq!(said, ["/a"]);
@@ -118,14 +118,14 @@ fn a_sensitive_account_is_a_name_or_a_number_like_any_other() {
         assert_eq!(canonical(Value::sensitive(owner)), Value::sensitive(text("7")));
     }
     assert_eq!(canonical(Value::sensitive(text("daemon"))), Value::sensitive(text("daemon")));
-    let wished = |owner: Value| {
+    let edges_of = |owner: Value| {
         let should: Attributes = [("owner", owner)].into_iter().collect();
         let mut names = Vec::new();
-        FileProvider::new().auto_edges("/a", &should, &mut |wish| names.push(wish.name.to_owned()));
+        FileProvider::new().auto_edges("/a", &should, &mut |edge| names.push(edge.name.to_owned()));
         names
     };
-    assert_eq!(wished(Value::sensitive(text("daemon"))), ["/a", "daemon"]);
+    assert_eq!(edges_of(Value::sensitive(text("daemon"))), ["/a", "daemon"]);
     for owner in [text("7"), text("007"), Value::Integer(7), Value::sensitive(text("7"))] {
-        assert_eq!(wished(owner), ["/a", "7"]);
+        assert_eq!(edges_of(owner), ["/a", "7"]);
     }
 }

@@ -10,7 +10,7 @@ use kilter_provider::{Context, Mode, Placement, Provider, Query, ReadOne, Schedu
 use crate::harness::*;
 
 #[test]
-fn what_is_absent_is_created_as_each_kind() {
+fn absent_path_is_created_as_each_kind() {
     let home = directory();
     let (one, two, three, four) =
         (home.path().join("file"), home.path().join("directory"), home.path().join("link"), home.path().join("any"));
@@ -26,7 +26,7 @@ fn what_is_absent_is_created_as_each_kind() {
 }
 
 #[test]
-fn files_and_links_become_each_other_without_force() {
+fn files_and_links_replace_each_other_without_force() {
     let home = directory();
     let path = home.path().join("x");
     let as_file = file(&path, [("content", text("a"))]);
@@ -46,7 +46,7 @@ fn files_and_links_become_each_other_without_force() {
 }
 
 #[test]
-fn a_directory_gives_way_only_with_force() {
+fn directory_is_replaced_only_with_force() {
     for (attribute, value) in [("content", "a"), ("target", "/etc")] {
         let home = directory();
         let path = home.path().join("x");
@@ -62,7 +62,7 @@ fn a_directory_gives_way_only_with_force() {
 }
 
 #[test]
-fn a_preview_tells_that_force_is_missing_and_changes_nothing() {
+fn preview_reports_missing_force() {
     let home = directory();
     let declared = file(home.path(), [("content", text("a"))]);
     let is = State::absent(declared.name.clone());
@@ -101,7 +101,7 @@ fn absent_removes_a_full_directory_only_with_force() {
 }
 
 #[test]
-fn present_takes_whatever_is_there() {
+fn present_accepts_every_kind() {
     let home = directory();
     symlink("nowhere", home.path().join("link")).unwrap();
     assert_eq!(plan(&file(home.path().join("link"), [])), []);
@@ -109,7 +109,7 @@ fn present_takes_whatever_is_there() {
 }
 
 #[test]
-fn a_fifo_is_told_by_its_kind_and_replaced_without_being_opened() {
+fn fifo_is_replaced_without_being_opened() {
     let home = directory();
     let path = home.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -121,14 +121,14 @@ fn a_fifo_is_told_by_its_kind_and_replaced_without_being_opened() {
 }
 
 #[test]
-fn an_empty_directory_of_the_wrong_name_is_reported_with_its_path() {
+fn missing_directory_above_is_reported_with_its_path() {
     let home = directory();
     let failure = apply(&file(home.path().join("no/such/file"), [("content", text("x"))])).unwrap_err();
     assert!(failure.contains("no/such: No such file or directory"), "{failure}");
 }
 
 #[test]
-fn a_get_without_a_declaration_tells_everything() {
+fn get_without_declaration_returns_all_attributes() {
     let home = directory();
     let path = home.path().join("x");
     fs::write(&path, "hello\n").unwrap();
@@ -153,7 +153,7 @@ fn all_files_are_not_listed() {
 }
 
 #[test]
-fn only_what_may_take_long_runs_on_a_worker() {
+fn only_slow_calls_run_on_a_worker() {
     let provider = FileProvider::new();
     let at = |declared: &Declared| provider.placement(&declared.should);
     assert_eq!(at(&file("/a", [("content", text("x"))])), Placement::Inline);

@@ -1,4 +1,4 @@
-//! What a preview foresees, in the words of the change that it saves.
+//! Failures that a preview predicts, with the same text as the failure of the change.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -51,7 +51,7 @@ fn foreseen(declared: &Declared) -> String {
 }
 
 #[test]
-fn what_stands_in_the_way_is_foreseen_and_force_allowed() {
+fn preflight_reports_obstacle_unless_forced() {
     let home = directory();
     grow(home.path(), &[("x/y", "")]);
     let path = home.path().join("x");
@@ -66,7 +66,7 @@ fn what_stands_in_the_way_is_foreseen_and_force_allowed() {
 }
 
 #[test]
-fn what_stands_in_the_way_below_a_copied_tree_is_foreseen() {
+fn preflight_reports_obstacle_below_copied_tree() {
     let home = directory();
     grow(home.path(), &[("source/x", "a"), ("copy/x/y", "")]);
     let source = path_text(&home.path().join("source"));
@@ -76,7 +76,7 @@ fn what_stands_in_the_way_below_a_copied_tree_is_foreseen() {
 }
 
 #[test]
-fn a_source_that_cannot_be_copied_is_foreseen() {
+fn preflight_reports_source_that_cannot_be_copied() {
     let home = directory();
     grow(home.path(), &[("tree/x", "a")]);
     let copy = |source: &str| file(home.path().join("copy"), [("source", path_text(&home.path().join(source)))]);
@@ -89,7 +89,7 @@ fn a_source_that_cannot_be_copied_is_foreseen() {
 }
 
 #[test]
-fn a_directory_that_nothing_makes_is_foreseen() {
+fn preflight_reports_missing_directory() {
     let home = directory();
     let below = home.path().join("a/b/x");
     let declared = || file(&below, [("content", text("a"))]);
@@ -107,7 +107,7 @@ fn a_directory_that_nothing_makes_is_foreseen() {
 }
 
 #[test]
-fn a_directory_may_be_made_under_the_name_that_a_link_leads_to() {
+fn preflight_accepts_directory_created_through_link() {
     let home = directory();
     grow(home.path(), &[("real/x", "")]);
     symlink("real", home.path().join("link")).unwrap();
@@ -121,7 +121,7 @@ fn a_directory_may_be_made_under_the_name_that_a_link_leads_to() {
 }
 
 #[test]
-fn an_owner_who_does_not_exist_is_foreseen() {
+fn preflight_reports_missing_owner() {
     let home = directory();
     let declared =
         |attribute| file(home.path().join("x"), [("content", text("a")), (attribute, text("no-such-account"))]);
@@ -138,7 +138,7 @@ fn an_owner_who_does_not_exist_is_foreseen() {
 }
 
 #[test]
-fn what_is_in_its_state_has_nothing_to_foresee() {
+fn preflight_skips_files_in_sync() {
     let home = directory();
     let absent = file(home.path().join("no/x"), [("ensure", text("absent"))]);
     let is = State::absent(absent.name.clone());

@@ -12,7 +12,7 @@ fn list(paths: &[&std::path::Path]) -> Value {
 }
 
 #[test]
-fn a_content_is_put_together_from_files_and_directories_in_order() {
+fn fragments_are_concatenated_in_order() {
     let home = directory();
     let (head, parts, path) = (home.path().join("head"), home.path().join("parts"), home.path().join("x"));
     fs::write(&head, "head\n").unwrap();
@@ -46,7 +46,7 @@ fn a_fragment_that_is_missing_is_a_failure_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_to_be_created_fails_until_somebody_has_created_it() {
+fn create_false_fails_until_file_exists() {
     let home = directory();
     let path = home.path().join("x");
     let declared = file(&path, [("content", text("mine\n")), ("create", Value::Boolean(false))]);
@@ -58,7 +58,7 @@ fn what_is_not_to_be_created_fails_until_somebody_has_created_it() {
 }
 
 #[test]
-fn directories_above_are_made_if_asked() {
+fn parents_true_creates_directories() {
     let home = directory();
     let path = home.path().join("a/b/c");
     let without = file(&path, [("ensure", text("directory"))]);
@@ -80,7 +80,7 @@ fn directories_above_are_made_if_asked() {
 }
 
 #[test]
-fn what_not_everybody_may_read_in_parts_nobody_may_read_together() {
+fn fragments_result_is_as_private_as_its_fragments() {
     let home = directory();
     let (open, private, path) = (home.path().join("open"), home.path().join("private"), home.path().join("x"));
     fs::write(&open, "open\n").unwrap();
@@ -96,7 +96,7 @@ fn what_not_everybody_may_read_in_parts_nobody_may_read_together() {
 }
 
 #[test]
-fn a_file_is_not_put_together_from_itself() {
+fn file_cannot_be_its_own_fragment() {
     let problems = |path: &str, fragments: &[&str]| {
         let fragments = Value::strings(fragments.iter().copied());
         let should = [("fragments", fragments)].into_iter().collect();

@@ -39,7 +39,7 @@ pub(crate) fn found(cx: &Context<'_>, declared: &Declared) -> Result<Found, Prov
     check(&FileProvider::new(), cx, &[wanted]).remove(0)
 }
 
-/// What differs.
+/// Returns the differences.
 pub(crate) fn plan(declared: &Declared) -> Vec<Difference> {
     found(&Context::empty(), declared).expect("it can be read").differences
 }
@@ -92,7 +92,7 @@ pub(crate) fn path_text(path: &Path) -> Value {
     Value::from(path.to_str().expect("paths of tests are UTF-8"))
 }
 
-/// The mode of what is at a path, links not followed.
+/// Returns the mode of a path without following links.
 pub(crate) fn mode(path: impl AsRef<Path>) -> u32 {
     std::fs::symlink_metadata(path).expect("it is there").permissions().mode() & 0o7777
 }
@@ -151,7 +151,7 @@ pub(crate) fn need_root() {
     );
 }
 
-/// Runs one ignored test of this binary as an unprivileged user, who is nobody.
+/// Runs one ignored test of this binary as the unprivileged user `nobody`.
 pub(crate) fn as_nobody(test: &str, directory: &Path) {
     need_root();
     let itself = std::env::current_exe().expect("the test knows its program");

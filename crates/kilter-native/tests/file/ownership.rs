@@ -31,7 +31,7 @@ fn owner_and_group_are_given_by_name_or_number() {
 }
 
 #[test]
-fn a_user_who_does_not_exist_is_a_failure_and_nothing_is_changed() {
+fn missing_owner_fails_before_changes() {
     let home = directory();
     let path = home.path().join("x");
     let failure = apply(&file(&path, [("content", text("x")), ("owner", text("no-such-user"))])).unwrap_err();
@@ -64,7 +64,7 @@ fn armed(path: &Path, bits: u32) {
 }
 
 #[test]
-fn a_symbolic_mode_gives_no_setuid_bits_of_the_old_owner_to_the_new_one() {
+fn symbolic_mode_drops_setuid_bits_at_owner_change() {
     need_root();
     let home = directory();
     let path = home.path().join("x");
@@ -87,7 +87,7 @@ fn a_symbolic_mode_gives_no_setuid_bits_of_the_old_owner_to_the_new_one() {
 }
 
 #[test]
-fn a_plan_tells_that_setuid_bits_go_with_their_owner() {
+fn plan_shows_loss_of_setuid_bits_at_owner_change() {
     need_root();
     let home = directory();
     let path = home.path().join("x");
@@ -102,7 +102,7 @@ fn a_plan_tells_that_setuid_bits_go_with_their_owner() {
 }
 
 #[test]
-fn another_group_takes_the_setgid_bit_away_with_or_without_a_new_content() {
+fn group_change_clears_setgid_bit() {
     need_root();
     let home = directory();
     let path = home.path().join("x");
@@ -117,7 +117,7 @@ fn another_group_takes_the_setgid_bit_away_with_or_without_a_new_content() {
 }
 
 #[test]
-fn a_symbolic_mode_of_a_tree_gives_no_setuid_bits_to_the_new_owner() {
+fn symbolic_mode_of_tree_drops_setuid_bits_at_owner_change() {
     need_root();
     let home = directory();
     let root = home.path().join("r");
@@ -134,7 +134,7 @@ fn a_symbolic_mode_of_a_tree_gives_no_setuid_bits_to_the_new_owner() {
 }
 
 #[test]
-fn capabilities_go_with_the_content_and_with_the_owner() {
+fn content_or_owner_change_drops_capabilities() {
     need_root();
     let home = directory();
     let path = home.path().join("x");
@@ -161,7 +161,7 @@ fn set(declared: &Declared) {
 }
 
 #[test]
-fn whoever_owns_the_directory_gets_no_other_directory_or_link_changed() {
+fn directory_owner_cannot_redirect_changes() {
     need_root();
     let home = directory();
     let (victim, path) = (home.path().join("victim"), home.path().join("x"));
@@ -210,7 +210,7 @@ fn whoever_owns_the_directory_gets_no_other_directory_or_link_changed() {
 }
 
 #[test]
-fn a_directory_that_its_owner_may_not_write_is_made_by_anybody() {
+fn closed_directory_is_created_by_unprivileged_user() {
     let home = directory();
     set_mode(home.path(), 0o777);
     as_nobody("ownership::as_nobody_who_makes_a_closed_directory", home.path());
@@ -224,7 +224,7 @@ fn as_nobody_who_makes_a_closed_directory() {
 }
 
 #[test]
-fn a_directory_of_an_access_list_counts_as_one_that_others_can_write_in() {
+fn directory_with_access_list_counts_as_writable_by_others() {
     need_root();
     let home = directory();
     let (shared, victim) = (home.path().join("shared"), home.path().join("victim"));
@@ -254,7 +254,7 @@ fn directories_have_modes_with_setgid_and_sticky_bits_and_gain_no_x() {
 }
 
 #[test]
-fn a_link_has_an_owner_of_its_own() {
+fn link_has_its_own_owner() {
     need_root();
     let home = directory();
     let (victim, path) = (home.path().join("victim"), home.path().join("link"));
@@ -267,7 +267,7 @@ fn a_link_has_an_owner_of_its_own() {
 }
 
 #[test]
-fn symbolic_modes_come_to_what_chmod_makes_of_them() {
+fn symbolic_modes_match_chmod() {
     let home = directory();
     let (path, other) = (home.path().join("file"), home.path().join("other"));
     let (directory, other_directory) = (home.path().join("d"), home.path().join("e"));
@@ -342,7 +342,7 @@ fn new_files_have_the_declared_mode_whatever_the_umask() {
 }
 
 #[test]
-fn a_file_with_other_names_is_not_touched_where_others_can_link() {
+fn hard_linked_file_in_shared_directory_is_not_changed() {
     need_root();
     let home = directory();
     let victim = home.path().join("victim");
@@ -366,7 +366,7 @@ fn a_file_with_other_names_is_not_touched_where_others_can_link() {
 }
 
 #[test]
-fn nobody_may_read_their_own_files_and_is_told_of_the_others() {
+fn unprivileged_user_reads_own_files_and_gets_errors_for_others() {
     let home = directory();
     set_mode(home.path(), 0o777);
     fs::write(home.path().join("secret"), "hidden").unwrap();

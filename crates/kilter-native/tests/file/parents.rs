@@ -27,7 +27,7 @@ fn a_parent_link_of_root_in_a_closed_directory_is_followed() {
 }
 
 #[test]
-fn a_parent_link_of_somebody_else_is_refused() {
+fn parent_link_of_other_user_is_refused() {
     need_root();
     let home = directory();
     let (open, victim) = (home.path().join("open"), home.path().join("victim"));
@@ -43,14 +43,14 @@ fn a_parent_link_of_somebody_else_is_refused() {
     assert!(error.message.contains("belongs neither to root"), "{error}");
     lchown(open.join("trap"), Some(0), Some(0)).unwrap();
     let error = found(&Context::empty(), &declared).unwrap_err();
-    assert!(error.message.contains("others can write in the directory"), "{error}");
+    assert!(error.message.contains("other users can write to its directory"), "{error}");
     set_mode(&open, 0o755);
     bring(&declared);
     assert!(victim.join("x").exists());
 }
 
 #[test]
-fn a_source_is_not_read_through_a_link_of_somebody_else() {
+fn source_behind_link_of_other_user_is_refused() {
     need_root();
     let home = directory();
     let (from, to) = (home.path().join("from"), home.path().join("to"));

@@ -84,7 +84,7 @@ fn source_tree_is_described_with_its_declared_entries() {
 }
 
 #[test]
-fn what_is_removed_is_described_without_its_contents() {
+fn removal_is_described_without_contents() {
     let home = directory();
     let path = home.path().join("d");
     grow(home.path(), &[("d/sub/x", "old")]);
@@ -104,7 +104,7 @@ fn what_is_removed_is_described_without_its_contents() {
 }
 
 #[test]
-fn description_of_what_is_removed_ends_at_an_interrupt() {
+fn description_of_removal_is_interruptible() {
     let home = directory();
     let path = home.path().join("d");
     grow(home.path(), &[("d/x", "old"), ("d/y", "old")]);

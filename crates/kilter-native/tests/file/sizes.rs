@@ -47,7 +47,7 @@ fn copy_of_another_size_is_replaced_without_being_read() {
 }
 
 #[test]
-fn source_that_has_no_room_is_refused_without_being_copied() {
+fn source_larger_than_free_space_is_refused() {
     let home = directory();
     let (source, copy) = (home.path().join("s"), home.path().join("c"));
     grown(&source, HUGE);

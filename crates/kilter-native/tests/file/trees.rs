@@ -1,4 +1,4 @@
-//! Directories with what is below them.
+//! Directories with their entries.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +29,7 @@ fn a_tree_is_copied_with_modes_and_links() {
 }
 
 #[test]
-fn what_differs_in_a_copied_tree_is_told_and_mended_entry_by_entry() {
+fn copied_tree_is_reported_and_repaired_by_entry() {
     let home = directory();
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     grow(&from, &[("a/one", "1"), ("a/two", "2"), ("b/three", "3"), ("c", "4")]);
@@ -99,7 +99,7 @@ fn recurse_without_a_source_sets_owner_and_mode_below() {
 }
 
 #[test]
-fn purge_previews_and_removes_what_nobody_declared() {
+fn purge_previews_and_removes_undeclared_entries() {
     let home = directory();
     let root = home.path().join("r");
     grow(&root, &[("kept", "1"), ("stray", "2"), ("sub/deep", "3")]);
@@ -130,7 +130,7 @@ fn purge_previews_and_removes_what_nobody_declared() {
 }
 
 #[test]
-fn purge_keeps_directories_above_what_is_declared() {
+fn purge_keeps_directories_above_declared_files() {
     let home = directory();
     let root = home.path().join("r");
     grow(&root, &[("a/b/kept", "1"), ("a/b/stray", "2"), ("a/c/stray", "3")]);
@@ -145,7 +145,7 @@ fn purge_keeps_directories_above_what_is_declared() {
 }
 
 #[test]
-fn purge_keeps_links_and_empty_directories_above_what_is_declared() {
+fn purge_keeps_links_and_empty_directories_above_declared_files() {
     let home = directory();
     let root = home.path().join("r");
     grow(home.path(), &[("elsewhere/x", "1"), ("r/stray", "2")]);
@@ -165,7 +165,7 @@ fn purge_keeps_links_and_empty_directories_above_what_is_declared() {
 }
 
 #[test]
-fn a_copy_that_lies_in_its_source_by_way_of_a_link_is_refused_before_anything_is_made() {
+fn copy_inside_its_source_through_link_is_refused() {
     let home = directory();
     grow(home.path(), &[("source/x", "1")]);
     symlink("source", home.path().join("link")).unwrap();
@@ -187,7 +187,7 @@ fn purge_with_a_source_leaves_exactly_the_copy() {
 }
 
 #[test]
-fn a_name_that_is_no_text_is_purged_like_any_other() {
+fn name_without_utf8_is_purged() {
     let home = directory();
     let root = home.path().join("r");
     fs::create_dir(&root).unwrap();
@@ -198,7 +198,7 @@ fn a_name_that_is_no_text_is_purged_like_any_other() {
 }
 
 #[test]
-fn a_file_in_the_way_of_a_copied_directory_gives_way_and_a_directory_needs_force() {
+fn copied_tree_replaces_files_but_needs_force_for_directories() {
     let home = directory();
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     grow(&from, &[("a/one", "1"), ("b", "2")]);
@@ -225,7 +225,7 @@ fn a_tree_with_more_directories_than_descriptors_is_copied() {
 }
 
 #[test]
-fn what_is_mounted_below_is_left_alone_even_from_the_same_file_system() {
+fn mounts_below_a_tree_are_not_entered() {
     let home = directory();
     in_own_mounts("trees::with_something_mounted_below", home.path());
 }
@@ -316,7 +316,7 @@ fn with_a_tree_on_an_overlay() {
 }
 
 #[test]
-fn what_nobody_works_on_any_more_is_purged_under_whatever_name() {
+fn temporaries_of_dead_processes_are_purged() {
     let home = directory();
     let root = home.path().join("r");
     let name = ".kilter.1-1-1-0123456789abcdef";

@@ -62,7 +62,7 @@ impl Variables {
         Ok(names)
     }
 
-    /// Whoever reads the file sees the old value or the new one, never half of it.
+    /// A reader of the file sees the old value or the new one, never a part.
     fn write(&self, name: &str, should: &Attributes) -> Result<(), Failure> {
         let line = should.text("value").unwrap_or_default().replace('\n', "\0");
         let (new, path) = (self.directory.join(format!(".{name}.new")), self.directory.join(name));
@@ -79,7 +79,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot {what} {}: {error}", path.display())
 }
 
-/// Whether there is no variable, but perhaps something else.
+/// Returns true if the variable does not exist or the path is not a variable.
 fn is_none(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory)
 }

@@ -19,7 +19,7 @@ pub struct Attempts {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     /// Kind of change.
-    pub deed: Operation,
+    pub operation: Operation,
     /// The file; none if the change is not about a file, or the file is unknown.
     pub path: Option<PathBuf>,
 }
@@ -85,7 +85,7 @@ impl fmt::Display for Attempts {
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.as_deref();
-        match self.deed {
+        match self.operation {
             Operation::Write => of(f, "write", path),
             Operation::Make => of(f, "make", path),
             Operation::Remove => of(f, "remove", path),
@@ -106,9 +106,9 @@ impl fmt::Display for Attempt {
     }
 }
 
-fn of(f: &mut fmt::Formatter<'_>, deed: &str, path: Option<&Path>) -> fmt::Result {
-    let Some(path) = path else { return write!(f, "{deed} a file") };
-    write!(f, "{deed} ")?;
+fn of(f: &mut fmt::Formatter<'_>, operation: &str, path: Option<&Path>) -> fmt::Result {
+    let Some(path) = path else { return write!(f, "{operation} a file") };
+    write!(f, "{operation} ")?;
     for character in path.to_string_lossy().chars() {
         let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         match character.is_control() || turns {
@@ -123,8 +123,8 @@ fn of(f: &mut fmt::Formatter<'_>, deed: &str, path: Option<&Path>) -> fmt::Resul
 mod tests {
     use super::*;
 
-    fn attempt(deed: Operation, path: &str) -> Attempt {
-        Attempt { deed, path: Some(path.into()) }
+    fn attempt(operation: Operation, path: &str) -> Attempt {
+        Attempt { operation, path: Some(path.into()) }
     }
 
     #[test]
@@ -132,16 +132,17 @@ mod tests {
         let first = vec![
             attempt(Operation::Write, "/etc/a\u{1b}[2J\u{202e}b"),
             attempt(Operation::Mode, "/b"),
-            Attempt { deed: Operation::Clock, path: None },
-            Attempt { deed: Operation::Owner, path: None },
+            Attempt { operation: Operation::Clock, path: None },
+            Attempt { operation: Operation::Owner, path: None },
         ];
         let told = Attempts { first, more: 2 }.to_string();
-        let expected = "write /etc/a\\u{1b}[2J\\u{202e}b, change the mode of /b, set the clock, change the owner of a file and 2 more";
+        let expected = "write /etc/a\\u{1b}[2J\\u{202e}b, change the mode of /b, set the clock, change the owner of a \
+                        file and 2 more";
         assert_eq!(told, expected);
     }
 
     #[test]
-    fn the_first_are_kept_once_and_the_others_are_counted() {
+    fn first_attempts_are_kept_and_others_counted() {
         let mut attempts = Attempts::default();
         for number in 0..25 {
             attempts.add(attempt(Operation::Write, &format!("/{number}")));

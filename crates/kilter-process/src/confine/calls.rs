@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_asked_refuses_what_would_be_refused() {
+    fn supervisor_refuses_like_the_kernel() {
         let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
         for call in always.chain(&[libc::SYS_ioctl]) {
             assert!(table::asked(*call).all(|asked| asked.answer == Answer::Refused), "{call}");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_of_the_list_are_refused_and_no_others() {
+    fn filter_refuses_listed_calls_only() {
         let seven = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 7).unwrap();
         let with_seven = || vec![SeccompRule::new(vec![seven.clone()]).unwrap()];
         let calls = [450, 3, 17, 5, 90, 91, 92, 300];
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_looked_at_as_one() {
+    fn adjacent_calls_form_one_range() {
         let told = [3, 4, 6, 7, 8].map(|call| Refused { call, when: When::Told });
         let program = compile(1, told.into_iter().chain([Refused { call: 5, when: When::Always }]).collect());
         for call in 0..20 {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_may_be_asked_for_its_argument() {
+    fn filter_may_check_an_argument() {
         let asked = vec![load_argument(1), mask(0xff), if_equal(7, 0, 1), refusal(), permission()];
         let program = compile(1, vec![Refused { call: 16, when: When::Asked(asked) }]);
         assert_eq!(outcome(&program, 1, 16, 0x107), REFUSE);

@@ -32,7 +32,7 @@ pub(super) fn restrict(scratch: Option<&Path>, known: ABI) -> Result<Vec<Missing
         RestrictionStatus { landlock: LandlockStatus::Available { effective_abi, .. }, .. } => {
             Ok(gaps(effective_abi.min(known)))
         }
-        RestrictionStatus { .. } => Err("Landlock does not say what it enforces".into()),
+        RestrictionStatus { .. } => Err("the kernel does not report the version of Landlock".into()),
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gaps_of_older_kernels_are_known() {
+    fn missing_features_of_older_kernels_are_listed() {
         assert_eq!(gaps(ABI::V1), [MissingFeature::Truncation, MissingFeature::Devices, MissingFeature::Signals]);
         assert_eq!(gaps(ABI::V4), [MissingFeature::Devices, MissingFeature::Signals]);
         assert_eq!(gaps(ABI::V6), []);

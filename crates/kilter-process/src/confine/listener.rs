@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_to_their_end_over_pages_and_no_further_than_a_path_goes() {
+    fn texts_of_child_are_read_up_to_path_limit() {
         let call = Call::made_up(0, [0; 6]);
         for length in [0, 1, 255, 256, 300, 4000, 4095, 4096, 9000] {
             let text = CString::new(vec![b'x'; length]).unwrap();

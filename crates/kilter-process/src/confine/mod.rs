@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_a_child_was_confined_reads_as_a_sentence() {
+    fn confinement_displays_as_sentence() {
         let gaps = vec![MissingFeature::Truncation, MissingFeature::Signals];
         let told = Confined::Partly { gaps }.to_string();
         assert_eq!(told, "confined in part: it may still truncate files, signal processes");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_cuts_a_file_on_a_kernel_whose_landlock_does_not_know_of_that() {
+    fn truncate_is_refused_if_landlock_cannot_restrict_it() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("f");
         std::fs::write(&file, "whole").unwrap();
@@ -252,7 +252,7 @@ mod tests {
                 let (confined, tried, attempts) = cut(known, is_heard, &file);
                 assert_eq!(std::fs::read(&file).unwrap(), b"whole", "{known:?}, {is_heard}");
                 assert!(tried[0].is_ok() && tried[1..].iter().all(Result::is_err), "{known:?}: {tried:?}");
-                let is_cut = Attempt { deed: Operation::Write, path: Some(file.clone()) };
+                let is_cut = Attempt { operation: Operation::Write, path: Some(file.clone()) };
                 assert_eq!(attempts, if is_heard { vec![is_cut] } else { vec![] });
                 let gaps = match (known >= ABI::V6, confined) {
                     (true, Confined::Fully) => vec![],

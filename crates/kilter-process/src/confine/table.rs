@@ -11,7 +11,7 @@ use super::place::Last;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) call: i64,
-    pub(super) deed: Operation,
+    pub(super) operation: Operation,
     pub(super) at: At,
     pub(super) needs: Needs,
     /// `GoOn` if Landlock controls the call.
@@ -58,17 +58,17 @@ const ITSELF: Needs = Needs::There(Last::Itself);
 pub(super) const OPENAT2: i64 = 437;
 
 /// Creates the entry of a call that Landlock controls.
-const fn ruled(call: i64, deed: Operation, at: At, needs: Needs) -> Asked {
-    Asked { call, deed, at, needs, answer: Answer::GoOn }
+const fn ruled(call: i64, operation: Operation, at: At, needs: Needs) -> Asked {
+    Asked { call, operation, at, needs, answer: Answer::GoOn }
 }
 
 /// Creates the entry of a call that the filter refuses.
-const fn refused(call: i64, deed: Operation, at: At, needs: Needs) -> Asked {
-    Asked { call, deed, at, needs, answer: Answer::Refused }
+const fn refused(call: i64, operation: Operation, at: At, needs: Needs) -> Asked {
+    Asked { call, operation, at, needs, answer: Answer::Refused }
 }
 
-const fn of_machine(call: i64, deed: Operation) -> Asked {
-    refused(call, deed, At::Nowhere, Needs::Nothing)
+const fn of_machine(call: i64, operation: Operation) -> Asked {
+    refused(call, operation, At::Nowhere, Needs::Nothing)
 }
 
 const EVERYWHERE: &[Asked] = &[

@@ -108,9 +108,9 @@ impl SeccompSupervisor {
     }
 
     fn attempt(&self, call: &Call, asked: &Asked) -> Option<Attempt> {
-        let deed = asked.deed;
+        let operation = asked.operation;
         if let At::Nowhere = asked.at {
-            return Some(Attempt { deed, path: None });
+            return Some(Attempt { operation, path: None });
         }
         let is_of_terminal =
             call.number == libc::SYS_ioctl && OF_TERMINALS.contains(&(call.arguments[1] & 0xffff_ffff));
@@ -120,10 +120,10 @@ impl SeccompSupervisor {
         let Some(named) = Named::by(call, asked.at) else {
             // An attempt without a known path is reported only if the call is refused in any case. Otherwise it may
             // be harmless.
-            return (asked.answer == Answer::Refused).then_some(Attempt { deed, path: None });
+            return (asked.answer == Answer::Refused).then_some(Attempt { operation, path: None });
         };
         // Shortcut for the most frequent case: every bash opens a terminal.
-        if deed == Operation::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
+        if operation == Operation::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
             return None;
         }
         let needs = Needed::of(call, asked.needs)?;
@@ -132,15 +132,15 @@ impl SeccompSupervisor {
             needed(Last::Itself, true, false).met(Named::by(call, at)?.lead(&view, Last::Itself)?)?;
         }
         let path = needs.met(named.lead(&view, needs.last)?)?;
-        (!self.is_free(call, deed, &path)).then_some(Attempt { deed, path: Some(path) })
+        (!self.is_free(call, operation, &path)).then_some(Attempt { operation, path: Some(path) })
     }
 
     /// Returns true if the call changes only files that belong to the child.
-    fn is_free(&self, call: &Call, deed: Operation, path: &Path) -> bool {
+    fn is_free(&self, call: &Call, operation: Operation, path: &Path) -> bool {
         let resolve = || std::fs::canonicalize(&self.scratch).unwrap_or_else(|_| self.scratch.clone());
         path.starts_with(self.resolved.get_or_init(resolve))
             || path.starts_with(format!("/proc/{}", call.caller))
-            || deed == Operation::Write && DEVICES.iter().any(|device| path.starts_with(device))
+            || operation == Operation::Write && DEVICES.iter().any(|device| path.starts_with(device))
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_landlock_rules_goes_on() {
+    fn only_calls_restricted_by_landlock_continue() {
         let answer_to = |number| answer(&Call::made_up(number, [0; 6]), TruncateGuard::Ruled);
         for call in [libc::SYS_openat, libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_bind] {
             assert_eq!(answer_to(call), Answer::GoOn);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_landlock_does_not_rule_yet_is_refused_by_its_flags() {
+    fn calls_outside_landlock_are_refused_by_flags() {
         let answer_to = |number, flags: i32| {
             let arguments = if number == libc::SYS_openat { [0, 0, flags, 0, 0, 0] } else { [0, flags, 0, 0, 0, 0] };
             answer(&Call::made_up(number, arguments.map(|one| u64::from(one.unsigned_abs()))), TruncateGuard::Refused)

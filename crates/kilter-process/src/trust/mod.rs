@@ -190,7 +190,7 @@ impl TrustedFile {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         if !self.metadata.is_file() && !self.is_inherited {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let capacity = usize::try_from(self.metadata.len().min(limit) + 1).unwrap_or(0);
         let mut bytes = Vec::with_capacity(capacity);
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_outside_a_user_namespace_are_those_that_its_map_does_not_cover() {
+    fn unmapped_users_are_outside_user_namespace() {
         assert!(maps("         0          0 4294967295\n", OVERFLOW));
         assert!(!maps("         0       1000          1\n", OVERFLOW));
         assert!(maps("0 1000 1\n1 100000 65536\n", OVERFLOW));

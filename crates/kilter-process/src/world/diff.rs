@@ -57,7 +57,7 @@ impl Entry<'_> {
     }
 
     /// Returns kind, mode, owner and content.
-    fn told(&self) -> io::Result<String> {
+    fn describe(&self) -> io::Result<String> {
         let Stat { st_mode, st_uid, st_gid, .. } = self.stat;
         let what = match self.kind() {
             FileType::Directory => "directory".to_owned(),
@@ -104,7 +104,7 @@ impl Walk<'_> {
     fn root(&mut self, upper: &OwnedFd, prefix: &str) -> io::Result<()> {
         let (here, there) = (entry(upper.as_fd(), c".")?, entry(self.bottom, c".")?);
         if let (Some(here), Some(there)) = (here, there) {
-            let (here, there) = (here.told()?, there.told()?);
+            let (here, there) = (here.describe()?, there.describe()?);
             if here != there {
                 self.line('~', if prefix.is_empty() { "/" } else { prefix }, &here);
             }
@@ -147,10 +147,10 @@ impl Walk<'_> {
             (here, None) if here.is_whiteout() => {}
             (here, Some(_)) if here.is_whiteout() => self.line('-', path, ""),
             (here, there) => {
-                let told = here.told()?;
+                let told = here.describe()?;
                 match there {
                     None => self.line('+', path, &told),
-                    Some(there) if there.told()? != told => self.line('~', path, &told),
+                    Some(there) if there.describe()? != told => self.line('~', path, &told),
                     Some(_) => {}
                 }
             }

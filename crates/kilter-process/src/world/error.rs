@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum WorldError {
     /// The kernel gives users other than root no namespace.
-    #[error("a user who is not root gets no namespace here")]
+    #[error("this machine gives namespaces only to root")]
     NoUserNamespace {
         /// Error of the system.
         source: io::Error,
@@ -20,7 +20,7 @@ pub enum WorldError {
         source: io::Error,
     },
     /// No directory to build worlds in is available.
-    #[error("there is no place for a directory to put worlds together in")]
+    #[error("no directory for sandboxes can be created")]
     Stage {
         /// Error in the last directory that was tried.
         source: io::Error,

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_and_kinds_are_read_whatever_stands_between_them() {
+    fn mount_points_and_types_are_read_with_optional_fields() {
         let text = b"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
                      23 22 0:5 / /proc rw - proc proc rw\n\
                      24 22 0:6 / /a\\040b\\134 rw master:2 propagate_from:1 - tmpfs tmpfs rw\n\
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_seen_at_its_place_alone() {
+    fn mount_is_found_only_at_its_own_path() {
         let mounts = here().unwrap();
         let root = mounts.iter().find(|mount| mount.at.as_os_str() == "/" && mount.seen().is_some()).unwrap();
         let elsewhere = Mount { number: root.number, at: PathBuf::from("/proc"), kind: root.kind.clone() };

@@ -26,7 +26,8 @@ macro_rules! level {
 
 macro_rules! status {
     ($name:ident, $status:ident, $what:literal) => {
-        #[doc = concat!("Gives resources their final status: ", $what, ". A message takes the place of the default text.")]
+        #[doc = concat!("Gives resources their final status: ", $what, ". A message takes the place of the default \
+                                                            text.")]
         pub fn $name<'m>(&mut self, titles: impl Titles, message: impl Into<Option<&'m str>>) {
             self.ended(stringify!($name), titles, Status::$status, message.into());
         }

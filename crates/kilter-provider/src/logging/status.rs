@@ -120,7 +120,7 @@ impl fmt::Display for Rule {
         f.write_str(match self {
             Rule::Outside => "which is not among the changes of this call",
             Rule::Final(status) => return write!(f, "which has its final status already ({})", status.word()),
-            Rule::Late => "of which something was logged before: its block has to come first",
+            Rule::Late => "about which messages were logged before: its block must come first",
             Rule::Nested => "which is inside of another block",
             Rule::InBlock => "which is inside of a block: it gets its status when the block ends",
             Rule::NoBlock => "outside of a block",

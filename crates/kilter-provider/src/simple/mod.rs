@@ -75,7 +75,7 @@ impl<P: SimpleProvider> Simple<P> {
             return;
         }
         if log.context().interrupt().is_raised() {
-            return log.failed(change, "not begun: the run was interrupted");
+            return log.failed(change, "not started: the run was interrupted");
         }
         let hash = match self.has_several_namevars.then(|| namevars(self.schema(), change)).transpose() {
             Ok(hash) => hash,

@@ -148,7 +148,7 @@ fn each_change_becomes_one_call_in_a_block() {
 }
 
 #[test]
-fn what_is_gone_already_is_not_deleted_and_without_ensure_nothing_is_created() {
+fn simple_provider_skips_needless_delete_and_create() {
     let absent = Some(wanted(&[("ensure", "absent".into())]));
     let silent = wanted(&[("size", Value::Integer(4))]);
     let changes = [
@@ -164,7 +164,7 @@ fn what_is_gone_already_is_not_deleted_and_without_ensure_nothing_is_created() {
 }
 
 #[test]
-fn a_failure_is_that_of_its_resource_alone() {
+fn failure_affects_only_its_resource() {
     let changes = [("bad", "absent", present()), ("b", "absent", present())];
     let (outcomes, calls, lines) = set(&simple(), Context::empty(), &changes, Mode::Apply);
     assert_eq!(failures(&outcomes), [Some("no such server"), None]);
@@ -173,7 +173,7 @@ fn a_failure_is_that_of_its_resource_alone() {
 }
 
 #[test]
-fn a_fatal_failure_leaves_the_rest() {
+fn fatal_failure_skips_remaining_changes() {
     let changes = [("fatal", "present", None), ("b", "absent", present()), ("c", "absent", None)];
     let (outcomes, calls, _) = set(&simple(), Context::empty(), &changes, Mode::Apply);
     let rest = Some("not done, since the run is to end: no power");
@@ -183,11 +183,11 @@ fn a_fatal_failure_leaves_the_rest() {
 }
 
 #[test]
-fn after_an_interrupt_nothing_further_is_begun() {
+fn interrupt_skips_remaining_changes() {
     let raised = AtomicBool::new(true);
     let cx = Context::empty().with_interrupt(Interrupt::new(&raised, None));
     let (outcomes, calls, _) = set(&simple(), cx, &[("a", "absent", present())], Mode::Apply);
-    assert_eq!(failures(&outcomes), [Some("not begun: the run was interrupted")]);
+    assert_eq!(failures(&outcomes), [Some("not started: the run was interrupted")]);
     assert!(calls.is_empty());
     raised.store(false, Ordering::Release);
     let (outcomes, ..) = set(&simple(), cx, &[("a", "absent", present())], Mode::Apply);
@@ -195,14 +195,14 @@ fn after_an_interrupt_nothing_further_is_begun() {
 }
 
 #[test]
-fn a_preview_calls_nothing() {
+fn preview_makes_no_calls() {
     let (outcomes, calls, lines) = set(&simple(), Context::empty(), &[("a", "absent", present())], Mode::Preview);
     assert_eq!(failures(&outcomes), [None]);
     assert!(calls.is_empty() && lines.is_empty());
 }
 
 #[test]
-fn several_namevars_make_a_hash_of_what_is_wanted_or_else_found() {
+fn several_namevars_form_a_hash() {
     let provider = Simple::new(Keys::new("Enum[absent, present]", &["name", "group"])).unwrap();
     let wanted = wanted(&[("ensure", "present".into()), ("name", "bar".into()), ("group", "foo".into())]);
     let (outcomes, calls, _) = set(&provider, Context::empty(), &[("foo/bar", "absent", Some(wanted))], Mode::Apply);
@@ -232,7 +232,7 @@ fn it_is_watched_as_its_author_says() {
 }
 
 #[test]
-fn a_name_gives_its_parts() {
+fn name_is_split_into_namevars() {
     let values = Attributes::from_iter([("name", "bar"), ("group", "foo")]);
     let (single, composite) = (Name::Single("bar"), Name::Composite(&values));
     assert_eq!((single.single(), single.get("name")), (Some("bar"), None));

@@ -28,7 +28,7 @@ pub enum IntegrityError {
     #[error("is cut off or was changed: it does not end with its digest")]
     Missing,
     /// The digest was made with the key of this state directory, and does not match.
-    #[error("was changed after it was made: its digest is not right")]
+    #[error("was changed after it was made: its digest does not match")]
     Digest,
     /// The signature does not match.
     #[error("was changed after it was signed: its signature is not right")]

@@ -77,7 +77,7 @@ impl PrivateKey {
         let mut bytes = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(refused(format!("is longer than {MAX_BYTES} bytes: it is no key")));
+            return Err(refused(format!("is longer than {MAX_BYTES} bytes, which no key is")));
         }
         PrivateKey::parse(&String::from_utf8_lossy(&bytes)).map_err(|why| refused(why.to_owned()))
     }
@@ -91,7 +91,9 @@ impl PrivateKey {
             return ssh_private(&bytes).unwrap_or(Err(wrong));
         }
         if text.contains("BEGIN ENCRYPTED PRIVATE KEY") {
-            return Err("has a passphrase, and kilter asks for none: `openssl pkey -in KEY -out PLAIN` takes it off");
+            return Err(
+                "has a passphrase, which kilter does not support: `openssl pkey -in KEY -out PLAIN` removes it",
+            );
         }
         if text.contains("PUBLIC KEY-----") || text.starts_with(SSH) {
             return Err("is a public key: plans are signed with the private one");
@@ -128,7 +130,8 @@ impl PublicKey {
         }
         if text.contains("PRIVATE KEY-----") {
             return Err(
-                "is a private key: it must stay where plans are signed; `openssl pkey -in KEY -pubout` prints the public one",
+                "is a private key: keep it only where plans are signed; `openssl pkey -in KEY -pubout` prints the \
+                 public one",
             );
         }
         let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -136,7 +139,8 @@ impl PublicKey {
             Some([SSH, blob, ..]) => from_base64(blob).and_then(|blob| ssh_public(&blob)).ok_or(wrong),
             Some([kind, ..]) if kind.starts_with("ssh-") || kind.starts_with("ecdsa-") => Err(wrong),
             _ => Err(
-                "is not a public key: neither PEM (`-----BEGIN PUBLIC KEY-----`) nor a line of OpenSSH (`ssh-ed25519 …`)",
+                "is not a public key: neither PEM (`-----BEGIN PUBLIC KEY-----`) nor a line of OpenSSH (`ssh-ed25519 \
+                 …`)",
             ),
         }
     }
@@ -189,7 +193,7 @@ fn ssh_private(bytes: &[u8]) -> Option<Result<PrivateKey, &'static str>> {
     let (count, mut rest) = rest.split_first_chunk::<4>()?;
     let _ = ssh_string(&mut rest)?;
     if cipher != b"none" {
-        return Some(Err("has a passphrase, and kilter asks for none: `ssh-keygen -p -f KEY` takes it off"));
+        return Some(Err("has a passphrase, which kilter does not support: `ssh-keygen -p -f KEY` removes it"));
     }
     let (_, mut secret) = ssh_string(&mut rest)?.split_first_chunk::<8>()?;
     let (kind, public, pair) = (ssh_string(&mut secret)?, ssh_string(&mut secret)?, ssh_string(&mut secret)?);

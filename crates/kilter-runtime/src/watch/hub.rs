@@ -50,7 +50,7 @@ pub enum StartError {
     )]
     LimitOfInstances,
     /// Any other error of the system.
-    #[error("watching cannot begin")]
+    #[error("inotify cannot be used")]
     System(#[source] io::Error),
 }
 
@@ -109,13 +109,13 @@ impl Hub {
     ///
     /// When this returns, all later events are delivered, so that a check after the call misses no change. Paths
     /// that cannot be watched are returned with the reason; all others are watched.
-    #[must_use = "what cannot be watched has to be looked at from time to time"]
+    #[must_use = "resources without a watch must be polled"]
     pub fn watch(&self, subscriber: Subscriber, watches: Vec<PathWatch>) -> Vec<WatchLost> {
         self.watch_all([(subscriber, watches)])
     }
 
     /// Replaces the watched paths of many subscribers.
-    #[must_use = "what cannot be watched has to be looked at from time to time"]
+    #[must_use = "resources without a watch must be polled"]
     pub fn watch_all(&self, all: impl IntoIterator<Item = (Subscriber, Vec<PathWatch>)>) -> Vec<WatchLost> {
         let mut heard = Heard::default();
         let listening = match &self.0 {
@@ -134,7 +134,7 @@ impl Hub {
     }
 
     /// Retries the watches that failed for a subscriber; returns those that still fail.
-    #[must_use = "what cannot be watched has to be looked at from time to time"]
+    #[must_use = "resources without a watch must be polled"]
     pub fn watch_again(&self, subscriber: Subscriber) -> Vec<WatchLost> {
         let mut heard = Heard::default();
         match &self.0 {

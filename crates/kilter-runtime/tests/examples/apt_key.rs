@@ -11,7 +11,7 @@ use kilter_provider::{
 use crate::relations::Shelf;
 use crate::site::{Site, defined, definition};
 
-/// What `apt-key list` wrote on a machine.
+/// Output of `apt-key list` on a machine.
 const LIST: &str = include_str!("fixtures/apt-key-list.txt");
 
 const PUPPET: &str = "6F6B15509CF8E59E6E469F327F438280EF8D349F";
@@ -24,7 +24,7 @@ const VENDOR: &str = "0123456789ABCDEF0123456789ABCDEF01234567";
 pub(crate) struct AptKeyTool {
     /// The paragraphs of its list, each a file with one key.
     files: Mutex<Vec<String>>,
-    /// What can be fetched: the list of a key by where it is.
+    /// Available keys: the list of each key, by its location.
     sources: Arc<Mutex<BTreeMap<String, String>>>,
     is_installed: bool,
 }

@@ -1,5 +1,5 @@
-//! How attributes behave, on a type like those that the text names: the image of a virtual machine is set
-//! when it is created, its address is only reported.
+//! Behaviours of attributes, with a type as in the specification: the image of a virtual machine is set at creation,
+//! its address is read-only.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! A chain of rules that is to have just the declared ones: what is on the system beside them is
-//! generated and removed (`custom_generate`).
+//! A chain of rules with exactly the declared ones: kilter generates all other found rules and removes them
+//! (`custom_generate`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -131,7 +131,7 @@ fn site_with(rule: &str, rules: &[&str]) -> (Site, Arc<Firewall>) {
 
 const MANIFEST: &str = "resources:\n  chain[input]: { purge: true }\n  rule[input ssh]: {}\n  rule[input dns]: {}\n";
 
-/// What was to be done to entries inside of resources.
+/// Planned changes to entries inside resources.
 fn entries(ran: &Ran) -> Vec<String> {
     let differences = ran.report.resources.iter().flat_map(|resource| &resource.differences);
     differences

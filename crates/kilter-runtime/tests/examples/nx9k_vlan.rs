@@ -161,6 +161,7 @@ fn values_that_a_switch_does_not_take_are_refused_before_it_is_asked() {
 #[test]
 fn without_its_switch_a_provider_says_so_and_is_never_called() {
     let ran = site(&Nexus::with(None)).apply("resources:\n  nx9k_vlan[42]: {}\n");
-    let why = "  the provider `nexus` of nx9k_vlan is not suitable here: it works on a switch, and there is no connection to one";
+    let why = "  the provider `nexus` of nx9k_vlan is not suitable here: it works on a switch, and there is no \
+               connection to one";
     assert_eq!(ran.told(), ["nx9k_vlan[42]: failed", why]);
 }

@@ -12,7 +12,7 @@ use crate::site::{Site, defined};
 struct Kind {
     schema: TypeSchema,
     names_paths: bool,
-    /// What resources of these names own.
+    /// Paths that resources of these names own.
     owned: Vec<(&'static str, &'static str)>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Shelf {
     schema: TypeSchema,
     items: Mutex<BTreeSet<String>>,
     on_create: Box<dyn Fn(&str) + Send + Sync>,
-    /// What happened to which resource, of all shelves that share it.
+    /// Log of the calls of all shelves that share it.
     history: Arc<Mutex<Vec<String>>>,
 }
 

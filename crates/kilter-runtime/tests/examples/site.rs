@@ -1,4 +1,4 @@
-//! A machine with some types: what is defined, compiled, run and told there.
+//! A machine with types: definitions, compilation, runs and reports.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Site {
         })
     }
 
-    /// What is wrong with a manifest.
+    /// Returns the problems of a manifest.
     pub(crate) fn refused(&self, manifest: &str) -> Vec<String> {
         self.prepare(manifest).map(|_| ()).expect_err("the manifest is wrong")
     }
@@ -110,7 +110,7 @@ impl Schemas for Site {
     }
 }
 
-/// What a run told.
+/// Result of a run.
 pub(crate) struct Ran {
     pub(crate) report: Report,
     /// The lines of the providers, without the times in them.
@@ -134,7 +134,7 @@ impl Ran {
         told
     }
 
-    /// How many resources were in their state.
+    /// Number of resources in sync.
     pub(crate) fn in_sync(&self) -> usize {
         self.report.counts.in_sync
     }

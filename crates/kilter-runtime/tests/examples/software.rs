@@ -11,7 +11,7 @@ use kilter_provider::{
 
 use crate::site::{Site, defined, definition};
 
-/// How the provider titles what it finds.
+/// Style of the titles that the provider returns.
 #[derive(Clone, Copy)]
 enum Titles {
     /// As the text asks for: `php-yum`.
@@ -22,7 +22,7 @@ enum Titles {
     Missing,
 }
 
-/// What is installed by several package managers, which refuse what no real one would do.
+/// Packages of several package managers, which refuse impossible calls.
 struct Software {
     schema: TypeSchema,
     installed: Mutex<BTreeSet<(String, String)>>,

@@ -15,7 +15,7 @@ use crate::site::{Site, defined, definition};
 struct Groups {
     schema: TypeSchema,
     world: Mutex<BTreeMap<String, Vec<String>>>,
-    /// What was asked about, and changed.
+    /// Checked attributes and changes.
     calls: Mutex<Vec<String>>,
 }
 

@@ -9,10 +9,10 @@ use crate::site::{Site, defined, definition};
 
 const TYPE: &str = "test_custom_insync_hidden_property";
 
-/// There is one resource, `example`; a change is told.
+/// A provider with one resource, `example`, that logs its changes.
 struct Hidden {
     schema: TypeSchema,
-    /// What is said of it when it is out of sync.
+    /// Reason for the difference if it is out of sync.
     message: Option<&'static str>,
     /// The attributes that were asked about.
     asked: Mutex<Vec<String>>,

@@ -1,10 +1,10 @@
-//! A manifest for tests of what is held.
+//! A manifest that never changes, for tests of runs.
 
 use std::path::PathBuf;
 
 use kilter_runtime::{Held, ManifestSource, Reload, ReloadNotifier, RunError, SuspendedRun};
 
-/// What nobody edits.
+/// A manifest that never changes.
 pub(crate) struct Fixed;
 
 impl ManifestSource for Fixed {

@@ -9,13 +9,13 @@ pub(crate) fn alone(test: &str, body: impl FnOnce()) {
     within(&[], test, body);
 }
 
-/// Runs `body` in a process with namespaces of its own for users and mounts, so that what is changed for
-/// the user or mounted concerns nobody else.
+/// Runs `body` in a process with its own user and mount namespaces, so that its settings and mounts affect no other
+/// process.
 pub(crate) fn secluded(test: &str, body: impl FnOnce()) {
     within(&["unshare", "--user", "--map-root-user", "--mount"], test, body);
 }
 
-/// Runs `body` in a process of a user who is not root.
+/// Runs `body` in a process of an unprivileged user.
 pub(crate) fn unprivileged(test: &str, body: impl FnOnce()) {
     within(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], test, body);
 }

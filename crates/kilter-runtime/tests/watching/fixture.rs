@@ -23,7 +23,7 @@ pub(crate) struct Fixture {
     mode: Cell<u32>,
 }
 
-/// All that was told between two quiet points.
+/// Events between two quiet points.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) changed: BTreeSet<u32>,
@@ -104,14 +104,14 @@ impl Fixture {
         }
     }
 
-    /// Who was told since the last quiet point; nothing was lost.
+    /// Returns the notified subscribers since the last quiet point, and checks that no event was lost.
     pub(crate) fn told(&self) -> Vec<u32> {
         let heard = self.quiet();
         assert!(!heard.everything && heard.lost.is_empty(), "{heard:?}");
         heard.changed.into_iter().collect()
     }
 
-    /// Nobody was told anything since the last quiet point.
+    /// Checks that no subscriber was notified since the last quiet point.
     #[track_caller]
     pub(crate) fn assert_silence(&self) {
         assert_eq!(self.told(), Vec::<u32>::new());

@@ -1,5 +1,5 @@
-//! What a hub tells, against the kernel and real directories. Nothing here sleeps: a marker whose change
-//! has been told says that all before it has been.
+//! Events of a hub, with the kernel and real directories. The tests do not sleep: after the event of a marker, all
+//! earlier events have arrived.
 #![expect(clippy::unwrap_used, reason = "what a test cannot do fails it")]
 
 mod alone;

@@ -1,5 +1,5 @@
-//! Random changes of a small tree: whoever's path is different at one quiet point from what it was at the
-//! one before was told in between.
+//! Random changes of a small tree: a subscriber whose path differs between two quiet points has been notified in
+//! between.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -17,7 +17,7 @@ const SUBSCRIBERS: u32 = 24;
 /// Mode, owner and content.
 type State = (u32, u32, Vec<u8>);
 
-/// What a path looks like to somebody with an interest in it.
+/// State of a path as a subscriber sees it.
 #[derive(Debug, PartialEq, Eq)]
 struct Looks {
     itself: Option<State>,

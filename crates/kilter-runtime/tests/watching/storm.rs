@@ -16,9 +16,8 @@ const FILES: u32 = 64;
 const EVENTS: u32 = 1_000_000;
 const BURST: u32 = 50_000;
 
-/// Writes in bursts while nobody listens during each: the queue of the kernel overflows. A reader looks at
-/// what it is told of. In the end it has seen the last content of every file, though directories were
-/// moved in the middle of it.
+/// Writes in bursts without a reader, so that the queue of the kernel overflows. A reader then checks each path of an
+/// event. At the end it has seen the last content of every file, although directories were moved meanwhile.
 #[test]
 fn after_a_storm_nothing_is_missed() {
     let directory = tempfile::tempdir().unwrap();

@@ -78,7 +78,7 @@ impl Test {
             Test::Fact(name) => eco_format!("there is the fact {name}"),
             Test::Compare { fact, equal: true, text } => eco_format!("the fact {fact} is {text}"),
             Test::Compare { fact, equal: false, text } => eco_format!("the fact {fact} is not {text}"),
-            _ => "what must not hold does".into(),
+            _ => "the excluded condition is true".into(),
         }
     }
 }

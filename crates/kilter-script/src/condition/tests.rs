@@ -32,7 +32,7 @@ fn why(text: &str) -> String {
 }
 
 #[test]
-fn clauses_of_the_text_are_read_as_it_writes_them() {
+fn specification_clauses_are_parsed() {
     for holds in [
         "command(dpkg)",
         "command( apt-get )",
@@ -55,7 +55,7 @@ fn clauses_of_the_text_are_read_as_it_writes_them() {
 }
 
 #[test]
-fn a_clause_that_does_not_hold_says_why() {
+fn false_clause_has_a_reason() {
     assert_eq!(why("command(dnf)"), "there is no command dnf");
     assert_eq!(why("command(not dpkg)"), "there is the command dpkg");
     assert_eq!(why("osfamily == 'redhat'"), "the fact osfamily is debian, not redhat");
@@ -70,7 +70,7 @@ fn a_clause_that_does_not_hold_says_why() {
 }
 
 #[test]
-fn clauses_of_kilters_own_language_are_taken_too() {
+fn kilter_expressions_are_accepted_as_clauses() {
     assert_eq!(verdict("facts.os.family == \"debian\" && facts.cores >= 2"), Verdict::Holds);
     assert_eq!(why("facts.os.family == \"redhat\""), "`facts.os.family == \"redhat\"` does not hold");
     assert_eq!(why("facts.os.family + \"x\""), "`facts.os.family + \"x\"` is debianx, not true or false");
@@ -78,7 +78,7 @@ fn clauses_of_kilters_own_language_are_taken_too() {
 }
 
 #[test]
-fn what_is_no_clause_is_refused_with_the_reason() {
+fn invalid_clause_is_refused_with_reason() {
     let wrong = |text: &str| Clause::parse(text).expect_err(text).0.to_string();
     assert_eq!(wrong("command(dpkg"), "`command(` is not closed");
     assert_eq!(wrong("command()"), "command(NAME) takes the name of one command");

@@ -14,7 +14,7 @@ pub enum Refusal {
     #[error("{0} holds a NUL byte, which the convention simple cannot carry")]
     Nul(EcoString),
     /// A command-line argument is too long for the system.
-    #[error("{what} takes {bytes} bytes on the command line, and the system allows {most}")]
+    #[error("{what} takes {bytes} bytes on the command line; the system permits {most}")]
     TooLong {
         /// Description of the value.
         what: EcoString,
@@ -24,7 +24,7 @@ pub enum Refusal {
         most: usize,
     },
     /// A call can handle only one resource.
-    #[error("the convention simple asks for one resource at a time, not for {0}")]
+    #[error("the convention simple handles one resource at a time, not {0}")]
     Several(usize),
 }
 
@@ -35,20 +35,20 @@ const ADVICE: &str = " (`output` in its metadata allows more)";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The call timed out.
-    #[error("it gave no answer in time and was ended")]
+    #[error("it did not reply in time and was ended")]
     TimedOut,
     /// The call was cancelled.
     #[error("it was ended because the run was interrupted")]
     Interrupted,
     /// The output exceeded the limit.
-    #[error("it was ended because it wrote more than is taken: {}{ADVICE}", Size(*.most))]
+    #[error("it was ended because it exceeded the output limit: {}{ADVICE}", Size(*.most))]
     Flooded {
         /// Maximum size of the output, in bytes.
         most: usize,
     },
     /// The output has too many values, which would take too much memory.
     #[error(
-        "it answered with more values than are taken, which would need more than {} of memory{ADVICE}",
+        "it replied with too many values, which would need more than {} of memory{ADVICE}",
         Size(*.room)
     )]
     TooMuch {
@@ -75,7 +75,7 @@ pub enum ProtocolError {
         byte: u8,
     },
     /// The output starts with the invisible character U+FEFF (byte order mark).
-    #[error("its output begins with a byte order mark, which does not belong there")]
+    #[error("its output begins with a byte order mark")]
     ByteOrderMark,
     /// The output contains a NUL byte.
     #[error("line {line} of its output holds a NUL byte")]
@@ -100,7 +100,7 @@ pub enum ProtocolError {
         expected: EcoString,
     },
     /// The answer is for another resource.
-    #[error("it answered for `{told}` when it was asked for `{asked}`")]
+    #[error("it returned `{told}` for the request for `{asked}`")]
     OtherName {
         /// Name in the answer.
         told: EcoString,
@@ -117,7 +117,7 @@ pub enum ProtocolError {
         why: EcoString,
     },
     /// The output is JSON of the wrong structure.
-    #[error("its output is not as the convention json wants it: {at}: {why}")]
+    #[error("its output does not follow the convention json: {at}: {why}")]
     Shape {
         /// Path to the error: `resources[3].name`.
         at: EcoString,
@@ -138,7 +138,8 @@ impl ProtocolError {
         }
     }
 
-    /// Returns true if the script ended without an answer: neither an error that it reports nor a limit or interrupt ended it.
+    /// Returns true if the script ended without an answer: neither an error that it reports nor a limit or interrupt
+    /// ended it.
     pub(crate) fn is_crash(&self) -> bool {
         !matches!(self, ProtocolError::Told { .. } | ProtocolError::TimedOut | ProtocolError::Interrupted)
     }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_about_one_resource_may_print_a_quarter() {
+    fn single_resource_call_has_quarter_of_output_limit() {
         let mut base = Invocation::new("x");
         base.stdout = Capture::AtMost(400);
         assert_eq!(limited(&base, &Request::List).stdout, Capture::AtMost(400));

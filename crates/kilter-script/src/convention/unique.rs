@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_resource_twice_is_one_however_often_its_values_were_written() {
+    fn equal_duplicate_resources_are_merged() {
         let records = vec![record("a", 1, &[]), record("b", 1, &[]), record("a", 1, &["v"])];
         let names: Vec<_> = unique(records).unwrap().into_iter().map(|record| record.name).collect();
         assert_eq!(names, ["a", "b"]);

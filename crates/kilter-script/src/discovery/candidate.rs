@@ -98,7 +98,9 @@ fn candidate(path: PathBuf, trust: &TrustPolicy) -> Result<Candidate, Option<eco
         return Err((!file.is_dir()).then(|| "not used: it is not a regular file".into()));
     }
     if file.permissions().mode() & 0o111 == 0 {
-        return Err(Some("not used: it looks like a provider, but is not executable (mend it with chmod +x)".into()));
+        return Err(Some(
+            "not used: it looks like a provider, but is not executable (correct it with chmod +x)".into(),
+        ));
     }
     trust.open(&path).map_err(|distrust| Some(eco_format!("{distrust}")))?;
     Ok(Candidate { path, stem, file })

@@ -111,7 +111,7 @@ fn described(
 /// Returns the reason of a failure with its remaining validity.
 fn remembered(why: &str, left: Duration) -> EcoString {
     let minutes = left.as_secs().div_ceil(60);
-    eco_format!("{why}; kilter asks it again in {minutes} min, or as soon as the file changes")
+    eco_format!("{why}; kilter tries again in {minutes} min, or when the file changes")
 }
 
 /// Returns warnings about a script that tried or was able to change the machine.
@@ -149,10 +149,10 @@ fn ask(
     let finished = surroundings
         .exchanges
         .run(&exchange, cancel, &mut |_| {})
-        .map_err(|error| eco_format!("cannot be asked to describe itself: {}", error.with_sources()))?;
+        .map_err(|error| eco_format!("cannot describe itself: {}", error.with_sources()))?;
     notes.extend(warned(candidate, watch, &finished));
     if finished.leaked {
-        let message = "it described itself and left a process behind that keeps its output open";
+        let message = "its description left a process that keeps the output open";
         notes.push(Note::warning(&candidate.path, message));
     }
     match convention.decode(&Request::Describe, &finished) {
@@ -177,12 +177,12 @@ fn ask(
             let said = (!said.is_empty()).then(|| eco_format!(" ({})", said.join("; ")));
             let beside = match error {
                 ProtocolError::Status(_) => {
-                    eco_format!("; one of mold's convention needs {}.yaml beside it", candidate.stem)
+                    eco_format!("; a script with mold's convention needs {}.yaml in the same directory", candidate.stem)
                 }
                 _ => EcoString::new(),
             };
             let error = error.without_advice();
-            Err(eco_format!("asked to describe itself, {error}{}{beside}", said.unwrap_or_default()))
+            Err(eco_format!("describe: {error}{}{beside}", said.unwrap_or_default()))
         }
     }
 }

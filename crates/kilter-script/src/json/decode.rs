@@ -12,7 +12,7 @@ use crate::convention::{
 pub(super) fn resources(json: &Json) -> Result<Vec<Record>, ProtocolError> {
     let reply = reply(json)?;
     let Some(list) = reply.get("resources") else {
-        return Err(shape("the reply", "there is no `resources`"));
+        return Err(shape("the reply", "`resources` is missing"));
     };
     let Json::Array(list) = list else { return Err(expected("resources", "an array", list)) };
     list.iter().enumerate().map(|(at, entry)| record(entry, at)).collect()
@@ -98,7 +98,7 @@ fn named<'j>(entry: &'j Json, list: &str, at: usize) -> Result<(&'j Map<String, 
         Some(Json::String(name)) if !name.is_empty() => Ok((object, name.into())),
         Some(Json::String(_)) => Err(shape(&eco_format!("{list}[{at}].name"), "it is empty")),
         Some(other) => Err(expected(&eco_format!("{list}[{at}].name"), "a text", other)),
-        None => Err(shape(&place(), "there is no `name`")),
+        None => Err(shape(&place(), "`name` is missing")),
     }
 }
 
@@ -106,7 +106,7 @@ fn named<'j>(entry: &'j Json, list: &str, at: usize) -> Result<(&'j Map<String, 
 fn told(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
     let Json::Object(error) = error else { return Err(expected(place, "an object with `message` and `kind`", error)) };
     let mut message: EcoString = match error.get("message") {
-        None | Some(Json::Null) => "it failed and did not say why".into(),
+        None | Some(Json::Null) => "it failed without a reason".into(),
         Some(Json::String(message)) => message.trim().into(),
         Some(Json::Array(parts)) if parts.iter().all(Json::is_string) => {
             parts.iter().filter_map(Json::as_str).collect::<Vec<_>>().join("\n").into()

@@ -212,7 +212,7 @@ mod tests {
     use crate::json::decode;
 
     #[test]
-    fn both_ways_see_the_same() {
+    fn stream_reader_equals_tree_reader() {
         for text in [
             r#"{"resources":[]}"#,
             r#"{"x":[1,{"y":2}],"resources":[{"name":"a","v":"1"},{"v":"2","w":null,"name":"b"}],"z":null}"#,
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_that_is_there_twice_the_last_value_counts_and_it_is_told() {
+    fn duplicate_key_keeps_last_value_with_warning() {
         let records = resources(r#"{"resources":[{"name":"a","v":1,"v":2,"name":"b"}]}"#).unwrap();
         assert_eq!((records[0].name.as_str(), records[0].attributes.get("v")), ("b", Some(&Value::Integer(2))));
         assert_eq!(records[0].repeated, ["v", "name"]);
     }
 
     #[test]
-    fn what_is_odd_is_left_to_the_tree() {
+    fn stream_reader_declines_unusual_json() {
         for text in [
             "",
             "[]",

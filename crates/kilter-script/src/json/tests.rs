@@ -45,7 +45,7 @@ fn a_request_is_one_word_and_an_object() {
 }
 
 #[test]
-fn a_set_tells_what_is_and_only_what_has_to_be_changed() {
+fn set_request_has_found_state_and_changes() {
     let is: Attributes = [
         ("v", Value::from("1")),
         ("ensure", "present".into()),
@@ -70,7 +70,7 @@ fn a_set_tells_what_is_and_only_what_has_to_be_changed() {
 }
 
 #[test]
-fn what_is_not_there_is_absent() {
+fn missing_resource_is_absent() {
     let should: Attributes = [("ensure".to_owned(), Value::from("present"))].into_iter().collect();
     let (_, input) =
         asked(&Request::Update(&[Update { name: "a", is: None, should: &should, received: &[] }], Mode::Apply));
@@ -97,7 +97,7 @@ fn resources_keep_the_types_of_json() {
 }
 
 #[test]
-fn an_entry_may_tell_an_error_of_its_own() {
+fn entry_may_have_its_own_error() {
     let records = got(r#"{"resources":[{"name":"a","error":{"message":"no","kind":"unknown"}},{"name":"b","error":{"kind":"forbidden","message":"x"}}]}"#).unwrap();
     let errors: Vec<_> =
         records.iter().map(|record| record.error.clone().unwrap()).map(|error| (error.kind, error.message)).collect();
@@ -106,24 +106,24 @@ fn an_entry_may_tell_an_error_of_its_own() {
 
 /// Every row of libral's table of error cases, with kilter's message.
 #[test]
-fn an_error_or_a_reply_of_another_shape_is_told_with_its_place() {
-    let odd = |text: &str| format!("its output is not as the convention json wants it: {text}");
+fn malformed_reply_is_reported_with_place() {
+    let odd = |text: &str| format!("its output does not follow the convention json: {text}");
     for (reply, told) in [
         (r#"{"error":{"message":"denied","kind":"failed"}}"#, "denied".to_owned()),
         (r#"{"error":{"message":"denied","kind":"forbidden"},"resources":[]}"#, "forbidden: denied".to_owned()),
-        (r#"{"error":{"kind":"failed"}}"#, "it failed and did not say why".to_owned()),
+        (r#"{"error":{"kind":"failed"}}"#, "it failed without a reason".to_owned()),
         (r#"{"error":{"message":"no kind"}}"#, "no kind".to_owned()),
         (r#"{"error":{"message":["in parts","more stuff"],"kind":"failed"}}"#, "in parts\nmore stuff".to_owned()),
         (r#"{"error":{"message":"m","kind":"odd"}}"#, "m (of the kind `odd`, which there is not)".to_owned()),
         (r#"{"error":"text"}"#, odd("error: an object with `message` and `kind` is expected, not a text")),
         (r#"{"error":null}"#, odd("error: an object with `message` and `kind` is expected, not null")),
         (r#"{"error":{"message":5}}"#, odd("error.message: a text is expected, not a number")),
-        (r#"{"resources":[{"ensure":"present"}]}"#, odd("resources[0]: there is no `name`")),
+        (r#"{"resources":[{"ensure":"present"}]}"#, odd("resources[0]: `name` is missing")),
         (r#"{"resources":[{"name":5}]}"#, odd("resources[0].name: a text is expected, not a number")),
         (r#"{"resources":[{"name":""}]}"#, odd("resources[0].name: it is empty")),
         (r#"{"resources":["a"]}"#, odd("resources[0]: an object is expected, not a text")),
         (r#"{"resources":{"name":"a"}}"#, odd("resources: an array is expected, not an object")),
-        (r#"{}"#, odd("the reply: there is no `resources`")),
+        (r#"{}"#, odd("the reply: `resources` is missing")),
         (r#"[]"#, odd("the reply: an object is expected, not an array")),
         (
             r#"{"resources":[{"name":"a","v":1},{"name":"a","v":2}]}"#,
@@ -139,7 +139,7 @@ fn an_error_or_a_reply_of_another_shape_is_told_with_its_place() {
 }
 
 #[test]
-fn a_failed_process_is_no_answer_whatever_it_printed() {
+fn failed_process_output_is_ignored() {
     for stdout in ["", r#"{"resources":[]}"#] {
         let finished = Output { stderr: Captured { bytes: b"on stderr".to_vec(), dropped: 0 }, ..ended(3, stdout) };
         assert_eq!(json().decode(&Request::List, &finished).unwrap_err().to_string(), "it failed with exit code 3");
@@ -147,7 +147,7 @@ fn a_failed_process_is_no_answer_whatever_it_printed() {
 }
 
 #[test]
-fn changes_are_told_in_every_shape_of_the_text() {
+fn changes_are_accepted_in_every_specified_form() {
     let report =
         set(r#"{"changes":[{"name":"a","v":{"is":"3","was":"1"},"error":{"is":"x","was":null}}],"derive":true}"#)
             .unwrap();
@@ -162,7 +162,7 @@ fn changes_are_told_in_every_shape_of_the_text() {
 }
 
 #[test]
-fn a_change_may_tell_an_error_of_its_own() {
+fn change_may_have_its_own_error() {
     let report =
         set(r#"{"changes":[{"name":"foobar","error":{"message":"could not be created","kind":"unknown"}}]}"#).unwrap();
     assert_eq!(report.errors[0].0, "foobar");
@@ -170,13 +170,13 @@ fn a_change_may_tell_an_error_of_its_own() {
 }
 
 #[test]
-fn changes_of_another_shape_are_refused_with_their_place() {
-    let odd = |text: &str| format!("its output is not as the convention json wants it: {text}");
+fn malformed_changes_are_refused_with_place() {
+    let odd = |text: &str| format!("its output does not follow the convention json: {text}");
     for (reply, told) in [
         (r#"{"error":{"message":"no perms"}}"#, "no perms".to_owned()),
         (r#"{"changes":[{"name":"a","v":{"was":"1"}}]}"#, odd("changes[0].v: there is no `is`")),
         (r#"{"changes":[{"name":"a","v":{"is":"1"}}]}"#, odd("changes[0].v: there is no `was`")),
-        (r#"{"changes":[{"v":{"is":"1","was":"2"}}]}"#, odd("changes[0]: there is no `name`")),
+        (r#"{"changes":[{"v":{"is":"1","was":"2"}}]}"#, odd("changes[0]: `name` is missing")),
         (
             r#"{"changes":[{"name":"a","v":"1"}]}"#,
             odd("changes[0].v: an object with `is` and `was` is expected, not a text"),

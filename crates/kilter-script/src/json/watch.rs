@@ -7,7 +7,7 @@ use crate::convention::{Listener, ProtocolError, WatchLine};
 
 /// Expectation in messages.
 const EXPECTED: &str =
-    "a watch says {\"watching\": true} first, then {\"changed\": [NAME, …]} or {\"changed\": true} for any";
+    "a watch prints {\"watching\": true} first, then {\"changed\": [NAME, …]} or {\"changed\": true} for any";
 
 /// Returns the parser. `{"watching": true}` starts the watch. `{"changed": ["a", "b"]}` reports changes of
 /// these resources, and `{"changed": true}` of any resource.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_may_have_changed() {
+    fn watch_lines_name_changed_resources() {
         let mut listener = listener();
         for line in ["{\"changed\": true}", "[]", "{", "{\"watching\": 1}"] {
             assert!(listener(3, line).unwrap_err().to_string().contains("line 3"), "{line}");

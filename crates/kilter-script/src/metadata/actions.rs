@@ -44,8 +44,10 @@ pub(super) fn read(
         let word = |node: &&Node| match node.text() {
             Some(word) if mold::is_word(word) => Some(word.clone()),
             _ => {
-                let message =
-                    eco_format!("{} is no action: it is one word of letters, digits, `_` and `-`", node.what());
+                let message = eco_format!(
+                    "{} is not an action: an action is one word of letters, digits, `_` and `-`",
+                    node.what()
+                );
                 reader.fault(node, message);
                 None
             }
@@ -89,7 +91,7 @@ fn named(node: &Node, convention: ConventionName, reader: &mut Reader) -> Action
                 let hint = near.map_or(eco_format!("there are {}", known.join(", ")), |near| {
                     eco_format!("did you mean `{near}`?")
                 });
-                reader.fault_with(word, eco_format!("`{other}` is no action of the convention {convention}"), hint);
+                reader.fault_with(word, eco_format!("`{other}` is not an action of the convention {convention}"), hint);
             }
             None => reader.fault(word, "an action is a word"),
         }

@@ -56,7 +56,7 @@ fn clause(key: &str, node: &Node, reader: &mut Reader) -> Option<Clause> {
     match Clause::parse(text) {
         Ok(clause) => Some(clause),
         Err((message, hint)) => {
-            reader.fault_hint(node, eco_format!("`{text}` is no clause of `{key}`: {message}"), hint);
+            reader.fault_hint(node, eco_format!("`{text}` is not a clause of `{key}`: {message}"), hint);
             None
         }
     }

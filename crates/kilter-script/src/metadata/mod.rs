@@ -164,7 +164,7 @@ impl Metadata {
             ConventionName::Mold => "conform",
         };
         let type_name = &self.schema.name;
-        Some(eco_format!("the provider `{}` of {type_name} can only read: its actions are without `{word}`", self.name))
+        Some(eco_format!("the provider `{}` of {type_name} can only read: it has no action `{word}`", self.name))
     }
 
     /// Converts the raw value of an output to its declared type. Returns none if the provider declares no such

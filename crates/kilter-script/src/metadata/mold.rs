@@ -77,7 +77,7 @@ pub(super) fn misplaced(provider: &Node, reader: &mut Reader) {
     for (key, _) in provider.entries().unwrap_or_default() {
         if let Some(name) = key.text().filter(|name| KEYS.contains(&name.as_str())) {
             let instead = if name == REFRESH { "; name `refresh` among the `actions`" } else { "" };
-            reader.warn(key, eco_format!("the key `{name}` means something with `invoke: mold` alone{instead}"));
+            reader.warn(key, eco_format!("the key `{name}` is valid only with `invoke: mold`{instead}"));
         }
     }
 }
@@ -86,7 +86,8 @@ pub(super) fn misplaced(provider: &Node, reader: &mut Reader) {
 pub(crate) fn complete(mut schema: TypeSchema, key: &str, refresh: Option<&EcoString>) -> TypeSchema {
     if schema.find(EXISTS).is_none() {
         let data_type = "Boolean".parse().unwrap_or(DataType::Any);
-        let exists = AttributeSchema::new(EXISTS, data_type, Behaviour::Property, "Whether the resource is there.");
+        let exists =
+            AttributeSchema::new(EXISTS, data_type, Behaviour::Property, "State of the resource: `present`, `absent`.");
         let after = schema.attributes.iter().position(|one| one.name == *key).map_or(0, |at| at + 1);
         schema.attributes.insert(after, exists);
     }

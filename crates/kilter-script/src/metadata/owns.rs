@@ -46,7 +46,7 @@ pub(crate) fn read(value: &Value, schema: &TypeSchema) -> Result<Owns, EcoString
     if let Some(key) = entries.keys().find(|key| !matches!(key.as_str(), "lists" | "shared")) {
         return Err(eco_format!("`owns` has `lists` and `shared`, and no `{key}`"));
     }
-    let named = entries.get("lists").ok_or("`owns` says by `lists` which files have the paths, one on each line")?;
+    let named = entries.get("lists").ok_or("`owns` needs `lists`: files with one path per line")?;
     let shared = entries.get("shared").map(identities::each).unwrap_or_default();
     let shared = shared.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
     Ok(Owns { lists: lists(named, schema)?, shared })
@@ -64,7 +64,7 @@ fn pattern(value: &Value) -> Result<EcoString, EcoString> {
     let pattern = value.as_str().filter(|text| text.starts_with('/') && !text.trim_end_matches("/**").contains("**"));
     pattern.map(EcoString::from).ok_or_else(|| {
         let found = value.as_str().map_or_else(|| eco_format!("{}", value.kind()), |text| eco_format!("`{text}`"));
-        eco_format!("`owns`: what is `shared` is a path such as /etc, /etc/*.d or /usr/**, not {found}")
+        eco_format!("`owns`: an entry of `shared` is a path such as /etc, /etc/*.d or /usr/**, not {found}")
     })
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_held_against_whole_paths() {
+    fn patterns_match_whole_paths() {
         let met = [
             ("/etc", "/etc"),
             ("/*", "/srv"),

@@ -94,7 +94,7 @@ impl Reader {
                 continue;
             }
             if let Some(near) = nearest(&name, known.iter().copied()) {
-                let message = eco_format!("the key `{name}` is kept, but means nothing to kilter");
+                let message = eco_format!("the key `{name}` is unknown; kilter ignores it");
                 self.warnings.push(Fault::new(key.at, message).hint(eco_format!("did you mean `{near}`?")));
             }
             extra.insert(name, value.value());
@@ -126,7 +126,7 @@ pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, V
     }
     let Some(provider) = root.get("provider") else {
         if reader.faults.is_empty() {
-            reader.fault_with(&root, "there is no entry `provider`", "begin with `provider:`");
+            reader.fault_with(&root, "the key `provider` is missing", "begin with `provider:`");
         }
         return Err(reader.faults);
     };
@@ -136,7 +136,7 @@ pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, V
     }
     let metadata = of_provider(provider, stem, &mut reader);
     if metadata.convention == ConventionName::Mold && origin == Origin::Described {
-        let hint = eco_format!("write it to {stem}.yaml beside the script");
+        let hint = eco_format!("write it to {stem}.yaml in the directory of the script");
         let invoke = provider.get("invoke").unwrap_or(provider);
         reader.fault_with(invoke, "the convention mold has no word for a script to describe itself", hint);
     }
@@ -152,7 +152,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     let suitable = match provider.get("suitable") {
         Some(node) => conditions::read("suitable", node, Joined::And, reader),
         None => {
-            reader.fault_with(provider, "there is no `suitable`", "write `suitable: true`, or when it can be used");
+            reader.fault_with(provider, "`suitable` is missing", "write `suitable: true`, or when it can be used");
             Condition::Constant(false)
         }
     };
@@ -221,7 +221,7 @@ fn name(provider: &Node, stem: &str, reader: &mut Reader) -> EcoString {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+'));
     if !is_name {
         let message =
-            eco_format!("`{name}` cannot be the name of a provider: it takes letters, digits, `_`, `-`, `.` and `+`");
+            eco_format!("`{name}` cannot be the name of a provider: a name has letters, digits, `_`, `-`, `.` and `+`");
         reader.fault(given.unwrap_or(provider), message);
     }
     name

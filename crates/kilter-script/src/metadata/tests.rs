@@ -28,7 +28,7 @@ fn wrong(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_smallest_metadata_of_the_text_is_enough() {
+fn minimal_metadata_is_valid() {
     let metadata = good("type: service\ninvoke: simple\nactions: [list,find,update]\nsuitable: true");
     assert_eq!((metadata.name.as_str(), metadata.convention), ("stem", ConventionName::Simple));
     assert_eq!(metadata.actions, Actions::ALL);
@@ -41,8 +41,10 @@ fn the_smallest_metadata_of_the_text_is_enough() {
 #[test]
 fn attributes_have_librals_types_and_kinds() {
     let metadata = good(
-        "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure:\n    type: enum[running, stopped]\n  \
-         enable: {type: \"enum[true, false, mask]\", kind: rw}\n  flags:\n    type:  array [ string ]\n  on: {type: boolean, \
+        "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure:\n    type: enum[running, \
+         stopped]\n  \
+         enable: {type: \"enum[true, false, mask]\", kind: rw}\n  flags:\n    type:  array [ string ]\n  on: {type: \
+         boolean, \
          kind: r, desc: whether}\n  mood: {kind: w}",
     );
     let of = |name: &str| metadata.schema.find(name).unwrap();
@@ -54,10 +56,12 @@ fn attributes_have_librals_types_and_kinds() {
 }
 
 #[test]
-fn attributes_may_have_any_type_and_trait_of_kilters() {
+fn attributes_may_have_kilter_types_and_behaviours() {
     let metadata = good(
-        "type: t\ninvoke: json\nsuitable: true\nattributes:\n  name: {}\n  size: {type: \"Integer[0, 10]\", default: 3}\n  \
-         secret: {type: \"Sensitive[String]\", behaviour: init_only}\n  tags: {type: \"Array[String]\", comparison: set, \
+        "type: t\ninvoke: json\nsuitable: true\nattributes:\n  name: {}\n  size: {type: \"Integer[0, 10]\", default: \
+         3}\n  \
+         secret: {type: \"Sensitive[String]\", behaviour: init_only}\n  tags: {type: \"Array[String]\", comparison: \
+         set, \
          required: true, colour: red}",
     );
     let of = |name: &str| metadata.schema.find(name).unwrap();
@@ -68,15 +72,15 @@ fn attributes_may_have_any_type_and_trait_of_kilters() {
 }
 
 #[test]
-fn keys_that_are_not_known_are_kept_and_those_that_are_nearly_known_are_told() {
+fn unknown_keys_are_kept_and_misspelled_ones_reported() {
     let metadata = good(&format!("{SMALLEST}\nvendor: me\nsuitabel: false"));
     assert_eq!(metadata.schema.extra.get("vendor"), Some(&Value::from("me")));
     let warnings: Vec<String> = metadata.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, ["7:3: the key `suitabel` is kept, but means nothing to kilter (did you mean `suitable`?)"]);
+    assert_eq!(warnings, ["7:3: the key `suitabel` is unknown; kilter ignores it (did you mean `suitable`?)"]);
 }
 
 #[test]
-fn actions_are_those_that_are_named() {
+fn only_named_actions_are_available() {
     let actions = |convention: &str, words: &str| {
         good(&format!("type: t\ninvoke: {convention}\nsuitable: true\nactions: {words}")).actions
     };
@@ -96,7 +100,7 @@ fn actions_are_those_that_are_named() {
     let text = with(&format!("{SMALLEST}\nactions: [list, updaet]"));
     assert_eq!(
         Metadata::parse(&text, "s").unwrap_err()[0].to_string(),
-        "6:19: `updaet` is no action of the convention simple (did you mean `update`?)"
+        "6:19: `updaet` is not an action of the convention simple (did you mean `update`?)"
     );
     assert_eq!(
         wrong(&with(&format!("{SMALLEST}\nactions: [update]"))),
@@ -117,7 +121,7 @@ impl crate::condition::Machine for Nothing {
 }
 
 #[test]
-fn suitable_is_written_in_every_form_of_the_text() {
+fn suitable_accepts_every_specified_form() {
     let verdict = |form: &str| {
         let metadata = good(&format!("type: t\ninvoke: simple\nsuitable: {form}"));
         metadata.suitable.evaluate(&Nothing)
@@ -146,7 +150,7 @@ fn suitable_is_written_in_every_form_of_the_text() {
 }
 
 #[test]
-fn default_holds_when_one_clause_does() {
+fn default_needs_one_true_clause() {
     let default = |form: &str| {
         let metadata = good(&format!("{SMALLEST}\ndefault: {form}"));
         metadata.default.evaluate(&Nothing).holds()
@@ -158,7 +162,7 @@ fn default_holds_when_one_clause_does() {
 }
 
 #[test]
-fn a_name_a_time_and_a_promise_may_be_given() {
+fn metadata_may_set_name_timeout_and_noop_support() {
     let metadata = good(&format!("{SMALLEST}\nname: systemd\nnoop_safe: true\ntimeout: 5\noutput: 64"));
     assert_eq!(metadata.name, "systemd");
     assert!(metadata.noop_safe && metadata.schema.has(Feature::SupportsNoop));
@@ -168,26 +172,26 @@ fn a_name_a_time_and_a_promise_may_be_given() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told() {
+fn all_metadata_problems_are_reported() {
     let attributes = |lines: &str| with(&format!("{SMALLEST}\nattributes:\n  {lines}"));
     for (text, expected) in [
         ("", "there is nothing in it"),
         ("# nothing\n", "there is nothing in it"),
         ("- a\n", "metadata is a mapping, not a list"),
         ("text", "metadata is a mapping, not `text`"),
-        ("a: 1\n", "there is no entry `provider`"),
+        ("a: 1\n", "the key `provider` is missing"),
         ("provider: 1\n", "`provider` is a mapping, not `1`"),
-        ("provider:\n", "there is no entry `provider`"),
+        ("provider:\n", "the key `provider` is missing"),
         (&with("invoke: simple\nsuitable: true"), "there is no `type`"),
         (&with("type: t\nsuitable: true"), "there is no `invoke`"),
         (&with("type: t\ninvoke: soap\nsuitable: true"), "there is no calling convention `soap`"),
-        (&with("type: t\ninvoke: simple"), "there is no `suitable`"),
+        (&with("type: t\ninvoke: simple"), "`suitable` is missing"),
         (&with("type: [a]\ninvoke: simple\nsuitable: true"), "`type` is a word, not a list"),
         (
             &with("type: Service\ninvoke: simple\nsuitable: true"),
-            "`Service` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_`",
+            "`Service` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and `_`",
         ),
-        (&with("type: t\ninvoke: simple\nsuitable: 1"), "`1` is no clause of `suitable`: unexpected"),
+        (&with("type: t\ninvoke: simple\nsuitable: 1"), "`1` is not a clause of `suitable`: unexpected"),
         (
             &with("type: t\ninvoke: simple\nsuitable: {command: [a]}"),
             "`suitable` takes the key `commands`, or a list of clauses",
@@ -205,7 +209,10 @@ fn everything_that_is_wrong_is_told() {
         (&attributes("name: {type: string, kind: w}"), "`name` names a resource: it cannot be a parameter"),
         (&attributes("name: {type: [string]}"), "a type is a text, not a list"),
         (&attributes("name: string"), "the attribute `name` is a mapping with `type` and `desc`, not `string`"),
-        (&attributes("name: {}\n  a b: {}"), "`a b` is not the name of an attribute: it holds letters, digits and `_`"),
+        (
+            &attributes("name: {}\n  a b: {}"),
+            "`a b` is not the name of an attribute: it must contain only letters, digits and `_`",
+        ),
         (&attributes("name: {}\n  ral_noop: {}"), "the name `ral_noop` is reserved"),
         (&attributes("name: {}\n  ral: {}"), "the name `ral` is reserved"),
         (&attributes("name: {}\n  __x: {}"), "the name `__x` is reserved"),
@@ -219,7 +226,7 @@ fn everything_that_is_wrong_is_told() {
         (&with(&format!("{SMALLEST}\ntimeout: 0")), "`timeout` is a number of seconds from 1 to 86400, not `0`"),
         (&with(&format!("{SMALLEST}\noutput: 200 MB")), "`output` is a number of MiB from 1 to 1024, not `200 MB`"),
         (&with(&format!("{SMALLEST}\nnoop_safe: maybe")), "`noop_safe` is true or false, not `maybe`"),
-        (&with(&format!("{SMALLEST}\ntype: again")), "the key `type` is there twice"),
+        (&with(&format!("{SMALLEST}\ntype: again")), "the key `type` occurs twice"),
         ("---\na: 1\n---\nb: 2\n", "metadata is one document: this is a second one"),
         ("provider: {\n", "not valid YAML"),
     ] {
@@ -229,7 +236,7 @@ fn everything_that_is_wrong_is_told() {
 }
 
 #[test]
-fn types_are_refused_where_libral_refuses_them_and_where_it_should() {
+fn invalid_libral_types_are_refused() {
     for bad in [
         "enum",
         "enum yes,no]",
@@ -251,7 +258,7 @@ fn types_are_refused_where_libral_refuses_them_and_where_it_should() {
 }
 
 #[test]
-fn faults_stand_at_their_places_in_order() {
+fn metadata_problems_have_places_in_order() {
     let text =
         with("type: t\ninvoke: soap\nsuitable: true\nattributes:\n  name: {}\n  a:\n    type: gibberish\n    kind: x");
     let told: Vec<String> = Metadata::parse(&text, "s")
@@ -276,7 +283,7 @@ fn aliases_of_yaml_are_followed_but_do_not_multiply() {
 }
 
 #[test]
-fn what_is_declared_is_to_be_there_where_ensure_says_only_that() {
+fn ensure_of_present_and_absent_defaults_to_present() {
     let default = |ensure: &str| {
         let metadata = good(&format!("{SMALLEST}\nattributes:\n  name:\n  ensure: {ensure}"));
         metadata.schema.find("ensure").unwrap().default.clone()
@@ -291,7 +298,7 @@ fn what_is_declared_is_to_be_there_where_ensure_says_only_that() {
 }
 
 #[test]
-fn a_provider_of_mold_says_what_the_others_say_and_more() {
+fn mold_metadata_has_common_and_own_keys() {
     let metadata = good(
         "type: file\ninvoke: mold\nsuitable: true\nkey: path\nactions: [list, touch]\nrefresh: touch\nattributes:\n  \
          mode: {type: string}\n  path: {desc: Where.}",
@@ -312,10 +319,13 @@ fn a_provider_of_mold_says_what_the_others_say_and_more() {
 }
 
 #[test]
-fn what_is_wrong_with_a_provider_of_mold_is_told_with_its_place() {
+fn mold_metadata_problems_have_places() {
     let mold = |lines: &str| with(&format!("type: file\ninvoke: mold\nsuitable: true\n{lines}"));
     for (lines, expected) in [
-        ("actions: [two words]", "6:13: `two words` is no action: it is one word of letters, digits, `_` and `-`"),
+        (
+            "actions: [two words]",
+            "6:13: `two words` is not an action: an action is one word of letters, digits, `_` and `-`",
+        ),
         ("actions: [a]\nrefresh: b", "7:12: `refresh` is `b`, which is none of the `actions`"),
         ("refresh: list", "6:12: `list` cannot be a one-time action, which `refresh` is"),
         ("key: [a]", "6:8: `key` is the attribute that names a resource, not a list"),
@@ -334,18 +344,18 @@ fn what_is_wrong_with_a_provider_of_mold_is_told_with_its_place() {
     let odd = good(&format!("{SMALLEST}\nrefresh: restart"));
     assert_eq!(
         odd.warnings[0].to_string(),
-        "6:3: the key `refresh` means something with `invoke: mold` alone; name `refresh` among the `actions`"
+        "6:3: the key `refresh` is valid only with `invoke: mold`; name `refresh` among the `actions`"
     );
 }
 
 #[test]
-fn a_type_that_begins_with_a_letter_of_several_bytes_is_told_like_any_other() {
+fn type_with_multibyte_first_letter_is_reported() {
     let wrong = wrong(&with(&format!("{SMALLEST}\nattributes: {{name: , n: {{type: ցIg}}}}")));
     assert!(wrong[0].starts_with("`ցIg` is not a type") || wrong[0].starts_with("there is no type"), "{wrong:?}");
 }
 
 #[test]
-fn what_a_resource_owns_is_listed_in_files_that_its_own_values_name() {
+fn owned_paths_are_read_from_lists_named_by_attributes() {
     let owns = |said: &str| with(&format!("{SMALLEST}\nowns: {said}"));
     for said in
         ["/l/${vars.name}", "['/l/${vars.name}', $name]", "{lists: $name, shared: [/etc, '/usr/**']}", "{lists: $name}"]
@@ -356,15 +366,15 @@ fn what_a_resource_owns_is_listed_in_files_that_its_own_values_name() {
     for (said, message) in [
         ("/var/lib/list", "`owns`: `/var/lib/list` would be the list of every resource"),
         ("$path", "`owns`: there is no attribute `path`"),
-        ("{shared: /etc}", "`owns` says by `lists` which files have the paths, one on each line"),
+        ("{shared: /etc}", "`owns` needs `lists`: files with one path per line"),
         ("{lists: $name, shard: /etc}", "`owns` has `lists` and `shared`, and no `shard`"),
         (
             "{lists: $name, shared: etc}",
-            "`owns`: what is `shared` is a path such as /etc, /etc/*.d or /usr/**, not `etc`",
+            "`owns`: an entry of `shared` is a path such as /etc, /etc/*.d or /usr/**, not `etc`",
         ),
         (
             "{lists: $name, shared: '/a/**/b'}",
-            "`owns`: what is `shared` is a path such as /etc, /etc/*.d or /usr/**, not `/a/**/b`",
+            "`owns`: an entry of `shared` is a path such as /etc, /etc/*.d or /usr/**, not `/a/**/b`",
         ),
         ("3", "`owns` are texts, not Integer"),
     ] {

@@ -126,7 +126,7 @@ impl Mold {
         }
         let surroundings = &self.runner().surroundings;
         let unusable = |why| ActorError::Unusable(Note::warning(&path, why));
-        self.files().script(&path).and_then(|script| script.ok_or("it is no file".into())).map_err(unusable)?;
+        self.files().script(&path).and_then(|script| script.ok_or("it is not a file".into())).map_err(unusable)?;
         let manner = self.manner(&path).map_err(ActorError::Unusable)?;
         let schemas = self.schemas();
         let call = Call {
@@ -175,7 +175,7 @@ impl Mold {
             Some(Json::String(action)) if crate::metadata::is_action(action) => {
                 Ok(Step::Act { kind: step.kind, name: step.name, action: action.into() })
             }
-            Some(other) => Err(eco_format!("{} is no one-time action", shown(other))),
+            Some(other) => Err(eco_format!("{} is not a one-time action", shown(other))),
         }
     }
 }

@@ -118,7 +118,7 @@ fn checked<'d>(
     let entries = document.as_object().ok_or_else(|| eco_format!("an object is expected, not {}", shown(document)))?;
     for (key, asked) in [("kind", kind.schema.name.as_str()), ("name", name), (kind.key(), name)] {
         if let Some(told) = entries.get(key).filter(|told| told.as_str() != Some(asked)) {
-            return Err(eco_format!("`{key}` is {}, and `{asked}` was asked for", shown(told)));
+            return Err(eco_format!("`{key}` is {}, but the request was for `{asked}`", shown(told)));
         }
     }
     Ok(entries)

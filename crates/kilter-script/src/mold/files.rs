@@ -119,7 +119,7 @@ fn script(path: &Path, trust: &TrustPolicy) -> Result<Option<EcoString>, EcoStri
         return Ok(None);
     }
     if found.permissions().mode() & 0o111 == 0 {
-        return Err("it is not executable (mend it with chmod +x)".into());
+        return Err("it is not executable (correct it with chmod +x)".into());
     }
     trust.open(path).map_err(|distrust| eco_format!("{distrust}"))?;
     Ok(Some(name.into()))

@@ -38,7 +38,7 @@ impl Default for ScriptMetadata {
 /// any attributes.
 pub(super) fn without_metadata(name: &EcoString) -> Result<Metadata, EcoString> {
     let schema = TypeSchema::new(name.clone(), "Resources that a script of mold handles.");
-    let schema = schema.attribute("name", "String[1]", Behaviour::Namevar, "What names the resource.");
+    let schema = schema.attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource.");
     let schema = complete(schema, "name", None).with_others(other());
     match definition::check(&schema).first() {
         Some(fault) => Err(eco_format!("{}", fault.message)),
@@ -53,8 +53,8 @@ pub(super) fn without_metadata(name: &EcoString) -> Result<Metadata, EcoString> 
 pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoString>> {
     let mut entries = entries(text)?;
     if entries.contains_key("provider") {
-        let why =
-            "a file `*.prov` has its metadata below `provider:`; that of a script in `resources` begins with its keys";
+        let why = "a file `*.prov` has its metadata below `provider:`; the metadata of a script in `resources` has \
+                   the keys at the top level";
         return Err(vec![why.into()]);
     }
     match entries.get("name").map(|value| value.as_str() == Some(name.as_str())) {
@@ -218,7 +218,7 @@ fn add_namevar(entries: &mut Hash, key: Option<&str>) {
     let mut attributes = (**attributes).clone();
     let mut declared = match attributes.shift_remove(key) {
         Some(Value::Hash(declared)) => (*declared).clone(),
-        _ => [("type".into(), Value::from("String[1]")), ("desc".into(), Value::from("What names the resource."))]
+        _ => [("type".into(), Value::from("String[1]")), ("desc".into(), Value::from("Name of the resource."))]
             .into_iter()
             .collect(),
     };
@@ -244,11 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn metadata_may_say_all_or_nothing() {
+    fn mold_metadata_may_be_complete_or_empty() {
         let plain = read("").unwrap();
         assert!(plain.schema.others.is_some() && plain.one_time.is_none() && plain.confine && plain.timeout.is_none());
         assert_eq!(plain.key(), "name");
-        let said = "key: path\nactions: [touch, rotate]\nrefresh: touch\nconfine: false\ntimeout: 30\noutput: 2\ndefault: true\nattributes:\n  \
+        let said = "key: path\nactions: [touch, rotate]\nrefresh: touch\nconfine: false\ntimeout: 30\noutput: \
+                    2\ndefault: true\nattributes:\n  \
                     mode: {type: String, desc: Its mode.}\n";
         let kind = read(said).unwrap();
         let names: Vec<&str> = kind.schema.attributes.iter().map(|one| one.name.as_str()).collect();
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_can_list_or_only_read_where_its_actions_say_so() {
+    fn actions_enable_list_and_read_only() {
         let of = |words: &str| read(&format!("actions: {words}")).unwrap();
         let all = of("[list, inspect, conform, rotate]");
         assert_eq!((all.actions, all.one_time), (Actions::ALL, Some(vec!["rotate".into()])));
@@ -280,12 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_metadata_is_told_at_once() {
+    fn metadata_problems_are_reported_together() {
         let faults = read("name: other").unwrap_err();
         assert!(faults[0].contains("that of the script"), "{faults:?}");
-        let faults =
-            read("actions: [two words]\ntimeout: 0\noutput: 2 GB\nconfine: maybe\nrefresh: -x\nattributes: {a: {type: Nosuch}}")
-                .unwrap_err();
+        let faults = read(
+            "actions: [two words]\ntimeout: 0\noutput: 2 GB\nconfine: maybe\nrefresh: -x\nattributes: {a: {type: \
+                  Nosuch}}",
+        )
+        .unwrap_err();
         assert_eq!(faults.len(), 6, "{faults:?}");
         assert!(read("actions: [a]\nrefresh: b").unwrap_err()[0].contains("none of the `actions`"));
         assert!(read("actions: [list]\nrefresh: list").unwrap_err()[0].contains("none of the `actions`"));

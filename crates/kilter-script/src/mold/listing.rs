@@ -19,8 +19,8 @@ impl MoldProvider {
         if !metadata.actions.list {
             let type_name = &metadata.schema.name;
             return Err(ProviderError::new(eco_format!(
-                "the provider `{}` of {type_name} cannot list its resources: its actions are without `list`; name those \
-                 to inspect",
+                "the provider `{}` of {type_name} cannot list its resources: it has no action `list`; name the \
+                 resources to inspect",
                 metadata.name
             )));
         }
@@ -61,7 +61,7 @@ impl MoldProvider {
             }
         }
         if let Some(name) = repeated(&states) {
-            return Err(wrong(eco_format!("`{name}` is there twice")));
+            return Err(wrong(eco_format!("`{name}` occurs twice")));
         }
         undeclared.sort();
         undeclared.dedup();

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_hidden_that_is_in_two_parts_of_a_line_or_longer_than_one() {
+    fn secret_across_line_parts_is_redacted() {
         use kilter_model::Value;
         let seal = Redactor::of_values([&Value::sensitive("hunter2ü".into())]);
         for before in LONGEST_LINE - 12..LONGEST_LINE + 2 {

@@ -138,7 +138,7 @@ impl MoldProvider {
         let untold: Vec<&str> = should.map(|(name, _)| name.as_str()).filter(|name| !told(name)).collect();
         if !untold.is_empty() {
             let message = eco_format!(
-                "`inspect` tells nothing of {}: it is not compared (metadata beside the script can declare it)",
+                "`inspect` does not return {}, so kilter does not compare it (metadata of the script can declare it)",
                 untold.join(", ")
             );
             cx.log(Level::Warning, self.kind.schema.name.as_str(), wanted.name, &message);
@@ -150,7 +150,7 @@ impl MoldProvider {
     fn called(&self, cx: &Context<'_>, call: &Call<'_>) -> Outcome {
         let _turn = self.turns.to_change(self.kind.parallel);
         if cx.interrupt().is_raised() {
-            return Outcome::failed("not begun: the run was interrupted");
+            return Outcome::failed("not started: the run was interrupted");
         }
         let finished = match self.runner.run(cx, call) {
             Ok(finished) => finished,

@@ -188,7 +188,7 @@ impl Runner {
         }
         held.tell(found.as_ref(), &tell);
         if finished.leaked {
-            remark(Level::Warning, "the script has ended and left a process behind that keeps its output open");
+            remark(Level::Warning, "the script has ended and left a process that keeps its output open");
         }
         let who = format!("the script {}", call.path.display());
         let (action, lifted) = (call.action.unwrap_or_default(), call.lifted());

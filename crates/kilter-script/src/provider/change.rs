@@ -38,7 +38,7 @@ impl ScriptProvider {
             return Outcome::done();
         }
         if cx.interrupt().is_raised() {
-            return Outcome::failed("not begun: the run was interrupted");
+            return Outcome::failed("not started: the run was interrupted");
         }
         match self.call(cx, &Request::Update(&[update(change, asked)], mode)) {
             Ok((Reply::Changed(report), by)) => self.outcome(change, asked, (&report, &by), mode),
@@ -55,7 +55,7 @@ impl ScriptProvider {
             return changes.iter().map(|_| Outcome::done()).collect();
         }
         if cx.interrupt().is_raised() {
-            return changes.iter().map(|_| Outcome::failed("not begun: the run was interrupted")).collect();
+            return changes.iter().map(|_| Outcome::failed("not started: the run was interrupted")).collect();
         }
         let reply = self.call(cx, &Request::Update(&updates, mode)).map_err(|error| error.outcome());
         if let Ok((Reply::Changed(report), _)) = &reply {
@@ -76,7 +76,7 @@ impl ScriptProvider {
         let others: Vec<&EcoString> = report.told.iter().filter(|name| !asked.contains(name.as_str())).collect();
         if let Some(first) = others.first() {
             let message = eco_format!(
-                "the provider `{}` told of {} that it was not asked to change, `{}` first: that is passed over",
+                "the provider `{}` reported {} that it was not asked to change, `{}` first; kilter ignores that",
                 self.metadata.name,
                 if others.len() == 1 { "a resource".into() } else { eco_format!("{} resources", others.len()) },
                 beginning(first, 80)
@@ -150,7 +150,7 @@ impl ScriptProvider {
     /// Refreshes a resource. The script receives all declared attributes.
     pub(super) fn act_on_refresh(&self, cx: &Context<'_>, wanted: &Wanted<'_>) -> Outcome {
         if cx.interrupt().is_raised() {
-            return Outcome::failed("not begun: the run was interrupted");
+            return Outcome::failed("not started: the run was interrupted");
         }
         let none = Attributes::new();
         let should = wanted.should.unwrap_or(&none);
@@ -175,12 +175,16 @@ impl ScriptProvider {
             difference.is = found(change, difference.attribute.as_str()).cloned().unwrap_or_default();
         }
         if told.is_empty() {
-            return vec![eco_format!("the provider `{}` says that it would change nothing", self.metadata.name)];
+            return vec![eco_format!("the provider `{}` reports that it would change nothing", self.metadata.name)];
         }
         let untold = self.properties(asked).filter(|(name, _)| !tells(told, name) && !is_gone(told));
         let untold: Vec<String> = untold.map(|(name, _)| format!("`{name}`")).collect();
         let note = || {
-            eco_format!("the provider `{}` does not say that it would change {}", self.metadata.name, untold.join(", "))
+            eco_format!(
+                "the provider `{}` does not report that it would change {}",
+                self.metadata.name,
+                untold.join(", ")
+            )
         };
         (!untold.is_empty()).then(note).into_iter().collect()
     }

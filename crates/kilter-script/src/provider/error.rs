@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_hidden_in_last_words_wherever_they_are_cut() {
+    fn truncated_stderr_redacts_partial_secret() {
         let seal = Redactor::of_values([&Value::sensitive("ünter2secret".into())]);
         for behind in LAST_WORDS - 20..LAST_WORDS + 4 {
             for cut in 0..14 {

@@ -11,10 +11,10 @@ impl ScriptProvider {
     /// Logs kilter's own remarks about a call.
     pub(super) fn remark(&self, request: &Request<'_>, finished: &Output, dropped: u64, log: &dyn Fn(Level, &str)) {
         if dropped > 0 {
-            log(Level::Warning, &format!("the provider wrote {dropped} bytes more than are kept on standard error"));
+            log(Level::Warning, &format!("the provider wrote {dropped} bytes more on standard error than kilter logs"));
         }
         if finished.leaked {
-            let message = "the provider has ended and left a process behind that keeps its output open";
+            let message = "the provider has ended and left a process that keeps its output open";
             log(Level::Warning, message);
         }
         let lifted = match request {

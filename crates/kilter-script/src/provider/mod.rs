@@ -242,11 +242,11 @@ impl ScriptProvider {
                 Ok(metadata) => judged(&metadata.suitable, &self.surroundings),
                 Err(faults) => {
                     let first = faults.first().map(|fault| eco_format!(": {fault}")).unwrap_or_default();
-                    Suitability::Unsuitable(eco_format!("asked again, its description is wrong{first}"))
+                    Suitability::Unsuitable(eco_format!("its new description is invalid{first}"))
                 }
             },
-            Ok(_) => Suitability::Unsuitable("asked again, it did not describe itself".into()),
-            Err(error) => Suitability::Unsuitable(eco_format!("asked again whether it is suitable: {error}")),
+            Ok(_) => Suitability::Unsuitable("its new description failed".into()),
+            Err(error) => Suitability::Unsuitable(eco_format!("checking its suitability again: {error}")),
         }
     }
 

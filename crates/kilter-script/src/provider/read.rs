@@ -23,7 +23,8 @@ impl ScriptProvider {
     pub(super) fn list(&self, cx: &Context<'_>) -> Result<Vec<State>, ProviderError> {
         if !self.metadata.actions.list {
             return Err(ProviderError::new(eco_format!(
-                "the provider `{}` of {} cannot list its resources: its actions are without `list`; name those to find",
+                "the provider `{}` of {} cannot list its resources: it has no action `list`; name the resources to \
+                 find",
                 self.metadata.name,
                 self.metadata.schema.name
             )));

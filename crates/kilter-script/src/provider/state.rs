@@ -51,7 +51,8 @@ impl ScriptProvider {
             // The log line contains the resource.
             let (provider, convention) = (&self.metadata.name, self.metadata.convention);
             let message = eco_format!(
-                "the provider `{provider}` ({convention}, {}) returned what is not of its type: {}; it is left out",
+                "the provider `{provider}` ({convention}, {}) returned a value that is not of its type: {}; kilter \
+                 omits it",
                 self.path.display(),
                 wrong.join("; ")
             );
@@ -156,7 +157,7 @@ impl ScriptProvider {
         let shown = wrong[..wrong.len().min(SHOWN)].join("; ");
         let more = wrong.len().saturating_sub(SHOWN);
         let more = if more > 0 { eco_format!("; and {more} more") } else { EcoString::new() };
-        self.told(name, &eco_format!("it returned what is not of its type: {shown}{more}"), by)
+        self.told(name, &eco_format!("it returned a value that is not of its type: {shown}{more}"), by)
     }
 
     /// Returns the message about a resource in an answer.
@@ -194,7 +195,8 @@ impl ScriptProvider {
         let type_name = self.metadata.schema.name.as_str();
         for (attribute, name) in &odd.undeclared {
             let message = eco_format!(
-                "the provider `{}` returned the attribute `{attribute}`, which its metadata does not declare: it is passed over",
+                "the provider `{}` returned the attribute `{attribute}`, which its metadata does not declare: it is \
+                 passed over",
                 self.metadata.name
             );
             cx.log(Level::Warning, type_name, name, &message);

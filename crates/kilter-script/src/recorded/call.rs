@@ -223,7 +223,7 @@ impl RecordedExchange {
 
 /// Returns the attempts with converted paths.
 fn attempts(of: &Attempts, path: impl Fn(&Path) -> PathBuf) -> Attempts {
-    let first = of.first.iter().map(|one| Attempt { deed: one.deed, path: one.path.as_deref().map(&path) });
+    let first = of.first.iter().map(|one| Attempt { operation: one.operation, path: one.path.as_deref().map(&path) });
     Attempts { first: first.collect(), more: of.more }
 }
 

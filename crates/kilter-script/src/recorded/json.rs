@@ -121,7 +121,7 @@ fn to_finished(json: &Json) -> Option<Output> {
 }
 
 fn attempt(of: &Attempt) -> Json {
-    json!({ "deed": words::deed(of.deed), "path": of.path.as_ref().map(|path| os(path.as_os_str())) })
+    json!({ "operation": words::operation(of.operation), "path": of.path.as_ref().map(|path| os(path.as_os_str())) })
 }
 
 /// Attempts are missing if they could not be observed, and in recordings of older versions.
@@ -130,8 +130,10 @@ fn to_attempts(json: &Json) -> Option<Attempts> {
     let one = |json: &Json| {
         let path = json.get("path").filter(|path| !path.is_null());
         let path = path.map(|path| to_bytes(path).ok_or(())).transpose().ok()?;
-        let deed = words::to_deed(json.get("deed")?.as_str()?)?;
-        Some(Attempt { deed, path: path.map(|path| OsString::from_vec(path).into()) })
+        // Recordings of older versions have the key `deed`.
+        let operation = json.get("operation").or_else(|| json.get("deed"))?;
+        let operation = words::to_operation(operation.as_str()?)?;
+        Some(Attempt { operation, path: path.map(|path| OsString::from_vec(path).into()) })
     };
     let more = json.get("attempts_more").and_then(Json::as_u64).unwrap_or_default();
     let first = first.as_array()?.iter().map(one).collect::<Option<_>>()?;

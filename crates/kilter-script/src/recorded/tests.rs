@@ -22,9 +22,9 @@ fn exchange() -> RecordedExchange {
         confined: Confined::Partly { gaps: vec![MissingFeature::Devices, MissingFeature::Calls] },
         attempts: Attempts {
             first: vec![
-                Attempt { deed: Operation::Remove, path: Some("/etc/it".into()) },
-                Attempt { deed: Operation::Write, path: Some(OsString::from_vec(b"/\xff".to_vec()).into()) },
-                Attempt { deed: Operation::HostName, path: None },
+                Attempt { operation: Operation::Remove, path: Some("/etc/it".into()) },
+                Attempt { operation: Operation::Write, path: Some(OsString::from_vec(b"/\xff".to_vec()).into()) },
+                Attempt { operation: Operation::HostName, path: None },
             ],
             more: 3,
         },
@@ -50,13 +50,13 @@ fn exchange() -> RecordedExchange {
 }
 
 #[test]
-fn an_exchange_comes_back_from_json() {
+fn exchange_json_round_trips() {
     let one = exchange();
     assert_eq!(RecordedExchange::from_json(&one.to_json()), Some(one.clone()));
     let other = RecordedExchange { answer: Err("no such file".into()), stdin: None, stderr_head: Vec::new(), ..one };
     assert_eq!(RecordedExchange::from_json(&other.to_json()), Some(other.clone()));
     let mut json = exchange().to_json();
-    json["attempts"][0]["deed"] = "guess".into();
+    json["attempts"][0]["operation"] = "guess".into();
     assert_eq!(RecordedExchange::from_json(&json), None);
     let mut json = other.to_json();
     json["argv"] = serde_json::json!([]);
@@ -64,7 +64,7 @@ fn an_exchange_comes_back_from_json() {
 }
 
 #[test]
-fn an_exchange_is_shown_with_nothing_hidden_in_it_and_not_longer_than_allowed() {
+fn exchange_is_displayed_escaped_and_bounded() {
     let shown = exchange().shown(10);
     assert!(shown.contains("update of package by `apt` (simple): its time was up, 12 ms\n"), "{shown}");
     assert!(shown.contains("\\xff") && !shown.contains('\x1b') && shown.contains("bytes more"), "{shown}");
@@ -76,7 +76,7 @@ fn an_exchange_is_shown_with_nothing_hidden_in_it_and_not_longer_than_allowed() 
 }
 
 #[test]
-fn a_quoted_word_is_the_same_word_to_a_shell() {
+fn quoted_word_round_trips_through_shell() {
     let words: [&[u8]; 7] =
         [b"", b"a b", b"it's $(id) `x` \"y\" \\", b"a\nb\t\x01'", b"\xff\xfe", "ä\u{202e}".as_bytes(), b"~!*?#"];
     for word in words {
@@ -87,7 +87,7 @@ fn a_quoted_word_is_the_same_word_to_a_shell() {
 }
 
 #[test]
-fn an_exchange_is_played_as_it_was() {
+fn exchange_replays_unchanged() {
     let one = exchange();
     let mut heard = (Vec::new(), Vec::new(), Vec::new());
     let invocation = Invocation::new("x").captured(100).channel(Capture::First(0));
@@ -107,7 +107,7 @@ fn an_exchange_is_played_as_it_was() {
 }
 
 #[test]
-fn however_much_an_exchange_says_was_dropped_it_is_played_at_once() {
+fn large_dropped_count_does_not_delay_replay() {
     let mut one = exchange();
     let finished = one.answer.as_mut().unwrap();
     (finished.stderr.dropped, finished.stdout.dropped, finished.channel.dropped) = (u64::MAX, u64::MAX, u64::MAX);
@@ -124,7 +124,7 @@ fn however_much_an_exchange_says_was_dropped_it_is_played_at_once() {
 }
 
 #[test]
-fn a_secret_is_replaced_by_the_same_text_however_it_is_written() {
+fn secret_has_one_placeholder_in_every_encoding() {
     let mut veil = SecretMasker::default();
     veil.learn("it's \"hunter2\" ü/\\");
     let secret = "it's \"hunter2\" ü/\\";
@@ -151,7 +151,7 @@ fn a_secret_is_replaced_by_the_same_text_however_it_is_written() {
 }
 
 #[test]
-fn what_secrets_are_made_of_is_replaced_piece_by_piece() {
+fn parts_of_structured_secrets_are_replaced() {
     let mut veil = SecretMasker::default();
     veil.learn("hunter2");
     veil.learn("Bearer hunter2");
@@ -167,7 +167,7 @@ fn what_secrets_are_made_of_is_replaced_piece_by_piece() {
 }
 
 #[test]
-fn secrets_that_overlap_are_replaced_to_the_end_of_the_last() {
+fn overlapping_secrets_are_replaced_completely() {
     let mut veil = SecretMasker::default();
     veil.learn("abc123xyz");
     veil.learn("xyz789secret");
@@ -191,7 +191,7 @@ fn numbers_stay_numbers_and_short_secrets_are_counted() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced_too() {
+fn secret_in_binary_data_is_replaced() {
     let mut veil = SecretMasker::default();
     veil.learn_value(&Value::sensitive(Value::Binary(b"\xff\xfesecret"[..].into())));
     let hidden = veil.hide_bytes(b"x \xff\xfesecret y");
@@ -200,7 +200,7 @@ fn bytes_that_are_no_text_are_replaced_too() {
 }
 
 #[test]
-fn bytes_that_are_text_are_replaced_as_they_are_and_encoded() {
+fn secret_is_replaced_plain_and_in_base64() {
     let mut veil = SecretMasker::default();
     let binary = |bytes: &[u8]| Value::sensitive(Value::Binary(bytes.into()));
     veil.learn_value(&binary(b" hunter2 "));
@@ -218,7 +218,7 @@ fn bytes_that_are_text_are_replaced_as_they_are_and_encoded() {
 }
 
 #[test]
-fn values_of_sensitive_attributes_are_found_in_answers_that_cannot_be_read() {
+fn sensitive_values_in_malformed_replies_are_replaced() {
     let hidden = |text: &str| {
         let mut veil = SecretMasker::default();
         veil.learn_written(text.as_bytes(), &["password"]);
@@ -248,7 +248,7 @@ fn values_of_sensitive_attributes_are_found_in_answers_that_cannot_be_read() {
 }
 
 #[test]
-fn a_secret_that_is_told_as_it_is_written_is_the_same_one() {
+fn secret_in_escaped_notation_has_same_placeholder() {
     let mut veil = SecretMasker::default();
     veil.learn("0pen \"sesame\" ü");
     veil.learn("0pen \\\"sesame\\\" \\u00fc");

@@ -24,7 +24,7 @@ const GAPS: [(MissingFeature, &str); 5] = [
     (MissingFeature::Calls, "calls"),
 ];
 
-const DEEDS: [(Operation, &str); 13] = [
+const OPERATIONS: [(Operation, &str); 13] = [
     (Operation::Write, "write"),
     (Operation::Make, "make"),
     (Operation::Remove, "remove"),
@@ -56,12 +56,12 @@ pub(super) fn to_ending(word: &str) -> Option<Termination> {
     meant(&ENDINGS, word)
 }
 
-pub(super) fn deed(of: Operation) -> &'static str {
-    word(&DEEDS, of)
+pub(super) fn operation(of: Operation) -> &'static str {
+    word(&OPERATIONS, of)
 }
 
-pub(super) fn to_deed(word: &str) -> Option<Operation> {
-    meant(&DEEDS, word)
+pub(super) fn to_operation(word: &str) -> Option<Operation> {
+    meant(&OPERATIONS, word)
 }
 
 pub(super) fn confinement(of: Confinement) -> &'static str {

@@ -47,11 +47,11 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Returns the key and the value of a line.
 pub(super) fn entry(number: usize, line: &str) -> Result<(&str, &str), ProtocolError> {
     let Some(colon) = line.bytes().position(|byte| byte == b':') else {
-        return Err(ProtocolError::line(number, line, "a line is `KEY: VALUE`, and there is no `:`"));
+        return Err(ProtocolError::line(number, line, "a line is `KEY: VALUE`, but this line has no `:`"));
     };
     let (key, value) = (&line[..colon], &line[colon + 1..]);
     match (key.trim_end_matches(is_space), value.trim_start_matches(is_space)) {
-        ("", _) => Err(ProtocolError::line(number, line, "there is no key before the `:`")),
+        ("", _) => Err(ProtocolError::line(number, line, "the key before the `:` is missing")),
         entry => Ok(entry),
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
     }
     let mut message = said(message.trim());
     if message.is_empty() {
-        message = "it failed and did not say why".into();
+        message = "it failed without a reason".into();
     }
     if !ended {
         message.push_str(" (the message does not end with ral_eom)");

@@ -22,7 +22,7 @@ pub(super) fn listener() -> Listener {
             ("ral_any", value) if value.eq_ignore_ascii_case("false") => Ok(WatchLine::Nothing),
             ("ral_any", _) => Ok(WatchLine::Anything),
             (key, _) => {
-                let why = eco_format!("a watch says `name: NAME` or `ral_any: true`, not `{key}`");
+                let why = eco_format!("a watch prints `name: NAME` or `ral_any: true`, not `{key}`");
                 Err(ProtocolError::line(number, line, why))
             }
         },
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_may_have_changed() {
+    fn watch_lines_name_changed_resources() {
         let mut listener = listener();
         let mut said = |line: &str| listener(1, line).unwrap();
         assert_eq!(said(""), WatchLine::Nothing);
@@ -45,15 +45,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_of_a_watch_is_refused_with_its_number() {
+    fn invalid_watch_line_is_refused_with_number() {
         let mut listener = listener();
         assert!(listener(1, "name: a").unwrap_err().to_string().contains("# simple"));
         assert_eq!(listener(2, "# simple").unwrap(), WatchLine::Watching);
         for (line, why) in [
             ("name:", "no name"),
             ("version: 2", "not `version`"),
-            ("changed", "there is no `:`"),
-            ("# simple", "there is no `:`"),
+            ("changed", "has no `:`"),
+            ("# simple", "has no `:`"),
         ] {
             let told = listener(7, line).unwrap_err().to_string();
             assert!(told.contains("line 7") && told.contains(why), "{told}");

@@ -1,4 +1,4 @@
-//! What a historian hears.
+//! Events that a historian records.
 
 use kilter_model::{Change, State, Value};
 use kilter_provider::{Actions, Context, Mode, Provider, Query, ReadOne, Wanted};
@@ -7,7 +7,7 @@ use kilter_script::mold::{Frame, Historian, Message, RawLog, Said, read_log};
 use crate::harness::{Lines, Place, act, attributes, conform, inspect};
 
 #[test]
-fn everything_that_happens_to_a_script_is_heard_in_order() {
+fn script_events_are_recorded_in_order() {
     let place = Place::new();
     place.script("resources/job", "#!/bin/sh\nread document\necho '{\"a\": 1}'\necho careful >&2\n");
     inspect(&place.provider("job"), "x").unwrap();
@@ -27,7 +27,7 @@ fn everything_that_happens_to_a_script_is_heard_in_order() {
 }
 
 #[test]
-fn messages_of_a_script_are_passed_on_with_joined_names_and_damage_is_told() {
+fn script_messages_have_joined_names_and_damage_is_reported() {
     let place = Place::new();
     place.script(
         "resources/job",
@@ -67,7 +67,8 @@ fn messages_of_a_script_are_passed_on_with_joined_names_and_damage_is_told() {
 #[test]
 fn a_script_runs_the_same_with_descriptor_3_at_dev_null_closed_or_a_pipe() {
     let place = Place::new();
-    let body = "#!/bin/bash\nread document\n{ echo '17:[null, \"step\", 1],' >&3; } 2>/dev/null\necho \"got $document\"\necho err >&2\nexit 0\n";
+    let body = "#!/bin/bash\nread document\n{ echo '17:[null, \"step\", 1],' >&3; } 2>/dev/null\necho \"got \
+                $document\"\necho err >&2\nexit 0\n";
     let script = place.script("resources/job", body);
     let by_hand = |redirection: &str| {
         let command = format!("echo '{{\"kind\":\"job\",\"name\":\"x\"}}' | '{}' go {redirection}", script.display());
@@ -83,7 +84,7 @@ fn a_script_runs_the_same_with_descriptor_3_at_dev_null_closed_or_a_pipe() {
 }
 
 #[test]
-fn secrets_reach_the_script_and_nobody_else() {
+fn secrets_reach_only_the_script() {
     let place = Place::new();
     let body = "#!/bin/bash\ncat >\"$0.got\"\nsecret=$(cat \"$0.got\")\necho \"$secret\"\necho \"$secret\" >&2\n\
                 echo '33:[null, \"step\", \"hunter2 hunter2\"],' >&3\necho hunter2 >&3\nexit 1\n";
@@ -98,11 +99,12 @@ fn secrets_reach_the_script_and_nobody_else() {
 }
 
 /// Knows a secret, and tells it in all ways.
-const TELLING: &str = "#!/bin/bash\ncat >/dev/null\nold='Old-Secret-\"1'\njson='Old-Secret-\\\"1'\necho \"read $old\" >&2\n\
+const TELLING: &str = "#!/bin/bash\ncat >/dev/null\nold='Old-Secret-\"1'\njson='Old-Secret-\\\"1'\necho \"read $old\" \
+                       >&2\n\
     echo \"27:[null, \\\"$json\\\", 1],\" >&3\necho \"$old\" >&3\n";
 
 #[test]
-fn secrets_that_a_script_tells_are_heard_by_nobody() {
+fn secrets_printed_by_script_are_redacted() {
     for (action, answer, code) in [
         ("inspect", r#"{\"exists\": true, \"password\": \"$json\"}"#, 0),
         ("inspect", r#"{\"password\": \"$json\", \"error\": \"cannot read $json\"}"#, 0),
@@ -131,7 +133,7 @@ fn secrets_that_a_script_tells_are_heard_by_nobody() {
 }
 
 #[test]
-fn nothing_that_a_script_says_is_heard_where_nobody_can_tell_what_is_secret_in_it() {
+fn script_messages_are_dropped_if_secrets_are_unknown() {
     for (action, answer) in [
         ("inspect", "{\"password\": \"$json\", "),
         ("inspect", "checking...\n{\"password\": \"$json\"}"),
@@ -155,12 +157,12 @@ fn nothing_that_a_script_says_is_heard_where_nobody_can_tell_what_is_secret_in_i
         assert!(said.contains("last on its standard error: [redacted]"), "{answer}: {said}");
         assert_eq!(lines[0], "info job[x] [redacted]");
         // What kilter says of itself is no secret.
-        assert!(lines.iter().any(|line| line.contains("left a process behind")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("left a process")), "{lines:?}");
     }
 }
 
 #[test]
-fn secrets_that_pass_between_actors_are_heard_by_nobody() {
+fn secrets_between_actors_are_redacted() {
     let place = Place::new();
     place.script("resources/job", "#!/bin/sh\n");
     place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");

@@ -1,4 +1,4 @@
-//! What is said of scripts that are not to change the machine.
+//! Warnings about scripts that may not change the machine.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn writers() -> Place {
     place
 }
 
-/// What is logged of all of them.
+/// Returns the log of all of them.
 fn logged_of(place: &Place, surroundings: ScriptEnvironment) -> Vec<String> {
     let (mold, log) = (Mold::open(place.path(), Arc::new(surroundings)).unwrap(), Lines::default());
     let cx = Context::empty().with_log(&log);
@@ -33,7 +33,7 @@ fn logged_of(place: &Place, surroundings: ScriptEnvironment) -> Vec<String> {
 }
 
 #[test]
-fn what_facts_and_actors_say_is_logged_and_they_are_named_if_they_try_to_write() {
+fn facts_and_actors_are_logged_and_write_attempts_named() {
     let place = writers();
     let lines = logged_of(&place, place.surroundings());
     for whose in ["facts[it]", "actors[prescribe]", "actors[choreograph]"] {
@@ -45,7 +45,7 @@ fn what_facts_and_actors_say_is_logged_and_they_are_named_if_they_try_to_write()
 }
 
 #[test]
-fn it_is_told_once_that_facts_and_actors_could_change_the_machine() {
+fn unconfined_facts_and_actors_warn_once() {
     let place = writers();
     for kernel in ConfinedAs::all() {
         let lines = logged_of(&place, ScriptEnvironment { exchanges: Arc::new(kernel), ..place.surroundings() });
@@ -55,7 +55,7 @@ fn it_is_told_once_that_facts_and_actors_could_change_the_machine() {
 }
 
 #[test]
-fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
+fn write_attempt_in_preview_has_no_metadata_hint() {
     let place = Place::new();
     let body = "[ \"$1\" = inspect ] && exec echo '{\"exists\": false}'\necho >changed";
     place.script("job.prov", format!("#!/bin/bash\ncd \"$(dirname \"$0\")\"\n{body}\n"));

@@ -75,7 +75,7 @@ fn set(provider: &dyn Provider, name: &str, should: &Attributes, mode: Mode) -> 
 }
 
 #[test]
-fn a_file_of_mold_with_metadata_beside_it_is_a_provider_like_all_others() {
+fn mold_script_with_metadata_is_a_provider() {
     let place = keeper(METADATA);
     let provider = one(&place);
     let schema = provider.schema();
@@ -100,7 +100,7 @@ fn a_file_of_mold_with_metadata_beside_it_is_a_provider_like_all_others() {
 }
 
 #[test]
-fn a_list_is_of_all_that_there_is() {
+fn list_returns_all_resources() {
     let place = keeper(METADATA);
     for name in ["a", "b", "zero"] {
         assert!(set(&*one(&place), name, &attributes(&[("size", 1.into())]), Mode::Apply).is_done());
@@ -111,7 +111,7 @@ fn a_list_is_of_all_that_there_is() {
 }
 
 #[test]
-fn a_list_is_no_list_of_what_is_not_there_and_one_odd_resource_hides_no_other() {
+fn list_omits_absent_and_invalid_resources() {
     let list = |printed: &str| {
         let place = Place::new();
         place.script("keeper.prov", format!("#!/bin/sh\necho '{printed}'\n"));
@@ -132,7 +132,7 @@ fn a_list_is_no_list_of_what_is_not_there_and_one_odd_resource_hides_no_other() 
         (r#"{"path": "a"}"#, "its document is not as it should be: it is an array of observation documents"),
         (r#"["a"]"#, "[0]: an object is expected, not `\"a\"`"),
         (r#"[{"size": 1}]"#, "[0]: its `path` is missing"),
-        (r#"[{"path": "a"}, {"path": "a"}]"#, "`a` is there twice"),
+        (r#"[{"path": "a"}, {"path": "a"}]"#, "`a` occurs twice"),
         ("", "list of thing by the provider `keeper` (mold, DIR/keeper.prov): it printed nothing"),
         ("[", "its output is not JSON"),
     ] {
@@ -142,7 +142,7 @@ fn a_list_is_no_list_of_what_is_not_there_and_one_odd_resource_hides_no_other() 
 }
 
 #[test]
-fn a_script_in_resources_lists_where_its_metadata_names_the_action() {
+fn script_lists_if_metadata_has_the_action() {
     let place = Place::new();
     place.script("resources/thing", KEEPER);
     std::fs::create_dir(place.path().join("resources/kept")).unwrap();
@@ -151,14 +151,14 @@ fn a_script_in_resources_lists_where_its_metadata_names_the_action() {
     let refused = all(&*place.provider("thing")).unwrap_err();
     assert_eq!(
         refused,
-        "the provider `mold` of thing cannot list its resources: its actions are without `list`; name those to inspect"
+        "the provider `mold` of thing cannot list its resources: it has no action `list`; name the resources to inspect"
     );
     place.file("resources/thing.yaml", "key: path\nactions: [list]\nattributes: {size: {type: Integer, desc: x}}\n");
     assert_eq!(all(&*place.provider("thing")).unwrap()[0].attributes.get("size"), Some(&5.into()));
 }
 
 #[test]
-fn what_lists_cannot_change_the_machine_unless_metadata_lets_it() {
+fn list_is_confined_unless_metadata_permits_writes() {
     let writing = "#!/bin/sh\necho x >\"${0%/*}/written\" 2>/dev/null\necho '[]'\n";
     for (confine, is_written) in [("", false), ("  confine: false\n", true)] {
         let place = Place::new();
@@ -170,7 +170,7 @@ fn what_lists_cannot_change_the_machine_unless_metadata_lets_it() {
 }
 
 #[test]
-fn conditions_and_promises_are_those_of_the_other_conventions() {
+fn conditions_and_noop_support_equal_other_conventions() {
     let place = keeper(&METADATA.replace("[sh]", "[no-such-command]").replace("default: true", "default: false"));
     let provider = one(&place);
     assert!(matches!(provider.suitable(), Suitability::Unsuitable(why) if why.contains("no-such-command")));
@@ -179,7 +179,7 @@ fn conditions_and_promises_are_those_of_the_other_conventions() {
     let place = keeper(&METADATA.replace("[list, shake]", "[inspect, list, shake]"));
     for mode in [Mode::Apply, Mode::Preview] {
         let outcome = set(&*one(&place), "a", &attributes(&[("size", 1.into())]), mode);
-        let expected = "the provider `keeper` of thing can only read: its actions are without `conform`";
+        let expected = "the provider `keeper` of thing can only read: it has no action `conform`";
         assert_eq!(outcome.failure.as_deref(), Some(expected));
     }
     assert!(one(&place).schema().has(Feature::SupportsNoop), "or else nobody would ask for a preview");
@@ -187,7 +187,7 @@ fn conditions_and_promises_are_those_of_the_other_conventions() {
 }
 
 #[test]
-fn a_preview_is_asked_of_a_script_that_promises_to_change_nothing_then() {
+fn preview_needs_noop_support() {
     let should = attributes(&[("size", 1.into())]);
     let place = keeper(METADATA);
     assert!(set(&*one(&place), "a", &should, Mode::Preview).is_done());
@@ -204,26 +204,28 @@ fn a_preview_is_asked_of_a_script_that_promises_to_change_nothing_then() {
 }
 
 #[test]
-fn a_script_of_mold_without_metadata_beside_it_is_told_what_it_needs() {
+fn mold_script_without_metadata_has_hint() {
     let place = Place::new();
     place.script("keeper.prov", KEEPER);
     let (providers, notes) = found(&place);
     assert!(providers.is_empty());
-    assert!(notes[0].ends_with("; one of mold's convention needs keeper.yaml beside it"), "{notes:?}");
+    assert!(
+        notes[0].ends_with("; a script with mold's convention needs keeper.yaml in the same directory"),
+        "{notes:?}"
+    );
 
     let place = Place::new();
     place.script("keeper.prov", format!("#!/bin/sh\ncat <<'END'\n{METADATA}END\n"));
     assert_eq!(
         found(&place).1,
-        [
-            "DIR/keeper.prov: not used: its metadata is wrong: 4:11: the convention mold has no word for a script to describe \
-          itself (write it to keeper.yaml beside the script)"
-        ]
+        ["DIR/keeper.prov: not used: its metadata is wrong: 4:11: the convention mold has no word for a script to \
+             describe \
+          itself (write it to keeper.yaml in the directory of the script)"]
     );
 }
 
 #[test]
-fn attributes_that_the_type_does_not_have_are_told_once() {
+fn unknown_attributes_are_reported_once() {
     let place = Place::new();
     place.script("keeper.prov", "#!/bin/sh\necho '[{\"path\": \"a\", \"hue\": 1}, {\"path\": \"b\", \"hue\": 2}]'\n");
     place.file("keeper.yaml", METADATA);

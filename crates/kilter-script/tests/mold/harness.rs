@@ -29,7 +29,7 @@ impl Historian for Heard {
 }
 
 impl Heard {
-    /// What was heard, one line each: `NAME KEY DATA`; environment and process left out.
+    /// Recorded events, one line each: `NAME KEY DATA`, without environment and process.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |message: &Message| {
             let mut data = message.data.clone();
@@ -103,7 +103,7 @@ pub(crate) fn attributes(pairs: &[(&str, Value)]) -> Attributes {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// What a script tells of a resource.
+/// Returns the state of a resource that a script reports.
 pub(crate) fn inspect(provider: &MoldProvider, name: &str) -> Result<State, String> {
     let name = EcoString::from(name);
     provider.get_one(&Context::empty(), Wanted::new(&name, None)).map_err(|error| error.to_string())

@@ -6,7 +6,7 @@ use kilter_provider::ReadOne;
 
 use crate::harness::{Lines, Place, act, conform, inspect};
 
-/// What is said when a script with this body inspects `job[x]`.
+/// Returns the error if a script with this body inspects `job[x]`.
 fn refused(body: impl AsRef<[u8]>) -> String {
     refused_in(&Place::new(), body)
 }
@@ -25,7 +25,7 @@ fn a_script_that_hangs_is_ended() {
     place.limits.read = Duration::from_millis(300);
     let error = refused_in(&place, "echo waiting >&2; sleep 1000\n");
     let expected =
-        "it gave no answer in time and was ended (its limit is 0.3 s; signal 15; last on its standard error: waiting)";
+        "it did not reply in time and was ended (its limit is 0.3 s; signal 15; last on its standard error: waiting)";
     assert_eq!(error, expected);
 }
 
@@ -33,18 +33,18 @@ fn a_script_that_hangs_is_ended() {
 fn a_script_that_floods_is_ended() {
     let mut place = Place::new();
     place.limits.output = 100_000;
-    assert!(refused_in(&place, "yes\n").starts_with("it was ended because it wrote more than is taken"));
+    assert!(refused_in(&place, "yes\n").starts_with("it was ended because it exceeded the output limit"));
 }
 
 #[test]
-fn a_script_that_fails_is_told_with_its_status_and_its_last_words() {
+fn failed_script_is_reported_with_status_and_stderr() {
     let error = refused("echo '{\"exists\": true}'; echo 'no such device' >&2; exit 7\n");
     assert_eq!(error, "it failed with exit code 7 (last on its standard error: no such device)");
     assert_eq!(refused("kill -9 $$\n"), "it failed with signal 9");
 }
 
 #[test]
-fn what_is_no_document_is_told_as_that() {
+fn invalid_document_is_reported() {
     assert_eq!(refused("exit 0\n"), "it printed nothing, where an observation document is expected");
     let half = refused("echo '{\"exists\": '; echo oops >&2\n");
     assert!(half.starts_with("its output is not JSON: EOF while parsing a value"), "{half}");
@@ -57,26 +57,26 @@ fn what_is_no_document_is_told_as_that() {
 }
 
 #[test]
-fn a_document_about_something_else_is_refused() {
+fn document_about_other_resource_is_refused() {
     let of = |document: &str| {
         let error = refused(format!("echo '{document}'\n"));
         error.strip_prefix("its document is not as it should be: ").unwrap_or_else(|| panic!("{error}")).to_owned()
     };
-    assert_eq!(of("{\"name\": \"y\"}"), "`name` is `\"y\"`, and `x` was asked for");
-    assert_eq!(of("{\"name\": 5}"), "`name` is `5`, and `x` was asked for");
-    assert_eq!(of("{\"kind\": \"file\"}"), "`kind` is `\"file\"`, and `job` was asked for");
+    assert_eq!(of("{\"name\": \"y\"}"), "`name` is `\"y\"`, but the request was for `x`");
+    assert_eq!(of("{\"name\": 5}"), "`name` is `5`, but the request was for `x`");
+    assert_eq!(of("{\"kind\": \"file\"}"), "`kind` is `\"file\"`, but the request was for `job`");
     assert_eq!(of("{\"exists\": \"yes\"}"), "`exists` is true or false, not `\"yes\"`");
     assert_eq!(of("[]"), "an object is expected, not `[]`");
 }
 
 #[test]
-fn what_a_script_says_of_a_failure_is_no_fault_of_its_document() {
+fn failure_report_is_no_document_error() {
     let told = refused_in(&Place::new(), "echo '{\"error\": \"the disk is on fire\"}'\n");
     assert_eq!(told, "it says: the disk is on fire");
 }
 
 #[test]
-fn a_script_that_ignores_its_input_or_leaves_a_process_behind_does_no_harm() {
+fn script_ignoring_input_or_leaving_processes_succeeds() {
     let place = Place::new();
     place.script("resources/job", "#!/bin/sh\nexec <&-\necho '{\"exists\": true}'\nsleep 30 &\n");
     let begun = std::time::Instant::now();
@@ -87,7 +87,7 @@ fn a_script_that_ignores_its_input_or_leaves_a_process_behind_does_no_harm() {
 }
 
 #[test]
-fn a_conform_or_an_action_that_half_answers_has_failed_and_lines_are_notes() {
+fn incomplete_conform_reply_fails() {
     let place = Place::new();
     place.script(
         "resources/job",
@@ -97,7 +97,7 @@ fn a_conform_or_an_action_that_half_answers_has_failed_and_lines_are_notes() {
     assert!(failed.contains("conform of job[x]") && failed.contains("not JSON"), "{failed}");
     assert_eq!(act(&place.provider("job"), "x", "go").notes, ["one", "two"]);
     place.script("resources/job", "#!/bin/sh\necho '{\"name\": \"y\"}'\n");
-    assert!(act(&place.provider("job"), "x", "go").failure.unwrap().contains("`x` was asked for"));
+    assert!(act(&place.provider("job"), "x", "go").failure.unwrap().contains("the request was for `x`"));
     place.script("resources/job", "#!/bin/sh\necho '{\"changed\": {\"a\": {\"was\": 1, \"is\": 2}}}'\n");
     let expected = "conform of job[x] by the provider `mold`, mold, DIR/resources/job";
     assert_eq!(place.plain(conform(&place.provider("job"), "x", &[]).by), expected);
@@ -108,7 +108,7 @@ fn a_conform_or_an_action_that_half_answers_has_failed_and_lines_are_notes() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told() {
+fn start_failure_is_reported() {
     let place = Place::new();
     place.script("resources/job", "#!/nonexistent/interpreter\n");
     assert!(inspect(&place.provider("job"), "x").unwrap_err().contains("cannot start"));

@@ -58,7 +58,7 @@ fn facts_are_merged_under_the_names_of_their_scripts() {
     assert_eq!(to_json(&Value::hash(facts)), expected);
     let notes: Vec<String> = notes.iter().map(|note| place.plain(note)).collect();
     assert_eq!(notes.len(), 3, "{notes:?}");
-    assert_eq!(notes[0], "DIR/facts/README: not used: it is not executable (mend it with chmod +x)");
+    assert_eq!(notes[0], "DIR/facts/README: not used: it is not executable (correct it with chmod +x)");
     assert!(
         notes[1].starts_with("DIR/facts/broken: its facts are missing: the fact script `broken` (mold, "),
         "{}",
@@ -110,7 +110,7 @@ fn a_service_is_restarted_by_an_action_of_its_own() {
 }
 
 #[test]
-fn a_resource_that_is_as_it_should_be_is_left_alone() {
+fn resource_in_sync_is_not_changed() {
     let place = Place::new();
     place.script("resources/file", FILE);
     let (provider, log) = (place.provider("file"), Lines::default());
@@ -126,11 +126,11 @@ fn a_resource_that_is_as_it_should_be_is_left_alone() {
     place.file("foo", "joe");
     assert_eq!(names(check()), [""; 0]);
     let lines = log.0.lock().unwrap();
-    assert!(lines[0].starts_with("warning file[") && lines[0].contains("`inspect` tells nothing of src"), "{lines:?}");
+    assert!(lines[0].starts_with("warning file[") && lines[0].contains("`inspect` does not return src"), "{lines:?}");
 }
 
 #[test]
-fn what_should_be_gone_is_compared_by_that_alone() {
+fn absent_resource_compares_only_ensure() {
     let place = Place::new();
     place.script("resources/file", FILE);
     let provider = place.provider("file");
@@ -167,7 +167,7 @@ fn metadata_gives_a_script_a_type() {
 }
 
 #[test]
-fn what_only_reads_cannot_change_the_machine_unless_metadata_lets_it() {
+fn reads_are_confined_unless_metadata_permits_writes() {
     let place = Place::new();
     let touch = "#!/bin/sh\n: >\"$0.touched\" && echo '{\"exists\": true}'\n";
     let (job, fact) = (place.script("resources/job", touch), place.script("facts/it", touch));

@@ -6,8 +6,10 @@ use kilter_provider::{Context, Mode, Wanted};
 
 use crate::harness::*;
 
-const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, absent]\"}\n  v: \
-                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  how: {kind: w}\n  seen: {kind: r}";
+const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, \
+                     absent]\"}\n  v: \
+                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  how: {kind: w}\n  \
+                     seen: {kind: r}";
 
 /// Keeps the values of one resource in the file `state`.
 const KEEPER: &str = r##"
@@ -29,7 +31,7 @@ esac
 "##;
 
 #[test]
-fn a_resource_is_made_changed_and_removed_and_each_change_told() {
+fn resource_is_created_changed_and_removed_with_reports() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let should = [
@@ -65,7 +67,7 @@ fn a_resource_is_made_changed_and_removed_and_each_change_told() {
 }
 
 #[test]
-fn parameters_go_along_with_a_change_and_make_none() {
+fn parameters_are_passed_and_cause_no_change() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     apply(&*provider, "a", &[("ensure", "present".into()), ("how", "slowly".into())]).unwrap();
@@ -74,7 +76,7 @@ fn parameters_go_along_with_a_change_and_make_none() {
 }
 
 #[test]
-fn without_the_promise_a_preview_calls_nothing() {
+fn preview_without_noop_support_makes_no_call() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
@@ -83,7 +85,7 @@ fn without_the_promise_a_preview_calls_nothing() {
 }
 
 #[test]
-fn with_the_promise_a_preview_says_ral_noop() {
+fn preview_with_noop_support_passes_ral_noop() {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), KEEPER);
     let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
@@ -91,11 +93,12 @@ fn with_the_promise_a_preview_says_ral_noop() {
     assert_eq!(told(&outcome.unwrap()), format!("seen: undef -> {words}, ensure: absent -> present"));
 }
 
-/// What a script answers to a preview of `v: 2` and `flag: true`: the changes, and the notes.
+/// Returns the changes and notes of a script for a preview of `v: 2` and `flag: true`.
 fn foretold(answer: &str) -> (String, Vec<String>) {
     let place = Place::new();
     let body = format!(
-        "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\nseen: x\\n';; update) \
+        "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\nseen: \
+         x\\n';; update) \
          printf 'name: a\\n{answer}';; esac"
     );
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), &body);
@@ -106,23 +109,24 @@ fn foretold(answer: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn a_preview_tells_what_would_change_and_notes_what_it_does_not_tell() {
+fn preview_reports_changes_and_notes_missing_ones() {
     let none = Vec::<String>::new();
     let as_asked = "v: 1 -> 2, flag: false -> true".to_owned();
     assert_eq!(foretold("ral_derive: true\\n"), (as_asked, none.clone()));
     let other = "v: 1 -> 3, seen: x -> y, flag: false -> true".to_owned();
     assert_eq!(foretold("v: 3\\nral_was: 1\\nseen: y\\nral_derive: true\\n"), (other, none.clone()));
     let note = |text: &str| vec![format!("the provider `t` {text}")];
-    assert_eq!(foretold(""), (String::new(), note("says that it would change nothing")));
+    assert_eq!(foretold(""), (String::new(), note("reports that it would change nothing")));
     let seen = "seen: x -> y".to_owned();
-    assert_eq!(foretold("seen: y\\n"), (seen, note("does not say that it would change `v`, `flag`")));
+    assert_eq!(foretold("seen: y\\n"), (seen, note("does not report that it would change `v`, `flag`")));
     assert_eq!(foretold("ensure: absent\\nral_derive: true\\n"), ("ensure: present -> absent".to_owned(), none));
 }
 
 #[test]
-fn a_preview_that_would_change_something_cannot() {
+fn preview_is_confined() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) touch changed; echo 'ral_derive: true';; esac";
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) touch changed; echo \
+                'ral_derive: true';; esac";
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
     apply_as(&*provider, "a", &[("v", "2".into())], Mode::Preview).unwrap();
     let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
@@ -132,7 +136,7 @@ fn a_preview_that_would_change_something_cannot() {
 }
 
 #[test]
-fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
+fn write_attempt_in_preview_has_no_metadata_hint() {
     let place = Place::new();
     let body = "echo '# simple'; echo >changed; echo 'ral_derive: true'";
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
@@ -148,7 +152,7 @@ fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
 }
 
 #[test]
-fn a_script_is_confined_while_it_reads_and_named_if_it_tried_to_write() {
+fn reading_script_is_confined_and_attempts_are_named() {
     let place = Place::new();
     place.script(
         "t",
@@ -167,7 +171,7 @@ fn a_script_is_confined_while_it_reads_and_named_if_it_tried_to_write() {
 }
 
 #[test]
-fn a_script_may_ask_to_write_while_it_reads() {
+fn metadata_may_permit_writes_while_reading() {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\nconfine: false"), "touch cached; echo '# simple'");
     assert_eq!(all(&*provider, &Lines::default()).unwrap().len(), 0);
@@ -179,15 +183,12 @@ fn a_provider_without_update_refuses_and_is_not_run() {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]"), KEEPER);
     let (_, outcome) = apply(&*provider, "a", &[("ensure", "present".into())]).unwrap();
-    assert_eq!(
-        outcome.unwrap().failure.unwrap(),
-        "the provider `t` of tt can only read: its actions are without `update`"
-    );
+    assert_eq!(outcome.unwrap().failure.unwrap(), "the provider `t` of tt can only read: it has no action `update`");
     assert_eq!(place.calls(), ["name='a' ral_action=find"]);
 }
 
 #[test]
-fn a_preview_foresees_that_a_provider_without_update_refuses_and_runs_nothing() {
+fn preview_fails_for_provider_without_update() {
     for promise in ["", "\nnoop_safe: true"] {
         let place = Place::new();
         let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]{promise}"), KEEPER);
@@ -195,16 +196,17 @@ fn a_preview_foresees_that_a_provider_without_update_refuses_and_runs_nothing() 
         let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
         assert_eq!(
             outcome.unwrap().failure.unwrap(),
-            "the provider `t` of tt can only read: its actions are without `update`"
+            "the provider `t` of tt can only read: it has no action `update`"
         );
         assert_eq!(place.calls(), ["name='a' ral_action=find"]);
     }
 }
 
 #[test]
-fn what_a_provider_says_of_its_change_is_kept_beside_what_is_derived() {
+fn reported_and_derived_changes_are_combined() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\nflag: false\\n';; update) printf 'name: a\\nv: \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\nflag: false\\n';; update) printf \
+                'name: a\\nv: \
                 3\\nral_was: 1\\nral_derive: true\\n';; esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into()), ("flag", true.into())]).unwrap();
@@ -212,9 +214,10 @@ fn what_a_provider_says_of_its_change_is_kept_beside_what_is_derived() {
 }
 
 #[test]
-fn of_what_has_gone_by_the_answer_nothing_is_derived_but_what_it_tells_is_kept() {
+fn removed_resource_has_no_derived_changes() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\n';; update) printf \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: \
+                false\\n';; update) printf \
                 'name: a\\nensure: absent\\nral_was: present\\nseen: x\\nral_derive: true\\n';; esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into()), ("flag", true.into())]).unwrap();
@@ -222,21 +225,23 @@ fn of_what_has_gone_by_the_answer_nothing_is_derived_but_what_it_tells_is_kept()
 }
 
 #[test]
-fn a_failed_update_says_everything() {
+fn failed_update_has_full_error() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; echo 'disk full' >&2; exit 4;; \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; \
+                echo 'disk full' >&2; exit 4;; \
                 esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into())]).unwrap();
     let why = place.plain(outcome.unwrap().failure.unwrap());
     assert_eq!(
         why,
-        "update of tt[a] by the provider `t` (simple, DIR/t.prov): it failed with exit code 4 (last on its standard error: progress / disk full)"
+        "update of tt[a] by the provider `t` (simple, DIR/t.prov): it failed with exit code 4 (last on its standard \
+         error: progress / disk full)"
     );
 }
 
 #[test]
-fn an_update_of_what_cannot_be_created_fails() {
+fn update_answered_as_unknown_fails() {
     let place = Place::new();
     let body =
         "echo '# simple'; case $ral_action in find) ;; update) printf 'ral_derive: true\\nral_unknown: true\\n';; esac";
@@ -252,9 +257,11 @@ fn an_update_of_what_cannot_be_created_fails() {
 #[test]
 fn a_service_is_brought_to_two_states_at_once() {
     let place = Place::new();
-    let metadata = "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[running, \
+    let metadata = "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \
+                    \"enum[running, \
                     stopped]\"}\n  enable: {type: \"enum[true, false, mask]\"}";
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: %s\\nensure: stopped\\nenable: false\\n' $name;; update) echo \
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: %s\\nensure: stopped\\nenable: false\\n' \
+                $name;; update) echo \
                 'ral_derive: true';; esac";
     let provider = place.bash("s", metadata, body);
     let (found, outcome) = apply(&*provider, "a", &[("ensure", "running".into()), ("enable", "true".into())]).unwrap();
@@ -265,7 +272,7 @@ fn a_service_is_brought_to_two_states_at_once() {
 }
 
 #[test]
-fn what_the_convention_or_the_type_cannot_carry_is_refused_before_anything_runs() {
+fn unrepresentable_values_are_refused_before_call() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let problems = |pairs: &[(&str, Value)]| -> Vec<String> {
@@ -291,7 +298,7 @@ update) old=$(cat db 2>/dev/null); sleep 0.1; { [ -z "$old" ] || echo "$old"; ec
 esac
 "#;
 
-/// How many of four resources are there when they were changed at the same time.
+/// Returns the number of existing resources after four concurrent changes.
 fn changed_at_once(more: &str) -> usize {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\n{more}"), COUNTING);
@@ -305,16 +312,17 @@ fn changed_at_once(more: &str) -> usize {
 }
 
 #[test]
-fn changes_of_one_provider_go_one_after_the_other() {
+fn changes_of_one_provider_are_sequential() {
     assert_eq!(changed_at_once(""), 4);
     // Whoever allows it has them side by side: then some are lost, by this one.
     assert!(changed_at_once("parallel: true") < 4);
 }
 
 #[test]
-fn a_change_tells_what_has_made_it_and_how_that_ended() {
+fn change_report_has_command_and_exit_status() {
     let place = Place::new();
-    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo 'ral_derive: true';; esac";
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo \
+                'ral_derive: true';; esac";
     let provider = place.bash("t", TYPED, body);
     let (_, outcome) = apply(&*provider, "a", &[("v", "2".into())]).unwrap();
     let expected = "update by the provider `t`, simple, DIR/t.prov; last on its standard error: no";
@@ -322,7 +330,7 @@ fn a_change_tells_what_has_made_it_and_how_that_ended() {
 }
 
 #[test]
-fn what_is_told_without_ensure_is_there() {
+fn found_resource_without_ensure_is_present() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in list|find) echo 'name: a'; echo 'v: 1';; esac";
     let provider = place.bash("t", TYPED, body);
@@ -331,7 +339,7 @@ fn what_is_told_without_ensure_is_there() {
 }
 
 #[test]
-fn what_a_list_tells_without_ensure_is_there_where_nothing_can_be_found_by_its_name() {
+fn listed_resource_without_ensure_is_present() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in list) echo 'name: a'; echo 'v: 1';; esac";
     let provider = place.bash("t", &format!("{TYPED}\nactions: [list, update]"), body);

@@ -74,10 +74,14 @@ else:
 
 fn metadata(convention: &str) -> String {
     format!(
-        "provider:\n  type: keepsake\n  desc: Things that are kept.\n  invoke: {convention}\n  suitable: true\n  noop_safe: true\n  \
-         attributes:\n    name: {{type: \"String[1]\", desc: Its name.}}\n    ensure: {{type: \"enum[present, absent]\", desc: Whether it \
-         is there.}}\n    mood: {{type: \"enum[good, bad, slow]\", desc: How it is kept.}}\n    flag: {{type: boolean, desc: A \
-         truth.}}\n    tags: {{type: \"array[string]\", desc: Words.}}\n    count: {{type: \"Integer\", desc: A number.}}\n    shape: \
+        "provider:\n  type: keepsake\n  desc: Things that are kept.\n  invoke: {convention}\n  suitable: true\n  \
+         noop_safe: true\n  \
+         attributes:\n    name: {{type: \"String[1]\", desc: Its name.}}\n    ensure: {{type: \"enum[present, \
+         absent]\", desc: Whether it \
+         is there.}}\n    mood: {{type: \"enum[good, bad, slow]\", desc: How it is kept.}}\n    flag: {{type: \
+         boolean, desc: A \
+         truth.}}\n    tags: {{type: \"array[string]\", desc: Words.}}\n    count: {{type: \"Integer\", desc: A \
+         number.}}\n    shape: \
          {{type: \"Hash[String, Data]\", desc: Anything.}}\n    text: {{type: string, desc: A text.}}\n"
     )
 }
@@ -141,18 +145,18 @@ fn assert_conforms(report: &Report, batch: &[(&str, &str)]) {
     report.assert();
     let every = [
         ("titles-fit-namevars", "the type has one namevar"),
-        ("a-refresh-is-served", "the provider has not the feature `refresh`"),
+        ("a-refresh-is-served", "the provider does not have the feature `refresh`"),
     ];
     assert_eq!(report.excused(), [&every[..], batch].concat(), "{report}");
 }
 
 #[test]
-fn a_script_of_the_convention_simple_keeps_every_law_that_applies() {
-    let one_by_one = [("a-batch-is-one-by-one", "the provider takes one change at a time")];
+fn simple_script_conforms() {
+    let one_by_one = [("a-batch-is-one-by-one", "the provider accepts one change at a time")];
     assert_conforms(&Suite::new(|| subject("simple")).run(), &one_by_one);
 }
 
 #[test]
-fn a_script_of_the_convention_json_keeps_every_law_that_applies() {
+fn json_script_conforms() {
     assert_conforms(&Suite::new(|| subject("json")).run(), &[]);
 }

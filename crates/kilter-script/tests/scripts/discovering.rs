@@ -1,4 +1,4 @@
-//! Which scripts are found, and how often they are asked what they are.
+//! Discovery of scripts, and the number of their describe calls.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -44,7 +44,7 @@ fn scripts_are_found_in_a_directory_and_in_its_providers() {
 }
 
 #[test]
-fn a_script_is_asked_once_what_it_is() {
+fn describe_result_is_cached() {
     let place = Place::new();
     describing(&place, "a", "");
     assert_eq!(names(&place.found()), ["tt::a"]);
@@ -79,7 +79,7 @@ fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
 }
 
 #[test]
-fn it_is_told_once_that_scripts_could_change_the_machine_while_they_describe_themselves() {
+fn unconfined_describe_warns_once() {
     for kernel in ConfinedAs::all() {
         let mut place = Place::new();
         let expected = format!("the script could change the machine: {}", kernel.0);
@@ -94,7 +94,7 @@ fn it_is_told_once_that_scripts_could_change_the_machine_while_they_describe_the
 }
 
 #[test]
-fn what_is_kept_does_not_outlive_the_commands_that_there_are() {
+fn cache_is_invalidated_by_available_commands() {
     let mut place = Place::new();
     describing(&place, "a", "");
     let bin = place.path().join("bin");
@@ -108,24 +108,23 @@ fn what_is_kept_does_not_outlive_the_commands_that_there_are() {
 }
 
 #[test]
-fn a_failure_to_describe_is_kept_too_for_a_while() {
+fn describe_failure_is_cached_briefly() {
     let place = Place::new();
     place.script("a", &format!("{BASH}echo 'no python here' >&2; exit 3\n"));
     for calls in [1, 0] {
         let found = place.found();
         assert_eq!(
             notes(&place, &found),
-            [
-                "DIR/a.prov: not used: asked to describe itself, it failed with exit code 3 (last on its standard error: no python \
-                 here); one of mold's convention needs a.yaml beside it; kilter asks it again in 10 min, or as soon as the file changes"
-            ]
+            ["DIR/a.prov: not used: describe: it failed with exit code 3 (last on its standard error: no python \
+                 here); a script with mold's convention needs a.yaml in the same directory; kilter tries again in 10 \
+                 min, or when the file changes"]
         );
         assert_eq!(place.calls().len(), calls);
     }
 }
 
 #[test]
-fn script_that_computes_its_suitability_is_asked_again_until_it_is_suitable() {
+fn computed_suitability_is_queried_until_suitable() {
     let place = Place::new();
     let description = metadata("").replace("true", "$ready");
     let ready = "ready=false; [ ! -e ready ] || ready=true\n";
@@ -152,7 +151,7 @@ fn script_that_computes_its_suitability_is_asked_again_until_it_is_suitable() {
 }
 
 #[test]
-fn a_script_that_fails_again_and_again_to_describe_itself_is_asked_less_and_less() {
+fn repeated_describe_failure_backs_off() {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     let place = Place::new();
     place.script("a", &format!("{BASH}exit 3\n"));
@@ -177,7 +176,7 @@ fn a_script_that_fails_again_and_again_to_describe_itself_is_asked_less_and_less
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_or_read_costs_a_call() {
+fn unusable_cache_costs_one_call() {
     let place = Place::new();
     describing(&place, "a", "");
     place.file("cache", "no directory");
@@ -188,7 +187,7 @@ fn a_cache_that_cannot_be_written_or_read_costs_a_call() {
 }
 
 #[test]
-fn the_file_beside_a_script_goes_before_what_it_says() {
+fn metadata_file_overrides_describe() {
     let place = Place::new();
     describing(&place, "a", "  name: described\n");
     place.file("a.yaml", &metadata("  name: written\n"));
@@ -197,7 +196,7 @@ fn the_file_beside_a_script_goes_before_what_it_says() {
 }
 
 #[test]
-fn what_a_describing_script_writes_on_standard_error_does_no_harm() {
+fn stderr_of_describe_is_ignored() {
     let place = Place::new();
     place.script("a", &format!("{BASH}echo careful >&2; echo 'debug: step' >&2; cat <<'END'\n{}END\n", metadata("")));
     let found = place.found();
@@ -208,7 +207,7 @@ fn what_a_describing_script_writes_on_standard_error_does_no_harm() {
 }
 
 #[test]
-fn one_bad_script_disturbs_no_other() {
+fn invalid_script_does_not_affect_others() {
     let place = Place::new();
     describing(&place, "good", "");
     place.file("plain.prov", "#!/bin/sh\n");
@@ -231,30 +230,27 @@ fn one_bad_script_disturbs_no_other() {
     };
     assert_eq!(
         about("plain"),
-        "DIR/plain.prov: not used: it looks like a provider, but is not executable (mend it with chmod +x)"
+        "DIR/plain.prov: not used: it looks like a provider, but is not executable (correct it with chmod +x)"
     );
     assert_eq!(about("dangling"), "DIR/dangling.prov: not used: it is a symbolic link that leads nowhere");
-    assert!(
-        about("nointerpreter").contains("cannot be asked to describe itself: cannot start"),
-        "{}",
-        about("nointerpreter")
-    );
-    assert!(about("noshebang").contains("cannot be asked to describe itself"), "{}", about("noshebang"));
+    assert!(about("nointerpreter").contains("cannot describe itself: cannot start"), "{}", about("nointerpreter"));
+    assert!(about("noshebang").contains("cannot describe itself"), "{}", about("noshebang"));
     assert_eq!(
         about("broken"),
-        "DIR/broken.yaml: not used: its metadata is wrong: 1:11: there is no `suitable` (write `suitable: true`, or when it can be used); \
+        "DIR/broken.yaml: not used: its metadata is wrong: 1:11: `suitable` is missing (write `suitable: true`, or \
+         when it can be used); \
          1:29: there is no calling convention `soap` (the conventions are simple, json and mold)"
     );
     assert_eq!(
         about("silent"),
-        "DIR/silent.prov: not used: asked to describe itself, it printed nothing, where YAML that describes the provider is expected; \
-         kilter asks it again in 10 min, or as soon as the file changes"
+        "DIR/silent.prov: not used: describe: it printed nothing, where YAML that describes the provider is expected; \
+         kilter tries again in 10 min, or when the file changes"
     );
     assert_eq!(notes.len(), 6, "{notes:?}");
 }
 
 #[test]
-fn a_script_that_hangs_while_it_describes_itself_is_given_up() {
+fn hanging_describe_is_ended() {
     let mut place = Place::new();
     place.surroundings.limits.describe = std::time::Duration::from_millis(200);
     place.script("a", "#!/bin/sh\nsleep 60\n");
@@ -264,14 +260,13 @@ fn a_script_that_hangs_while_it_describes_itself_is_given_up() {
     assert_eq!(
         notes(&place, &found),
         [
-            "DIR/a.prov: not used: asked to describe itself, it gave no answer in time and was ended (its limit is 0.2 s); kilter asks it again in 10 min, or as \
-          soon as the file changes"
+            "DIR/a.prov: not used: describe: it did not reply in time and was ended (its limit is 0.2 s); kilter tries again in 10 min, or when the file changes"
         ]
     );
 }
 
 #[test]
-fn keys_that_are_nearly_known_are_noticed() {
+fn misspelled_keys_are_reported() {
     let place = Place::new();
     describing(&place, "a", "  suitabel: x\n");
     let found = place.found();
@@ -292,7 +287,7 @@ fn of_two_scripts_with_one_name_the_first_is_used() {
 }
 
 #[test]
-fn root_runs_no_script_that_somebody_else_can_change() {
+fn root_refuses_script_of_other_user() {
     let mut place = Place::new();
     place.surroundings.trust = kilter_process::trust::TrustPolicy::root();
     describing(&place, "a", "");
@@ -303,7 +298,8 @@ fn root_runs_no_script_that_somebody_else_can_change() {
     assert!(found.providers.is_empty());
     // Who is not root has no files that root trusts.
     let expected = [
-        "DIR/a.prov: not used by root: it can be written by everybody (mode 0777); change that (chmod go-w DIR/a.prov) or ",
+        "DIR/a.prov: not used by root: it can be written by everybody (mode 0777); change that (chmod go-w \
+         DIR/a.prov) or ",
         "DIR: not used by root: it belongs to user ",
     ];
     assert!(expected.iter().any(|expected| told[0].starts_with(expected)), "{told:?}");
@@ -311,7 +307,7 @@ fn root_runs_no_script_that_somebody_else_can_change() {
 }
 
 #[test]
-fn between_scripts_that_are_equally_good_one_has_to_be_named() {
+fn equal_scripts_need_a_provider_name() {
     let place = Place::new();
     describing(&place, "a", "");
     describing(&place, "b", "");

@@ -40,7 +40,7 @@ impl Lines {
     }
 }
 
-/// What a script in bash begins with: it tells its words.
+/// Start of each bash script: it prints its arguments.
 pub(crate) const BASH: &str = "#!/bin/bash\ncd \"$(dirname \"$0\")\" || exit 9\n\
                                [ -e port ] && echo \"$*\" >\"/dev/tcp/127.0.0.1/$(<port)\"\neval \"$@\"\n";
 
@@ -73,7 +73,7 @@ impl Place {
         path
     }
 
-    /// A script in bash with metadata beside it, whose body knows the words that it was given.
+    /// Writes a bash script with metadata. Its body can read its arguments as variables.
     pub(crate) fn bash(&self, name: &str, metadata: &str, body: &str) -> Arc<dyn Script> {
         self.script(name, &format!("{BASH}{body}"));
         let lines: String = metadata.lines().map(|line| format!("  {line}\n")).collect();

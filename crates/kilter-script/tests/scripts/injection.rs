@@ -11,7 +11,8 @@ use kilter_process::Invocation;
 use kilter_provider::Mode;
 use kilter_script::{Convention, Request, Simple, Update};
 
-/// A decoder, and which values it can carry. It prints those of `name` and of the attributes `v000` to `v198`, a NUL behind each.
+/// A decoder, and which values it can carry. It prints those of `name` and of the attributes `v000` to `v198`, a NUL
+/// behind each.
 struct Decoder {
     program: &'static str,
     script: &'static str,
@@ -51,7 +52,7 @@ args = Hash[Shellwords.shellsplit(ARGV.join(' ')).map { |x| x.split("=", 2) }]
     seed: 0x2b9,
 };
 
-/// The lines of libral's text, which lose what is behind an `=`, and in Ruby what is empty.
+/// The lines of libral's text, which lose the text after an `=`, and in Ruby empty values.
 const PYTHON_OF_THE_TEXT: Decoder = Decoder {
     program: "python3",
     script: r#"
@@ -74,12 +75,12 @@ args = Hash[Shellwords.shellsplit(ARGV.join(' ')).map { |x| x.split("=") }]
     seed: 0x2ba,
 };
 
-/// So many values go by with each process, one of them as the name.
+/// Number of values per process; one of them is the name.
 const AT_ONCE: usize = 200;
-/// So many values, none of them twice, each decoder is given.
+/// Number of different values per decoder.
 const VALUES: usize = 10_000;
 
-/// What values are made of: everything that means something to a shell, to Python's or to Ruby's splitter.
+/// Pieces of values: all special characters of a shell and of Python's and Ruby's splitters.
 const PIECES: [&str; 44] = [
     "'",
     "''",
@@ -163,7 +164,7 @@ fn words(name: &str, values: impl Iterator<Item = Value>) -> Vec<OsString> {
 }
 
 impl Decoder {
-    /// What it makes of the words.
+    /// Returns the values that the decoder read from the words.
     fn decoded(&self, words: &[OsString], directory: &Path) -> Vec<Vec<u8>> {
         let program = self.program;
         let flag = if program == "ruby" { "-e" } else { "-c" };
@@ -208,32 +209,32 @@ impl Decoder {
 }
 
 #[test]
-fn every_value_comes_back_as_it_was_from_bash() {
+fn values_round_trip_through_bash() {
     BASH.holds();
 }
 
 #[test]
-fn every_value_comes_back_as_it_was_from_python() {
+fn values_round_trip_through_python() {
     PYTHON.holds();
 }
 
 #[test]
-fn every_value_comes_back_as_it_was_from_ruby() {
+fn values_round_trip_through_ruby() {
     RUBY.holds();
 }
 
 #[test]
-fn the_line_of_the_text_for_python_carries_every_value_that_it_can() {
+fn documented_python_line_carries_values() {
     PYTHON_OF_THE_TEXT.holds();
 }
 
 #[test]
-fn the_line_of_the_text_for_ruby_carries_every_value_that_it_can() {
+fn documented_ruby_line_carries_values() {
     RUBY_OF_THE_TEXT.holds();
 }
 
 #[test]
-fn bytes_that_are_no_text_reach_bash() {
+fn binary_values_reach_bash() {
     let directory = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (1..=255).collect();
     let words = words("x", std::iter::repeat_with(|| Value::Binary(bytes.as_slice().into())));

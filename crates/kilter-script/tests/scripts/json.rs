@@ -8,7 +8,8 @@ use kilter_script::Script;
 
 use crate::harness::*;
 
-const METADATA: &str = "provider:\n  type: tt\n  invoke: json\n  suitable: true\n  noop_safe: true\n  attributes:\n    name:\n    ensure: {type: \
+const METADATA: &str = "provider:\n  type: tt\n  invoke: json\n  suitable: true\n  noop_safe: true\n  \
+                        attributes:\n    name:\n    ensure: {type: \
                         \"enum[present, absent]\"}\n    n: {type: Integer}\n    tags: {type: \"array[string]\"}\n";
 
 /// Keeps its resources in a file, and tells what it was given.
@@ -47,7 +48,7 @@ fn keeper(place: &Place) -> Arc<dyn Script> {
 }
 
 #[test]
-fn resources_are_made_read_and_removed() {
+fn resources_are_created_read_and_removed() {
     let place = Place::new();
     let provider = keeper(&place);
     let should =
@@ -96,7 +97,7 @@ fn many_resources_are_read_with_one_call_and_changed_with_one() {
 }
 
 #[test]
-fn an_error_of_one_resource_is_its_own() {
+fn error_affects_only_its_resource() {
     let place = Place::new();
     let provider = keeper(&place);
     let states = named(&*provider, &["a", "xx"]).unwrap();
@@ -114,14 +115,14 @@ fn a_provider_without_set_refuses_in_a_preview_too_and_is_not_run() {
     assert!(provider.schema().has(Feature::SupportsNoop), "or else nobody would ask");
     for mode in [Mode::Preview, Mode::Apply] {
         let (_, outcome) = apply_as(&*provider, "r", &[("ensure", "present".into())], mode).unwrap();
-        let why = "the provider `k` of tt can only read: its actions are without `set`";
+        let why = "the provider `k` of tt can only read: it has no action `set`";
         assert_eq!(outcome.unwrap().failure.as_deref(), Some(why));
     }
     assert!(place.calls().iter().all(|call| call.starts_with("get")));
 }
 
 #[test]
-fn a_preview_says_noop() {
+fn json_preview_passes_noop() {
     let place = Place::new();
     let provider = keeper(&place);
     let (_, outcome) = apply_as(&*provider, "r", &[("ensure", "present".into())], Mode::Preview).unwrap();
@@ -130,15 +131,18 @@ fn a_preview_says_noop() {
 }
 
 #[test]
-fn a_preview_that_tells_nothing_or_not_all_is_noted() {
+fn incomplete_preview_is_noted() {
     for (changes, note) in [
-        ("", "says that it would change nothing"),
-        (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not say that it would change `ensure`"),
+        ("", "reports that it would change nothing"),
+        (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not report that it would change `ensure`"),
     ] {
         let place = Place::new();
         place.script(
             "k",
-            &format!("#!/bin/sh\ncase $1 in *get) echo '{{\"resources\": []}}';; *) echo '{{\"changes\": [{changes}]}}';; esac\n"),
+            &format!(
+                "#!/bin/sh\ncase $1 in *get) echo '{{\"resources\": []}}';; *) echo '{{\"changes\": \
+                      [{changes}]}}';; esac\n"
+            ),
         );
         place.file("k.yaml", METADATA);
         let should = [("ensure", "present".into()), ("n", Value::Integer(5))];

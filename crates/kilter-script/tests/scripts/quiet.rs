@@ -24,7 +24,7 @@ fn warned(provider: &dyn Provider, names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_script_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
+fn silent_write_attempt_is_named() {
     let place = Place::new();
     let find = "echo >changed; rm -f t.yaml; mkdir -p new/dir; : >/dev/null; : >$TMPDIR/mine; chmod 600 t.prov";
     let body = format!("{{ {find}; }} 2>/dev/null; echo '# simple'; echo 'name: a'; exit 0");
@@ -46,7 +46,7 @@ fn a_script_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
 }
 
 #[test]
-fn what_an_older_kernel_leaves_open_is_told_once_beside_what_was_tried() {
+fn missing_kernel_features_are_reported_once_with_attempts() {
     for kernel in ConfinedAs::all() {
         let mut place = Place::new();
         let confined = kernel.0.clone();
@@ -62,20 +62,21 @@ fn what_an_older_kernel_leaves_open_is_told_once_beside_what_was_tried() {
 }
 
 #[test]
-fn what_is_tried_with_each_resource_is_told_to_a_limit() {
+fn attempts_per_resource_are_limited_in_reports() {
     let place = Place::new();
-    let body = "case $* in *ral_action=find*) n=$(echo \"$*\" | tr -dc 0-9); echo >lock.$n; echo >lock; esac 2>/dev/null\n\
+    let body = "case $* in *ral_action=find*) n=$(echo \"$*\" | tr -dc 0-9); echo >lock.$n; echo >lock; esac \
+                2>/dev/null\n\
         echo '# simple'";
     let provider = place.bash("t", TYPED, body);
     let names: Vec<String> = (0..60).map(|number| format!("n{number}")).collect();
     let lines = warned(&*provider, &names.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(lines[0].contains("lock.0, write ") && lines[0].contains("/lock while"), "{}", lines[0]);
     assert!(lines[1].contains("lock.1 while it was only read"), "{}", lines[1]);
-    assert!(lines.len() == 49 && lines[48].ends_with("; what else it tries is not told"), "{lines:#?}");
+    assert!(lines.len() == 49 && lines[48].ends_with("; further attempts are not reported"), "{lines:#?}");
 }
 
 #[test]
-fn a_preview_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
+fn silent_write_attempt_in_preview_is_named() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, "{ echo >changed; } 2>/dev/null; echo '# simple'; echo 'ral_derive: true'");
     let (log, name, should) = (Lines::default(), "a".into(), attributes(&[("v", "2".into())]));
@@ -87,7 +88,7 @@ fn a_preview_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
 }
 
 #[test]
-fn a_script_that_keeps_quiet_about_what_it_tried_while_it_describes_itself_is_named_with_it() {
+fn silent_write_attempt_in_describe_is_named() {
     let place = Place::new();
     let text: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
     place.script("t", &format!("#!/bin/bash\n{{ : >changed; }} 2>/dev/null; cat <<'END'\nprovider:\n{text}END\n"));

@@ -8,8 +8,10 @@ use kilter_script::Scripts;
 
 use crate::harness::*;
 
-const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, absent]\"}\n  v: \
-                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  n: {type: \"Integer[0, 10]\"}";
+const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, \
+                     absent]\"}\n  v: \
+                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  n: {type: \
+                     \"Integer[0, 10]\"}";
 
 /// Lists a and b, finds what it is asked for unless it begins with `no`.
 const BODY: &str = r#"
@@ -51,7 +53,7 @@ fn a_resource_is_found_by_its_name() {
 }
 
 #[test]
-fn of_few_each_is_found_and_of_many_the_list_is_read_first() {
+fn few_resources_use_find_and_many_use_list() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     assert_eq!(named(&*provider, &["a", "b"]).unwrap().len(), 2);
@@ -65,7 +67,7 @@ fn of_few_each_is_found_and_of_many_the_list_is_read_first() {
 }
 
 #[test]
-fn what_is_absent_unknown_or_not_told_is_not_there() {
+fn absent_unknown_or_missing_resource_is_absent() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     let states = named(&*provider, &["gone", "nosuch", "nil"]).unwrap();
@@ -74,7 +76,7 @@ fn what_is_absent_unknown_or_not_told_is_not_there() {
 }
 
 #[test]
-fn what_cannot_be_created_fails_when_it_should_be_there() {
+fn resource_that_cannot_be_created_fails() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     let why = apply(&*provider, "nosuch", &[("ensure", "present".into())]).unwrap_err();
@@ -87,7 +89,7 @@ fn what_cannot_be_created_fails_when_it_should_be_there() {
 }
 
 #[test]
-fn one_resource_that_cannot_be_read_fails_alone() {
+fn unreadable_resource_fails_alone() {
     let place = Place::new();
     let provider = place.bash("t", TYPED, BODY);
     let states = named(&*provider, &["a", "bad", "odd", "z"]).unwrap();
@@ -97,7 +99,8 @@ fn one_resource_that_cannot_be_read_fails_alone() {
     let odd = why[2].as_deref().unwrap();
     assert!(
         odd.starts_with(
-            "find of tt[odd] by the provider `t` (simple, DIR/t.prov): it returned what is not of its type: n expects"
+            "find of tt[odd] by the provider `t` (simple, DIR/t.prov): it returned a value that is not of its type: n \
+             expects"
         ),
         "{odd}"
     );
@@ -123,27 +126,29 @@ fn without_list_resources_can_only_be_found() {
     let why = all(&*provider, &Lines::default()).unwrap_err();
     assert_eq!(
         why,
-        "the provider `t` of tt cannot list its resources: its actions are without `list`; name those to find"
+        "the provider `t` of tt cannot list its resources: it has no action `list`; name the resources to find"
     );
 }
 
 #[test]
-fn an_odd_value_in_a_list_is_left_out_with_a_warning_and_hides_nothing_else() {
+fn invalid_value_in_list_is_omitted_with_warning() {
     let place = Place::new();
-    let body = "echo '# simple'; printf 'name: a\\nn: 99\\nv: 1\\nname: b\\nn: 1\\nnosuch: x\\nv: 1\\nv: 2\\nname: c\\nnosuch: x\\n'";
+    let body = "echo '# simple'; printf 'name: a\\nn: 99\\nv: 1\\nname: b\\nn: 1\\nnosuch: x\\nv: 1\\nv: 2\\nname: \
+                c\\nnosuch: x\\n'";
     let provider = place.bash("t", TYPED, body);
     let log = Lines::default();
     assert_eq!(short(&all(&*provider, &log).unwrap()), "a(v=1) b(n=1 v=2) c()");
     let lines = log.taken();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(
-        lines[0].starts_with("warning tt[a] the provider `t` (simple, ") && lines[0].ends_with("; it is left out"),
+        lines[0].starts_with("warning tt[a] the provider `t` (simple, ") && lines[0].ends_with("; kilter omits it"),
         "{}",
         lines[0]
     );
     assert_eq!(
         lines[1],
-        "warning tt[b] the provider `t` returned the attribute `nosuch`, which its metadata does not declare: it is passed over"
+        "warning tt[b] the provider `t` returned the attribute `nosuch`, which its metadata does not declare: it is \
+         passed over"
     );
     assert_eq!(
         lines[2],
@@ -156,7 +161,8 @@ fn an_odd_value_in_a_list_is_left_out_with_a_warning_and_hides_nothing_else() {
 #[test]
 fn lines_on_standard_error_are_logged_by_their_level() {
     let place = Place::new();
-    let body = "printf '%s\\n' plain 'debug: one' 'INFO: two' 'warn:three' 'Error: four' 'warning: five' 'information x' 'DEBUGdl' '  ' >&2; \
+    let body = "printf '%s\\n' plain 'debug: one' 'INFO: two' 'warn:three' 'Error: four' 'warning: five' 'information \
+                x' 'DEBUGdl' '  ' >&2; \
                 echo '# simple'";
     let provider = place.bash("t", TYPED, body);
     let log = Lines::default();
@@ -177,7 +183,7 @@ fn lines_on_standard_error_are_logged_by_their_level() {
 }
 
 #[test]
-fn a_script_sees_the_documented_environment_and_nothing_to_read() {
+fn script_has_documented_environment_and_empty_stdin() {
     let mut place = Place::new();
     place.surroundings.environment = Environment::new().set("HOME", "/nonexistent/home");
     place.surroundings.hostname = Some("web1".into());
@@ -192,12 +198,13 @@ echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c 
     let kept: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("TMPDIR=")).collect();
     assert_eq!(
         kept.join(" "),
-        "HOME=/nonexistent/home KILTER_HOSTNAME=web1 KILTER_PROGRAM=kilter KILTER_VAR_DIR=/dev/null/none LANG=C.UTF-8 LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
+        "HOME=/nonexistent/home KILTER_HOSTNAME=web1 KILTER_PROGRAM=kilter KILTER_VAR_DIR=/dev/null/none LANG=C.UTF-8 \
+         LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
     );
 }
 
 #[test]
-fn lenses_beside_the_directory_of_a_script_are_where_augeas_looks() {
+fn augeas_lenses_of_script_directory_are_used() {
     let place = Place::new();
     std::fs::create_dir_all(place.path().join("data/lenses")).unwrap();
     let body = "echo '# simple'; echo \"name: a\"; echo \"v: $AUGEAS_LENS_LIB\"";
@@ -212,7 +219,7 @@ fn lenses_beside_the_directory_of_a_script_are_where_augeas_looks() {
 }
 
 #[test]
-fn suitability_is_that_of_the_machine() {
+fn suitability_depends_on_the_machine() {
     let place = Place::new();
     let body = "exit 1";
     let suitable = |name: &str, clause: &str| {
@@ -227,7 +234,7 @@ fn suitability_is_that_of_the_machine() {
     );
 }
 
-/// Makes a file when it is told something.
+/// A log that creates a file at the first line.
 struct Noting(std::path::PathBuf);
 
 impl Log for Noting {
@@ -237,7 +244,7 @@ impl Log for Noting {
 }
 
 #[test]
-fn what_a_script_says_is_logged_while_it_runs() {
+fn script_output_is_logged_while_it_runs() {
     let place = Place::new();
     // It ends when its line has been logged, or when its time is up.
     let body = "echo 'info: at work' >&2\nuntil [ -s noted ]; do sleep 0.05; done\necho '# simple'\necho name: a";

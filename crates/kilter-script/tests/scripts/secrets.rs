@@ -8,7 +8,7 @@ use crate::harness::*;
 const TYPED: &str =
     "suitable: true\nattributes:\n  name:\n  v: {type: \"Integer\"}\n  password: {type: \"Sensitive[String]\"}";
 
-/// All that is said when a script tells a secret in all ways, and answers that.
+/// Returns all output of a run in which a script prints a secret in every way and has this reply.
 fn said(convention: &str, action: &str, answer: &str) -> String {
     let place = Place::new();
     let answer = format!("echo 'read Old-Secret-1' >&2\ncat <<'END'\n{answer}\nEND\n");
@@ -28,7 +28,7 @@ fn said(convention: &str, action: &str, answer: &str) -> String {
 }
 
 #[test]
-fn secrets_that_a_script_tells_are_in_none_of_its_lines_and_errors() {
+fn secrets_printed_by_script_are_redacted_in_logs_and_errors() {
     for (convention, action, answer) in [
         ("simple", "list", "# simple\nname: a\npassword: Old-Secret-1\nv: Old-Secret-1"),
         ("simple", "find", "# simple\nname: a\npassword: Old-Secret-1"),
@@ -59,7 +59,7 @@ fn secrets_that_a_script_tells_are_in_none_of_its_lines_and_errors() {
 }
 
 #[test]
-fn nothing_that_a_script_says_is_told_where_nobody_can_tell_what_is_secret_in_it() {
+fn script_output_is_dropped_if_secrets_are_unknown() {
     for (action, answer) in [
         ("list", "debug: starting\n{\"resources\": [{\"name\": \"a\", \"password\": \"Old-Secret-1\"}]}"),
         ("find", "{\"resources\": [{\"name\": \"a\", \"password\": \"Old-Secret-1\""),
@@ -73,7 +73,7 @@ fn nothing_that_a_script_says_is_told_where_nobody_can_tell_what_is_secret_in_it
 }
 
 #[test]
-fn an_error_of_one_resource_holds_no_secret_that_is_told_of_another() {
+fn error_redacts_secrets_of_other_resources() {
     let place = Place::new();
     let answer = r#"{"resources": [
         {"name": "a", "error": {"message": "taken by Old-Secret-1"}},

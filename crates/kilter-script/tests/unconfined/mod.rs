@@ -1,4 +1,4 @@
-//! For tests of what is told where not everything can be confined.
+//! Helpers for tests of messages on kernels that cannot confine completely.
 
 use kilter_process::{Cancel, Confined, MissingFeature, Observer, Output, SpawnError};
 use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
@@ -7,7 +7,7 @@ use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
 pub(crate) struct ConfinedAs(pub(crate) Confined);
 
 impl ConfinedAs {
-    /// A kernel that confines nobody, and one that keeps nobody from signalling.
+    /// A kernel without confinement, and one without restrictions of signals.
     pub(crate) fn all() -> [ConfinedAs; 2] {
         [
             ConfinedAs(Confined::No { why: "no Landlock".into() }),

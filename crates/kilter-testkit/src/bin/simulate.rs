@@ -68,7 +68,8 @@ fn main() -> ExitCode {
             Err(violation) => {
                 println!("violated by graph {k} of seed {} (its own seed is {seed:#x}): {violation}", asked.seed);
                 println!(
-                    "again with: cargo run --release -p kilter-testkit --bin simulate -- {}--seed {} --first {k} --graphs 1",
+                    "again with: cargo run --release -p kilter-testkit --bin simulate -- {}--seed {} --first {k} \
+                     --graphs 1",
                     if asked.held { "--held " } else { "" },
                     asked.seed
                 );
@@ -81,7 +82,8 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "simulated {} graphs of seed {} from number {}, {} commands, {} crashes, {} interrupts, {} failures: all properties hold",
+        "simulated {} graphs of seed {} from number {}, {} commands, {} crashes, {} interrupts, {} failures: all \
+         properties hold",
         asked.graphs, asked.seed, asked.first, counts.commands, counts.crashes, counts.interrupts, counts.failures
     );
     ExitCode::SUCCESS

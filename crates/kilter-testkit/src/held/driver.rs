@@ -219,7 +219,8 @@ impl<'a> Driver<'a> {
         let unsettled: Vec<u32> =
             self.graph.graph.vertices().filter(|v| self.machine.settlement(*v).is_none()).map(|v| v.0).collect();
         let what = format!(
-            "it does not come to rest: {} under way, wakes {:?}, untold {:?}, unsettled {unsettled:?}, quiet since {:?}",
+            "it does not come to rest: {} under way, wakes {:?}, untold {:?}, unsettled {unsettled:?}, quiet since \
+             {:?}",
             self.flights.len(),
             self.wakes,
             self.untold,

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use kilter_script::{Limits, ScriptEnvironment, Scripts};
 
-/// A scenario, and what is said of the script.
+/// Scenario, and the expected message about the script.
 const DESCRIBING: [(&str, &str); 15] = [
-    ("hang", "asked to describe itself, it gave no answer in time and was ended (its limit is"),
-    ("flood", "asked to describe itself, it was ended because it wrote more than is taken: 1 MiB"),
-    ("nothing", "asked to describe itself, it printed nothing, where YAML that describes the provider is expected"),
-    ("dies", "asked to describe itself, it failed with exit code 3"),
-    ("bad-utf8", "asked to describe itself, line 1 of its output is not UTF-8 (byte 0xff)"),
-    ("utf16", "asked to describe itself, line 1 of its output holds a NUL byte"),
+    ("hang", "describe: it did not reply in time and was ended (its limit is"),
+    ("flood", "describe: it was ended because it exceeded the output limit: 1 MiB"),
+    ("nothing", "describe: it printed nothing, where YAML that describes the provider is expected"),
+    ("dies", "describe: it failed with exit code 3"),
+    ("bad-utf8", "describe: line 1 of its output is not UTF-8 (byte 0xff)"),
+    ("utf16", "describe: line 1 of its output holds a NUL byte"),
     ("deep", "its metadata is wrong: "),
     ("deep-blocks", "its metadata is wrong: "),
     ("aliases", "its metadata is wrong: "),
@@ -26,7 +26,7 @@ const DESCRIBING: [(&str, &str); 15] = [
 ];
 
 #[test]
-fn a_script_that_does_wrong_while_it_describes_itself_is_told_and_not_used() {
+fn misbehaving_describe_is_reported() {
     let limits = Limits { describe: Duration::from_secs(1), ..Limits::default() };
     let surroundings = Arc::new(ScriptEnvironment { limits, ..ScriptEnvironment::new() });
     for (scenario, expected) in DESCRIBING {

@@ -23,7 +23,7 @@ impl Log for Lines {
     }
 }
 
-/// What is done with the script.
+/// Call that the test makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Read,
@@ -31,10 +31,10 @@ pub(crate) enum Phase {
     Preview,
 }
 
-/// What came of it.
+/// Result of the call.
 #[derive(Debug)]
 pub(crate) struct Came {
-    /// What is there, in a few words; or why nobody knows.
+    /// Found state in a few words, or the error.
     pub(crate) result: Result<String, String>,
     /// The lines that were logged, at `warning` and above.
     pub(crate) warnings: Vec<String>,
@@ -104,7 +104,7 @@ impl Place {
         one.unwrap_or_else(|| panic!("{:?}", found.notes)) as Arc<dyn Provider>
     }
 
-    /// What an error has to begin with.
+    /// Required start of an error.
     pub(crate) fn head(&self, phase: Phase) -> String {
         let (convention, provider) = (self.convention, if self.convention == "mold" { "mold" } else { &self.scenario });
         let action = match (convention, phase) {
@@ -133,7 +133,7 @@ pub(crate) fn play(provider: &dyn Provider, phase: Phase) -> Came {
     Came { result, warnings }
 }
 
-/// What is there: `v=1`, `absent`.
+/// Returns the found state: `v=1`, `absent`.
 fn read(provider: &dyn Provider, cx: &Context<'_>, name: &EcoString) -> Result<String, String> {
     let found = check_one(provider, cx, Wanted::new(name, None)).map_err(|error| error.message.to_string())?;
     assert_eq!(found.state.name, *name);
@@ -142,7 +142,7 @@ fn read(provider: &dyn Provider, cx: &Context<'_>, name: &EcoString) -> Result<S
     Ok(if found.state.exists { told.join(" ") } else { "absent".to_owned() })
 }
 
-/// What was said to be changed; and `again` when the next look finds that it was not.
+/// Returns the reported changes, and `again` if the next check finds the resource out of sync.
 fn change(provider: &dyn Provider, cx: &Context<'_>, name: &EcoString, mode: Mode) -> Result<String, String> {
     let should: Attributes = [("v".to_owned(), Value::from("2"))].into_iter().collect();
     let found = check_one(provider, cx, Wanted::new(name, Some(&should))).unwrap();
@@ -167,13 +167,17 @@ fn change(provider: &dyn Provider, cx: &Context<'_>, name: &EcoString, mode: Mod
 
 fn provider(convention: &str) -> String {
     format!(
-        "provider:\n  type: tt\n  invoke: {convention}\n  suitable: true\n  noop_safe: true\n  attributes:\n    name:\n    \
+        "provider:\n  type: tt\n  invoke: {convention}\n  suitable: true\n  noop_safe: true\n  attributes:\n    \
+         name:\n    \
          ensure: {{type: \"enum[present, absent]\"}}\n    v: {{type: string}}\n    n: {{type: Integer}}\n    \
-         f: {{type: Float}}\n    b: {{type: boolean}}\n    mode: {{type: \"enum[a, b]\"}}\n    r: {{type: string, kind: r}}\n    \
+         f: {{type: Float}}\n    b: {{type: boolean}}\n    mode: {{type: \"enum[a, b]\"}}\n    r: {{type: string, \
+         kind: r}}\n    \
          list: {{type: \"Array[Array[String]]\"}}\n"
     )
 }
 
 const MOLD: &str = "attributes:\n  v: {type: String, desc: A text.}\n  n: {type: Integer, desc: A number.}\n  \
-    f: {type: Float, desc: A fraction.}\n  b: {type: Boolean, desc: A truth.}\n  mode: {type: \"Enum[a, b]\", desc: A word.}\n  \
-    r: {type: String, behaviour: read_only, desc: Not to be set.}\n  list: {type: \"Array[Array[String]]\", desc: Lists.}\n";
+    f: {type: Float, desc: A fraction.}\n  b: {type: Boolean, desc: A truth.}\n  mode: {type: \"Enum[a, b]\", desc: A \
+    word.}\n  \
+    r: {type: String, behaviour: read_only, desc: Not to be set.}\n  list: {type: \"Array[Array[String]]\", desc: \
+    Lists.}\n";

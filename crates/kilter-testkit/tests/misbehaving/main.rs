@@ -18,7 +18,7 @@ use table::{Expected, GATES, LEFT, Row, TRIED, WRITING, rows};
 /// However long a script takes: its deadline, the grace that it is given, and a busy machine.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// So many scenarios are played at a time: most of them wait.
+/// Number of concurrent scenarios; most of them wait.
 const AT_A_TIME: usize = 4;
 
 #[test]
@@ -37,14 +37,14 @@ fn every_scenario_is_in_the_table_and_there_are_enough() {
 }
 
 #[test]
-fn a_script_that_does_wrong_when_it_is_read_is_told_in_full_or_does_no_harm() {
+fn misbehaving_get_is_reported_or_harmless() {
     CONVENTIONS.iter().enumerate().for_each(|(at, convention)| {
         played(convention, Phase::Read, |row| row.read[at]);
     });
 }
 
 #[test]
-fn a_script_that_does_wrong_when_it_changes_something_is_told_in_full_or_does_no_harm() {
+fn misbehaving_set_is_reported_or_harmless() {
     CONVENTIONS.iter().enumerate().for_each(|(at, convention)| {
         played(convention, Phase::Update, |row| row.update[at]);
     });
@@ -52,7 +52,7 @@ fn a_script_that_does_wrong_when_it_changes_something_is_told_in_full_or_does_no
 
 /// mold has no previews: nothing is run.
 #[test]
-fn a_script_that_does_wrong_in_a_preview_is_told_in_full_and_can_change_nothing() {
+fn misbehaving_preview_is_reported_and_confined() {
     CONVENTIONS[..2].iter().enumerate().for_each(|(at, convention)| {
         played(convention, Phase::Preview, |row| match WRITING.contains(&row.scenario) {
             true => Expected::Is { found: "v=2 again", warning: TRIED },
@@ -133,7 +133,7 @@ fn as_expected(place: &Place, phase: Phase, scenario: &str, came: &Came, expecte
     if is_so { Ok(()) } else { Err(shown()) }
 }
 
-/// Whether a warning is the expected one, or the script's own words before it.
+/// Returns true if a warning is the expected one, or output of the script before it.
 fn is_of(line: &str, warning: &str) -> bool {
     line.contains(warning) || warning == TRIED && line.contains("Permission denied")
 }

@@ -27,7 +27,8 @@ fn printing(place: &tempfile::TempDir, metadata: &str, print: &str) -> Arc<dyn S
     std::fs::write(&script, format!("#!/bin/sh\n{print}\n")).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let text = format!(
-        "provider:\n  type: tt\n  invoke: simple\n  suitable: true\n{metadata}  attributes:\n    name:\n    v: {{type: string}}\n"
+        "provider:\n  type: tt\n  invoke: simple\n  suitable: true\n{metadata}  attributes:\n    name:\n    v: \
+         {{type: string}}\n"
     );
     std::fs::write(place.path().join("t.yaml"), text).unwrap();
     let limits = Limits { read: Duration::from_secs(60), ..Limits::default() };
@@ -42,14 +43,14 @@ fn list(provider: &Arc<dyn Script>) -> Result<usize, String> {
 }
 
 #[test]
-fn a_list_of_a_hundred_thousand_is_read_and_metadata_can_ask_for_more_or_less() {
+fn list_limit_follows_metadata() {
     let print = "echo '# simple'; seq -f 'name: package-number-%g' 1 100000";
     let place = tempfile::tempdir().unwrap();
     assert_eq!(list(&printing(&place, "", print)), Ok(100_000));
     let why = list(&printing(&place, "  output: 1\n", print)).unwrap_err();
-    assert!(why.contains("wrote more than is taken: 1 MiB (`output` in its metadata allows more)"), "{why}");
+    assert!(why.contains("exceeded the output limit: 1 MiB (`output` in its metadata allows more)"), "{why}");
     let print = "echo '# simple'; seq -f 'name: package-number-%06.0f' 1 400000";
     let why = list(&printing(&place, "", print)).unwrap_err();
-    assert!(why.contains("more values than are taken, which would need more than 56 MiB of memory"), "{why}");
+    assert!(why.contains("too many values, which would need more than 56 MiB of memory"), "{why}");
     assert_eq!(list(&printing(&place, "  output: 64\n", print)), Ok(400_000));
 }

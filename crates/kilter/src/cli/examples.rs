@@ -66,7 +66,8 @@ Examples:
   kilter resume 2                      end one, of any session
   kilter resume --all
 
-Exits with 0 if the run is not paused, and with 1 if there is no run and no pause, or if only other sessions have paused it.";
+Exits with 0 if the run is not paused, and with 1 if there is no run and no pause, or if only other sessions have \
+paused it.";
 
 pub(super) const CLEAN: &str = "\
 Examples:

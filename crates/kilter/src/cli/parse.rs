@@ -105,7 +105,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_read_without_the_other_commands_is_the_same() {
+    fn single_command_parser_equals_full_parser() {
         let direct_ones = LINES.iter().filter(|line| {
             let whole = shown(Cli::try_parse_from(words(line)));
             assert_eq!(shown(Cli::of(words(line))), whole, "{line}");

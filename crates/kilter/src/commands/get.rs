@@ -189,7 +189,7 @@ fn tell(args: &GetArgs, session: &Session, provider: &dyn Provider, states: Vec<
         ResourceFormat::Yaml => resources::yaml(schema, &states, secrets),
         ResourceFormat::Puppet => match resources::puppet(schema, provider.name(), &states, secrets) {
             Ok(text) => text,
-            Err(why) => return output::fail_with(why, ["`--format yaml` prints what kilter takes back"]),
+            Err(why) => return output::fail_with(why, ["`--format yaml` prints a manifest that kilter can apply"]),
         },
         ResourceFormat::Human => match states.as_slice() {
             [state] if named == 1 => resources::one(schema, state, secrets),

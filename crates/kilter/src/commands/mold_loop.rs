@@ -127,7 +127,8 @@ impl ChoreographyRun<'_> {
             if former.iter().filter(|former| **former == steps).count() >= MAX_EQUAL_ROUNDS {
                 let again: Vec<String> = steps.iter().map(described).collect();
                 return Ended::Failed(eco_format!(
-                    "actors/choreograph repeats itself: {MAX_EQUAL_ROUNDS} rounds performed the same steps, and it asks for them again: {}; \
+                    "actors/choreograph repeats itself: {MAX_EQUAL_ROUNDS} rounds performed the same steps, and it \
+                     asks for them again: {}; \
                      what it observes does not change with them, or it does not compare it",
                     again.join(", ")
                 ));

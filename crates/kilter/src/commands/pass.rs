@@ -66,7 +66,7 @@ impl ExecOptions {
                 let lock = state_dir.hold().map_err(|error| fail(error.into()))?;
                 if let Some(why) = lock.failure() {
                     let why =
-                        format_args!("{why}: another run may start beside this one if the state directory is removed");
+                        format_args!("{why}: another run may start at the same time if the state directory is removed");
                     output::warning(why);
                 }
                 // `kilter clean` reports files that cannot be removed.

@@ -45,7 +45,7 @@ fn resumed(args: &ResumeArgs, session: &Session) -> Result<Exit, Exit> {
         Some(answer) => answer,
         None => {
             let caller_session = caller["session"].clone();
-            ask(session, &json!({"ask": "resume", "id": args.id, "all": args.all, "session": caller_session}))?
+            ask(session, &json!({"request": "resume", "id": args.id, "all": args.all, "session": caller_session}))?
         }
     };
     let left: Vec<&str> = answer["left"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
@@ -88,7 +88,7 @@ fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
 fn paused(args: &PauseArgs, session: &Session) -> Result<Exit, Exit> {
     let for_ms = args.longest.map(|seconds| seconds.saturating_mul(1000));
     let caller = pauses::caller();
-    let answer = ask(session, &json!({"ask": "pause", "for_ms": for_ms, "why": args.why, "by": caller}))?;
+    let answer = ask(session, &json!({"request": "pause", "for_ms": for_ms, "why": args.why, "by": caller}))?;
     if !args.no_wait {
         until_nothing_is_under_way(session)?;
     }
@@ -107,10 +107,10 @@ fn paused(args: &PauseArgs, session: &Session) -> Result<Exit, Exit> {
 fn until_nothing_is_under_way(session: &Session) -> Result<(), Exit> {
     let mut told = String::new();
     loop {
-        let status = ask(session, &json!({"ask": "status"}))?;
+        let status = ask(session, &json!({"request": "status"}))?;
         if !status["paused"].is_object() {
             return Err(output::fail(
-                "the pause is over, by `--for` or `kilter resume`, before all that was under way has ended",
+                "the pause is over, by `--for` or `kilter resume`, before all running calls have ended",
             ));
         }
         if status["in_flight"] == 0 {
@@ -118,7 +118,7 @@ fn until_nothing_is_under_way(session: &Session) -> Result<(), Exit> {
         }
         let under_way = under_way(&status);
         if under_way != told && !session.global.quiet {
-            output::line(format_args!("paused; waiting for what is under way: {under_way}"));
+            output::line(format_args!("paused; waiting for running calls: {under_way}"));
         }
         told = under_way;
         std::thread::sleep(LOOK);
@@ -129,7 +129,7 @@ fn until_nothing_is_under_way(session: &Session) -> Result<(), Exit> {
 fn under_way(status: &Json) -> String {
     let of = |key: &str| status[key].as_array().into_iter().flatten();
     let is_under_way = |one: &&Json| matches!(one["state"].as_str(), Some("checking" | "changing" | "refreshing"));
-    let resources = of("resources").filter(is_under_way).chain(of("begun_before"));
+    let resources = of("resources").filter(is_under_way).chain(of("superseded_calls"));
     let names: Vec<String> = resources.filter_map(|one| one["resource"].as_str()).map(visible).collect();
     names.join(", ")
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
             session.record.record_or_replay("same file", about, || is_same(input, output))
         })
     {
-        let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
+        let message = format_args!("the plan would overwrite {}, one of its input files", input.display());
         return output::fail_with(message, ["give another name to --output"]);
     }
     let signer = match plan_file::signer(session, args.sign.as_deref()) {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
     let loaded = match &prescription {
         Some(prescription) if args.output.is_some() => {
             let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };
-            return output::fail(format_args!("{what} cannot be kept as a plan: it is made anew in each run"));
+            return output::fail(format_args!("{what} cannot be saved as a plan: each run generates it again"));
         }
         Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, session),
         Some(prescription) => prescription.prepare(session, args.format.into(), &registry),

@@ -265,7 +265,7 @@ fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
         // The reader reports missing files.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             let path = path.display();
-            return Err(output::fail_with(format_args!("`kilter run` takes files, and {path} is none"), [hint]));
+            return Err(output::fail_with(format_args!("`kilter run` needs files, but {path} is not a file"), [hint]));
         }
     }
     Ok(())
@@ -322,7 +322,7 @@ struct Read<'r> {
 const STACK: usize = 8 << 20;
 
 /// Message for a missing graph: a graph is superseded only after its successor was read.
-const READ: &str = "what is declared now was read";
+const READ: &str = "the current manifest was loaded";
 
 impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
     fn files(&self) -> Vec<PathBuf> {
@@ -364,7 +364,7 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
         };
         let reader = std::thread::Builder::new().name("manifest".into()).stack_size(STACK);
         if let Err(error) = reader.spawn_scoped(self.scope, read) {
-            output::warning(format_args!("no thread can be made that reads what is declared: {error}"));
+            output::warning(format_args!("cannot start the thread that reloads the manifest: {error}"));
         }
     }
 
@@ -399,7 +399,7 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
         self.collected = collected;
         take_apart(self.scope, new);
         if was_wrong {
-            output::line("what is declared is mended, and as it was before");
+            output::line("the manifest is valid again, and unchanged");
         }
         Reload::Same
     }
@@ -437,7 +437,7 @@ impl Manifests<'_, '_, '_, '_> {
         // A signal ends the read and the run.
         if !is_known && signals::exit().is_none() {
             said.lines.iter().for_each(output::line);
-            output::warning("what was declared before is held until this is mended");
+            output::warning("kilter uses the previous manifest until this one is corrected");
         }
         self.wrong = Some(said);
     }

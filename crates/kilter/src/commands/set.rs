@@ -73,11 +73,8 @@ fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
         (None, None) => return Err(output::fail("the name of a resource is missing")),
     };
     if rest.is_empty() {
-        let hint = format!("`kilter types {type_name}` tells what can be said, such as mode=0644 of a file");
-        return Err(output::fail_with(
-            format_args!("nothing is said of {type_name}[{name}]: ATTR=VALUE is missing"),
-            [hint],
-        ));
+        let hint = format!("`kilter types {type_name}` lists the attributes, such as mode=0644 of a file");
+        return Err(output::fail_with(format_args!("ATTR=VALUE is missing for {type_name}[{name}]"), [hint]));
     }
     let words: Result<_, Exit> = rest.iter().map(|word| pair(word)).collect();
     Ok(Said { type_name, name, words: words? })
@@ -85,7 +82,7 @@ fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
 
 fn pair(word: &str) -> Result<(&str, &str), Exit> {
     word.split_once('=').filter(|(attribute, _)| !attribute.is_empty()).ok_or_else(|| {
-        let hint = "the name of the resource comes first, then what is to be of it";
+        let hint = "the name of the resource comes first, then its attributes";
         output::fail_with(format_args!("`{word}` is not of the form ATTR=VALUE"), [hint])
     })
 }
@@ -150,7 +147,7 @@ fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<Cow<'s, AttributeS
             Err(output::fail(format_args!("the attribute `{name}` of {type_name} can only be read")))
         }
         Behaviour::Namevar if schema.namevars().count() == 1 => {
-            Err(output::fail(format_args!("`{name}` is what names a {type_name}: it is given as NAME")))
+            Err(output::fail(format_args!("`{name}` is the name of a {type_name}: pass it as NAME")))
         }
         _ => Ok(attribute),
     }

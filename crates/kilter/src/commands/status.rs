@@ -26,7 +26,7 @@ pub(crate) fn run(args: &StatusArgs, session: &Session) -> Exit {
 }
 
 fn ask(args: &StatusArgs, session: &Session) -> Result<Exit, Exit> {
-    can_be_told(args)?;
+    check_format(args)?;
     let which = which(args)?;
     let state_dir = session.state_dir()?;
     let stream = connect(&state_dir)?;
@@ -36,7 +36,7 @@ fn ask(args: &StatusArgs, session: &Session) -> Result<Exit, Exit> {
     let answer = answer(&stream, &which)?;
     let unknown = answer["unknown"].as_array().map_or(0, Vec::len);
     for name in answer["unknown"].as_array().into_iter().flatten().filter_map(Json::as_str) {
-        output::error(format_args!("{name} is not among the resources that are held"));
+        output::error(format_args!("{name} is not a resource of this run"));
     }
     let shown = match args.format {
         StatusFormat::Json => output::data(&format!("{answer:#}\n")),
@@ -60,13 +60,13 @@ fn ask(args: &StatusArgs, session: &Session) -> Result<Exit, Exit> {
 }
 
 /// Verifies that the request is possible in the format.
-fn can_be_told(args: &StatusArgs) -> Result<(), Exit> {
+fn check_format(args: &StatusArgs) -> Result<(), Exit> {
     let what = match args.format {
         StatusFormat::Prometheus if args.follow => "`--follow`",
         StatusFormat::Prometheus if !args.resources.is_empty() => "a resource",
         _ => return Ok(()),
     };
-    Err(output::fail(format_args!("metrics are of all that is held: {what} cannot be used with `--format prometheus`")))
+    Err(output::fail(format_args!("metrics cover all resources: {what} cannot be used with `--format prometheus`")))
 }
 
 /// Returns the state of each resource of a run.
@@ -80,14 +80,14 @@ pub(crate) fn states(session: &Session) -> Result<HashMap<String, String>, Exit>
 }
 
 /// Returns the status of these resources.
-fn answer(stream: &UnixStream, which: &Json) -> Result<Json, Exit> {
-    ask_for(stream, &json!({"ask": "status", "which": which}))
+fn answer(stream: &UnixStream, filter: &Json) -> Result<Json, Exit> {
+    ask_for(stream, &json!({"request": "status", "filter": filter}))
 }
 
 /// Returns the answer of a run to a request.
 pub(super) fn ask_for(stream: &UnixStream, question: &Json) -> Result<Json, Exit> {
     let answer =
-        asked(stream, question).map_err(|error| output::fail(format_args!("the run does not answer: {error}")))?;
+        asked(stream, question).map_err(|error| output::fail(format_args!("the run does not reply: {error}")))?;
     match answer["error"].as_str() {
         Some(why) => Err(output::fail(why)),
         None => Ok(answer),
@@ -114,10 +114,10 @@ pub(super) fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
     let path = status_server::path(state_dir);
     UnixStream::connect(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => output::fail_with(
-            format_args!("no `kilter run` holds a state with the state directory {}", state_dir.display()),
+            format_args!("no `kilter run` is active with the state directory {}", state_dir.display()),
             ["start one: kilter run MANIFEST", "or name its directory with --state-dir"],
         ),
-        _ => output::fail(format_args!("cannot ask the run at {}: {error}", path.display())),
+        _ => output::fail(format_args!("cannot query the run at {}: {error}", path.display())),
     })
 }
 
@@ -137,8 +137,8 @@ fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
 
 /// Prints events until the run ends.
 fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
-    let told = |error: io::Error| output::fail(format_args!("the run does not answer: {error}"));
-    let asked = stream.write_all(format!("{}\n", json!({"ask": "follow"})).as_bytes());
+    let told = |error: io::Error| output::fail(format_args!("the run does not reply: {error}"));
+    let asked = stream.write_all(format!("{}\n", json!({"request": "follow"})).as_bytes());
     for line in BufReader::new(stream).lines() {
         let line = line.map_err(told)?;
         if line == "{\"event\":\"end\"}" {
@@ -155,7 +155,7 @@ fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
         }
     }
     asked.map_err(told)?;
-    Err(output::fail("the run has ended, and did not say so: it was killed"))
+    Err(output::fail("the run has ended without a notice: it was killed"))
 }
 
 /// Returns the reason if the line is a refusal.

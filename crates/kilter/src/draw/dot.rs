@@ -17,12 +17,12 @@ pub(crate) fn dot(drawing: &Drawing) -> String {
         text += &format!("  r{at} [label={}{}];\n", quoted(&node.caption()), fill.unwrap_or_default());
     }
     for edge in &drawing.edges {
-        text += &format!("  r{} -> r{} [{}];\n", edge.first, edge.second, look(edge));
+        text += &format!("  r{} -> r{} [{}];\n", edge.first, edge.second, attributes(edge));
     }
     text + "}\n"
 }
 
-fn look(edge: &Edge) -> String {
+fn attributes(edge: &Edge) -> String {
     let mut look = format!("label={}", quoted(&edge.label()));
     if edge.notify {
         look += ", style=dashed";

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_in_the_order_of_work() {
+    fn list_is_in_execution_order() {
         let text = anstream::adapter::strip_str(&list(&drawing())).to_string();
         let expected = "\
 file[/etc]
@@ -229,7 +229,7 @@ flowchart LR
     }
 
     #[test]
-    fn json_names_origin_and_word() {
+    fn json_has_origin_and_reason() {
         let json = json(&drawing());
         assert_eq!(json["edges"][0]["origin"], "written");
         assert_eq!(json["edges"][0]["word"], "notify");
@@ -249,7 +249,7 @@ flowchart LR
     }
 
     #[test]
-    fn where_resources_stand_is_in_every_drawing() {
+    fn status_is_in_every_drawing() {
         let mut drawing = drawing();
         drawing.standing(&|name| (name != "notify[alone]").then(|| "failed".to_owned()));
         assert!(

@@ -24,12 +24,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_have_room_stay() {
+    fn spread_keeps_distant_positions() {
         assert_eq!(spread(&[0.0, 2.0, 5.0]), [0.0, 2.0, 5.0]);
     }
 
     #[test]
-    fn those_who_want_the_same_place_share_the_way() {
+    fn spread_separates_equal_positions() {
         assert_eq!(spread(&[1.0, 1.0, 1.0]), [0.0, 1.0, 2.0]);
         assert_eq!(spread(&[5.0, 0.0]), [2.0, 3.0]);
     }

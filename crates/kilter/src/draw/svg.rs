@@ -26,7 +26,8 @@ const STYLE: &str = "\
   .automatic { stroke: #aaa } .value { stroke: #2563eb }
   .notify { stroke-dasharray: 6 4 }
 </style>
-<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
+<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
+orient=\"auto\">\
 <path d=\"M0 0 L8 4 L0 8 z\" fill=\"context-stroke\"/></marker></defs>
 ";
 
@@ -35,7 +36,8 @@ pub(crate) fn svg(drawing: &Drawing) -> String {
     let sheet = SvgWriter::new(drawing);
     let (width, height) = sheet.size;
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n{STYLE}<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
+         {width:.0} {height:.0}\">\n{STYLE}<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
     for (at, edge) in drawing.edges.iter().enumerate() {
         sheet.edge(&mut out, at, edge);
@@ -45,7 +47,8 @@ pub(crate) fn svg(drawing: &Drawing) -> String {
         let label = node.caption();
         let _ = writeln!(
             out,
-            "<g><title>{}</title><rect class=\"node\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BOX}\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
+            "<g><title>{}</title><rect class=\"node\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BOX}\" \
+             fill=\"{}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
             escaped(&label),
             y - BOX / 2.0,
             sheet.widths[at],

@@ -10,7 +10,7 @@ use crate::load::ErrorFormat;
 use crate::{output, providers};
 
 /// Reports all problems, with their number at the end.
-pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: ErrorFormat) -> Exit {
+pub(super) fn print(problems: &[Diagnostic], sources: &Sources, audience: ErrorFormat) -> Exit {
     if audience == ErrorFormat::Programs {
         let mut shown = serde_json::json!({ "problems": to_json(problems, sources) });
         if problems.len() > SHOWN {

@@ -54,13 +54,11 @@ pub(super) fn run(invocation: &Invocation) -> Result<Output, String> {
     let cancel = Cancel::new(signals::raised());
     let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {
         let text = error.with_sources();
-        let no_program = text.contains("it is no program");
-        if no_program { format!("{text}; if it is no program: chmod a-x") } else { text }
+        let no_program = text.contains("it is not a program");
+        if no_program { format!("{text}; if it is not a program: chmod a-x") } else { text }
     })?;
     let why = match finished.ending {
-        Termination::Exited if finished.leaked => {
-            "it left a process behind that may still have had something to print".to_owned()
-        }
+        Termination::Exited if finished.leaked => "it left a process that may have had more output".to_owned(),
         Termination::Exited if finished.is_success() => return Ok(finished),
         Termination::Exited => format!("it ended with {}", finished.status),
         Termination::Deadline => {

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_touched_when_it_is_written_replaced_removed_or_made() {
+    fn input_change_is_detected() {
         let place = tempfile::tempdir().unwrap();
         let (file, other) = (place.path().join("file"), place.path().join("other"));
         // The modification time is old, as if the last write was a while ago.

@@ -292,7 +292,7 @@ impl SecretsFrom<'_> {
                 let path = Path::new(path.as_str());
                 if is_named_pipe(path) {
                     return Err(format!(
-                        "{} is a named pipe, into which nobody may ever write; `command: [cat, {0}]` waits for a while",
+                        "{} is a named pipe, which may never get a writer; `command: [cat, {0}]` waits for a while",
                         path.display()
                     ));
                 }

@@ -116,7 +116,7 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], session: &Session) -> Resu
     let Some(by) = signed_by else {
         let (why, hint) = match made_here {
             true => (
-                "is not signed, and `--verify` asks for a signature".to_owned(),
+                "is not signed, but `--verify` requires a signature".to_owned(),
                 "sign it: `kilter plan --sign KEY -o FILE`",
             ),
             false => {
@@ -126,7 +126,7 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], session: &Session) -> Resu
                                    the key of its digest is not {}",
                     key.display()
                 );
-                (why, "apply it where it was made, make a new plan here, or sign it: `kilter plan --sign KEY -o FILE`")
+                (why, "apply it on its machine, make a new plan here, or sign it: `kilter plan --sign KEY -o FILE`")
             }
         };
         return Err(output::fail_with(format_args!("the plan {shown} {why}"), [hint]));

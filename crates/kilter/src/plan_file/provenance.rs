@@ -31,7 +31,8 @@ pub(crate) fn introduce(plan: &PlanProvenance, session: &Session) {
     if let Some(at) = applied {
         output::warning(format_args!("plan {} was carried out already, at {at}", plan.short_id()));
         output::hint(
-            "commands without a guard and steps that were unknown run again; make a new plan to see what is left to do",
+            "commands without a guard and steps that were unknown run again; make a new plan to see the remaining \
+             steps",
         );
     }
 }

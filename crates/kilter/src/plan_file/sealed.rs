@@ -53,7 +53,7 @@ pub(super) fn opened(path: &Path, sealed: &str, session: &Session) -> Result<Jso
 fn live(path: &Path, sealed: &str, session: &Session) -> Result<Json, Exit> {
     let state = session.state_dir()?;
     let cannot = |why: &str| {
-        let hint = "apply it on the machine and with the state directory that it was made with, or make it anew";
+        let hint = "apply it on the machine and with the state directory of its origin, or make a new plan";
         output::fail_with(format_args!("the plan {} is sealed, and {why}", path.display()), [hint])
     };
     let key = SealingKey::of(&state).map_err(|error| cannot(&error.to_string()))?;

@@ -34,7 +34,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
                 let mut file = File::from(fd.map_err(io)?);
                 file.write_all(text.as_bytes()).map_err(|error| error.to_string())
             }
-            _ => Err(format!("it is no file, and belongs to the user with uid {}", found.st_uid)),
+            _ => Err(format!("it is not a file, and belongs to the user with uid {}", found.st_uid)),
         },
     }
 }

@@ -105,9 +105,8 @@ fn refuse_if_paused(state_dir: &Path) -> Result<(), Error> {
 fn options() -> Result<Options, Error> {
     let given = std::env::var_os("KILTER_STATE_DIR").map(std::path::PathBuf::from);
     let state_dir = given.filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
-    let state_dir = state_dir.ok_or_else(|| {
-        Error::failed("there is no directory to keep state in: HOME is not set").hint("set KILTER_STATE_DIR")
-    })?;
+    let state_dir = state_dir
+        .ok_or_else(|| Error::failed("there is no state directory: HOME is not set").hint("set KILTER_STATE_DIR"))?;
     Ok(Options {
         mode: Mode::Apply,
         jobs: 1,

@@ -84,7 +84,7 @@ impl Line {
     pub(super) fn parse(line: &str) -> Result<Line, String> {
         let json: Json = serde_json::from_str(line)
             .map_err(|error| if error.is_eof() { "it is cut off".to_owned() } else { "it is not JSON".to_owned() })?;
-        Line::from_json(&json).ok_or_else(|| "it is no line of a recording".to_owned())
+        Line::from_json(&json).ok_or_else(|| "it is not a line of a recording".to_owned())
     }
 
     fn from_json(json: &Json) -> Option<Line> {
@@ -203,9 +203,7 @@ impl Recording {
             let parsed = std::str::from_utf8(&line).map_err(|_| "it is not UTF-8".to_owned()).and_then(Line::parse);
             match parsed {
                 Ok(_) if ended => {
-                    return Err(Unreadable(format!(
-                        "{shown}:{number}: there is something behind the end of the recording"
-                    )));
+                    return Err(Unreadable(format!("{shown}:{number}: there is text after the end of the recording")));
                 }
                 Ok(line) if whole => ended = recording.take(line),
                 Err(why) if whole => return Err(Unreadable(format!("{shown}:{number}: {why}"))),
@@ -249,7 +247,7 @@ impl Recording {
 fn header(reader: &mut impl BufRead, path: &Path) -> Result<String, Unreadable> {
     const LONGEST: u64 = 4096;
     let shown = path.display();
-    let no_recording = || Unreadable(format!("{shown} is no recording"));
+    let no_recording = || Unreadable(format!("{shown} is not a recording"));
     let mut line = Vec::new();
     // Other files may have no line breaks.
     let read = io::Read::take(reader, LONGEST).read_until(b'\n', &mut line);
@@ -273,6 +271,6 @@ fn header(reader: &mut impl BufRead, path: &Path) -> Result<String, Unreadable> 
     }
     match Line::from_json(&json) {
         Some(Line::Header { kilter_version }) => Ok(kilter_version),
-        _ => Err(Unreadable(format!("{shown}:1: it is no line of a recording"))),
+        _ => Err(Unreadable(format!("{shown}:1: it is not a line of a recording"))),
     }
 }

@@ -62,7 +62,7 @@ impl Player {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the recorded answer to a query.
+    /// Returns the recorded reply to a query.
     pub(super) fn answer<T: Recordable>(&self, what: &str, of: &Json) -> T {
         let mut state = self.state();
         let found = state.take(&key_asked(what, of)).map(|at| match &state.events[at].entry {
@@ -72,7 +72,7 @@ impl Player {
         match found {
             Some(Some(answer)) => return answer,
             Some(None) => {
-                let told = format!("the recorded answer to `{what}` {} cannot be read", shown(&of.to_string()));
+                let told = format!("the recorded reply to `{what}` {} cannot be read", shown(&of.to_string()));
                 state.divergences.push(told);
             }
             None if T::is_optional(what) => {}
@@ -97,7 +97,7 @@ impl Player {
         }
         let told = state.not_called(asked);
         state.divergences.push(told);
-        Err("the recording holds no such call".to_owned())
+        Err("the recording has no such call".to_owned())
     }
 
     /// Returns the deviations from the recording, missing calls included.
@@ -112,7 +112,7 @@ impl Player {
                     clipped(&exchange.words())
                 )),
                 Entry::Asked { what, of, .. } if event.subject.is_change => {
-                    Some(format!("`{what}` of the recording was not asked: {}", shown(&of.to_string())))
+                    Some(format!("`{what}` of the recording was not requested: {}", shown(&of.to_string())))
                 }
                 Entry::Asked { .. } => None,
             },
@@ -181,8 +181,10 @@ impl State {
 
     /// Describes a query that is not recorded, with the expected query.
     fn not_asked(&self, what: &str, of: &Json) -> String {
-        let mut told =
-            format!("`{what}` was asked in a way that is not in the recording\n  + {}", shown(&of.to_string()));
+        let mut told = format!(
+            "`{what}` was requested with other arguments than in the recording\n  + {}",
+            shown(&of.to_string())
+        );
         let call = |of: &Json| (of.get("type").cloned(), of.get("call").cloned());
         let next = self.events.iter().find_map(|event| match &event.entry {
             Entry::Asked { what: known, of: other, .. }

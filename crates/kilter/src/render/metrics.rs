@@ -16,20 +16,20 @@ pub(crate) fn text(status: &Json) -> String {
     let (counts, settled) = (&status["counts"], &status["settled"]);
     metric(&mut text, "kilter_info", "gauge", "The program.");
     let _ = writeln!(text, "kilter_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-    metric(&mut text, "kilter_held_seconds", "gauge", "For how long a state has been held.");
+    metric(&mut text, "kilter_held_seconds", "gauge", "Duration of the run in seconds.");
     let _ = writeln!(text, "kilter_held_seconds {}", seconds(&status["held_for_ms"]));
     metric(&mut text, "kilter_noop", "gauge", "Whether nothing is changed.");
     let _ = writeln!(text, "kilter_noop {}", u8::from(status["noop"] == true));
-    metric(&mut text, "kilter_quiet", "gauge", "Whether nothing is left to be done, but for what failed.");
+    metric(&mut text, "kilter_quiet", "gauge", "1 if nothing is left to do, except for failed resources.");
     let _ = writeln!(text, "kilter_quiet {}", u8::from(!status["quiet_for_ms"].is_null()));
-    metric(&mut text, "kilter_paused", "gauge", "Whether somebody has paused it.");
+    metric(&mut text, "kilter_paused", "gauge", "1 if the run is paused.");
     let _ = writeln!(text, "kilter_paused {}", u8::from(status["paused"].is_object()));
     let outdated = &status["outdated"];
     metric(
         &mut text,
         "kilter_manifest_errors",
         "gauge",
-        "Errors in the manifest: while there are any, an older state is held.",
+        "Errors in the manifest; if there are any, the run uses the previous manifest.",
     );
     let _ = writeln!(text, "kilter_manifest_errors {}", number(&outdated["errors"]));
     metric(
@@ -42,7 +42,7 @@ pub(crate) fn text(status: &Json) -> String {
     let help = "Age of the collected resources while no newer ones can be collected; otherwise 0.";
     metric(&mut text, "kilter_collected_age_seconds", "gauge", help);
     let _ = writeln!(text, "kilter_collected_age_seconds {}", seconds(&status["collected"]["age_ms"]));
-    metric(&mut text, "kilter_journal_failed", "gauge", "Whether the journal of owed refreshes cannot be written.");
+    metric(&mut text, "kilter_journal_failed", "gauge", "1 if the journal of pending refreshes cannot be written.");
     let _ = writeln!(text, "kilter_journal_failed {}", u8::from(status["journal"].is_string()));
     metric(&mut text, "kilter_resources", "gauge", "Resources by the state in which they last settled.");
     for state in STATES {
@@ -80,7 +80,7 @@ pub(crate) fn text(status: &Json) -> String {
         &mut text,
         "kilter_watch_overflows_total",
         "counter",
-        "How often events were lost, and everything was looked at.",
+        "Number of event losses, after each of which all resources were checked.",
     );
     let _ = writeln!(text, "kilter_watch_overflows_total {}", number(&status["overflows"]));
     text
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_told_as_metrics() {
+    fn status_is_rendered_as_metrics() {
         let status = json!({
             "held_for_ms": 1500, "noop": false, "quiet_for_ms": 10, "watches": 3, "overflows": 1,
             "counts": {"total": 4, "in_sync": 2, "failed": 2, "under_way": 0},

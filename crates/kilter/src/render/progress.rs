@@ -76,13 +76,13 @@ impl Progress {
         self.painted = Some(Instant::now());
     }
 
-    fn tell(&mut self, style: anstyle::Style, line: &str) {
+    fn print_styled(&mut self, style: anstyle::Style, line: &str) {
         if !self.shown.quiet || style == FAILED {
-            self.say(&styled(style, visible(line)));
+            self.print_line(&styled(style, visible(line)));
         }
     }
 
-    fn say(&mut self, line: &str) {
+    fn print_line(&mut self, line: &str) {
         self.clear();
         let _ = writeln!(anstream::stderr().lock(), "{line}");
     }
@@ -101,7 +101,7 @@ impl Observer for Progress {
                 self.paint();
             }
             Event::Waiting { reference, is_former, calls, since } => {
-                let former = if is_former { " (begun before the edit)" } else { "" };
+                let former = if is_former { " (started before the edit)" } else { "" };
                 let more = if calls > 1 { format!(" and {} more", calls - 1) } else { String::new() };
                 self.doing = format!("{reference}{former}{more}, {} s", since.as_secs());
                 self.paint();
@@ -123,15 +123,15 @@ impl Observer for Progress {
             Event::Retrying { reference, failure, delay } => {
                 if !self.shown.quiet {
                     let line = format!("{reference}: {failure} (tried again in {delay} ms)");
-                    self.say(&styled(CHANGED, visible(&line)));
+                    self.print_line(&styled(CHANGED, visible(&line)));
                 }
             }
             Event::Log { level, type_name, name, message } => {
                 if level >= self.shown.log {
-                    self.say(&log_line(level, type_name, name, message));
+                    self.print_line(&log_line(level, type_name, name, message));
                 }
             }
-            Event::Converged(true) => self.tell(FAINT, "converged: everything is settled"),
+            Event::Converged(true) => self.print_styled(FAINT, "converged: everything is settled"),
             Event::Converged(false) => {}
             Event::Contested { reference, repairs, next, differences, opponent } => {
                 let by = opponent.map(|by| format!(", last {}", report::opponent(&json::opponent(by))));
@@ -144,7 +144,7 @@ impl Observer for Progress {
                 self.contest(&what, differences);
             }
             Event::Uncontested { reference } => {
-                self.tell(CHANGED, &format!("{reference} is no longer contested"));
+                self.print_styled(CHANGED, &format!("{reference} is no longer contested"));
             }
             Event::Demoted { reference, repairs, within, differences } => {
                 let what = format!(
@@ -154,21 +154,21 @@ impl Observer for Progress {
                 );
                 self.contest(&what, differences);
             }
-            Event::Unwatched { count, why, every } => self.tell(CHANGED, &unwatched(count, why, every)),
+            Event::Unwatched { count, why, every } => self.print_styled(CHANGED, &unwatched(count, why, every)),
             Event::DeclaredUnwatched { why, every } => {
                 let seconds = every.as_secs();
-                self.tell(
+                self.print_styled(
                     CHANGED,
-                    &format!("what is declared cannot be watched, and is looked at every {seconds} s: {why}"),
+                    &format!("the manifest cannot be watched and is polled every {seconds} s: {why}"),
                 );
             }
             Event::Quiet(_) | Event::Conditions(_) | Event::Flushed | Event::Watchdog | Event::StatusSocketChanged => {}
-            Event::Rewatched { count: 1 } => self.tell(FAINT, "1 resource is watched again"),
-            Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
-            Event::Paused { why, longest } => self.tell(CHANGED, &paused(why, longest)),
-            Event::Resumed => self.tell(CHANGED, "resumed: what was held back is begun"),
-            Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
-            Event::Interrupted { in_flight, fate } => self.say(&styled(FAILED, interrupted(in_flight, fate))),
+            Event::Rewatched { count: 1 } => self.print_styled(FAINT, "1 resource is watched again"),
+            Event::Rewatched { count } => self.print_styled(FAINT, &format!("{count} resources are watched again")),
+            Event::Paused { why, longest } => self.print_styled(CHANGED, &paused(why, longest)),
+            Event::Resumed => self.print_styled(CHANGED, "resumed: delayed calls start"),
+            Event::Reloading => self.print_styled(FAINT, "the manifest has changed: reloading"),
+            Event::Interrupted { in_flight, fate } => self.print_line(&styled(FAILED, interrupted(in_flight, fate))),
         }
     }
 }
@@ -176,10 +176,10 @@ impl Observer for Progress {
 impl Progress {
     /// Reports a contest with the values of both sides.
     fn contest(&mut self, what: &str, differences: &[Difference]) {
-        self.tell(FAILED, what);
+        self.print_styled(FAILED, what);
         let values: String = differences.iter().map(report::attribute).collect();
         if !values.is_empty() {
-            self.say(values.trim_end());
+            self.print_line(values.trim_end());
         }
     }
 }
@@ -198,8 +198,8 @@ pub(crate) fn interrupted(in_flight: usize, fate: InFlight) -> String {
 pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
     let why = if why.is_empty() { String::new() } else { format!(" ({})", visible(why)) };
     match longest {
-        Some(longest) => format!("paused for {} s at most{why}: nothing further is begun", longest.as_secs_f64()),
-        None => format!("paused until `kilter resume`{why}: nothing further is begun"),
+        Some(longest) => format!("paused for {} s at most{why}: nothing new starts", longest.as_secs_f64()),
+        None => format!("paused until `kilter resume`{why}: nothing new starts"),
     }
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
 fn unwatched(count: usize, why: &str, every: Option<Duration>) -> String {
     let (resources, are) = if count == 1 { ("resource", "is") } else { ("resources", "are") };
     let instead = match every {
-        Some(every) => format!(", and {are} looked at every {} s", every.as_secs()),
+        Some(every) => format!(", and {are} polled every {} s", every.as_secs()),
         None => String::new(),
     };
     format!("{count} {resources} cannot be watched{instead}: {why}")
@@ -229,15 +229,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_watched_is_said_with_how_often_it_is_looked_at() {
+    fn unwatched_resources_are_shown_with_poll_interval() {
         let every = Some(Duration::from_secs(300));
-        assert_eq!(
-            unwatched(1, "no more", every),
-            "1 resource cannot be watched, and is looked at every 300 s: no more"
-        );
+        assert_eq!(unwatched(1, "no more", every), "1 resource cannot be watched, and is polled every 300 s: no more");
         assert_eq!(
             unwatched(2, "no more", every),
-            "2 resources cannot be watched, and are looked at every 300 s: no more"
+            "2 resources cannot be watched, and are polled every 300 s: no more"
         );
         assert_eq!(unwatched(1, "no more", None), "1 resource cannot be watched: no more");
     }

@@ -80,7 +80,7 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
             Some(by) => format!(" contested: its repair has to wait; changed by {}", opponent(&json::opponent(by))),
             None => " contested: its repair has to wait".to_owned(),
         },
-        Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only looked at".to_owned(),
+        Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only checked".to_owned(),
         Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
         Status::Failed if report.deviation == Some(Deviation::Stale) => " refused".to_owned(),
         Status::Failed => " failed".to_owned(),
@@ -116,7 +116,7 @@ pub(super) fn attribute(difference: &Difference) -> String {
 
 /// Returns a change that only the provider reports.
 fn said(difference: &Difference) -> String {
-    line(difference, &styled(FAINT, " (says its provider)"))
+    line(difference, &styled(FAINT, " (reported by its provider)"))
 }
 
 fn line(difference: &Difference, remark: &str) -> String {
@@ -149,7 +149,7 @@ fn short(value: &Value) -> String {
 fn refreshed(report: &ResourceReport) -> String {
     let would = if matches!(report.status, Status::WouldChange | Status::WouldRefresh) { "would be " } else { "" };
     match report.refreshed_by.as_slice() {
-        [] => format!("    {would}refreshed: owed since an earlier run\n"),
+        [] => format!("    {would}refreshed: pending since an earlier run\n"),
         by => format!("    {would}refreshed by {}\n", listed(by)),
     }
 }
@@ -190,7 +190,7 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     }
     if let Some(problem) = &report.journal {
         let problem = visible(problem);
-        text += &format!("{} {problem}; changes that owe a refresh were not made\n", styled(FAILED, "error:"));
+        text += &format!("{} {problem}; changes that notify other resources were not made\n", styled(FAILED, "error:"));
     }
     if let Some(by) = &report.ended_by {
         text += &format!("{} the failure of {} ended the run\n", styled(FAILED, "error:"), visible(&by.to_string()));

@@ -103,7 +103,7 @@ pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> Strin
 
 /// Returns a value that may take several lines, with all lines but the first indented.
 fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
-    match &told(value, secrets) {
+    match &displayed(value, secrets) {
         Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
             let lines: Vec<String> = text.lines().map(visible).collect();
             lines.join(&format!("\n{}", " ".repeat(indent)))
@@ -114,13 +114,13 @@ fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
     }
 }
 
-fn told(value: &Value, secrets: Secrets) -> Value {
+fn displayed(value: &Value, secrets: Secrets) -> Value {
     if secrets == Secrets::Shown { value.expose() } else { value.clone() }
 }
 
 /// Returns a value on one line.
 fn cell(value: &Value, secrets: Secrets, widest: Option<usize>) -> String {
-    let text = match &told(value, secrets) {
+    let text = match &displayed(value, secrets) {
         Value::Array(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     };

@@ -67,7 +67,7 @@ fn missing(schema: &TypeSchema, state: &State) -> Option<&'static str> {
 /// Returns the note about secrets that were left out.
 fn left_out(names: &[&str]) -> String {
     let are = if names.len() == 1 { "is secret and" } else { "are secret and" };
-    format!("{} {are} left out; --show-sensitive includes what is secret", names.join(", "))
+    format!("{} {are} omitted; --show-sensitive includes secrets", names.join(", "))
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_says_what_can_be_set_and_no_secret() {
+    fn exported_manifest_has_settable_attributes_and_no_secrets() {
         let expected = "\
 resources:
   user[bob]:
@@ -110,7 +110,7 @@ resources:
     groups:
       - a
       - \"b's\"
-    # password is secret and left out; --show-sensitive includes what is secret
+    # password is secret and omitted; --show-sensitive includes secrets
   user[no]:
     ensure: absent
 ";
@@ -126,7 +126,7 @@ user { 'bob':
   ensure => 'present',
   uid    => 7,
   groups => ['a', 'b\\'s'],
-  # password is secret and left out; --show-sensitive includes what is secret
+  # password is secret and omitted; --show-sensitive includes secrets
 }
 
 user { 'no':
@@ -205,7 +205,7 @@ user { 'no':
     }
 
     #[test]
-    fn types_that_puppet_does_not_have_are_refused_or_told() {
+    fn types_unknown_to_puppet_are_refused_or_reported() {
         for type_name in ["sysctl", "kv", "exec", "notify", "timer"] {
             assert!(in_puppet(type_name, "a", &[]).is_err(), "{type_name}");
         }
@@ -216,7 +216,7 @@ user { 'no':
     }
 
     #[test]
-    fn of_two_entries_that_puppet_cannot_tell_apart_one_is_left_out() {
+    fn equal_puppet_titles_are_exported_once() {
         let schema = TypeSchema::new("cron", "").attribute("name", "String", Behaviour::Namevar, "").attribute(
             "user",
             "String",
@@ -225,11 +225,11 @@ user { 'no':
         );
         let of = |user: &str| State::present(format!("{user}:x"), [("user", Value::from(user))].into_iter().collect());
         let text = puppet(&schema, "cron", &[of("a"), of("b")], Secrets::Hidden).unwrap();
-        assert!(text.ends_with("}\n\n# cron[b:x] is left out: Puppet takes one of each name only\n"), "{text}");
+        assert!(text.ends_with("}\n\n# cron[b:x] is omitted: Puppet accepts each name only once\n"), "{text}");
     }
 
     #[test]
-    fn json_tells_all_and_redacts() {
+    fn json_export_is_complete_and_redacted() {
         let tree = |secrets| {
             serde_json::from_str::<serde_json::Value>(&json(&schema(), states(), secrets).collect::<String>()).unwrap()
         };
@@ -246,7 +246,7 @@ user { 'no':
     }
 
     #[test]
-    fn a_table_has_the_columns_that_tell_something() {
+    fn table_omits_uniform_columns() {
         let (text, _) = table(&schema(), &states(), Secrets::Hidden, None);
         let text = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(text, "NAME  ENSURE   UID  GROUPS  AGE\nbob   present  7    a, b's  1\nno    absent\n");

@@ -65,7 +65,7 @@ pub(crate) fn puppet(
         return Err(format!("Puppet has no type `{type_name}`"));
     }
     if ACTIONS.contains(&type_name) {
-        return Err(format!("`{type_name}` is no state that Puppet could hold: it would do it each time"));
+        return Err(format!("`{type_name}` is an action, which Puppet would repeat in each run"));
     }
     if type_name == "package" && provider != "apt" {
         return Err(format!("Puppet cannot manage packages as kilter's provider `{provider}` does"));
@@ -82,7 +82,7 @@ pub(crate) fn puppet(
             let name = name(type_name, state);
             if names.contains(&name) {
                 let label = visible(state.label());
-                return format!("# {type_name}[{label}] is left out: Puppet takes one of each name only\n");
+                return format!("# {type_name}[{label}] is omitted: Puppet accepts each name only once\n");
             }
             if matches!(type_name, "cron" | "ssh_authorized_key") {
                 names.push(name);

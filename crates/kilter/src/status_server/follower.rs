@@ -49,7 +49,7 @@ impl Followers {
         }
         let Some(line) = line() else { return };
         let line: Arc<str> = line.into();
-        state.followers.retain_mut(|follower| follower.tell(&line));
+        state.followers.retain_mut(|follower| follower.send(&line));
     }
 
     /// Ends all followers after the lines in their queues.
@@ -74,7 +74,7 @@ impl Followers {
 
 impl Follower {
     /// Sends a line; returns true if the follower is still connected.
-    fn tell(&mut self, line: &Arc<str>) -> bool {
+    fn send(&mut self, line: &Arc<str>) -> bool {
         if self.lost > 0 {
             let missed: Arc<str> = format!("{}\n", json!({"event": "lost", "events": self.lost})).into();
             match self.lines.try_send(missed) {
@@ -128,16 +128,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_too_slow_is_told_what_it_has_missed() {
+    fn slow_follower_gets_count_of_missed_events() {
         let (lines, receiver) = sync_channel(2);
         let mut follower = Follower { number: 0, lines, lost: 0 };
         let line = |text: &str| Arc::from(text);
-        assert!(["a", "b", "c", "d"].into_iter().all(|text| follower.tell(&line(text))));
+        assert!(["a", "b", "c", "d"].into_iter().all(|text| follower.send(&line(text))));
         assert_eq!((&*receiver.recv().unwrap(), &*receiver.recv().unwrap()), ("a", "b"));
-        assert!(follower.tell(&line("e")));
+        assert!(follower.send(&line("e")));
         assert_eq!(&*receiver.recv().unwrap(), "{\"event\":\"lost\",\"events\":2}\n");
         assert_eq!(&*receiver.recv().unwrap(), "e");
         drop(receiver);
-        assert!(!follower.tell(&line("f")));
+        assert!(!follower.send(&line("f")));
     }
 }

@@ -1,8 +1,8 @@
 //! Status server: a Unix socket in the state directory.
 //!
-//! A request is one line of JSON, and the response consists of lines of JSON. `{"ask": "status", "which":
-//! "notable"}` (or `"all"`, or a list of references) returns one document. `{"ask": "follow"}` returns one document
-//! for each event until either side closes. `{"ask": "pause"}` (with `for_ms` and `why`) and `{"ask": "resume"}`
+//! A request is one line of JSON, and the response consists of lines of JSON. `{"request": "status", "filter":
+//! "notable"}` (or `"all"`, or a list of references) returns one document. `{"request": "follow"}` returns one document
+//! for each event until either side closes. `{"request": "pause"}` (with `for_ms` and `why`) and `{"request": "resume"}`
 //! return after completion. Only the owner of the state directory can access the socket.
 
 mod follower;
@@ -150,7 +150,7 @@ impl StatusServer {
             Ok(socket) => *self.socket() = Some(socket),
             // The socket is recreated when its directory exists again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => output::warning(format_args!("`kilter status` cannot ask this run any more: {error}")),
+            Err(error) => output::warning(format_args!("`kilter status` can no longer query this run: {error}")),
         }
     }
 
@@ -200,7 +200,7 @@ impl Shared {
     /// Adds a pause, and pauses the run. Returns the number of the pause.
     fn pause(&self, pause: &Pause, by: &Json) -> Result<u64, String> {
         let _turn = self.turn();
-        let keep = |error: io::Error| format!("the pause cannot be kept: {error}");
+        let keep = |error: io::Error| format!("the pause cannot be stored: {error}");
         let id = self.pauses().add(by, pause.longest, &pause.why).map_err(keep)?;
         let all = self.pauses().as_one().unwrap_or_else(|| pause.clone());
         let asked =
@@ -246,17 +246,17 @@ impl Protocol for Shared {
     fn answer(&self, stream: &Stream, request: io::Result<Vec<u8>>) {
         let question = request.ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let Some(question) = question else {
-            return send(stream, &json!({"error": "the question did not come, or is no text"}));
+            return send(stream, &json!({"error": "the request is missing or is not text"}));
         };
         // The bytes after the first line are no part of the request.
-        match Request::of(question.lines().next().unwrap_or_default()) {
+        match Request::parse(question.lines().next().unwrap_or_default()) {
             Ok(request) => self.carry_out(request, stream),
             Err(why) => send(stream, &json!({"error": why})),
         }
     }
 
     fn refuse(&self, stream: &Stream) {
-        send(stream, &json!({"error": "too many ask at the same time: try again"}));
+        send(stream, &json!({"error": "too many requests at the same time: try again"}));
     }
 }
 
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pauses_can_be_read_while_the_run_is_asked_to_pause() {
+    fn pauses_are_readable_during_pause_request() {
         let place = tempfile::tempdir().unwrap();
         let window = Arc::new(StatusHandle::default());
         let server = Arc::new(Server::new().unwrap());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_steers_no_terminal() {
+    fn event_line_is_escaped() {
         assert_eq!(line(&json!("a\u{9b}2J\u{7f}\u{1b}ü")), "\"a\\u009b2J\\u007f\\u001bü\"\n");
     }
 }

@@ -1,4 +1,4 @@
-//! What the command must not do to the machine beside what was asked.
+//! Side effects that the command must not have.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::process::Command;
@@ -13,7 +13,7 @@ fn run(place: &Place, command: &str, resources: &str) -> Ended {
 }
 
 #[test]
-fn a_plan_takes_the_place_of_nothing_but_a_file() {
+fn plan_output_replaces_only_regular_files() {
     let place = Place::new();
     place.file("m.yaml", format!("resources:\n  file[{}/new]: {{ content: x }}\n", place.path().display()));
     let write = |path: &str| place.run(&["plan", "m.yaml", "-o", path]);
@@ -26,7 +26,7 @@ fn a_plan_takes_the_place_of_nothing_but_a_file() {
 
     let refused = write("m.yaml");
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.stderr.contains("which it is made of"), "{refused:?}");
+    assert!(refused.stderr.contains("one of its input files"), "{refused:?}");
     assert!(std::fs::read_to_string(place.path().join("m.yaml")).unwrap().starts_with("resources:"));
 }
 
@@ -42,17 +42,18 @@ fn plan_is_written_to_a_device_that_stays() {
 }
 
 #[test]
-fn directories_that_are_to_go_go_from_below() {
+fn directories_are_removed_bottom_up() {
     let place = Place::new();
     std::fs::create_dir_all(place.path().join("a/b/c")).unwrap();
-    let resources = "  file[DIR/a/b/c]: { ensure: absent }\n  file[DIR/a]: { ensure: absent }\n  file[DIR/a/b]: { ensure: absent }\n";
+    let resources = "  file[DIR/a/b/c]: { ensure: absent }\n  file[DIR/a]: { ensure: absent }\n  file[DIR/a/b]: { \
+                     ensure: absent }\n";
     let applied = run(&place, "apply", resources);
     assert_eq!(applied.code, 0, "{applied:?}");
     assert!(!place.path().join("a").exists());
 }
 
 #[test]
-fn a_file_below_what_is_no_directory_is_a_problem_of_the_manifest() {
+fn file_below_file_is_a_manifest_problem() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("dd")).unwrap();
     let gone = "  file[DIR/dd]: { ensure: absent, force: true }\n  file[DIR/dd/new]: { content: x }\n";
@@ -69,7 +70,7 @@ fn a_file_below_what_is_no_directory_is_a_problem_of_the_manifest() {
 }
 
 #[test]
-fn a_new_file_with_a_secret_is_for_its_owner() {
+fn new_file_with_secret_is_private() {
     let place = Place::new();
     let resources = "  file[DIR/secret]: { content: { sensitive: hunter2 } }\n  file[DIR/plain]: { content: x }\n";
     assert_eq!(run(&place, "apply", resources).code, 0);
@@ -78,7 +79,7 @@ fn a_new_file_with_a_secret_is_for_its_owner() {
 }
 
 #[test]
-fn commands_do_not_get_what_was_open_before() {
+fn commands_inherit_no_descriptors() {
     let place = Place::new();
     place.file("private", "hunter2\n");
     place.file("m.yaml", "resources:\n  exec[read]: { command: 'cat <&9', shell: true, logoutput: true }\n");
@@ -107,7 +108,7 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
 }
 
 #[test]
-fn where_a_link_points_to_is_kept_byte_by_byte() {
+fn link_target_keeps_its_bytes() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let place = Place::new();

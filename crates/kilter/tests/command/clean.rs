@@ -39,7 +39,7 @@ fn left(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn clean_removes_what_a_killed_apply_left_and_nothing_else() {
+fn clean_removes_only_temporaries_of_killed_apply() {
     let place = Place::new();
     let temporary = killed(&place);
     let listed = place.run(&["clean", "--noop", "--format", "json"]);
@@ -57,7 +57,7 @@ fn clean_removes_what_a_killed_apply_left_and_nothing_else() {
 }
 
 #[test]
-fn run_of_another_manifest_removes_what_a_killed_apply_left() {
+fn run_of_other_manifest_removes_temporaries_of_killed_apply() {
     let place = Place::new();
     let other = manifest(&place, "other.yaml", OTHER);
     killed(&place);

@@ -43,7 +43,7 @@ fn names(of: &Json) -> Vec<&str> {
 }
 
 #[test]
-fn a_composite_resource_is_as_the_worst_of_its_parts() {
+fn composite_status_is_worst_of_its_members() {
     let place = Place::new();
     let running = begun(&place);
     let good = status(&place, &["site[good]"]);
@@ -78,7 +78,7 @@ fn a_composite_resource_is_as_the_worst_of_its_parts() {
 }
 
 #[test]
-fn what_is_listed_has_the_composite_resources_that_it_is_a_part_of() {
+fn listed_resource_has_its_composites() {
     let place = Place::new();
     let running = begun(&place);
     let notable = status(&place, &[]);
@@ -98,7 +98,7 @@ fn what_is_listed_has_the_composite_resources_that_it_is_a_part_of() {
 }
 
 #[test]
-fn people_are_told_of_composite_resources_before_their_parts() {
+fn composite_is_reported_before_its_members() {
     let place = Place::new();
     let running = begun(&place);
     let ended = place.run(&["status", "farm[f]", "empty[e]"]);
@@ -107,7 +107,8 @@ fn people_are_told_of_composite_resources_before_their_parts() {
     assert!(
         told.starts_with(
             "farm[f] failed: 1 failed, 1 skipped, 2 in sync\nsite[f-1] failed: 1 failed, 1 skipped, 1 in sync\n    \
-             part of farm[f]\nempty[e] in sync: no parts\nfile[DIR/f-1] in sync\n    part of site[f-1]; watched; changed once"
+             part of farm[f]\nempty[e] in sync: no parts\nfile[DIR/f-1] in sync\n    part of site[f-1]; watched; \
+             changed once"
         ),
         "{told}"
     );
@@ -115,7 +116,7 @@ fn people_are_told_of_composite_resources_before_their_parts() {
     let ended = place.run(&["status", "site[good]", "site[bad]", "site[never]", "farm[good]"]);
     assert_eq!(ended.code, 1);
     for name in ["site[bad]", "site[never]", "farm[good]"] {
-        assert!(ended.stderr.contains(&format!("{name} is not among the resources that are held\n")), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("{name} is not a resource of this run\n")), "{ended:?}");
     }
     assert!(ended.stdout.contains("\nsite[good] in sync: 3 in sync\n"), "{ended:?}");
     let metrics = place.run(&["status", "--format", "prometheus"]).stdout;
@@ -127,7 +128,7 @@ fn people_are_told_of_composite_resources_before_their_parts() {
 }
 
 #[test]
-fn a_composite_resource_with_entries_in_others_is_as_these_are() {
+fn composite_status_includes_owners_of_its_parts() {
     let place = Place::new();
     let text = "types:\n  entry: {resources: {\"file_part[${self.name}]\": {path: DIR/no/list, content: \"x\"}}}\n  \
                 both: {resources: {\"entry[${self.name}]\": {}, \"file[DIR/b]\": {content: b}}}\nresources:\n  \
@@ -156,7 +157,7 @@ fn a_composite_resource_with_entries_in_others_is_as_these_are() {
 }
 
 #[test]
-fn an_edit_that_only_makes_parts_of_resources_is_told() {
+fn edit_of_composite_membership_is_reported() {
     let place = Place::new();
     let before = "resources:\n  file[DIR/a]: {content: a}\n";
     let running = Running::begin(&place, &[&manifest(&place, before)]);

@@ -79,7 +79,7 @@ fn status(place: &Place, port: u16) -> (Json, i32) {
 }
 
 #[test]
-fn start_without_etcd_holds_what_was_collected_last() {
+fn start_without_etcd_uses_last_collected_resources() {
     let place = Place::new();
     let port = free_port();
     let known = place.path().join("known");
@@ -88,7 +88,7 @@ fn start_without_etcd_holds_what_was_collected_last() {
     // Nothing was collected before: there is nothing to hold.
     let refused = run(&place, port, "db", &["run", &one]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains("no collected resources of this world are kept"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("has no stored resources of this world"), "{}", refused.stderr);
 
     let etcd = Etcd::start(&place.path().join("data"), port);
     export(&place, port, "one");
@@ -159,7 +159,7 @@ fn resources_of_another_world_or_a_damaged_file_are_not_held() {
         ended.stderr
     };
     let other = run(&format!("http://127.0.0.1:{port}/other"));
-    assert!(other.contains("no collected resources of this world are kept"), "{other}");
+    assert!(other.contains("has no stored resources of this world"), "{other}");
 
     let mut kept = std::fs::read_dir(place.path().join("state-db")).unwrap().map(|entry| entry.unwrap().path());
     let kept = kept.find(|path| path.to_string_lossy().contains("/collected-")).unwrap();
@@ -179,7 +179,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// Starts to forward a port. It goes on until the end of the tests.
+    /// Starts to forward a port until the end of the tests.
     fn start(port: u16, target: u16) -> Arc<Relay> {
         let relay = Arc::new(Relay { target: target.into(), streams: Mutex::default() });
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();

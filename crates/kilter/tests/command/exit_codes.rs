@@ -12,7 +12,12 @@ fn place() -> Place {
         "resources:\n  file[DIR/b]: { content: b }\n  exec[no]: { command: [/bin/false], require: 'file[DIR/b]' }\n"
             .replace("DIR", &dir(&place)),
     );
-    place.file("unreadable.yaml", "resources:\n  file[DIR/loop/below]: { content: b }\n  exec[later]: { command: [/bin/true], require: 'file[DIR/loop/below]' }\n".replace("DIR", &dir(&place)));
+    place.file(
+        "unreadable.yaml",
+        "resources:\n  file[DIR/loop/below]: { content: b }\n  exec[later]: { command: \
+                                   [/bin/true], require: 'file[DIR/loop/below]' }\n"
+            .replace("DIR", &dir(&place)),
+    );
     place.file("wrong.yaml", "resources:\n  file[a]: {}\n");
     std::os::unix::fs::symlink("loop", place.path().join("loop")).unwrap();
     place.file("empty.yaml", "resources: {}\n");
@@ -31,7 +36,7 @@ fn ends(place: &Place, code: i32, args: &[&str]) -> Ended {
 }
 
 #[test]
-fn apply_ends_as_the_table_says() {
+fn apply_exit_codes_match_the_table() {
     let place = place();
     ends(&place, 0, &["apply", "empty.yaml"]);
     ends(&place, 2, &["apply", "changes.yaml", "--noop"]);
@@ -45,7 +50,7 @@ fn apply_ends_as_the_table_says() {
 }
 
 #[test]
-fn apply_tells_changes_from_failures_when_asked_to() {
+fn detailed_exit_codes_distinguish_changes_and_failures() {
     let place = place();
     ends(&place, 0, &["apply", "empty.yaml", "--detailed-exitcodes"]);
     ends(&place, 2, &["apply", "changes.yaml", "--detailed-exitcodes"]);
@@ -56,7 +61,7 @@ fn apply_tells_changes_from_failures_when_asked_to() {
 }
 
 #[test]
-fn plan_ends_as_the_table_says() {
+fn plan_exit_codes_match_the_table() {
     let place = place();
     ends(&place, 0, &["plan", "empty.yaml"]);
     ends(&place, 2, &["plan", "changes.yaml"]);
@@ -67,7 +72,7 @@ fn plan_ends_as_the_table_says() {
 }
 
 #[test]
-fn get_and_set_end_as_the_table_says() {
+fn get_and_set_exit_codes_match_the_table() {
     let place = place();
     let file = place.path().join("c").display().to_string();
     ends(&place, 0, &["get", "file", &file]);

@@ -12,7 +12,7 @@ fn one_fact_is_its_value() {
 }
 
 #[test]
-fn a_fact_that_is_not_there_is_proposed() {
+fn unknown_fact_has_suggestion() {
     let ended = Place::new().run(&["facts", "kernle"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
     assert_eq!(ended.stderr, "error: there is no fact `kernle`; did you mean `kernel`?\n");

@@ -1,4 +1,4 @@
-//! A plan foresees what is certain to fail, and nothing that the run may mend first.
+//! A plan predicts certain failures, except those that the run may prevent.
 
 use crate::support::{Ended, Place};
 
@@ -28,7 +28,7 @@ fn only_changes(place: &Place, resources: &str) {
 const BELOW: &str = "  file[DIR/a/x]: { content: x }\n";
 
 #[test]
-fn what_is_certain_to_fail_has_failed_in_the_plan() {
+fn certain_failure_appears_in_plan() {
     let place = Place::new();
     fails(&place, BELOW, "cannot open DIR/a: No such file or directory");
     fails(&place, "  file[DIR/home]: { content: x }\n", "DIR/home is a directory: `force: true`");
@@ -37,7 +37,7 @@ fn what_is_certain_to_fail_has_failed_in_the_plan() {
 }
 
 #[test]
-fn what_nobody_is_going_to_change_need_not_succeed() {
+fn noop_resource_is_not_predicted_to_fail() {
     let place = Place::new();
     for meta in ["policy: observe", "noop: true"] {
         only_changes(&place, &format!("  file[DIR/a/x]: {{ content: x, meta: {{ {meta} }} }}\n"));
@@ -48,7 +48,7 @@ fn what_nobody_is_going_to_change_need_not_succeed() {
 }
 
 #[test]
-fn what_depends_on_it_is_skipped() {
+fn dependents_of_predicted_failure_are_skipped() {
     let place = Place::new();
     let plan = planned(&place, &format!("{BELOW}  file[DIR/y]: {{ content: y, require: 'file[DIR/a/x]' }}\n"));
     assert_eq!(plan.code, 4);
@@ -56,7 +56,7 @@ fn what_depends_on_it_is_skipped() {
 }
 
 #[test]
-fn what_another_resource_brings_is_not_held_against_a_plan() {
+fn obstacle_removed_by_earlier_resource_is_no_failure() {
     let place = Place::new();
     only_changes(&place, &format!("  file[DIR/a]: {{ ensure: directory }}\n{BELOW}"));
     only_changes(&place, "  user[brought]: {}\n  file[DIR/x]: { content: x, owner: brought }\n");
@@ -64,7 +64,7 @@ fn what_another_resource_brings_is_not_held_against_a_plan() {
 }
 
 #[test]
-fn a_command_that_may_come_first_may_bring_anything() {
+fn earlier_command_prevents_predicted_failure() {
     let place = Place::new();
     let command = "  exec[make]: { command: [/bin/mkdir, DIR/a]";
     only_changes(&place, &format!("{command} }}\n{BELOW}"));
@@ -94,7 +94,7 @@ fn a_link_above_a_declared_file_is_not_purged() {
 }
 
 #[test]
-fn a_user_and_a_group_that_contradict_each_other_are_one_problem_before_the_start() {
+fn conflicting_user_and_group_are_one_problem() {
     let place = Place::new();
     let plan = planned(&place, "  user[adam]: { groups: [wheel] }\n  group[wheel]: { members: [] }\n");
     assert_eq!(plan.code, 1, "{plan:?}");
@@ -103,15 +103,17 @@ fn a_user_and_a_group_that_contradict_each_other_are_one_problem_before_the_star
 }
 
 #[test]
-fn what_is_sent_while_nothing_was_is_not_what_a_command_sends_that_is_to_be_refreshed_or_was_declared_otherwise() {
+fn fallback_output_is_not_used_for_refreshed_or_changed_command() {
     let place = Place::new();
-    let fed = "  file[DIR/in]: {content: v1}\n  exec[r]: {command: [cat, DIR/in], refreshonly: true, subscribe: 'file[DIR/in]', fallback: {stdout: none}}\n  \
+    let fed = "  file[DIR/in]: {content: v1}\n  exec[r]: {command: [cat, DIR/in], refreshonly: true, subscribe: \
+               'file[DIR/in]', fallback: {stdout: none}}\n  \
                file[DIR/out]: {content: \"${exec[r].stdout}\"}\n";
     let plan = planned(&place, fed);
     assert!(plan.stdout.contains("? file[DIR/out] not known yet"), "{}", plan.stdout);
     let out = || std::fs::read_to_string(place.path().join("out")).unwrap_or_default();
     assert_eq!((place.run(&["apply", "m.yaml"]).code, out().as_str()), (0, "v1"));
-    let made = "  exec[f]: {command: 'touch DIR/made', shell: true, creates: DIR/made, fallback: {stdout: none}}\n  file[DIR/out]: {content: \"${exec[f].stdout}\"}\n";
+    let made = "  exec[f]: {command: 'touch DIR/made', shell: true, creates: DIR/made, fallback: {stdout: none}}\n  \
+                file[DIR/out]: {content: \"${exec[f].stdout}\"}\n";
     // What it has sent is known still when only that is declared otherwise which has nothing to do with it.
     for (command, more, expected) in
         [("echo real; touch DIR/made", "", "real"), ("echo real; touch DIR/made", "stop_signal: SIGINT, ", "real")]

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use crate::support::{Place, snapshot};
 
 #[test]
-fn a_resource_that_is_not_there_is_absent() {
+fn get_of_missing_resource_is_absent() {
     let place = Place::new();
     let get = |format: &str| place.run(&["get", "file", "/nowhere/at/all", "--format", format]);
     for (format, name) in [
@@ -30,7 +30,7 @@ fn resources_come_in_the_order_asked_and_once() {
 }
 
 #[test]
-fn attributes_that_are_named_are_all_that_is_printed() {
+fn get_prints_only_requested_attributes() {
     let place = Place::new();
     let ended = place.run(&["get", "user", "root", "daemon", "-a", "home,uid", "--format", "json"]);
     let shown: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -141,7 +141,7 @@ fn files_with_nasty_names_can_be_read_back() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_resource_is_reported() {
     let place = Place::new();
     let ended = place.run(&["get", "file"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (4, ""));
@@ -152,7 +152,7 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
-fn what_can_be_read_is_shown_beside_what_cannot() {
+fn readable_resources_are_shown_with_unreadable_ones() {
     let place = Place::new();
     let (first, last) = (place.file("a", "x"), place.file("c", "x"));
     // No file system has such names.
@@ -173,7 +173,7 @@ fn what_can_be_read_is_shown_beside_what_cannot() {
 }
 
 #[test]
-fn a_file_of_bytes_is_read_back_as_it_was() {
+fn binary_file_export_round_trips() {
     let place = Place::new();
     let path = place.file("bytes", b"\x00\xff\n");
     let got = place.run(&["get", "file", &path, "--format", "yaml"]);

@@ -50,7 +50,7 @@ fn automatic(resources: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_comes_after_the_nearest_directory_that_is_declared_and_after_no_other() {
+fn file_runs_after_nearest_declared_directory() {
     let directories = ["/tmp/a/b", "/tmp/a"].map(|path| format!("  file[{path}]: {{ensure: directory}}\n"));
     let file = "  file[/tmp/a/b/c]: {content: c}\n";
     let [b, a] = &directories;
@@ -69,7 +69,7 @@ fn a_file_comes_after_the_nearest_directory_that_is_declared_and_after_no_other(
 }
 
 #[test]
-fn accounts_are_made_after_their_groups_and_before_what_is_theirs_and_go_the_other_way_round() {
+fn accounts_are_ordered_with_groups_and_owned_files() {
     let made = "  file[/srv/x]: {owner: deploy, group: staff}\n  user[deploy]: {gid: staff, groups: [docker]}\n  \
                 group[docker]: {}\n  group[staff]: {}\n";
     let edges = [
@@ -119,7 +119,7 @@ const PACKED: &str = "resources:
 ";
 
 #[test]
-fn a_package_comes_before_its_files_and_before_what_runs_its_programs() {
+fn package_runs_before_its_files_and_programs() {
     let place = packer();
     let manifest = place.file("m.yaml", PACKED);
     let drawn = place.run(&["-I", ".", "graph", &manifest]);
@@ -140,7 +140,8 @@ exec[left alone]
     assert_eq!((drawn.stdout.as_str(), drawn.stderr.as_str()), (expected, ""));
 }
 
-/// A provider that comes along, as its metadata says it is: with the lists of dpkg in the place, and on any machine.
+/// Installs a provider of this repository with its metadata, with the lists of dpkg in the test directory, on any
+/// machine.
 fn shipped(place: &Place, name: &str) {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").join(name);
     let metadata = std::fs::read_to_string(file.with_extension("yaml")).unwrap();
@@ -154,7 +155,7 @@ fn shipped(place: &Place, name: &str) {
 }
 
 #[test]
-fn the_directories_of_all_are_nobodys_by_their_old_names_too_and_units_are_there_by_both() {
+fn shared_directories_have_no_owning_package() {
     let is_directory = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let directories = std::fs::read_dir("/lib").unwrap().map(Result::unwrap).filter(is_directory);
     let directory = directories.map(|entry| entry.file_name().into_string().unwrap()).min().unwrap();
@@ -166,21 +167,24 @@ fn the_directories_of_all_are_nobodys_by_their_old_names_too_and_units_are_there
     let manifest = place.file(
         "m.yaml",
         format!(
-            "resources:\n  package[web]: {{}}\n  file[/lib/{directory}/web]: {{content: x}}\n  file[/lib/{directory}/mine]: {{content: x}}\n  \
+            "resources:\n  package[web]: {{}}\n  file[/lib/{directory}/web]: {{content: x}}\n  \
+             file[/lib/{directory}/mine]: {{content: x}}\n  \
              file[/lib/systemd/system/own.service]: {{content: x}}\n  service[own]: {{}}\n"
         ),
     );
     let drawn = place.run(&["-I", ".", "graph", &manifest]);
     let expected = format!(
-        "package[web]\nfile[/lib/{directory}/web]\n    after package[web] (automatic: owner)\nfile[/lib/{directory}/mine]\n\
-         file[/lib/systemd/system/own.service]\nservice[own]\n    after file[/lib/systemd/system/own.service] (automatic: name)\n\
+        "package[web]\nfile[/lib/{directory}/web]\n    after package[web] (automatic: \
+         owner)\nfile[/lib/{directory}/mine]\n\
+         file[/lib/systemd/system/own.service]\nservice[own]\n    after file[/lib/systemd/system/own.service] \
+         (automatic: name)\n\
          5 resources, 2 edges: 2 automatic\n"
     );
     assert_eq!((drawn.stdout, drawn.stderr.as_str()), (expected, ""));
 }
 
 #[test]
-fn what_a_package_owns_is_recorded_and_a_replay_reads_no_list() {
+fn owned_paths_are_recorded_for_replay() {
     let place = packer();
     let manifest = place.file("m.yaml", PACKED);
     let drawn = place.run(&["-I", ".", "graph", &manifest]);
@@ -201,7 +205,7 @@ fn a_wrong_manifest_is_not_drawn() {
 }
 
 #[test]
-fn a_resource_answers_to_whatever_else_it_is() {
+fn resource_is_found_by_its_aliases() {
     let place = Place::new();
     let path =
         place.file("m.yaml", "resources:\n  user[u]: {gid: 4711}\n  group[g]: {gid: 4711}\n  group[h]: {gid: 4712}\n");

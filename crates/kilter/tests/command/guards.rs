@@ -15,7 +15,7 @@ fn wrote(place: &Place) -> bool {
 }
 
 #[test]
-fn guard_cannot_write_in_a_run_that_changes_nothing_and_is_named() {
+fn guard_write_is_refused_and_named_in_noop() {
     let place = Place::new();
     for (args, meta) in [
         (&["plan"][..], ""),
@@ -34,10 +34,11 @@ fn guard_cannot_write_in_a_run_that_changes_nothing_and_is_named() {
 }
 
 #[test]
-fn resource_whose_guard_was_refused_something_is_unknown_and_so_is_what_depends_on_it() {
+fn refused_guard_makes_resource_and_dependents_unknown() {
     let place = Place::new();
     let resources =
-        "  exec[work]: { unless: 'echo x > DIR/lock && test ! -e DIR/due', shell: true, command: 'echo x > DIR/out; rm DIR/due' }
+        "  exec[work]: { unless: 'echo x > DIR/lock && test ! -e DIR/due', shell: true, command: 'echo x > DIR/out; \
+         rm DIR/due' }
   exec[after]: { command: 'mv DIR/out DIR/done', onlyif: 'test -e DIR/out', require: 'exec[work]' }
   file[DIR/copy]: { source: DIR/in, require: 'exec[work]' }
   exec[told]: { command: 'true', refreshonly: true, subscribe: 'exec[work]' }
@@ -59,7 +60,8 @@ fn resource_whose_guard_was_refused_something_is_unknown_and_so_is_what_depends_
         assert_eq!(found, told, "{guard_says}");
         let shown = run(&place, resources, &["plan", "-o", &place.path().join("p").display().to_string()]);
         let line = "? exec[work] not known yet
-    unless: known when the guard may change the machine: the guard `echo x > DIR/lock && test ! -e DIR/due` (unless) tried to \
+    unless: known if the guard may change the machine: the guard `echo x > DIR/lock && test ! -e DIR/due` (unless) \
+    tried to \
                     write DIR/lock and was refused; a guard that has to write needs `confine: false`
 ";
         assert!(shown.stdout.contains(line), "{shown:?}");
@@ -72,7 +74,7 @@ fn resource_whose_guard_was_refused_something_is_unknown_and_so_is_what_depends_
 }
 
 #[test]
-fn guard_writes_where_its_resource_is_changed_and_where_the_manifest_lets_it() {
+fn guard_may_write_in_apply_and_with_confine_false() {
     let place = Place::new();
     let ended = run(&place, &format!("  exec[work]: {{ {GUARDED} }}\n"), &["apply"]);
     assert!(ended.code == 0 && wrote(&place) && !ended.stderr.contains("refused"), "{ended:?}");
@@ -83,11 +85,12 @@ fn guard_writes_where_its_resource_is_changed_and_where_the_manifest_lets_it() {
 }
 
 #[test]
-fn watch_cannot_write_in_a_run_that_changes_nothing() {
+fn watch_write_is_refused_in_noop() {
     let place = Place::new();
     let watch = |meta: &str| {
         format!(
-            "  exec[work]: {{ command: 'true', onlyif: 'false', watch: [sh, -c, 'echo x > DIR/trace; sleep 60']{meta} }}\n"
+            "  exec[work]: {{ command: 'true', onlyif: 'false', watch: [sh, -c, 'echo x > DIR/trace; sleep 60']{meta} \
+             }}\n"
         )
     };
     let noop = ["run", "--noop", "--max-runtime", "1"];

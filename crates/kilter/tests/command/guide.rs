@@ -47,7 +47,7 @@ fn run(place: &Place, args: &[&str]) -> Ended {
 }
 
 #[test]
-fn the_script_in_bash_does_what_the_guide_says() {
+fn guide_bash_script_works() {
     let place = with("bash prov files", "files");
     assert!(run(&place, &["types", "note"]).stdout.contains("A text that is kept in a file below ~/notes."));
     run(&place, &["set", "note", "shopping", "ensure=present", "text=milk & bread, it's $(id)"]);
@@ -65,7 +65,7 @@ fn the_script_in_bash_does_what_the_guide_says() {
 }
 
 #[test]
-fn the_watch_in_bash_does_what_the_guide_says() {
+fn guide_bash_watch_works() {
     assert!(fence("bash watch").lines().count() <= 10, "it is short");
     let place = with_watch("bash watch");
     let manifest = place.file("m.yaml", fence("yaml manifest"));
@@ -88,13 +88,14 @@ fn the_watch_in_bash_does_what_the_guide_says() {
 }
 
 #[test]
-fn the_watch_of_a_bus_does_what_the_guide_says() {
+fn guide_bus_watch_works() {
     let place = with_watch("bash bus watch");
     let home = place.path().join("home").display().to_string();
     let bus = format!("unix:path={home}/bus");
     let anybody = "<allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/><allow own=\"*\"/>";
     let config = format!(
-        "<busconfig><type>session</type><listen>{bus}</listen><policy context=\"default\">{anybody}</policy></busconfig>"
+        "<busconfig><type>session</type><listen>{bus}</listen><policy \
+         context=\"default\">{anybody}</policy></busconfig>"
     );
     let config = format!("--config-file={}", place.file("bus.conf", config));
     let daemon = Command::new("dbus-daemon").args([&config, "--nofork"]).stderr(Stdio::null()).spawn();
@@ -127,7 +128,7 @@ impl Drop for Ends {
 }
 
 #[test]
-fn the_script_in_bash_breaks_the_laws_that_the_guide_shows() {
+fn guide_bash_script_breaks_shown_laws() {
     let place = with("bash prov files", "files");
     let guide = include_str!("../../../../docs/guides/script-provider.md");
     let broken = |text: &str| -> Vec<String> {
@@ -140,7 +141,7 @@ fn the_script_in_bash_breaks_the_laws_that_the_guide_shows() {
 }
 
 #[test]
-fn a_run_is_recorded_and_replayed_as_the_guide_says() {
+fn guide_recording_and_replay_work() {
     let place = with("bash prov files", "files");
     run(&place, &["set", "note", "shopping", "ensure=present", "text=milk"]);
     let lines: Vec<Ended> =
@@ -152,7 +153,7 @@ fn a_run_is_recorded_and_replayed_as_the_guide_says() {
 }
 
 #[test]
-fn the_script_in_python_does_what_the_guide_says() {
+fn guide_python_script_works() {
     let place = with("python prov store", "store");
     run(&place, &["set", "setting", "port", "ensure=present", "value=8080"]);
     run(&place, &["set", "setting", "text", "ensure=present", "value=[1, {\"a\": \"two\\nlines\"}]"]);
@@ -166,7 +167,7 @@ fn the_script_in_python_does_what_the_guide_says() {
 }
 
 #[test]
-fn the_lines_for_other_languages_are_those_that_are_put_to_the_test() {
+fn guide_lines_for_other_languages_are_tested() {
     let tested = include_str!("../../../kilter-script/tests/scripts/injection.rs").replace('\'', "\"");
     for words in ["python decoder", "ruby decoder"] {
         let text = fence(words);

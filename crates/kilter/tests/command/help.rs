@@ -22,7 +22,7 @@ const COMMANDS: [&str; 15] = [
 ];
 
 #[test]
-fn the_help_of_every_command_is_as_it_was() {
+fn help_matches_snapshots() {
     let place = Place::new();
     for command in [""].iter().chain(&COMMANDS) {
         let args: Vec<&str> = [*command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
@@ -60,7 +60,7 @@ fn every_shell_and_manual_page_can_be_made() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn closed_pager_is_no_error() {
     let place = Place::new();
     let mut command = place.command(&["types", "file"]);
     let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! What scripts of mold did, read back from a raw log.
+//! History of mold scripts, from a raw log.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn objects(ended: &Ended) -> Vec<Value> {
 }
 
 #[test]
-fn what_scripts_did_is_shown_in_the_order_in_which_it_was_told() {
+fn history_shows_events_in_order() {
     let ended = history(&logged(SERVICE), &[]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let mut lines: Vec<&str> = ended.stdout.lines().collect();
@@ -85,7 +85,7 @@ fn anonymous(objects: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn messages_are_chosen_by_name_and_key() {
+fn history_filters_by_name_and_key() {
     let place = logged(SERVICE);
     let names = |args: &[&str]| -> Vec<String> {
         let told = objects(&history(&place, &[args, &["--format", "json"]].concat()));
@@ -103,7 +103,7 @@ fn messages_are_chosen_by_name_and_key() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_costs_nothing_else() {
+fn damaged_entry_is_reported_with_place() {
     let place = Place::new();
     let message = "18:[\"a\", \"step\", \"1\"],";
     place.file("log", format!("{message}\ngarbage{message}9:[\"a\", \"st"));
@@ -118,7 +118,7 @@ fn damage_is_told_with_its_place_and_costs_nothing_else() {
 }
 
 #[test]
-fn bytes_and_control_characters_steer_no_terminal() {
+fn history_escapes_control_characters() {
     let place = logged("#!/bin/sh\ncat >/dev/null\nprintf '\\033[2Jx\\n' >&2\nprintf '\\377\\n'\n");
     let ended = history(&place, &["--key", "stdout", "--key", "2"]);
     let mut lines: Vec<&str> = ended.stdout.lines().collect();
@@ -130,7 +130,7 @@ fn bytes_and_control_characters_steer_no_terminal() {
 }
 
 #[test]
-fn a_log_comes_from_standard_input_too_and_reading_it_writes_nothing() {
+fn history_reads_standard_input_without_writes() {
     let place = Place::new();
     let ended = place.run_with(&["history", "--channel3", "-"], b"19:[null, \"x\", [1, 2]],");
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "-                         x         [1,2]\n"));

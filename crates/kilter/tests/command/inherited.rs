@@ -1,4 +1,4 @@
-//! What kilter does not inherit from whoever starts it: the umask, ignored signals; and limits that it reports.
+//! Properties that kilter does not inherit from its parent (umask, ignored signals), and limits that it reports.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn shell(place: &Place, script: &str) -> Ended {
 }
 
 #[test]
-fn the_umask_of_commands_is_0022_whatever_kilter_was_started_with() {
+fn commands_have_umask_0022() {
     let place = Place::new();
     let out = place.path().join("umask").display().to_string();
     place.file("m.yaml", format!("resources: {{ 'exec[umask >{out}]': {{ shell: true }} }}"));
@@ -40,7 +40,7 @@ fn a_write_beyond_the_limit_of_file_sizes_fails_that_resource_only() {
 }
 
 #[test]
-fn children_are_waited_for_though_their_signal_is_ignored() {
+fn ignored_sigchld_does_not_break_waiting() {
     let place = Place::new();
     place.file("m.yaml", "resources: { 'exec[true]': {} }");
     let ended = shell(&place, "trap '' CHLD; exec $KILTER apply m.yaml");
@@ -60,7 +60,8 @@ fn without_threads_files_are_written_and_commands_fail_with_a_report() {
     // The program may be where that user cannot go.
     std::fs::copy(env!("CARGO_BIN_EXE_kilter"), place.path().join("kilter")).unwrap();
     let script = format!(
-        "exec setpriv --reuid 61235 --regid 61235 --clear-groups bash -c 'ulimit -u 1; HOME={home} exec ./kilter apply m.yaml'"
+        "exec setpriv --reuid 61235 --regid 61235 --clear-groups bash -c 'ulimit -u 1; HOME={home} exec ./kilter \
+         apply m.yaml'"
     );
     let ended = shell(&place, &script);
     assert!(!ended.stderr.contains("defect"), "{}", ended.stderr);
@@ -69,7 +70,7 @@ fn without_threads_files_are_written_and_commands_fail_with_a_report() {
 }
 
 #[test]
-fn characters_that_steer_a_terminal_are_escaped_in_json_and_for_people() {
+fn control_characters_are_escaped_in_text_and_json() {
     let place = Place::new();
     let path = place.file("a", "x\u{9b}2J\u{202e}\u{61c}");
     for format in ["json", "human", "puppet", "yaml"] {

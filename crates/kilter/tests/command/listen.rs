@@ -15,7 +15,8 @@ pub(crate) fn notes(place: &Place, convention: &str, watch: &str) -> PathBuf {
     place.file(
         "providers/note.yaml",
         format!(
-            "provider:\n  type: note\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  attributes:\n    name:\n    \
+            "provider:\n  type: note\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  \
+             attributes:\n    name:\n    \
              text: {{type: string}}\n"
         ),
     );
@@ -44,7 +45,7 @@ pub(crate) fn begin(place: &Place) -> Running {
     Running::begin(place, &["-I", ".", &path])
 }
 
-/// Somebody else changes a note; whether anybody is told is another matter.
+/// Changes a note as another program would, without an event.
 pub(crate) fn change(place: &Place, text: &str) {
     std::fs::write(place.path().join("notes/a"), text).unwrap();
 }
@@ -55,7 +56,7 @@ pub(crate) fn tell(place: &Place, name: &str) {
 }
 
 #[test]
-fn what_a_script_tells_is_mended_at_once() {
+fn script_event_causes_immediate_repair() {
     for (convention, watch) in [
         ("simple", EVENTS),
         ("json", "echo '{\"watching\": true}'; tail -n +1 -F ../events | sed -u 's/.*/{\"changed\": [\"b\", \"&\"]}/'"),
@@ -77,7 +78,7 @@ fn what_a_script_tells_is_mended_at_once() {
 }
 
 #[test]
-fn a_watch_that_ends_is_told_once_and_begun_again() {
+fn ended_watch_is_reported_once_and_restarted() {
     let place = Place::new();
     let watch = "echo x >> ../begun; [ \"$(wc -l < ../begun)\" -gt 2 ] || { echo 'it is broken' >&2; exit 3; }\n";
     // What is confined cannot count.
@@ -97,7 +98,7 @@ fn a_watch_that_ends_is_told_once_and_begun_again() {
 }
 
 #[test]
-fn a_command_whose_watch_does_not_run_is_said_not_to_be_watched() {
+fn failed_watch_is_shown_as_unwatched() {
     let place = Place::new();
     let text = "resources:\n  exec[deaf]: {command: touch DIR/a, creates: DIR/a, watch: /nonexistent/x}\n";
     let running = Running::begin(
@@ -106,12 +107,12 @@ fn a_command_whose_watch_does_not_run_is_said_not_to_be_watched() {
     );
     let status = || place.run(&["status", "exec[deaf]"]).stdout;
     wait("the end of the watch", || status().contains("not watched: watch: "));
-    assert!(status().contains("looked at every 5 min 0 s; next look in "), "{}", status());
+    assert!(status().contains("polled every 5 min 0 s; next check in "), "{}", status());
     running.end();
 }
 
 #[test]
-fn what_a_watch_says_at_last_holds_no_secret() {
+fn last_output_of_watch_is_redacted() {
     let place = Place::new();
     let note = notes(&place, "simple", "echo \"what is in it: $(cat a)\" >&2; exit 3").join("a");
     std::fs::write(&note, "hunter2").unwrap();
@@ -124,7 +125,7 @@ fn what_a_watch_says_at_last_holds_no_secret() {
 }
 
 #[test]
-fn a_watch_that_says_nothing_is_not_waited_for() {
+fn silent_watch_does_not_delay_start() {
     let place = Place::new();
     let note = notes(&place, "simple", "sleep 1000").join("a");
     let running = begin(&place);
@@ -140,7 +141,7 @@ fn a_watch_that_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn lines_that_mean_nothing_and_floods_do_no_harm() {
+fn invalid_lines_and_floods_of_watch_are_harmless() {
     let place = Place::new();
     let watch = "echo '# simple'; tail -n +1 -F ../events | while read -r line; do echo what; printf '\\377\\n'; \
                  head -c 3000000 /dev/zero; echo; yes 'name: nobody' | head -n 1000000; done";
@@ -157,18 +158,20 @@ fn lines_that_mean_nothing_and_floods_do_no_harm() {
 }
 
 #[test]
-fn a_receiver_sees_what_has_changed_until_it_has_become_so() {
+fn receiver_sees_changed_inputs_until_in_sync() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir(file("providers")).unwrap();
     place.file(
         "providers/sink.yaml",
-        "provider:\n  type: sink\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    name:\n    \
+        "provider:\n  type: sink\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    \
+         name:\n    \
          text: {type: string}\n    other: {type: string}\n",
     );
     let script = "#!/bin/bash\neval \"$@\"\ncd 'DIR' || exit\nprintf '# simple\\n'\ncase $ral_action in\n\
                   find) printf 'name: %s\\ntext: %s\\nother: o\\n' \"$name\" \"$(cat sunk 2>/dev/null)\" ;;\n\
-                  update) echo \"$text: $ral_received\" >> log\n[ ! -e fail ] || { printf 'ral_error: no\\nral_eom\\n'; exit 0; }\n\
+                  update) echo \"$text: $ral_received\" >> log\n[ ! -e fail ] || { printf 'ral_error: \
+                  no\\nral_eom\\n'; exit 0; }\n\
                   printf %s \"$text\" > sunk; printf 'ral_derive: true\\n' ;;\nesac\n";
     let path = place.file("providers/sink.prov", script.replace("DIR", &place.path().display().to_string()));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -199,7 +202,7 @@ fn a_receiver_sees_what_has_changed_until_it_has_become_so() {
 }
 
 #[test]
-fn what_a_script_of_mold_tells_is_mended_at_once() {
+fn mold_script_event_causes_immediate_repair() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir_all(file("mold/resources")).unwrap();
@@ -208,8 +211,10 @@ fn what_a_script_of_mold_tells_is_mended_at_once() {
         "actions: [inspect, conform, watch]\nattributes:\n  text: {type: String, desc: x}\n",
     );
     let script = "#!/bin/sh\ncd 'DIR' || exit\nread -r document\ncase $1 in\n\
-                  inspect) printf '{\"kind\": \"note\", \"name\": \"a\", \"exists\": true, \"text\": \"%s\"}\\n' \"$(cat a)\" ;;\n\
-                  conform) printf %s \"$document\" | sed 's/.*\"text\": *\"\\([^\"]*\\)\".*/\\1/' | tr -d '\\n' > a ;;\n\
+                  inspect) printf '{\"kind\": \"note\", \"name\": \"a\", \"exists\": true, \"text\": \"%s\"}\\n' \
+                  \"$(cat a)\" ;;\n\
+                  conform) printf %s \"$document\" | sed 's/.*\"text\": *\"\\([^\"]*\\)\".*/\\1/' | tr -d '\\n' > a \
+                  ;;\n\
                   watch) echo \"$document\" > asked; echo '{\"watching\": true}'; exec tail -n 0 -F events ;;\nesac\n";
     let path = place.file("mold/resources/note", script.replace("DIR", &place.path().display().to_string()));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -234,7 +239,7 @@ fn what_a_script_of_mold_tells_is_mended_at_once() {
 }
 
 #[test]
-fn metadata_names_paths_that_tell_of_resources_of_a_script() {
+fn metadata_watches_paths() {
     let place = Place::new();
     let note = notes(&place, "simple", "exit 1").join("a");
     let metadata = std::fs::read_to_string(place.path().join("providers/note.yaml")).unwrap();
@@ -258,7 +263,8 @@ fn shown(place: &Place, watches: &str, find: &str, update: &str) {
     place.file(
         "providers/shown.yaml",
         format!(
-            "provider:\n  type: shown\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  watches: {watches}\n  \
+            "provider:\n  type: shown\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  watches: \
+             {watches}\n  \
              attributes:\n    name:\n    text: {{type: string}}\n"
         ),
     );
@@ -273,7 +279,7 @@ fn shown(place: &Place, watches: &str, find: &str, update: &str) {
 }
 
 #[test]
-fn a_process_that_ends_is_begun_again_at_once() {
+fn ended_process_is_restarted_at_once() {
     let place = Place::new();
     let pid_file = place.path().join("pid");
     let watches = format!("{{process: '{}'}}", pid_file.display());
@@ -303,15 +309,17 @@ fn a_process_that_ends_is_begun_again_at_once() {
 }
 
 #[test]
-fn a_change_of_the_network_is_seen_at_once() {
+fn network_change_is_repaired_at_once() {
     let place = Place::new();
     let find = "ip -o link show \"$name\" | grep -q '<[^>]*UP' && echo up";
     shown(&place, "{network: links}", find, "ip link set \"$name\" up");
     let path = manifest(&place, "resources:\n  shown[lo]: {text: up}\n");
     // A world with nothing but this interface, which is down.
     let script = "\"$@\" > told 2>&1 &\nrun=$!\n\
-                  until_up() { for i in $(seq 200); do ip -o link show lo | grep -q '<[^>]*UP' && return; sleep 0.05; done; cat told; exit 1; }\n\
-                  until_up; sleep 0.5; ip link set lo down; until_up; sleep 0.5; ip link set lo down; until_up\nkill $run; wait $run; echo $?\n";
+                  until_up() { for i in $(seq 200); do ip -o link show lo | grep -q '<[^>]*UP' && return; sleep 0.05; \
+                  done; cat told; exit 1; }\n\
+                  until_up; sleep 0.5; ip link set lo down; until_up; sleep 0.5; ip link set lo down; until_up\nkill \
+                  $run; wait $run; echo $?\n";
     let kilter = place.command(&["-I", ".", "run", &path]);
     let mut command = std::process::Command::new("unshare");
     command.args(["--net", "sh", "-c", script, "sh"]).arg(kilter.get_program()).args(kilter.get_args());
@@ -336,7 +344,7 @@ fn resource_that_changes_its_own_source_is_contested() {
 }
 
 #[test]
-fn what_is_looked_at_every_so_often_is_so_beside_a_watch() {
+fn poll_interval_applies_in_addition_to_watch() {
     let place = Place::new();
     let note = notes(&place, "simple", EVENTS).join("a");
     let metadata = std::fs::read_to_string(place.path().join("providers/note.yaml")).unwrap();
@@ -351,11 +359,12 @@ fn what_is_looked_at_every_so_often_is_so_beside_a_watch() {
 }
 
 #[test]
-fn what_a_resource_is_by_what_others_have_sent_is_watched_too() {
+fn resource_named_by_output_is_watched() {
     let place = Place::new();
     let path = |name: &str| place.path().join(name);
     std::fs::write(path("source"), "one").unwrap();
-    let text = "resources:\n  exec[p]: {command: \"printf DIR/source\", shell: true, creates: DIR/done, done: \"touch DIR/done\"}\n  \
+    let text = "resources:\n  exec[p]: {command: \"printf DIR/source\", shell: true, creates: DIR/done, done: \"touch \
+                DIR/done\"}\n  \
                 file[DIR/out]: {source: \"${exec[p].stdout}\"}\n  \
                 exec[made]: {command: \"touch DIR/made\", creates: \"${exec[q].stdout}\"}\n  \
                 exec[q]: {command: \"printf DIR/made\", shell: true, creates: DIR/asked, done: \"touch DIR/asked\"}\n";
@@ -369,7 +378,7 @@ fn what_a_resource_is_by_what_others_have_sent_is_watched_too() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_told_and_is_watched_as_soon_as_it_can_be() {
+fn unwatchable_resource_is_reported_and_watched_later() {
     let place = Place::new();
     let directory = place.path().display().to_string();
     shown(&place, &format!("[{{path: '{directory}/text'}}, {{every: 1}}]"), "cat text", "echo \"$text\" > text");
@@ -381,8 +390,8 @@ fn what_cannot_be_watched_is_told_and_is_watched_as_soon_as_it_can_be() {
     wait("the text", || content(&place.path().join("text")) == "declared\n");
     let limited = "no more inotify watches for this user";
     let of = |what: &str| running.told(&format!("{what}: {limited}"));
-    assert_eq!(of("3 resources cannot be watched, and are looked at every 300 s"), 1);
-    assert_eq!(of("what is declared cannot be watched, and is looked at every 2 s"), 1);
+    assert_eq!(of("3 resources cannot be watched, and are polled every 300 s"), 1);
+    assert_eq!(of("the manifest cannot be watched and is polled every 2 s"), 1);
     let told = place.run(&["status"]);
     assert!(told.code == 2 && told.stdout.contains("\n3 resources cannot be watched and are polled\n"), "{told:?}");
     assert!(told.stdout.contains("\nthe manifest cannot be watched and is polled\n"), "{told:?}");
@@ -393,13 +402,13 @@ fn what_cannot_be_watched_is_told_and_is_watched_as_soon_as_it_can_be() {
 }
 
 #[test]
-fn where_nothing_can_be_watched_all_is_looked_at() {
+fn without_inotify_all_resources_are_polled() {
     let place = Place::new();
     let text = "resources:\n  file[DIR/a]: {content: declared}\n";
     let words = "echo 0 > /proc/sys/user/max_inotify_instances";
     let running = Running::secluded(&place, words, &[&manifest(&place, text)]);
     wait("the file", || content(&place.path().join("a")) == "declared");
-    assert_eq!(running.told("1 resource cannot be watched, and is looked at every 300 s: no inotify instance: "), 1);
+    assert_eq!(running.told("1 resource cannot be watched, and is polled every 300 s: no inotify instance: "), 1);
     manifest(&place, "resources:\n  file[DIR/b]: {content: declared}\n");
     wait("what is declared now", || content(&place.path().join("b")) == "declared");
     running.end();

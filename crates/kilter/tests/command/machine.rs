@@ -1,11 +1,11 @@
-//! What scripts are told of the program that runs them, and of their machine.
+//! Variables about kilter and the machine that scripts get.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::support::*;
 
-/// A script in a directory of providers, and the metadata beside it where it does not describe itself.
+/// Writes a script to the provider directory, and its metadata if it does not describe itself.
 fn script(place: &Place, type_name: &str, convention: &str, text: &str) {
     fs::create_dir_all(place.path().join("providers")).unwrap();
     let path = place.file(&format!("providers/{type_name}.prov"), format!("#!/bin/sh\n{text}"));
@@ -24,7 +24,7 @@ fn script(place: &Place, type_name: &str, convention: &str, text: &str) {
 
 const SEEN: &str = "v=\"$KILTER_PROGRAM on $KILTER_HOSTNAME\"\n";
 
-/// A type for each convention, whose resources are what their scripts are told.
+/// A type per convention, whose resources are the variables that its script gets.
 fn told() -> Place {
     let place = Place::new();
     let answers = [
@@ -39,7 +39,7 @@ fn told() -> Place {
 }
 
 #[test]
-fn scripts_of_every_convention_are_told_who_runs_them_and_what_their_machine_is_called() {
+fn scripts_get_run_and_host_name() {
     let place = told();
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for type_name in ["simple_told", "json_told", "mold_told"] {
@@ -52,7 +52,7 @@ fn scripts_of_every_convention_are_told_who_runs_them_and_what_their_machine_is_
 }
 
 #[test]
-fn a_replay_says_what_the_machine_was_called_when_it_was_recorded() {
+fn replay_uses_recorded_host_name() {
     let place = told();
     for type_name in ["simple_told", "json_told", "mold_told"] {
         let file = format!("{type_name}.jsonl");
@@ -67,7 +67,7 @@ fn a_replay_says_what_the_machine_was_called_when_it_was_recorded() {
 }
 
 #[test]
-fn a_script_that_describes_itself_and_a_command_are_told_nothing() {
+fn describe_and_exec_get_no_run_variables() {
     let place = Place::new();
     fs::create_dir(place.path().join("providers")).unwrap();
     let text = "#!/bin/bash\neval \"$@\"\nseen=\"${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none}\"\n\
@@ -77,7 +77,8 @@ fn a_script_that_describes_itself_and_a_command_are_told_nothing() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let described = place.run(&["-I", ".", "types", "own"]);
     assert!(described.stdout.contains("It was told none none."), "{described:?}");
-    let manifest = "resources:\n  exec[a]: {command: 'echo ${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none} > seen', shell: true, cwd: DIR}\n";
+    let manifest = "resources:\n  exec[a]: {command: 'echo ${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none} > seen', \
+                    shell: true, cwd: DIR}\n";
     let manifest =
         place.file("m.yaml", manifest.replace("DIR", &place.path().display().to_string()).replace("${", "$${"));
     let applied = place.run(&["apply", &manifest]);

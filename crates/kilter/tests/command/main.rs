@@ -1,7 +1,6 @@
 //! The command as its users see it: whole outputs and exit codes, in an environment of its own.
 //!
-//! What is printed is held against the files in `snapshots/`; with `KILTER_UPDATE_SNAPSHOTS=1` they
-//! are written anew.
+//! The tests compare the output with the files in `snapshots/`. `KILTER_UPDATE_SNAPSHOTS=1` writes these files.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -14,7 +14,8 @@ fn a_timeout_ends_one_call_and_no_other() {
          exec[guarded]: {command: touch DIR/guarded, unless: sleep 60, meta: {timeout: 200}}\n  \
          exec[patient]: {command: \"sleep 1 && touch DIR/done\", shell: true, meta: {timeout: 60000}}\n  \
          exec[free]: {command: \"sleep 1 && touch DIR/free\", shell: true}\n  \
-         file[DIR/after]: {content: x, require: \"exec[slow]\"}\n  file[DIR/timed]: {content: x, meta: {timeout: 5000}}\n",
+         file[DIR/after]: {content: x, require: \"exec[slow]\"}\n  file[DIR/timed]: {content: x, meta: {timeout: \
+         5000}}\n",
     );
     let begun = Instant::now();
     // One worker: what waits for it has not begun, and is not too late.
@@ -28,11 +29,12 @@ fn a_timeout_ends_one_call_and_no_other() {
 }
 
 #[test]
-fn a_timeout_of_a_fifth_of_a_second_ends_a_call_within_one() {
+fn timeout_of_200_ms_ends_call_within_a_second() {
     let place = Place::new();
     let path = manifest(
         &place,
-        "resources:\n  exec[slow]: {command: \"while :; do date +%s%N >> DIR/beats; sleep 0.02; done\", shell: true, meta: {timeout: 200}}\n",
+        "resources:\n  exec[slow]: {command: \"while :; do date +%s%N >> DIR/beats; sleep 0.02; done\", shell: true, \
+         meta: {timeout: 200}}\n",
     );
     assert_eq!(place.run(&["apply", &path]).code, 4);
     let beats = instants(&place.path().join("beats"));
@@ -42,7 +44,7 @@ fn a_timeout_of_a_fifth_of_a_second_ends_a_call_within_one() {
 }
 
 #[test]
-fn a_try_comes_no_sooner_than_its_delay_behind_the_end_of_the_try_before() {
+fn retry_waits_for_its_delay() {
     let place = Place::new();
     let path = manifest(
         &place,
@@ -66,7 +68,7 @@ fn instants(path: &std::path::Path) -> Vec<Duration> {
     whole.lines().map(|line| Duration::from_nanos(line.parse().unwrap())).collect()
 }
 
-/// How many of these were at work at once, at most, each of which notes when it begins and when it ends.
+/// Returns the maximum number of concurrent commands. Each logs its start and its end.
 fn at_once(place: &Place, meta: &str) -> usize {
     let log = place.path().join("log");
     std::fs::write(&log, "").unwrap();
@@ -86,7 +88,7 @@ fn at_once(place: &Place, meta: &str) -> usize {
 }
 
 #[test]
-fn semaphores_say_how_many_are_at_work_at_once() {
+fn semaphores_limit_concurrency() {
     let place = Place::new();
     assert_eq!(at_once(&place, ", meta: {sema: [one]}"), 1);
     assert_eq!(at_once(&place, ", meta: {sema: [\"two:2\", \"many:9\"]}"), 2);
@@ -94,7 +96,7 @@ fn semaphores_say_how_many_are_at_work_at_once() {
 }
 
 #[test]
-fn what_is_observed_or_warned_of_is_left_as_it_is() {
+fn policy_observe_and_warn_change_nothing() {
     let place = Place::new();
     let path = manifest(
         &place,
@@ -111,7 +113,7 @@ fn what_is_observed_or_warned_of_is_left_as_it_is() {
 }
 
 #[test]
-fn poll_says_when_something_is_looked_at() {
+fn poll_sets_check_interval() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let path = manifest(
@@ -141,7 +143,7 @@ fn poll_says_when_something_is_looked_at() {
 }
 
 #[test]
-fn a_limit_puts_off_what_comes_too_often() {
+fn limit_delays_excess_events() {
     let place = Place::new();
     let (free, limited) = (place.path().join("free"), place.path().join("limited"));
     let path = manifest(
@@ -165,19 +167,21 @@ fn a_limit_puts_off_what_comes_too_often() {
 }
 
 #[test]
-fn a_script_that_is_too_slow_for_one_resource_is_asked_for_the_others() {
+fn timeout_of_one_resource_does_not_affect_others() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("scripts")).unwrap();
     let script = "#!/bin/sh\nname=\neval \"$@\"\n[ \"$name\" = slow ] && sleep 60\n[ \"$name\" = slower ] && sleep 60\n\
                   printf '# simple\\nname: %s\\nensure: present\\n' \"$name\"\n";
     let path = place.file("scripts/t.prov", script);
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let metadata = "provider:\n  type: tt\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    \
+    let metadata = "provider:\n  type: tt\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
+                    attributes:\n    \
                     name:\n    ensure: {type: \"enum[present, absent]\"}\n";
     place.file("scripts/t.yaml", metadata);
     let path = manifest(
         &place,
-        "resources:\n  tt[slow]: {meta: {timeout: 300}}\n  tt[slower]: {meta: {timeout: 300}}\n  tt[a]: {}\n  tt[b]: {}\n  \
+        "resources:\n  tt[slow]: {meta: {timeout: 300}}\n  tt[slower]: {meta: {timeout: 300}}\n  tt[a]: {}\n  tt[b]: \
+         {}\n  \
          tt[c]: {meta: {timeout: 30000}}\n",
     );
     let begun = Instant::now();
@@ -188,7 +192,7 @@ fn a_script_that_is_too_slow_for_one_resource_is_asked_for_the_others() {
 }
 
 #[test]
-fn membership_that_no_resource_makes_is_a_difference() {
+fn membership_without_resource_is_a_difference() {
     let place = Place::new();
     let members = |meta: &str| {
         let text = format!(

@@ -15,8 +15,10 @@ fn run(place: &Place, text: &str, args: &[&str]) -> Ended {
     place.run(&[&["run", "--converged-timeout", "0", "--converged-exit"], args, &[&path]].concat())
 }
 
-const HELLO: &str = "graph: mygraph\ncomment: hello\nresources:\n  noop:\n  - name: noop1\n  file:\n  - name: file1\n    \
-                     path: DIR/hello\n    content: |\n      hello world\n    state: exists\nedges:\n- name: e1\n  from:\n    \
+const HELLO: &str = "graph: mygraph\ncomment: hello\nresources:\n  noop:\n  - name: noop1\n  file:\n  - name: \
+                     file1\n    \
+                     path: DIR/hello\n    content: |\n      hello world\n    state: exists\nedges:\n- name: e1\n  \
+                     from:\n    \
                      kind: noop\n    name: noop1\n  to:\n    kind: file\n    name: file1\n";
 
 #[test]
@@ -35,7 +37,7 @@ fn a_graph_is_planned_applied_and_drawn_like_a_manifest() {
 }
 
 #[test]
-fn what_is_wrong_with_a_graph_is_told_in_its_own_lines() {
+fn graph_problems_have_lines_of_the_graph() {
     let place = Place::new();
     let path = graph(
         &place,
@@ -49,9 +51,10 @@ fn what_is_wrong_with_a_graph_is_told_in_its_own_lines() {
 }
 
 #[test]
-fn metaparameters_of_a_graph_are_heeded() {
+fn graph_metaparameters_are_applied() {
     let place = Place::new();
-    let text = "graph: g\nresources:\n  file:\n  - name: a\n    path: DIR/a\n    content: x\n    state: exists\n    meta:\n      noop: true\n  \
+    let text = "graph: g\nresources:\n  file:\n  - name: a\n    path: DIR/a\n    content: x\n    state: exists\n    \
+                meta:\n      noop: true\n  \
                 exec:\n  - name: b\n    cmd: touch DIR/b\n    meta: {noop: true}\n";
     assert_eq!(run(&place, text, &[]).code, 2);
     assert!(!place.path().join("a").exists() && !place.path().join("b").exists());
@@ -68,15 +71,16 @@ fn a_plan_of_a_lenient_graph_is_applied_leniently() {
     assert!(strict.stderr.contains("give --lenient"), "{}", strict.stderr);
     let lenient = place.run(&["plan", "--lenient", &path, "-o", "p"]);
     assert_eq!(lenient.code, 2);
-    assert_eq!(lenient.stderr.matches("has no effect any more").count(), 3, "{}", lenient.stderr);
+    assert_eq!(lenient.stderr.matches("no longer has an effect").count(), 3, "{}", lenient.stderr);
     assert_eq!(place.run(&["apply", "p"]).code, 0);
     assert!(place.path().join("a").exists());
 }
 
 #[test]
-fn commands_run_once_in_their_order_and_not_again_behind_a_guard() {
+fn graph_commands_run_once_in_order() {
     let place = Place::new();
-    let text = "graph: g\nresources:\n  exec:\n  - {name: a, cmd: 'echo a >> DIR/log', shell: /bin/sh, ifcmd: 'true'}\n  \
+    let text = "graph: g\nresources:\n  exec:\n  - {name: a, cmd: 'echo a >> DIR/log', shell: /bin/sh, ifcmd: \
+                'true'}\n  \
                 - {name: b, cmd: 'echo b >> DIR/log', shell: /bin/sh}\nedges:\n\
                 - {name: e1, from: {kind: exec, name: a}, to: {kind: exec, name: b}}\n";
     let ended = run(&place, text, &[]);
@@ -88,7 +92,8 @@ fn commands_run_once_in_their_order_and_not_again_behind_a_guard() {
 fn a_command_runs_until_its_guard_prints_what_it_should() {
     let place = Place::new();
     place.file("version", "1\n");
-    let text = "graph: g\nresources:\n  exec:\n  - name: a\n    cmd: echo 2 > version; echo ran >> log\n    shell: /bin/sh\n    \
+    let text = "graph: g\nresources:\n  exec:\n  - name: a\n    cmd: echo 2 > version; echo ran >> log\n    shell: \
+                /bin/sh\n    \
                 cwd: DIR\n    ifcmd: cat version\n    ifcwd: DIR\n    ifequals: \"2\\n\"\n    \
                 donecmd: touch done\n    donecwd: DIR/sub\n";
     std::fs::create_dir(place.path().join("sub")).unwrap();
@@ -113,13 +118,15 @@ fn a_command_runs_until_its_guard_prints_what_it_should() {
 }
 
 #[test]
-fn a_command_that_never_ran_sends_what_a_graph_says_for_that() {
+fn graph_fallback_is_output_of_skipped_command() {
     let place = Place::new();
     graph(
         &place,
-        "graph: g\nresources:\n  exec:\n  - {name: a, cmd: echo made, creates: DIR/made, send_stdout: none, send_output: ''}\n",
+        "graph: g\nresources:\n  exec:\n  - {name: a, cmd: echo made, creates: DIR/made, send_stdout: none, \
+         send_output: ''}\n",
     );
-    let text = "include: [graph.yaml]\nresources:\n  file[DIR/said]: { content: \"<${exec[a].stdout}> <${exec[a].output}>\" }\n";
+    let text = "include: [graph.yaml]\nresources:\n  file[DIR/said]: { content: \"<${exec[a].stdout}> \
+                <${exec[a].output}>\" }\n";
     let path = place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
     let said = |expected: &str| {
         let ended = place.run(&["apply", &path]);
@@ -158,17 +165,18 @@ fn the_lines_of_a_watch_command_run_its_command_again() {
 }
 
 #[test]
-fn a_watch_command_that_ends_is_told_and_runs_nothing_again() {
+fn ended_watch_command_is_reported_without_run() {
     let place = Place::new();
-    let text = "graph: g\nresources:\n  exec:\n  - name: a\n    cmd: echo ran >> DIR/log\n    shell: /bin/sh\n    watchcmd: 'false'\n";
+    let text = "graph: g\nresources:\n  exec:\n  - name: a\n    cmd: echo ran >> DIR/log\n    shell: /bin/sh\n    \
+                watchcmd: 'false'\n";
     let running = Running::begin(&place, &["--quiet", &graph(&place, text)]);
-    wait("the end of the watch", || running.told("`false` has ended (exit code 1); it is begun again in 2 s") > 0);
+    wait("the end of the watch", || running.told("`false` has ended (exit code 1); kilter restarts it in 2 s") > 0);
     assert_eq!(content(&place.path().join("log")), "ran\n");
     running.end();
 }
 
 #[test]
-fn ticks_of_a_timer_run_nothing_that_only_comes_after_it_and_notify_who_listens() {
+fn timer_event_refreshes_only_notified_resources() {
     let place = Place::new();
     let text = "resources:\n  timer[t]: {interval: 1, before: \"exec[once]\", notify: \"exec[often]\"}\n  \
                 exec[once]: {command: \"echo once >> DIR/once\", shell: true}\n  \
@@ -196,7 +204,7 @@ fn values_are_kept_from_one_run_to_the_next() {
 }
 
 #[test]
-fn a_value_that_somebody_else_sets_is_set_back() {
+fn value_changed_by_another_program_is_restored() {
     let place = Place::new();
     let path = place.file("m.yaml", "resources:\n  kv[colour]: {value: blue}\n");
     let running = Running::begin(&place, &[&path]);
@@ -208,9 +216,10 @@ fn a_value_that_somebody_else_sets_is_set_back() {
 }
 
 #[test]
-fn a_password_is_made_once_and_sent_to_whoever_refers_to_it() {
+fn password_is_generated_once_for_all_references() {
     let place = Place::new();
-    let text = "resources:\n  password[db]: {length: 24}\n  file[DIR/secret]: {content: \"${password[db].password}\\n\", mode: \"0600\"}\n";
+    let text = "resources:\n  password[db]: {length: 24}\n  file[DIR/secret]: {content: \
+                \"${password[db].password}\\n\", mode: \"0600\"}\n";
     let path = place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
     let first = place.run(&["apply", &path]);
     assert_eq!(first.code, 0, "{}", first.stderr);
@@ -224,7 +233,7 @@ fn a_password_is_made_once_and_sent_to_whoever_refers_to_it() {
     for entry in walk(&place.path().join("state")) {
         kept.extend(std::fs::read(entry).unwrap());
     }
-    assert!(!String::from_utf8_lossy(&kept).contains(secret.trim()), "it is kept in clear");
+    assert!(!String::from_utf8_lossy(&kept).contains(secret.trim()), "it is stored in clear text");
 }
 
 /// All files below a directory.
@@ -235,11 +244,12 @@ fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn an_edit_of_something_else_runs_no_watched_command_again() {
+fn unrelated_edit_does_not_rerun_watched_command() {
     let place = Place::new();
     let text = |content: &str| {
         format!(
-            "resources:\n  exec[a]: {{command: echo ran >> DIR/log, shell: true, watch: tail -n 0 -F DIR/in}}\n  file[DIR/other]: {{content: {content}}}\n"
+            "resources:\n  exec[a]: {{command: echo ran >> DIR/log, shell: true, watch: tail -n 0 -F DIR/in}}\n  \
+             file[DIR/other]: {{content: {content}}}\n"
         )
         .replace("DIR", &place.path().display().to_string())
     };
@@ -258,7 +268,7 @@ fn an_edit_of_something_else_runs_no_watched_command_again() {
 }
 
 #[test]
-fn a_password_that_nobody_referred_to_at_first_is_there_for_who_does_later() {
+fn unreferenced_password_is_available_later() {
     let place = Place::new();
     let path = place.file("m.yaml", "resources:\n  password[db]: {length: 24}\n");
     assert_eq!(place.run(&["apply", &path]).code, 0);

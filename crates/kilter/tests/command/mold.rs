@@ -65,11 +65,12 @@ fn a_service_of_a_script_is_read_set_and_restarted() {
 }
 
 #[test]
-fn an_action_that_cannot_be_is_not_started_and_one_that_fails_exits_with_4() {
+fn invalid_action_is_refused_and_failed_action_exits_with_4() {
     let place = minion();
     let ended = run(&place, &["act", "service[sshd]", "explode"]);
     assert_eq!(ended.code, 4);
-    let expected = "explode of service[sshd] by the provider `mold` (mold, DIR/minion/resources/service): it failed with exit code 3 \
+    let expected = "explode of service[sshd] by the provider `mold` (mold, DIR/minion/resources/service): it failed \
+                    with exit code 3 \
                     (last on its standard error: there is no action explode)\n";
     assert_eq!(ended.stdout, format!("service[sshd] explode: failed\n  {expected}"));
     std::fs::write(place.path().join("minion/resources/service.yaml"), "actions: [restart]\n").unwrap();
@@ -115,16 +116,16 @@ fn facts_are_merged_and_a_manifest_uses_them_and_notifies() {
 }
 
 #[test]
-fn a_type_without_metadata_takes_any_attribute_and_says_so() {
+fn type_without_metadata_accepts_any_attribute_with_warning() {
     let place = minion();
-    assert!(run(&place, &["types", "service"]).stdout.contains("Any other attribute is taken as well."));
+    assert!(run(&place, &["types", "service"]).stdout.contains("Any other attribute is accepted too."));
     let described = run(&place, &["types", "service", "--format", "json"]).stdout;
     assert_eq!(serde_json::from_str::<serde_json::Value>(&described).unwrap()["takes_others"], true);
     assert!(run(&place, &["types", "service", "--format", "markdown"]).stdout.contains("Any other attribute"));
     let manifest = place.file("m.yaml", "resources:\n  service[sshd]: { running: true, colour: red }\n");
     let ended = run(&place, &["plan", &manifest]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    assert!(ended.stderr.contains("`inspect` tells nothing of colour"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`inspect` does not return colour"), "{}", ended.stderr);
     std::fs::write(place.path().join("minion/resources/service.yaml"), "attributes: {running: {type: Boolean}}\n")
         .unwrap();
     let ended = run(&place, &["plan", &manifest]);
@@ -144,7 +145,7 @@ fn options_may_come_before_the_command() {
 }
 
 #[test]
-fn a_script_that_lies_is_found_out() {
+fn script_without_effect_fails() {
     let place = minion();
     script(&place, "resources/service", "#!/bin/sh\n[ $1 = conform ] || echo '{\"running\": false}'\n");
     let ended = run(&place, &["set", "service", "sshd", "running=true"]);
@@ -153,7 +154,7 @@ fn a_script_that_lies_is_found_out() {
 }
 
 #[test]
-fn all_that_scripts_do_is_in_the_log() {
+fn script_calls_are_logged() {
     let place = minion();
     let ended = place.run(&["act", "service[sshd]", "restart", "--mold", "minion", "--channel3", "log"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -163,7 +164,7 @@ fn all_that_scripts_do_is_in_the_log() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_told_before_anything_else() {
+fn missing_mold_directory_is_reported_first() {
     let place = Place::new();
     let ended = run(&place, &["types"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
@@ -185,7 +186,7 @@ fn a_script_for_a_type_that_kilter_has_is_named() {
 }
 
 #[test]
-fn what_facts_and_actors_write_on_standard_error_is_shown_by_its_level() {
+fn stderr_of_facts_and_actors_is_shown_by_level() {
     let place = minion();
     script(&place, "facts/foo", "#!/bin/sh\necho looking >&2\necho 'warn: old' >&2\necho '{\"cats\": 10}'\n");
     script(&place, "actors/prescribe", "#!/bin/sh\necho thinking >&2\necho '[]'\n");

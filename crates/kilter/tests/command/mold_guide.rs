@@ -35,7 +35,7 @@ fn commands(text: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_command_of_the_guide_prints_what_stands_there() {
+fn guide_commands_print_shown_output() {
     let place = Place::new();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let kilter = std::path::Path::new(env!("CARGO_BIN_EXE_kilter")).parent().unwrap();

@@ -67,7 +67,7 @@ fn done(place: &Place, args: &[&str]) -> String {
 }
 
 #[test]
-fn resources_are_set_listed_acted_upon_and_removed() {
+fn mold_resources_are_set_listed_and_removed() {
     let place = place();
     let made = done(&place, &["set", "tank", "b", "level=3"]);
     assert!(made.contains("1 changed"), "{made}");
@@ -89,7 +89,7 @@ fn resources_are_set_listed_acted_upon_and_removed() {
 }
 
 #[test]
-fn document_that_an_action_prints_is_shown_and_kept() {
+fn document_of_action_is_shown_and_stored() {
     let place = place();
     let shown = done(&place, &["act", "tank[a]", "measure"]);
     let lines = "  kind: tank\n  name: a\n  depth: 7\n  parts: [\"a\",\"b\"]\n  note: full\n";
@@ -122,7 +122,7 @@ fn manifests_plan_apply_and_notify() {
 }
 
 #[test]
-fn the_log_of_channel_3_needs_no_directory_of_mold() {
+fn channel_log_works_without_mold_directory() {
     let place = place();
     done(&place, &["set", "tank", "a", "level=1", "--channel3", "log"]);
     let ended = place.run(&["history", "--channel3", "log", "--name", "providers/tank", "--key", "spawn"]);
@@ -131,7 +131,7 @@ fn the_log_of_channel_3_needs_no_directory_of_mold() {
 }
 
 #[test]
-fn the_type_is_described_with_all_others() {
+fn mold_type_is_listed_with_others() {
     let place = place();
     let described = done(&place, &["types", "tank", "--format", "json"]);
     let described: serde_json::Value = serde_json::from_str(&described).unwrap();
@@ -142,7 +142,7 @@ fn the_type_is_described_with_all_others() {
 }
 
 #[test]
-fn ralsh_lists_finds_and_updates_it() {
+fn ralsh_lists_finds_and_updates_mold_resources() {
     let place = place();
     done(&place, &["set", "tank", "a", "level=4"]);
     let ralsh = |args: &[&str]| {

@@ -64,7 +64,8 @@ fn steps_are_performed_until_none_are_left() {
     std::fs::write(place.path().join("minion/counter-b"), "3\n").unwrap();
     let ended = run(&place, &["plan"]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    let expected = "  counter[a] conform: would be performed\n  counter[b] reset: would be performed\n2 resources: 2 steps pending\n";
+    let expected = "  counter[a] conform: would be performed\n  counter[b] reset: would be performed\n2 resources: 2 \
+                    steps pending\n";
     assert_eq!((ended.stdout.as_str(), level(&place, "a").as_str()), (expected, ""));
     let ended = run(&place, &["apply"]);
     assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
@@ -91,7 +92,7 @@ round 3
 }
 
 #[test]
-fn choreographer_that_repeats_itself_is_stopped_after_three_rounds() {
+fn repeating_choreographer_is_stopped_after_three_rounds() {
     let place = choreographed();
     script(
         &place,
@@ -102,7 +103,8 @@ fn choreographer_that_repeats_itself_is_stopped_after_three_rounds() {
     assert_eq!((ended.code, ended.stdout.as_str()), (4, ""));
     assert_eq!(
         ended.stderr,
-        "error: actors/choreograph repeats itself: 3 rounds performed the same steps, and it asks for them again: counter[a] reset; \
+        "error: actors/choreograph repeats itself: 3 rounds performed the same steps, and it asks for them again: \
+         counter[a] reset; \
          what it observes does not change with them, or it does not compare it\n"
     );
     let rounds = run(&place, &["apply", "--format", "json"]);
@@ -111,7 +113,7 @@ fn choreographer_that_repeats_itself_is_stopped_after_three_rounds() {
 }
 
 #[test]
-fn a_choreography_without_an_end_is_ended() {
+fn endless_choreography_is_ended() {
     let place = choreographed();
     // The steps are others in each round.
     script(
@@ -147,12 +149,13 @@ fn a_step_that_fails_ends_the_routine() {
 }
 
 #[test]
-fn without_a_choreographer_the_engine_orders_what_is_prescribed() {
+fn engine_orders_prescriptions_without_choreographer() {
     let place = place();
     let target = place.path().join("motd").display().to_string();
     script(&place, "resources/counter", &COUNTER.replace("$((level + 1))", "2"));
     let prescribe = format!(
-        "#!/bin/sh\ncat <<'END'\n[{{\"kind\": \"counter\", \"name\": \"a\", \"level\": 2}},\n {{\"kind\": \"file\", \"name\": \"{target}\", \
+        "#!/bin/sh\ncat <<'END'\n[{{\"kind\": \"counter\", \"name\": \"a\", \"level\": 2}},\n {{\"kind\": \"file\", \
+         \"name\": \"{target}\", \
          \"content\": \"costs ${{5}}\"}}]\nEND\n"
     );
     script(&place, "actors/prescribe", &prescribe);
@@ -167,7 +170,7 @@ fn without_a_choreographer_the_engine_orders_what_is_prescribed() {
 }
 
 #[test]
-fn kinds_without_a_script_are_the_types_of_kilter_for_the_choreographer_too() {
+fn kinds_without_script_are_kilter_types() {
     let place = choreographed();
     let target = place.path().join("motd").display().to_string();
     let document = format!("{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"hello\"}}");
@@ -181,7 +184,7 @@ fn kinds_without_a_script_are_the_types_of_kilter_for_the_choreographer_too() {
 }
 
 #[test]
-fn what_an_actor_does_wrong_is_told_and_nothing_is_touched() {
+fn actor_error_is_reported_without_changes() {
     let place = choreographed();
     let refused = |name: &str, body: &str, expected: &str, code: i32| {
         script(&place, name, &format!("#!/bin/sh\n{body}\n"));
@@ -209,7 +212,7 @@ fn what_an_actor_does_wrong_is_told_and_nothing_is_touched() {
     refused(
         "actors/choreograph",
         "echo '[{\"kind\": \"counter\", \"name\": \"a\", \"action\": \"inspect\"}]'",
-        "is no one-time action",
+        "is not a one-time action",
         4,
     );
     refused("actors/choreograph", "exit 0", "it printed nothing, where a list of steps is expected", 4);
@@ -242,7 +245,7 @@ else:
 "#;
 
 #[test]
-fn while_steps_are_performed_no_other_run_changes_anything() {
+fn steps_hold_the_lock() {
     let place = Place::new();
     let state = place.path().join("state");
     let target = place.path().join("target").display().to_string();
@@ -250,7 +253,8 @@ fn while_steps_are_performed_no_other_run_changes_anything() {
     script(&place, "actors/prescribe", "#!/bin/sh\necho '[]'\n");
     // A step of a type of kilter's own is a run within the run, and lets the lock go for nobody.
     let steps = format!(
-        "[{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"x\"}}, {{\"kind\": \"taker\", \"name\": \"a\", \"action\": \"try\"}}]"
+        "[{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"x\"}}, {{\"kind\": \"taker\", \"name\": \"a\", \
+         \"action\": \"try\"}}]"
     );
     script(
         &place,

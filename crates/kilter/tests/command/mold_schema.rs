@@ -9,7 +9,7 @@ fn schema() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Whether a document is valid, by those words of JSON Schema that the schema uses.
+/// Returns true if a document is valid. Supports the keywords of JSON Schema that the schema uses.
 fn holds(root: &Value, schema: &Value, document: &Value) -> bool {
     let Some(words) = schema.as_object() else { return schema.as_bool().unwrap() };
     words.iter().all(|(word, said)| match word.as_str() {
@@ -63,7 +63,7 @@ fn is_of(word: &Value, document: &Value) -> bool {
 }
 
 #[test]
-fn the_documents_of_the_text_are_valid_and_wrong_ones_are_not() {
+fn specification_documents_match_the_schema() {
     let root = schema();
     let file = json!({ "kind": "file", "path": "/tmp/foo", "exists": false });
     let joe = json!({ "kind": "file", "path": "/tmp/foo", "user": "joe", "src": "http://www.example.com/foo.png" });

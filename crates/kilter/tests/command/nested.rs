@@ -43,7 +43,8 @@ impl Door {
         place.file("door", FOUND);
         place.file(
             "m.yaml",
-            "resources:\n  door[front]:\n    keys: [{user: bob, pin: wanted-4712}]\n    codes: [wanted-one]\n    size: large\n",
+            "resources:\n  door[front]:\n    keys: [{user: bob, pin: wanted-4712}]\n    codes: [wanted-one]\n    \
+             size: large\n",
         );
         Door(place)
     }
@@ -52,7 +53,7 @@ impl Door {
         self.0.run(&[&["-I", "."], args].concat())
     }
 
-    /// What is printed, which holds no secret.
+    /// Returns the output, after a check that it has no secret.
     fn discreet(&self, code: i32, args: &[&str]) -> String {
         let ended = self.run(args);
         assert_eq!(ended.code, code, "{ended:?}");
@@ -65,7 +66,7 @@ impl Door {
 }
 
 #[test]
-fn what_is_found_is_shown_without_them() {
+fn found_state_omits_sensitive_parts() {
     let door = Door::new();
     let told = door.discreet(0, &["get", "door[front]"]);
     assert!(told.contains("ann") && told.contains("[redacted]"), "{told}");
@@ -81,7 +82,7 @@ fn what_is_found_is_shown_without_them() {
 }
 
 #[test]
-fn they_are_shown_when_that_is_asked_for_and_read_back_from_there() {
+fn show_secrets_export_round_trips() {
     let door = Door::new();
     for args in
         [&["get", "door[front]"][..], &["get", "door", "--format", "json"], &["get", "door", "--format", "puppet"]]
@@ -95,7 +96,7 @@ fn they_are_shown_when_that_is_asked_for_and_read_back_from_there() {
 }
 
 #[test]
-fn changing_them_does_not_tell_them() {
+fn change_report_redacts_sensitive_parts() {
     let door = Door::new();
     let told = door.discreet(2, &["plan", "m.yaml"]);
     assert!(told.contains("keys") && told.contains("small → large"), "{told}");
@@ -108,7 +109,7 @@ fn changing_them_does_not_tell_them() {
 }
 
 #[test]
-fn what_is_wrong_with_them_is_told_without_them() {
+fn error_redacts_sensitive_parts() {
     let door = Door::new();
     door.0
         .file("m.yaml", "resources:\n  door[front]: {codes: [{a: wanted-one}], keys: [{user: x, pim: wanted-4712}]}\n");
@@ -120,7 +121,7 @@ fn what_is_wrong_with_them_is_told_without_them() {
 }
 
 #[test]
-fn what_is_sent_for_them_is_a_secret_as_a_whole() {
+fn output_for_sensitive_part_is_sensitive() {
     let door = Door::new();
     door.0.file(
         "m.yaml",
@@ -148,7 +149,7 @@ fn what_is_sent_for_them_is_a_secret_as_a_whole() {
 }
 
 #[test]
-fn an_export_that_left_them_out_does_not_set_them() {
+fn export_without_sensitive_parts_does_not_set_them() {
     let door = Door::new();
     let export = door.discreet(0, &["get", "door", "--format", "json"]);
     let path = door.0.file("export.json", export);

@@ -32,7 +32,7 @@ fn holding(place: &Place, text: &str) -> Running {
 }
 
 #[test]
-fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
+fn pause_delays_all_calls() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = holding(&place, MANIFEST);
@@ -45,11 +45,11 @@ fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
     assert!(told["quiet_for_ms"].is_null() && told["paused"]["left_ms"].is_null(), "{told}");
     let Ended { code, stdout: told, .. } = place.run(&["status"]);
     assert_eq!(code, 2, "what is paused is not held: {told}");
-    assert!(told.contains("(disk is being copied): nothing is begun until `kilter resume`"), "{told}");
+    assert!(told.contains("(disk is being copied): nothing new starts until `kilter resume`"), "{told}");
     assert!(told.contains("] ready\n"), "{told}");
     // What is declared in another way is read, and waits.
     manifest(&place, &MANIFEST.replace("file[DIR/b]: {content: declared}", "file[DIR/b]: {content: other}"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     wait("what is declared now", || status(&place)["counts"]["under_way"] == 2);
     std::fs::write(file("a"), "changed again").unwrap();
     assert_eq!(status(&place)["in_flight"], 0);
@@ -66,7 +66,7 @@ fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
 }
 
 #[test]
-fn it_ends_by_itself_if_that_was_said() {
+fn pause_with_duration_ends_by_itself() {
     let place = Place::new();
     let running = holding(&place, MANIFEST);
     let begun = Instant::now();
@@ -79,10 +79,11 @@ fn it_ends_by_itself_if_that_was_said() {
 }
 
 #[test]
-fn who_pauses_waits_for_what_is_under_way_and_what_is_queued_is_not_begun() {
+fn pause_waits_for_running_calls_and_holds_queued_ones() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let slow = "  exec[NAME]: {command: [sh, -c, \"touch DIR/NAME; while [ ! -e DIR/go ]; do sleep 0.05; done; touch DIR/NAME-end\"]}\n";
+    let slow = "  exec[NAME]: {command: [sh, -c, \"touch DIR/NAME; while [ ! -e DIR/go ]; do sleep 0.05; done; touch \
+                DIR/NAME-end\"]}\n";
     let text = ["one", "two", "three"].map(|name| slow.replace("NAME", name)).concat();
     let running = Running::begin(&place, &[&manifest(&place, &format!("resources:\n{text}")), "-j", "1"]);
     wait("the first", || file("one").exists());
@@ -92,7 +93,7 @@ fn who_pauses_waits_for_what_is_under_way_and_what_is_queued_is_not_begun() {
     let mut waiting = place.command(&["pause"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(waiting.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert!(said.contains("waiting for what is under way: exec[one]"), "{said}");
+    assert!(said.contains("waiting for running calls: exec[one]"), "{said}");
     assert!(waiting.try_wait().unwrap().is_none() && !file("one-end").exists());
     std::fs::write(file("go"), "").unwrap();
     assert!(waiting.wait().unwrap().success());
@@ -105,7 +106,7 @@ fn who_pauses_waits_for_what_is_under_way_and_what_is_queued_is_not_begun() {
 }
 
 #[test]
-fn a_paused_run_ends_when_it_is_told_to_and_says_what_was_not_reached() {
+fn paused_run_stops_and_reports_unreached_resources() {
     let place = Place::new();
     let running = holding(&place, MANIFEST);
     done(&place, &["pause"]);
@@ -115,19 +116,21 @@ fn a_paused_run_ends_when_it_is_told_to_and_says_what_was_not_reached() {
     assert_eq!(content(&place.path().join("a")), "changed");
     let ended = place.run(&["pause"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(ended.stderr.contains("no `kilter run` holds a state"), "{ended:?}");
+    assert!(ended.stderr.contains("no `kilter run` is active"), "{ended:?}");
     assert_eq!(place.run(&["resume"]).code, 0, "the pause outlives the run");
     assert_eq!(place.run(&["resume"]).code, 1);
     assert_eq!(place.run(&["pause", "--for", "0"]).code, 1);
 }
 
 #[test]
-fn what_was_found_before_it_is_looked_at_again_before_anything_is_done() {
+fn resources_are_checked_again_after_pause() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[one]: {command: [sh, -c, \"touch DIR/one; while [ ! -e DIR/go ]; do sleep 0.05; done\"], creates: DIR/one}\n  \
+    let text = "resources:\n  exec[one]: {command: [sh, -c, \"touch DIR/one; while [ ! -e DIR/go ]; do sleep 0.05; \
+                done\"], creates: DIR/one}\n  \
                 exec[two]: {command: \"sh -c 'echo x >> DIR/runs'\", creates: DIR/two}\n  \
-                exec[job]: {command: \"sh -c 'echo x >> DIR/runs'\", unless: [[sh, -c, \"touch DIR/asked; sleep 1; test -e DIR/job\"]]}\n";
+                exec[job]: {command: \"sh -c 'echo x >> DIR/runs'\", unless: [[sh, -c, \"touch DIR/asked; sleep 1; \
+                test -e DIR/job\"]]}\n";
     let running = Running::begin(&place, &[&manifest(&place, text), "-j", "2"]);
     wait("what is under way", || file("one").exists() && file("asked").exists());
     done(&place, &["pause", "--no-wait"]);
@@ -144,7 +147,7 @@ fn what_was_found_before_it_is_looked_at_again_before_anything_is_done() {
 }
 
 #[test]
-fn a_pause_is_no_time_in_which_nothing_was_to_be_done() {
+fn pause_does_not_count_as_converged() {
     let place = Place::new();
     let converged = place.path().join("converged");
     let file = converged.display().to_string();
@@ -162,7 +165,7 @@ fn a_pause_is_no_time_in_which_nothing_was_to_be_done() {
 }
 
 #[test]
-fn an_edit_may_take_away_what_has_yet_to_come_to_its_state() {
+fn edit_during_pause_replaces_unreached_resource() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[first]: {command: [sh, -c, \"touch DIR/first; sleep 1\"]}\n  \
@@ -171,7 +174,7 @@ fn an_edit_may_take_away_what_has_yet_to_come_to_its_state() {
     wait("the first", || file("first").exists());
     done(&place, &["pause"]);
     manifest(&place, &text.replace("touch DIR/bad", "touch DIR/good"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     done(&place, &["resume"]);
     wait("what is declared now", || file("good").exists());
     assert!(!file("bad").exists());
@@ -251,7 +254,8 @@ fn resume_ends_the_pause_of_its_session_after_the_leader_has_ended() {
     let place = Place::new();
     let running = holding(&place, MANIFEST);
     let kilter = place.command(&[]);
-    let script = "l=$$; (\"$0\" pause; touch paused; while [ -e /proc/$l ]; do sleep 0.05; done; \"$0\" resume; echo $? > code) &\n\
+    let script = "l=$$; (\"$0\" pause; touch paused; while [ -e /proc/$l ]; do sleep 0.05; done; \"$0\" resume; echo \
+                  $? > code) &\n\
                   while [ ! -e paused ]; do sleep 0.05; done";
     let mut command = std::process::Command::new("setsid");
     command.args(["--fork", "--wait", "sh", "-c", script]).arg(kilter.get_program()).env_clear();

@@ -48,7 +48,7 @@ pub(crate) fn content(place: &Place, name: &str) -> String {
 }
 
 #[test]
-fn a_stale_step_is_refused_with_its_dependents_and_every_other_step_is_done() {
+fn stale_step_blocks_only_its_dependents() {
     let place = place(
         "  file[DIR/a]: { content: declared }\n  file[DIR/below]: { content: x, require: 'file[DIR/a]' }\n  \
          exec[behind]: { command: 'touch behind', cwd: DIR, require: 'file[DIR/below]' }\n  \
@@ -93,7 +93,7 @@ fn a_source_that_changed_after_the_plan_is_not_copied() {
 }
 
 #[test]
-fn what_a_plan_would_remove_or_overwrite_is_left_if_it_is_another_thing_by_now() {
+fn changed_entry_is_neither_removed_nor_overwritten_by_plan() {
     let place = place(
         "  file[DIR/gone]: { ensure: absent }\n  file[DIR/tree]: { ensure: absent, force: true }\n  \
          file[DIR/purged]: { ensure: directory, recurse: true, purge: true }\n  \
@@ -215,7 +215,7 @@ fn plan_of_new_tree_lists_its_first_entries_and_counts_the_others() {
 }
 
 #[test]
-fn a_resource_that_was_in_its_state_is_not_changed_by_a_plan_and_one_that_is_by_now_is_left() {
+fn plan_changes_no_resource_that_was_or_is_in_sync() {
     let place = place("  file[DIR/unchanged]: { content: z }\n  file[DIR/done]: { content: w }\n");
     place.file("unchanged", "z");
     plan(&place);
@@ -235,7 +235,7 @@ fn a_resource_that_was_in_its_state_is_not_changed_by_a_plan_and_one_that_is_by_
 }
 
 #[test]
-fn a_plan_that_was_carried_out_does_nothing_the_second_time() {
+fn second_apply_of_plan_changes_nothing() {
     let place = place(
         "  file[DIR/a]: { content: x }\n  file[DIR/d]: { ensure: directory }\n  exec[e]: { command: touch e, cwd: DIR, creates: DIR/e }\n",
     );
@@ -278,7 +278,7 @@ fn a_refresh_that_the_plan_did_not_show_is_refused() {
 }
 
 #[test]
-fn a_try_that_failed_does_not_make_its_own_step_stale() {
+fn failed_attempt_does_not_make_step_stale() {
     let place = place(
         "  exec[e]: { command: 'echo try >>DIR/tries; test $(wc -l <DIR/tries) -ge 3', shell: true, creates: DIR/made, verify: false, \
          meta: { retry: 3, delay: 0 } }\n",
@@ -315,7 +315,7 @@ fn a_dry_run_of_a_plan_names_its_stale_steps() {
 }
 
 #[test]
-fn a_secret_that_changed_after_the_plan_is_not_written_and_nothing_of_it_is_in_the_plan() {
+fn changed_secret_is_not_written_and_absent_from_plan() {
     let place =
         place("  file[DIR/app]: { content: { sensitive: { file: DIR/secret } } }\n  file[DIR/b]: { content: x }\n");
     place.file("secret", "hunter2-planned");
@@ -334,7 +334,7 @@ fn a_secret_that_changed_after_the_plan_is_not_written_and_nothing_of_it_is_in_t
 }
 
 #[test]
-fn a_plan_with_a_flipped_bit_is_refused_before_anything_is_touched() {
+fn damaged_plan_is_refused_before_changes() {
     let place = place("  exec[e]: { command: touch ran, cwd: DIR }\n");
     plan(&place);
     let whole = fs::read(place.path().join("p")).unwrap();
@@ -380,7 +380,7 @@ fn elsewhere(place: &Place, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn an_unsigned_plan_of_another_machine_is_refused_and_a_signed_one_believed() {
+fn plan_of_other_machine_needs_signature() {
     let place = place("  file[DIR/a]: { content: x }\n");
     plan(&place);
     let refused = elsewhere(&place, &[]);
@@ -395,7 +395,7 @@ fn an_unsigned_plan_of_another_machine_is_refused_and_a_signed_one_believed() {
     key(&place, "other");
     let refused = place.run(&["apply", "p", "--verify", "one.pub"]);
     assert!(
-        refused.code == 1 && refused.stderr.contains("is not signed, and `--verify` asks for a signature"),
+        refused.code == 1 && refused.stderr.contains("is not signed, but `--verify` requires a signature"),
         "{refused:?}"
     );
     let signed = place.run(&["plan", "m.yaml", "-o", "p", "--sign", "one.key"]);
@@ -429,7 +429,7 @@ fn an_unsigned_plan_of_another_machine_is_refused_and_a_signed_one_believed() {
 }
 
 #[test]
-fn plan_says_where_and_when_it_was_made_and_that_it_was_carried_out_before() {
+fn plan_shows_origin_and_earlier_application() {
     let place = place("  file[DIR/a]: { content: x }\n  exec[always]: { command: 'true' }\n");
     let planned = plan(&place);
     let json: Json = serde_json::from_str(&content(&place, "p")).unwrap();
@@ -455,7 +455,7 @@ fn plan_says_where_and_when_it_was_made_and_that_it_was_carried_out_before() {
 }
 
 #[test]
-fn a_key_that_cannot_be_used_is_named_before_anything_is_done() {
+fn unusable_key_is_reported_before_changes() {
     let place = place("  file[DIR/a]: { content: x }\n");
     key(&place, "one");
     place.file("none.key", "hello\n");
@@ -486,7 +486,7 @@ fn a_key_that_cannot_be_used_is_named_before_anything_is_done() {
 }
 
 #[test]
-fn a_signed_plan_with_secrets_in_its_manifest_is_for_the_machine_that_made_it() {
+fn signed_plan_with_secrets_is_bound_to_its_machine() {
     let place = place("  file[DIR/a]: { content: { sensitive: hunter2 } }\n");
     key(&place, "one");
     let planned = place.run(&["plan", "m.yaml", "-o", "p", "--sign", "one.key"]);
@@ -497,7 +497,7 @@ fn a_signed_plan_with_secrets_in_its_manifest_is_for_the_machine_that_made_it() 
 }
 
 #[test]
-fn a_plan_is_written_through_no_link_that_others_could_have_made() {
+fn plan_output_follows_no_foreign_link() {
     let place = place("  file[DIR/a]: { content: x }\n");
     let shared = place.path().join("shared");
     fs::create_dir(&shared).unwrap();

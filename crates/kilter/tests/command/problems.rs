@@ -2,15 +2,16 @@
 
 use crate::support::*;
 
-/// Each line says in a comment which problems it has. Together they are of every kind that the stages of a compilation find:
-/// includes, variables, facts, defaults, types, resources, attributes, relations, providers, names, cycles.
+/// Each line says in a comment which problems it has. Together they are of every kind that the stages of a
+/// compilation find: includes, variables, facts, defaults, types, resources, attributes, relations, providers, names,
+/// cycles.
 const MANIFEST: &str = r##"
 vars:
   loop: ${vars.pool} #! the variable `loop` refers to itself: loop -> pool -> loop
   pool: ${vars.loop}
   facts: ${facts.one} and ${facts.two} #! there is no fact `one` #! there is no fact `two`
   sum: ${vars.three + vars.four} #! there is no variable `three` #! there is no variable `four`
-  syntax: "${1 +} and ${vars.}" #! unexpected `}`, a value should come here #! `vars` is not followed by a name
+  syntax: "${1 +} and ${vars.}" #! unexpected `}`, expected a value #! `vars` is not followed by a name
 defaults:
   fil: { meta: { retry: 3 } } #! unknown type `fil`
   file: { meta: { retri: 3 }, mode: "0644" } #! unknown metaparameter `retri` #! there are no defaults for `mode`
@@ -31,7 +32,7 @@ resources:
   file[/b]: { mode: "9", recurse: perhaps, provider: nope } #! file[/b]: the type `file` has no provider `nope`: it has posix #! file[/b]: mode: `9` is not a mode #! `recurse` expects a Boolean value, got String
   file[/c]: { content: "${exec[nope].stdout} ${facts.seven}", mode: "9" } #! there is no resource `exec[nope]` #! there is no fact `seven` #! file[/c]: mode: `9` is not a mode
   file[/d]: { content: "${exec[one].stdout} ${facts.eight}" } #! there is no fact `eight`
-  exec[one]: { command: "a | b", require: "exec[two]" } #! exec[one]: command: `|` means something to a shell only
+  exec[one]: { command: "a | b", require: "exec[two]" } #! exec[one]: command: `|` needs a shell
   exec[two]: { command: "true", require: "exec[one]" } #! resources wait for each other: exec[one] → exec[two] → exec[one]
   user[eve]: { uid: x, when: facts.nine == 3 } #! `uid` expects an Integer value, got String #! there is no fact `nine`
   site[a]: { prt: 3 } #! `site[a]`: mandatory attributes were not provided: `port` #! `site` has no attribute `prt`
@@ -67,7 +68,7 @@ fn all_problems_of_a_manifest_are_reported_at_once() {
 }
 
 #[test]
-fn problems_of_one_manifest_are_reported_beside_another_that_cannot_be_read() {
+fn problems_are_reported_with_unreadable_manifest() {
     let place = Place::new();
     place.file("m.yaml", "resources:\n  file[/a]: { mode: \"9\", ownr: x, require: \"file[in the other]\" }\n");
     let ended = place.run(&["plan", "missing.yaml", "m.yaml", "gone.yaml"]);
@@ -80,7 +81,7 @@ fn problems_of_one_manifest_are_reported_beside_another_that_cannot_be_read() {
 }
 
 #[test]
-fn command_of_a_secret_does_not_run_for_a_doubtful_resource_or_an_incomplete_manifest() {
+fn secret_command_does_not_run_for_invalid_manifest() {
     let secret = "content: {sensitive: {command: [touch, fetched]}}";
     for (rest, runs) in [
         (", when: 'facts.os.famly == \"debian\"'}", false),
@@ -106,26 +107,26 @@ fn run_with_providers(place: &Place, args: &[&str]) -> Ended {
 }
 
 #[test]
-fn words_of_other_tools_are_answered_with_the_words_of_kilter() {
+fn terms_of_other_tools_suggest_kilter_terms() {
     let place = Place::new();
     let lines = [
         ("svc[a]: {}", "kilter's type is `service`"),
-        ("service[b]: { ensure: started }", "kilter's word is `running`"),
+        ("service[b]: { ensure: started }", "kilter's term is `running`"),
         ("service[c]: { state: running }", "kilter's attribute is `ensure`"),
         ("service[d]: { enabled: yes }", "kilter's attribute is `enable`"),
         ("service[e]: { ensure: restarted }", "write `ensure: running`; `subscribe` restarts the service"),
         ("package[f]: { ensure: latest }", "write `latest: true`"),
-        ("package[g]: { ensure: installed }", "kilter's word is `present`"),
+        ("package[g]: { ensure: installed }", "kilter's term is `present`"),
         ("package[h]: { ensure: 1.2-3 }", "write `version: \"1.2-3\"`"),
-        ("file[/i]: { ensure: dir }", "kilter's word is `directory`"),
+        ("file[/i]: { ensure: dir }", "kilter's term is `directory`"),
         ("file[/j]: { ensure: symlink, src: /x }", "kilter's attribute is `source`"),
         ("file[k]: { dest: /k, onlyif: x }", "guards belong to `exec`; `when:`"),
         ("file[/l]: { perms: \"0644\", user: root }", "kilter's attribute is `owner`"),
         ("exec[m]: { cmd: \"true\", chdir: / }", "kilter's attribute is `cwd`"),
         ("directory[/n]: {}", "kilter's type is `file` with `ensure: directory`"),
-        ("cron[o]: { job: x, special: \"@daily\" }", "kilter's word is `daily`"),
-        ("user[p]: { ensure: removed }", "kilter's word is `absent`"),
-        ("host[q]: { ensure: disabled }", "kilter's word is `absent`"),
+        ("cron[o]: { job: x, special: \"@daily\" }", "kilter's term is `daily`"),
+        ("user[p]: { ensure: removed }", "kilter's term is `absent`"),
+        ("host[q]: { ensure: disabled }", "kilter's term is `absent`"),
         ("service[r]: { ensure: enabled }", "another attribute, `enable`"),
     ];
     let text: String = lines.iter().map(|(line, _)| format!("  {line}\n")).collect();
@@ -144,7 +145,7 @@ fn words_of_other_tools_are_answered_with_the_words_of_kilter() {
         ended.stderr
     );
     let set = run_with_providers(&place, &["set", "service", "x", "ensure=started"]);
-    assert!(set.code == 1 && set.stderr.contains("kilter's word is `running`"), "{set:?}");
+    assert!(set.code == 1 && set.stderr.contains("kilter's term is `running`"), "{set:?}");
     let set = place.run(&["set", "file", "/x", "perms=0644"]);
     assert!(set.code == 1 && set.stderr.contains("kilter's attribute is `mode`"), "{set:?}");
     let get = place.run(&["get", "symlink"]);
@@ -152,7 +153,7 @@ fn words_of_other_tools_are_answered_with_the_words_of_kilter() {
 }
 
 #[test]
-fn every_answer_to_a_word_of_another_tool_is_a_word_of_kilter() {
+fn suggested_terms_exist_in_kilter() {
     use kilter_model::foreign_words::{ANY, ATTRIBUTES, TYPES, VALUES};
     let place = Place::new();
     let of_type = |name: &str| {
@@ -213,10 +214,12 @@ fn comparison_that_a_fact_never_meets_is_a_warning_with_its_place() {
 }
 
 #[test]
-fn every_summary_counts_what_when_left_out() {
+fn summary_counts_resources_omitted_by_when() {
     let place = Place::new();
-    let text = "types:\n  pair:\n    attributes: {}\n    resources:\n      file[DIR/${self.name}]: { content: x, when: 1 == 2 }\n\
-                resources:\n  file[DIR/a]: { content: a }\n  file[DIR/b]: { content: b, when: 1 == 2 }\n  pair[c]: {}\n";
+    let text = "types:\n  pair:\n    attributes: {}\n    resources:\n      file[DIR/${self.name}]: { content: x, \
+                when: 1 == 2 }\n\
+                resources:\n  file[DIR/a]: { content: a }\n  file[DIR/b]: { content: b, when: 1 == 2 }\n  pair[c]: \
+                {}\n";
     place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
     let plan = place.run(&["plan", "m.yaml"]);
     assert!(plan.stdout.contains("1 resource: 1 to change, 2 left out by `when` ("), "{plan:?}");

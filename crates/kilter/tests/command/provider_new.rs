@@ -29,11 +29,12 @@ fn files(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn it_says_what_it_has_written_and_what_to_do_next() {
+fn provider_new_lists_files_and_next_steps() {
     let place = place();
     let ended = new(&place, &["simple", "colour"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
-    let expected = "colour.prov        the provider\ncolour.yaml        what it says of itself\ncolour.check.yaml  what it is checked with\n\n\
+    let expected = "colour.prov        the provider\ncolour.yaml        its metadata\ncolour.check.yaml  \
+                    its check file\n\n\
                     Next:\n  kilter provider check colour.prov                     # put it to the test\n";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     assert_eq!(files(&place), ["colour.check.yaml", "colour.prov", "colour.yaml"]);
@@ -42,7 +43,7 @@ fn it_says_what_it_has_written_and_what_to_do_next() {
 }
 
 #[test]
-fn what_exists_is_not_touched_and_nothing_else_is_written() {
+fn provider_new_overwrites_nothing() {
     let place = place();
     place.file("colour.yaml", "mine");
     let ended = new(&place, &["json", "colour"]);
@@ -60,7 +61,7 @@ fn what_exists_is_not_touched_and_nothing_else_is_written() {
 }
 
 #[test]
-fn names_that_cannot_be_are_refused() {
+fn provider_new_refuses_invalid_names() {
     let place = place();
     for (args, why) in [
         (&["simple", "../x"][..], "cannot be the name of a provider"),
@@ -79,7 +80,7 @@ fn names_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_it_writes_is_clean() {
+fn generated_provider_is_lint_free() {
     for (convention, script) in CONVENTIONS {
         let place = place();
         assert_eq!(new(&place, &[convention, "colour"]).code, 0);
@@ -96,7 +97,7 @@ fn what_it_writes_is_clean() {
 }
 
 #[test]
-fn what_it_writes_works_at_once() {
+fn generated_provider_works() {
     for (convention, script) in CONVENTIONS {
         let place = place();
         assert_eq!(new(&place, &[convention, "colour"]).code, 0);

@@ -1,4 +1,4 @@
-//! What `kilter get --format puppet` prints beside what Puppet prints of the same machine.
+//! Comparison of `kilter get --format puppet` with Puppet on the same machine.
 //!
 //! It needs the program `puppet` (Debian: the package `puppet`). The differences that are allowed are
 //! those of the page [`kilter get` beside `puppet resource`](../../../../docs/reference/puppet-output.md).
@@ -47,8 +47,8 @@ fn kilters(type_name: &str) -> Resources {
     read(&ended.stdout)
 }
 
-/// Compares all resources of a type; what only one of both may say is in the lists, with
-/// the only value where there is one.
+/// Compares all resources of a type. The lists have attributes that only one of both prints, with their only value if
+/// there is one.
 fn compare(type_name: &str, only_puppet: &[&str], only_kilter: &[(&str, Option<&str>)]) {
     let (puppets, kilters) = (puppets(type_name), kilters(type_name));
     let names = |resources: &Resources| resources.keys().cloned().collect::<BTreeSet<_>>();
@@ -68,11 +68,11 @@ fn compare(type_name: &str, only_puppet: &[&str], only_kilter: &[(&str, Option<&
 }
 
 #[test]
-fn users_are_those_that_puppet_reads() {
+fn users_match_puppet() {
     compare("user", &["provider"], &[("expiry", Some("'absent'")), ("groups", Some("[]")), ("comment", Some("''"))]);
 }
 
 #[test]
-fn groups_are_those_that_puppet_reads() {
+fn groups_match_puppet() {
     compare("group", &["provider"], &[("members", None)]);
 }

@@ -173,12 +173,12 @@ fn calls(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn help_and_version_are_as_they_were() {
+fn help_and_version_match_snapshots() {
     snapshot("ralsh-help.txt", &transcript(&Place::new(), "-h\n--help\n--version\n-h|--bogus"));
 }
 
 #[test]
-fn a_link_of_that_name_answers_librals_command_line() {
+fn link_named_ralsh_accepts_libral_arguments() {
     let place = settings();
     let link = place.path().join("ralsh");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kilter"), &link).unwrap();
@@ -201,7 +201,7 @@ fn resources_of_a_simple_script_are_listed_found_and_changed() {
 }
 
 #[test]
-fn results_of_a_simple_script_are_told_as_json() {
+fn simple_script_results_are_available_as_json() {
     let place = settings();
     let commands = "-j|-I|.|setting\n-j|-I|.|setting|a\n-j|-I|.|setting|a|-a\n-j|-I|.|setting|nothing\n\
                     -j|-I|.|setting|a|ensure=present|value=1|loud=true|tags=x,y\n-j|-I|.|setting|a|value=1\n-j|-I|.|setting|a\n\
@@ -222,7 +222,7 @@ fn resources_of_a_json_script_are_listed_found_and_changed() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused_before_anything_is_run() {
+fn invalid_ralsh_request_is_refused_before_calls() {
     let place = settings();
     let commands = "--bogus\n-x\n-l|bogus|-I|.\n-l\n-I\n-t|host.example\n-e\n-e|-j\n-e|-j|setting\nnosuch\n-j|nosuch\nsetting::nosuch|-I|.\n\
                     -I|.|setting|a|zzz=1\n-I|.|setting|a|size=1\n-I|.|setting|a|name=b\n-I|.|setting|a|value\n-I|.|setting|a|=1\n\
@@ -232,7 +232,7 @@ fn what_cannot_be_asked_for_is_refused_before_anything_is_run() {
 }
 
 #[test]
-fn options_are_written_in_every_way_that_libral_takes() {
+fn options_accept_every_libral_form() {
     let place = settings();
     let run = |args: &[&str]| ralsh(&place, args);
     let found = run(&["-I", ".", "setting", "a"]);
@@ -252,7 +252,7 @@ fn options_are_written_in_every_way_that_libral_takes() {
 }
 
 #[test]
-fn quiet_tells_errors_alone_and_wins_over_json() {
+fn quiet_prints_only_errors_and_overrides_json() {
     let place = settings();
     let commands = "-q\n-q|-I|.|setting\n-q|-I|.|setting|a\n-q|-a|-I|.|setting|a\n-q|-I|.|setting|nothing\n-q|-I|.|setting|a|ensure=present\n\
                     -qj|-I|.|setting|a\n-q|-I|.|setting|stuck|ensure=present\n-qj|nosuch\n-q|-s";
@@ -261,11 +261,12 @@ fn quiet_tells_errors_alone_and_wins_over_json() {
 }
 
 #[test]
-fn lines_of_providers_are_shown_from_a_level_on_and_errors_count() {
+fn provider_lines_are_filtered_by_level() {
     let place = Place::new();
     let noisy = SETTING.replace(
         "list)",
-        "list) for level in debug info warn error; do echo \"$level: a $level\" >&2; done; echo 'warning: two' >&2; echo plain >&2;",
+        "list) for level in debug info warn error; do echo \"$level: a $level\" >&2; done; echo 'warning: two' >&2; \
+         echo plain >&2;",
     );
     script(&place, "setting.prov", &noisy);
     let commands = "-I.|setting\n-I.|-l|none|setting\n-I.|-l|fatal|setting\n-I.|-l|ERROR|setting\n-I.|-l|info|setting\n-I.|-l|debug|setting";
@@ -273,7 +274,7 @@ fn lines_of_providers_are_shown_from_a_level_on_and_errors_count() {
 }
 
 #[test]
-fn kilters_own_types_answer_to_librals_names_too() {
+fn libral_type_names_are_aliases() {
     let place = Place::new();
     for name in ["user", "user::shadow", "user::useradd"] {
         let ended = ralsh(&place, &["-j", name, "root"]);
@@ -304,7 +305,7 @@ fn kilters_own_types_answer_to_librals_names_too() {
 }
 
 #[test]
-fn one_attribute_is_changed_where_the_type_wants_more_to_be_said() {
+fn single_attribute_change_fills_required_attributes() {
     let place = Place::new();
     let hosts = place.file("hosts", "10.0.0.1\tdb\n");
     let target = format!("target={hosts}");
@@ -319,7 +320,7 @@ fn one_attribute_is_changed_where_the_type_wants_more_to_be_said() {
 }
 
 #[test]
-fn a_list_of_providers_as_json_tells_all_of_them() {
+fn provider_list_as_json_is_complete() {
     let place = settings();
     let ended = ralsh(&place, &["-j", "-I."]);
     let told: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -333,7 +334,7 @@ fn a_list_of_providers_as_json_tells_all_of_them() {
 }
 
 #[test]
-fn an_interrupted_change_goes_on_and_a_line_says_so_until_it_is_interrupted_again() {
+fn first_interrupt_lets_change_finish() {
     let place = Place::new();
     script(&place, "setting.prov", &SETTING.replace("update)\n", "update)\n  touch begun; sleep 60\n"));
     let mut command = place.command(&["-I", ".", "setting", "colour", "value=red"]);
@@ -352,7 +353,7 @@ fn an_interrupted_change_goes_on_and_a_line_says_so_until_it_is_interrupted_agai
 }
 
 #[test]
-fn an_interrupted_change_is_told_as_it_was_made() {
+fn interrupted_change_is_reported_correctly() {
     let place = Place::new();
     let slow = "update)\n  touch begun; while [ ! -e go ]; do sleep 0.01; done\n";
     script(&place, "setting.prov", &SETTING.replace("update)\n", slow));

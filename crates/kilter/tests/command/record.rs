@@ -59,7 +59,7 @@ fn record(place: &Place, args: &[&str]) -> Ended {
     place.run(&[&["provider", "record", "r.jsonl", "-I", "scripts"], args].concat())
 }
 
-/// What the recorded command itself wrote on standard error.
+/// Standard error of the recorded command.
 fn own(stderr: &str) -> String {
     stderr.split_inclusive('\n').take_while(|line| !line.starts_with("recorded ")).collect()
 }
@@ -137,7 +137,7 @@ fn is_the_same_again_but(place: &Place, args: &[&str], replaced: &[(&str, &str)]
 }
 
 #[test]
-fn a_bug_of_a_script_is_reproduced_without_the_script() {
+fn script_bug_is_reproduced_from_recording() {
     let bugs = [
         ("[ $ral_action != find ] || { echo 'nonsense'; echo oops >&2; exit 3; }", &["get", "setting", "a"][..], 4),
         (
@@ -170,7 +170,7 @@ fn a_bug_of_a_script_is_reproduced_without_the_script() {
 }
 
 #[test]
-fn metadata_that_is_wrong_is_read_again_in_a_replay() {
+fn invalid_metadata_is_replayed() {
     let place = keeper(":");
     script(&place, "keeper.prov", &KEEPER.replace("desc: Settings", "dessc: [Settings"));
     let recorded = is_the_same_again(&place, &["types"]);
@@ -178,7 +178,7 @@ fn metadata_that_is_wrong_is_read_again_in_a_replay() {
 }
 
 #[test]
-fn a_manifest_is_planned_and_applied_again_without_touching_anything() {
+fn replay_of_plan_and_apply_changes_nothing() {
     let place = keeper(":");
     let file = place.path().join("native.txt");
     let included =
@@ -186,8 +186,10 @@ fn a_manifest_is_planned_and_applied_again_without_touching_anything() {
     let manifest = place.file(
         "m.yaml",
         format!(
-            "include: [more.yaml]\nvars: {{ v: one }}\nresources:\n  setting[a]: {{ ensure: present, value: \"${{vars.v}}\" }}\n  \
-             setting[b]: {{ ensure: present, value: two, require: \"file[{0}]\" }}\n  file[{0}]: {{ content: hello }}\n  \
+            "include: [more.yaml]\nvars: {{ v: one }}\nresources:\n  setting[a]: {{ ensure: present, value: \
+             \"${{vars.v}}\" }}\n  \
+             setting[b]: {{ ensure: present, value: two, require: \"file[{0}]\" }}\n  file[{0}]: {{ content: hello \
+             }}\n  \
              exec[/bin/echo hi]: {{}}\n",
             file.display()
         ),
@@ -222,7 +224,7 @@ fn a_manifest_is_planned_and_applied_again_without_touching_anything() {
 }
 
 #[test]
-fn calls_side_by_side_may_come_in_another_order() {
+fn concurrent_calls_replay_in_any_order() {
     let place = keeper("sleep 0.0$((RANDOM % 5))");
     let resources: String = (0..12).map(|n| format!("  setting[s{n}]: {{ ensure: present, value: v{n} }}\n")).collect();
     let manifest = place.file("m.yaml", format!("resources:\n{resources}"));
@@ -258,9 +260,10 @@ fn holds_no(text: &str, secret: &str) {
 }
 
 #[test]
-fn secrets_are_replaced_wherever_and_however_they_are_written() {
+fn recorded_secrets_are_replaced_in_every_form() {
     let secret = "hunter2'quoted\" \\top";
-    let tells = "[ -z \"$password\" ] || { printf '%s' \"$password\" | base64 -w0 >&2; printf '%s' \"$password\" | od -An -tx1 | tr -d ' \\n' >&2; echo \"I was told $password\" >&2; }";
+    let tells = "[ -z \"$password\" ] || { printf '%s' \"$password\" | base64 -w0 >&2; printf '%s' \"$password\" | od \
+                 -An -tx1 | tr -d ' \\n' >&2; echo \"I was told $password\" >&2; }";
     let place = keeper(tells);
     let word = format!("password={secret}");
     let encoded = [kilter_model::base64(secret.as_bytes()), hex(secret)];
@@ -280,9 +283,12 @@ fn secrets_are_replaced_wherever_and_however_they_are_written() {
     // So it is in manifests, in variables and in what is fetched.
     let manifest = place.file(
         "m.yaml",
-        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\n  y: plain-part\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
-         password: |-\n      first of it\n      second of it\n  setting[c]: { ensure: present, password: \"pre-${vars.w}\" }\n  \
-         setting[d]: { ensure: present, value: \"${vars.w}\" }\n  setting[e]: { ensure: present, password: \"prefix-part-${vars.y}\" }\n",
+        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\n  y: \
+         plain-part\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
+         password: |-\n      first of it\n      second of it\n  setting[c]: { ensure: present, password: \
+         \"pre-${vars.w}\" }\n  \
+         setting[d]: { ensure: present, value: \"${vars.w}\" }\n  setting[e]: { ensure: present, password: \
+         \"prefix-part-${vars.y}\" }\n",
     );
     place.file("token", "t0ken-of-mine\n");
     let _ = std::fs::remove_file(place.path().join("r.jsonl"));
@@ -295,7 +301,7 @@ fn secrets_are_replaced_wherever_and_however_they_are_written() {
 }
 
 #[test]
-fn secrets_in_an_answer_that_cannot_be_read_and_in_a_manifest_with_problems_are_replaced() {
+fn secrets_in_invalid_replies_and_manifests_are_replaced() {
     let place =
         keeper("[ $ral_action != find ] || { printf '# simple\\npassword: hunter2 and more\\nname: a\\n'; exit 0; }");
     let recorded = is_the_same_again_but(&place, &["get", "setting", "a"], &[("hunter2 and more", "secret-1")]);
@@ -304,7 +310,8 @@ fn secrets_in_an_answer_that_cannot_be_read_and_in_a_manifest_with_problems_are_
     std::fs::remove_file(place.path().join("r.jsonl")).unwrap();
     let manifest = place.file(
         "m.yaml",
-        "resources:\n  setting[b]: { ensure: presnt, password: hunter2 }\n  user[x]: { password: { sensitive: s3cr3t-thing } }\n",
+        "resources:\n  setting[b]: { ensure: presnt, password: hunter2 }\n  user[x]: { password: { sensitive: \
+         s3cr3t-thing } }\n",
     );
     let recorded = is_the_same_again(&place, &["plan", &manifest]);
     assert_eq!(recorded.code, 1);
@@ -333,7 +340,7 @@ fn other_texts_are_replaced_on_request() {
 }
 
 #[test]
-fn where_scripts_are_and_what_is_noted_of_them_is_replaced_on_request() {
+fn paths_and_notes_are_replaced_on_request() {
     let place = keeper(":");
     place.file("scripts/nonsense.prov", "no script");
     let directory = place.path().to_str().unwrap();
@@ -349,7 +356,7 @@ fn where_scripts_are_and_what_is_noted_of_them_is_replaced_on_request() {
 }
 
 #[test]
-fn a_recording_that_is_cut_anywhere_is_refused_and_still_shows_what_is_there() {
+fn truncated_recording_is_refused_and_still_shown() {
     let place = keeper(":");
     assert_eq!(record(&place, &["get", "setting", "a"]).code, 0);
     let whole = std::fs::read(place.path().join("r.jsonl")).unwrap();
@@ -370,18 +377,18 @@ fn a_recording_that_is_cut_anywhere_is_refused_and_still_shows_what_is_there() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_one_error() {
+fn invalid_recording_is_refused_with_one_error() {
     let place = keeper(":");
     assert_eq!(record(&place, &["get", "setting", "a"]).code, 0);
     let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
     let cases = [
-        ("hello\n".to_owned(), "is no recording"),
-        (String::new(), "is no recording"),
-        ("{\"kilter_plan\":1}\n".to_owned(), "is no recording"),
+        ("hello\n".to_owned(), "is not a recording"),
+        (String::new(), "is not a recording"),
+        ("{\"kilter_plan\":1}\n".to_owned(), "is not a recording"),
         (text.replace("\"kilter_recording\":1", "\"kilter_recording\":9"), "version 9"),
-        (text.replacen("\"argv\":[", "\"argv\":7,\"old\":[", 1), ": it is no line of a recording"),
+        (text.replacen("\"argv\":[", "\"argv\":7,\"old\":[", 1), ": it is not a line of a recording"),
         (text.replacen("{\"asked\"", "{asked", 1), ": it is not JSON"),
-        (format!("{text}{text}"), "behind the end"),
+        (format!("{text}{text}"), "after the end"),
         (text.replacen("\"command\":[", "\"command\":[\"man\",", 1), ""),
     ];
     for (content, expected) in cases {
@@ -395,13 +402,13 @@ fn what_is_no_recording_is_refused_with_one_error() {
         );
     }
     place.file("binary", b"\xff\xfe\x00\n".repeat(5000));
-    assert!(place.run(&["provider", "replay", "binary"]).stderr.contains("is no recording"));
+    assert!(place.run(&["provider", "replay", "binary"]).stderr.contains("is not a recording"));
     assert_eq!(place.run(&["provider", "replay", "missing"]).code, 1);
     assert_eq!(place.run(&["provider", "replay", "."]).code, 1);
 }
 
 #[test]
-fn a_run_that_asks_something_else_is_told_with_what_was_expected() {
+fn deviating_replay_shows_expected_call() {
     let place = keeper(":");
     assert_eq!(record(&place, &["set", "setting", "a", "ensure=present", "value=it's"]).code, 0);
     let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
@@ -432,7 +439,7 @@ fn a_run_that_asks_something_else_is_told_with_what_was_expected() {
 }
 
 #[test]
-fn a_run_that_ends_in_another_way_went_another_way() {
+fn replay_with_other_exit_code_fails() {
     let place = keeper(":");
     assert_eq!(record(&place, &["set", "setting", "a", "ensure=present", "value=red"]).code, 0);
     let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
@@ -445,7 +452,7 @@ fn a_run_that_ends_in_another_way_went_another_way() {
 }
 
 #[test]
-fn a_file_that_is_there_is_kept_unless_told_otherwise_and_bad_commands_write_none() {
+fn recording_does_not_overwrite_without_option() {
     let place = keeper(":");
     for args in [&["man"][..], &["provider", "new", "simple", "x"], &["get"], &["nonsense"]] {
         assert_eq!(record(&place, args).code, 1, "{args:?}");
@@ -462,7 +469,7 @@ fn a_file_that_is_there_is_kept_unless_told_otherwise_and_bad_commands_write_non
 }
 
 #[test]
-fn a_call_is_shown_as_it_can_be_typed() {
+fn recorded_call_is_shown_as_command_line() {
     let place = keeper(":");
     record(&place, &["set", "setting", "it's", "ensure=present", "value=x"]);
     let listed = place.run(&["provider", "replay", "r.jsonl", "--list"]).stdout;
@@ -483,7 +490,7 @@ fn a_call_is_shown_as_it_can_be_typed() {
 }
 
 #[test]
-fn a_run_that_is_killed_leaves_what_was_there() {
+fn killed_recording_keeps_old_file() {
     let place = keeper("[ $ral_action != update ] || { kill -9 $PPID; sleep 1; }");
     let mut child = place
         .command(&["provider", "record", "r.jsonl", "-I", "scripts", "set", "setting", "a", "ensure=present"])
@@ -550,7 +557,7 @@ echo '[]'
 }
 
 #[test]
-fn a_choreography_of_mold_is_performed_again_without_its_scripts() {
+fn choreography_replays_without_scripts() {
     for args in [
         &["apply"][..],
         &["plan"],
@@ -575,12 +582,13 @@ fn a_choreography_of_mold_is_performed_again_without_its_scripts() {
 }
 
 #[test]
-fn calls_of_a_script_of_mold_are_recorded_with_what_it_wrote_to_descriptor_3() {
+fn mold_recording_has_channel_output() {
     let place = Place::new();
     let resources = place.path().join("minion/resources");
     std::fs::create_dir_all(&resources).unwrap();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let text = "#!/bin/sh\ncat >/dev/null\nprintf '15:{\"key\":\"hello\"},' >&3\necho '{\"kind\":\"thing\",\"name\":\"a\",\"exists\":true}'\n";
+    let text = "#!/bin/sh\ncat >/dev/null\nprintf '15:{\"key\":\"hello\"},' >&3\necho \
+                '{\"kind\":\"thing\",\"name\":\"a\",\"exists\":true}'\n";
     let path = place.file("minion/resources/thing", text);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let ended = place.run(&["provider", "record", "r.jsonl", "--mold", "minion", "get", "thing", "a"]);
@@ -623,7 +631,7 @@ else:
 "##;
 
 #[test]
-fn a_batch_of_a_script_that_speaks_json_is_replayed_with_its_secrets_replaced() {
+fn json_batch_replays_with_replaced_secrets() {
     let place = keeper(":");
     script(&place, "vault.prov", VAULT);
     let secrets = ["0pen \"sesame\" \u{fc}", "back\\slash'quote", "98765"];
@@ -651,9 +659,10 @@ fn a_batch_of_a_script_that_speaks_json_is_replayed_with_its_secrets_replaced() 
 }
 
 #[test]
-fn what_comes_to_light_as_a_secret_later_is_taken_out_of_earlier_lines() {
+fn later_secret_is_replaced_in_earlier_lines() {
     let place = keeper(
-        "[ $ral_action != find ] || { printf '# simple\\nname: a\\nensure: present\\npassword: late-secret\\n'; exit 0; }",
+        "[ $ral_action != find ] || { printf '# simple\\nname: a\\nensure: present\\npassword: late-secret\\n'; exit \
+         0; }",
     );
     let args = ["set", "setting", "a", "ensure=present", "value=late-secret"];
     // Its own report shows the value, which nobody has called secret there.

@@ -108,7 +108,7 @@ fn declare(place: &Place, content: &str, daemon: &str) {
     place.file("m.yaml", text);
 }
 
-/// What the script has done since this was asked last, in words that every convention has.
+/// Returns the calls of the script since the last query, in the same words for every convention.
 fn done(place: &Place) -> String {
     let text = std::fs::read_to_string(place.path().join("log")).unwrap_or_default();
     place.file("log", "");
@@ -116,7 +116,7 @@ fn done(place: &Place) -> String {
 }
 
 #[test]
-fn running_daemon_is_refreshed_by_a_change_and_by_nothing_else() {
+fn running_daemon_is_refreshed_only_by_a_change() {
     for (convention, place) in places() {
         let wanted = "{ensure: running, speed: high}";
         let first = apply(&place, "one", wanted);
@@ -215,7 +215,7 @@ fn plan_of_a_daemon_that_is_stopped_and_notified_is_carried_out() {
 }
 
 #[test]
-fn command_that_runs_is_not_refreshed_as_well_unless_it_has_a_command_for_that() {
+fn running_command_is_not_refreshed_without_refresh_command() {
     let place = Place::new();
     let directory = place.path().display().to_string();
     for (content, refresh, counts) in [("a", "", [0, 0]), ("b", ", refresh: 'echo refresh >>DIR/log'", [1, 1])] {
@@ -237,7 +237,7 @@ fn command_that_runs_is_not_refreshed_as_well_unless_it_has_a_command_for_that()
 }
 
 #[test]
-fn failed_refresh_is_owed_until_it_succeeds() {
+fn failed_refresh_stays_pending_until_success() {
     for (convention, place) in places() {
         place.file("broken", "");
         let failed = apply(&place, "one", "{}");
@@ -252,7 +252,7 @@ fn failed_refresh_is_owed_until_it_succeeds() {
         assert_eq!(plan.code, 2, "{convention}: {plan:?}");
         let next = apply(&place, "one", "{}");
         assert_eq!(next.code, 0, "{convention}: {next:?}");
-        assert!(next.stdout.contains("refreshed: owed since an earlier run"), "{convention}: {next:?}");
+        assert!(next.stdout.contains("refreshed: pending since an earlier run"), "{convention}: {next:?}");
         assert!(done(&place).starts_with("refresh d"), "{convention}");
         assert!(apply(&place, "one", "{}").stdout.contains("2 unchanged"), "{convention}");
     }
@@ -266,7 +266,7 @@ const ORDERS: &str = "resources:
 ";
 
 #[test]
-fn notification_that_refreshes_nothing_is_warned_of_once_and_drawn_as_an_order() {
+fn notify_without_refresh_warns_once_and_is_drawn_as_order() {
     let place = Place::new();
     let manifest = place.file("m.yaml", ORDERS.replace("DIR", &place.path().display().to_string()));
     let warning =
@@ -298,7 +298,7 @@ fn notification_that_refreshes_nothing_is_warned_of_once_and_drawn_as_an_order()
 }
 
 #[test]
-fn relation_with_a_composite_resource_is_warned_of_only_if_no_part_can_be_refreshed() {
+fn notify_of_composite_warns_if_no_member_refreshes() {
     let place = Place::new();
     let directory = place.path().display().to_string();
     let types = "types:

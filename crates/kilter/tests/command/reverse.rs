@@ -1,4 +1,4 @@
-//! What was there before is restored when it is declared no longer; other metaparameters of graphs that change.
+//! Restoration of undeclared resources (`reverse`), and other metaparameters that concern edits.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -18,7 +18,7 @@ fn apply(place: &Place, resources: &str) -> Ended {
 const REVERSE: &str = "meta: {reverse: true}";
 
 #[test]
-fn a_content_that_was_there_is_restored_and_one_that_was_not_is_removed() {
+fn reverse_restores_or_removes_content() {
     let place = Place::new();
     let (old, new) = (place.path().join("old"), place.path().join("new"));
     std::fs::write(&old, "theirs\n").unwrap();
@@ -46,7 +46,7 @@ fn a_content_that_was_there_is_restored_and_one_that_was_not_is_removed() {
 }
 
 #[test]
-fn what_was_removed_comes_back() {
+fn reverse_restores_removed_file() {
     let place = Place::new();
     let (file, link) = (place.path().join("file"), place.path().join("link"));
     std::fs::write(&file, "kept\n").unwrap();
@@ -61,7 +61,7 @@ fn what_was_removed_comes_back() {
 }
 
 #[test]
-fn what_could_not_be_restored_is_not_changed() {
+fn change_without_restorable_state_fails() {
     let place = Place::new();
     let (large, full) = (place.path().join("large"), place.path().join("full"));
     std::fs::write(&large, "x".repeat(100_000)).unwrap();
@@ -70,18 +70,19 @@ fn what_could_not_be_restored_is_not_changed() {
     let ended = apply(
         &place,
         &format!(
-            "'file[DIR/large]': {{content: mine, {REVERSE}}}, 'file[DIR/full]': {{ensure: absent, force: true, {REVERSE}}}"
+            "'file[DIR/large]': {{content: mine, {REVERSE}}}, 'file[DIR/full]': {{ensure: absent, force: true, \
+             {REVERSE}}}"
         ),
     );
     assert_eq!(ended.code, 4);
-    for why in ["larger than 64 KiB", "what is in a directory is not kept"] {
+    for why in ["larger than 64 KiB", "entries of a directory are not saved"] {
         assert!(ended.stdout.contains(why), "{}", ended.stdout);
     }
     assert!(content(&large).starts_with('x') && full.join("inside").exists());
 }
 
 #[test]
-fn other_manifests_restore_nothing_and_neither_does_one_that_is_content() {
+fn other_manifest_or_removed_reverse_restores_nothing() {
     let place = Place::new();
     let file = place.path().join("file");
     let declared = format!("'file[DIR/file]': {{content: mine, {REVERSE}}}");
@@ -96,7 +97,7 @@ fn other_manifests_restore_nothing_and_neither_does_one_that_is_content() {
 }
 
 #[test]
-fn a_secret_that_was_replaced_is_kept_encrypted() {
+fn replaced_secret_is_stored_encrypted() {
     let place = Place::new();
     std::fs::write(place.path().join("secret"), "hunter2").unwrap();
     assert_eq!(apply(&place, &format!("'file[DIR/secret]': {{content: {{sensitive: new}}, {REVERSE}}}")).code, 0);
@@ -119,7 +120,7 @@ fn record(place: &Place) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_record_that_was_changed_is_told_and_restores_nothing() {
+fn modified_record_is_reported_and_not_restored() {
     let place = Place::new();
     let declared = format!("'file[DIR/file]': {{content: mine, {REVERSE}}}");
     assert_eq!(apply(&place, &declared).code, 0);
@@ -137,7 +138,7 @@ fn a_record_that_was_changed_is_told_and_restores_nothing() {
 }
 
 #[test]
-fn what_is_there_when_it_is_first_looked_at_is_what_was_before() {
+fn state_at_first_check_is_restored() {
     let place = Place::new();
     let file = place.path().join("file");
     std::fs::write(&file, "mine").unwrap();
@@ -150,13 +151,13 @@ fn what_is_there_when_it_is_first_looked_at_is_what_was_before() {
 }
 
 #[test]
-fn only_what_can_be_restored_may_be_declared_so() {
+fn reverse_is_refused_for_other_types() {
     let place = Place::new();
     for (resources, why) in [
-        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "what a resource of `kv` was cannot be restored"),
+        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "a resource of the type `kv` cannot be restored"),
         (
             format!("'exec[e]': {{command: echo x}}, 'file[DIR/f]': {{content: '${{exec[e].stdout}}', {REVERSE}}}"),
-            "it takes values of other resources",
+            "it receives outputs of other resources",
         ),
     ] {
         let ended = apply(&place, &resources);
@@ -166,12 +167,12 @@ fn only_what_can_be_restored_may_be_declared_so() {
     let tree = format!("'file[DIR/copy]': {{ensure: directory, source: DIR/home, recurse: true, {REVERSE}}}");
     let ended = apply(&place, &tree);
     assert_eq!(ended.code, 4);
-    assert!(ended.stdout.contains("what is in a directory is not kept"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("entries of a directory are not saved"), "{}", ended.stdout);
     assert!(!place.path().join("copy").exists());
 }
 
 #[test]
-fn what_is_said_of_all_holds_of_what_can_be_restored() {
+fn default_reverse_applies_to_restorable_files() {
     let place = Place::new();
     place.file("file", "mine");
     let defaults = "defaults: {\"*\": {meta: {reverse: true}}}\n";
@@ -188,7 +189,7 @@ fn what_is_said_of_all_holds_of_what_can_be_restored() {
     place.file(&path, format!("{defaults}{own}"));
     let refused = place.run(&["apply", &path]);
     assert!(refused.code == 1 && refused.stderr.matches("error:").count() == 1, "{refused:?}");
-    assert!(refused.stderr.contains("what a resource of `exec` was cannot be restored"), "{refused:?}");
+    assert!(refused.stderr.contains("a resource of the type `exec` cannot be restored"), "{refused:?}");
     assert_eq!(apply(&place, "").code, 0);
     assert_eq!(content(&place.path().join("file")), "mine");
 }
@@ -209,7 +210,7 @@ fn a_file_under_another_title_is_the_same_file() {
 }
 
 #[test]
-fn what_does_not_go_with_what_is_declared_is_left_out_and_told() {
+fn contradicting_restoration_is_skipped_with_warning() {
     let place = Place::new();
     let directory = place.path().join("d");
     std::fs::create_dir(&directory).unwrap();
@@ -222,7 +223,7 @@ fn what_does_not_go_with_what_is_declared_is_left_out_and_told() {
 }
 
 #[test]
-fn a_plan_belongs_to_the_manifest_that_it_was_made_of_wherever_it_is_applied() {
+fn plan_belongs_to_its_manifest_paths() {
     let place = Place::new();
     let (file, elsewhere) = (place.path().join("file"), place.path().join("elsewhere"));
     std::fs::create_dir(&elsewhere).unwrap();
@@ -239,7 +240,7 @@ fn a_plan_belongs_to_the_manifest_that_it_was_made_of_wherever_it_is_applied() {
 }
 
 #[test]
-fn while_a_state_is_held_an_edit_restores() {
+fn edit_during_run_restores() {
     let place = Place::new();
     let (file, other) = (place.path().join("file"), place.path().join("other"));
     let path = declare(&place, &format!("'file[DIR/file]': {{content: mine, {REVERSE}}}"));
@@ -256,9 +257,10 @@ fn while_a_state_is_held_an_edit_restores() {
 }
 
 #[test]
-fn about_what_is_hidden_nothing_is_done_but_it_has_its_place() {
+fn hidden_resource_only_orders_others() {
     let place = Place::new();
-    let resources = "'file[DIR/first]': {content: x}, 'file[DIR/hidden]': {content: x, mode: nonsense, require: 'file[DIR/first]', \
+    let resources = "'file[DIR/first]': {content: x}, 'file[DIR/hidden]': {content: x, mode: nonsense, require: \
+                     'file[DIR/first]', \
                      meta: {hidden: true}}, 'file[DIR/last]': {content: x, require: 'file[DIR/hidden]'}";
     let ended = apply(&place, resources);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -275,7 +277,7 @@ fn about_what_is_hidden_nothing_is_done_but_it_has_its_place() {
 const HIDDEN: &str = "meta: {hidden: true}";
 
 #[test]
-fn what_is_hidden_stands_beside_another_one_of_its_name() {
+fn hidden_resource_may_share_its_name() {
     let place = Place::new();
     let file = place.path().join("p");
     for (title, path) in [("DIR/p", "DIR/p"), ("DIR/p/", "DIR/p"), ("DIR/p", "DIR/p/")] {
@@ -293,7 +295,7 @@ fn what_is_hidden_stands_beside_another_one_of_its_name() {
 }
 
 #[test]
-fn what_is_hidden_neither_contradicts_nor_comes_before_in_the_place_of_another_one() {
+fn hidden_resource_has_no_conflicts_or_automatic_edges() {
     let place = Place::new();
     let below = "'file[DIR/d/x]': {content: x}";
     let gone = format!("'file[h]': {{path: DIR/d, ensure: absent, {HIDDEN}}}");
@@ -311,7 +313,7 @@ fn what_is_hidden_neither_contradicts_nor_comes_before_in_the_place_of_another_o
 }
 
 #[test]
-fn an_edit_takes_a_state_from_one_of_a_name_to_another_that_was_hidden() {
+fn edit_moves_state_to_formerly_hidden_resource() {
     let place = Place::new();
     let file = place.path().join("p");
     let both = |one: &str, two: &str| {
@@ -335,7 +337,7 @@ fn an_edit_takes_a_state_from_one_of_a_name_to_another_that_was_hidden() {
 }
 
 #[test]
-fn an_edit_waits_for_what_is_to_be_realized() {
+fn edit_waits_for_realize() {
     for (meta, expected) in [("meta: {realize: true}", true), ("meta: {realize: false}", false)] {
         let place = Place::new();
         // The second waits for the first, which takes until somebody lets it end.
@@ -352,7 +354,7 @@ fn an_edit_waits_for_what_is_to_be_realized() {
         if expected {
             ticks(&place, 2);
         } else {
-            wait("the edit", || running.told("it is read anew") == 1);
+            wait("the edit", || running.told("reloading") == 1);
         }
         place.file("go", "");
         wait("what is declared next", || place.path().join("next").exists());
@@ -362,9 +364,10 @@ fn an_edit_waits_for_what_is_to_be_realized() {
 }
 
 #[test]
-fn an_edit_waits_for_the_tries_that_are_left_to_what_is_to_be_realized() {
+fn edit_waits_for_retries_of_realize() {
     let place = Place::new();
-    let trying = "'exec[a]': {command: 'echo tried >> DIR/tries; test -e DIR/may', shell: true, meta: {realize: true, retry: 1000, delay: 50}}";
+    let trying = "'exec[a]': {command: 'echo tried >> DIR/tries; test -e DIR/may', shell: true, meta: {realize: true, \
+                  retry: 1000, delay: 50}}";
     let path = declare(&place, trying);
     let running = Running::begin(&place, &["--quiet", &path]);
     let tries = || content(&place.path().join("tries")).lines().count();
@@ -380,7 +383,7 @@ fn an_edit_waits_for_the_tries_that_are_left_to_what_is_to_be_realized() {
 }
 
 #[test]
-fn an_edit_does_not_wait_for_what_waits_for_a_failure() {
+fn edit_does_not_wait_for_blocked_realize() {
     let place = Place::new();
     let failing = "'exec[a]': {command: 'echo tried >> DIR/tries; false', shell: true, meta: {retry: -1, delay: 300}}, \
                    'file[DIR/b]': {content: x, require: 'exec[a]', meta: {realize: true}}";

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 
-/// How long is waited for something that has to happen.
+/// Timeout for an expected event.
 const SOON: Duration = Duration::from_secs(180);
 
-/// What is said of a manifest that is wrong.
-const HELD: &str = "what was declared before is held until this is mended";
+/// Message about an invalid manifest.
+const HELD: &str = "kilter uses the previous manifest until this one is corrected";
 
-/// What is said of one that is another one.
-const ANEW: &str = "what is declared has changed: it is read anew";
+/// Message about a changed manifest.
+const ANEW: &str = "the manifest has changed: reloading";
 
-/// A run that goes on, until it is dropped at the latest, and the file to which it writes its errors.
+/// A running `kilter run`, ended at drop at the latest, with a file for its standard error.
 pub(crate) struct Running(Child, PathBuf);
 
 impl Running {
@@ -27,7 +27,8 @@ impl Running {
         Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
     }
 
-    /// The same behind these words of a shell, in a namespace of its own for users: what limits them there concerns nobody else.
+    /// The same behind these words of a shell, in a namespace of its own for users: what limits them there concerns
+    /// nobody else.
     pub(crate) fn secluded(place: &Place, words: &str, args: &[&str]) -> Running {
         Running::in_namespaces(place, &["--user", "--map-root-user"], words, args)
     }
@@ -44,7 +45,7 @@ impl Running {
         Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
     }
 
-    /// How often its errors hold a text.
+    /// Returns the number of occurrences of a text in its standard error.
     pub(crate) fn told(&self, text: &str) -> usize {
         content(&self.1).matches(text).count()
     }
@@ -93,13 +94,13 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a run has had nothing to do for a while, as it says itself: whatever was to happen has happened.
+/// Waits until the run reports that it has been idle, so that all pending work is done.
 #[track_caller]
 pub(crate) fn rest(place: &Place) {
     rest_for(place, 300);
 }
 
-/// Waits until a run says that it has had nothing to do for so many milliseconds.
+/// Waits until the run reports that it has been idle for this number of milliseconds.
 #[track_caller]
 pub(crate) fn rest_for(place: &Place, milliseconds: u64) {
     wait("the run to rest", || {
@@ -113,8 +114,8 @@ pub(crate) fn rest_for(place: &Place, milliseconds: u64) {
 pub(crate) const TICKS: &str =
     "  exec[tick]: {command: \"true\", unless: [[sh, -c, \"echo x >> DIR/ticks\"]], meta: {poll: 1}}\n";
 
-/// Waits until the run has checked the resource of [`TICKS`] so many times more: its own clock has gone on by so many
-/// seconds at least.
+/// Waits until the run has checked the resource of [`TICKS`] this number of times, so that at least as many seconds
+/// have passed on its own clock.
 #[track_caller]
 pub(crate) fn ticks(place: &Place, count: usize) {
     let ticks = || content(&place.path().join("ticks")).lines().count();
@@ -131,7 +132,7 @@ pub(crate) fn manifest(place: &Place, text: &str) -> String {
 }
 
 #[test]
-fn what_is_kept_is_watched_however_the_state_directory_was_given() {
+fn stored_values_are_watched_for_any_state_directory_path() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("x")).unwrap();
     let path = manifest(&place, "resources:\n  value[v]: {any: one}\n");
@@ -146,12 +147,13 @@ fn what_is_kept_is_watched_however_the_state_directory_was_given() {
     assert!(!err.contains("cannot be watched") && !err.contains("only absolute"), "{err}");
 }
 
-const TREE: &str = "resources:\n  file[DIR/a]: {content: \"as declared\\n\", mode: \"0644\"}\n  file[DIR/d]: {ensure: directory}\n  \
+const TREE: &str = "resources:\n  file[DIR/a]: {content: \"as declared\\n\", mode: \"0644\"}\n  file[DIR/d]: {ensure: \
+                    directory}\n  \
                     file[DIR/d/b]: {content: \"below\\n\", notify: \"exec[note]\"}\n  \
                     exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
 
 #[test]
-fn what_somebody_else_changes_is_brought_back() {
+fn foreign_change_is_repaired() {
     let place = Place::new();
     let (a, b) = (place.path().join("a"), place.path().join("d/b"));
     let running = Running::begin(&place, &[&manifest(&place, TREE)]);
@@ -176,7 +178,7 @@ fn what_somebody_else_changes_is_brought_back() {
 }
 
 #[test]
-fn an_edited_manifest_is_read_anew_and_a_wrong_one_changes_nothing() {
+fn edited_manifest_is_reloaded_and_invalid_one_ignored() {
     let place = Place::new();
     let a = place.path().join("a");
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: one}\n");
@@ -196,7 +198,7 @@ fn an_edited_manifest_is_read_anew_and_a_wrong_one_changes_nothing() {
 }
 
 #[test]
-fn what_is_mended_to_what_it_was_is_told_once() {
+fn manifest_restored_to_old_text_is_reported_once() {
     let place = Place::new();
     let (good, wrong) = ("resources:\n  file[DIR/a]: {content: one}\n", "resources: [\n");
     let path = manifest(&place, good);
@@ -206,17 +208,17 @@ fn what_is_mended_to_what_it_was_is_told_once() {
         manifest(&place, wrong);
         wait("the wrong one", || running.told(HELD) == count);
         manifest(&place, good);
-        wait("the mended one", || running.told("what is declared is mended, and as it was before") == count);
+        wait("the mended one", || running.told("the manifest is valid again, and unchanged") == count);
     }
     // It was right before that.
     manifest(&place, &format!("{good}  file[DIR/b]: {{content: two}}\n"));
     wait("the second", || content(&place.path().join("b")) == "two");
     let (_, _, err) = running.end();
-    assert_eq!((err.matches("as it was before").count(), err.matches(ANEW).count()), (2, 1), "{err}");
+    assert_eq!((err.matches("valid again, and unchanged").count(), err.matches(ANEW).count()), (2, 1), "{err}");
 }
 
 #[test]
-fn a_program_that_is_wrong_is_told_once_until_it_says_something_else() {
+fn manifest_program_error_is_reported_once() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let program = "#!/bin/sh\necho x >> DIR/asked\ncat DIR/said || exit 5\n";
@@ -244,7 +246,7 @@ fn a_program_that_is_wrong_is_told_once_until_it_says_something_else() {
 }
 
 #[test]
-fn a_warning_is_said_once_however_often_what_is_declared_is_read() {
+fn manifest_warning_is_reported_once() {
     let place = Place::new();
     let types = "types:\n  site: {attributes: {port: {type: Integer}}}\n";
     let file = |name: &str| format!("resources:\n  file[DIR/{name}]: {{content: x}}\n");
@@ -263,7 +265,7 @@ fn a_warning_is_said_once_however_often_what_is_declared_is_read() {
 }
 
 #[test]
-fn it_never_counts_as_converged_where_that_was_asked_for() {
+fn converged_timeout_of_minus_one_never_converges() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
     for how in [&["--converged-timeout", "-1"][..], &["--converged-timeout=-1"]] {
@@ -275,7 +277,7 @@ fn it_never_counts_as_converged_where_that_was_asked_for() {
 }
 
 #[test]
-fn it_ends_when_converged_if_that_was_asked_for() {
+fn converged_timeout_ends_run() {
     let place = Place::new();
     let status = place.path().join("status").display().to_string();
     let args = ["--converged-exit", "--converged-timeout", "1", "--converged-status-file", &status];
@@ -293,7 +295,7 @@ fn it_ends_when_converged_if_that_was_asked_for() {
 }
 
 #[test]
-fn it_converges_with_noop_and_with_nothing_to_hold_after_all_of_the_time_asked_for() {
+fn noop_and_empty_runs_converge_after_full_timeout() {
     let place = Place::new();
     let args = ["--converged-exit", "--converged-timeout", "1"];
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
@@ -308,7 +310,7 @@ fn it_converges_with_noop_and_with_nothing_to_hold_after_all_of_the_time_asked_f
 }
 
 #[test]
-fn what_has_to_be_done_begins_the_time_until_it_converges_anew() {
+fn work_restarts_converged_timeout() {
     let place = Place::new();
     let (a, status) = (place.path().join("a"), place.path().join("status"));
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
@@ -331,7 +333,7 @@ fn what_has_to_be_done_begins_the_time_until_it_converges_anew() {
 }
 
 #[test]
-fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_and_none_begins_behind_it() {
+fn interrupts_escalate_from_finish_to_kill() {
     use rustix::process::{Pid, Signal, kill_process};
     for (interrupts, seconds) in [(1, 2), (2, 60), (3, 60)] {
         let place = Place::new();
@@ -339,7 +341,8 @@ fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_
         // What does not heed the second is killed by the third.
         let heeds = if interrupts == 3 { "trap '' TERM;" } else { "" };
         let text = format!(
-            "resources:\n  exec[first]: {{command: \"{heeds} touch DIR/begun; sleep {seconds}; touch DIR/done\", shell: true}}\n  \
+            "resources:\n  exec[first]: {{command: \"{heeds} touch DIR/begun; sleep {seconds}; touch DIR/done\", \
+             shell: true}}\n  \
              exec[second]: {{command: touch DIR/second, require: \"exec[first]\"}}\n"
         );
         let path = manifest(&place, &text);
@@ -363,7 +366,7 @@ fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_
 }
 
 #[test]
-fn what_is_not_in_its_state_at_the_end_is_told_by_the_exit() {
+fn exit_code_reports_resources_out_of_sync() {
     let place = Place::new();
     place.file("theirs", "theirs");
     let drifting = "command: \"echo $$ > DIR/theirs\", shell: true";
@@ -379,7 +382,8 @@ fn what_is_not_in_its_state_at_the_end_is_told_by_the_exit() {
         (
             4,
             format!(
-                "file[DIR/theirs]: {{content: ours, meta: {{limit: 0.01, burst: 1}}}}\n  exec[x]: {{{drifting}, notify: \"exec[y]\"}}\n  exec[y]: {{{drifting}, refreshonly: true}}"
+                "file[DIR/theirs]: {{content: ours, meta: {{limit: 0.01, burst: 1}}}}\n  exec[x]: {{{drifting}, \
+                 notify: \"exec[y]\"}}\n  exec[y]: {{{drifting}, refreshonly: true}}"
             ),
             "1 not reached",
         ),
@@ -392,7 +396,7 @@ fn what_is_not_in_its_state_at_the_end_is_told_by_the_exit() {
 }
 
 #[test]
-fn what_is_to_be_polled_at_the_end_is_what_it_was() {
+fn pending_polls_do_not_change_final_summary() {
     let place = Place::new();
     let path = manifest(
         &place,
@@ -404,7 +408,7 @@ fn what_is_to_be_polled_at_the_end_is_what_it_was() {
 }
 
 #[test]
-fn with_noop_it_only_tells_what_differs() {
+fn noop_run_only_reports_differences() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
     let ended = place.run(&["run", &path, "--noop", "--max-runtime", "1"]);
@@ -413,7 +417,7 @@ fn with_noop_it_only_tells_what_differs() {
 }
 
 #[test]
-fn a_failed_resource_is_tried_again_when_what_it_needs_has_come() {
+fn failed_resource_is_retried_when_dependency_recovers() {
     let place = Place::new();
     let a = place.path().join("later/a");
     let running = Running::begin(&place, &[&manifest(&place, "resources:\n  file[DIR/later/a]: {content: a}\n")]);
@@ -425,7 +429,7 @@ fn a_failed_resource_is_tried_again_when_what_it_needs_has_come() {
 }
 
 #[test]
-fn what_failed_and_nothing_tells_of_is_tried_again_and_what_is_behind_it_with_it() {
+fn unwatched_failure_is_retried_with_dependents() {
     let place = Place::new();
     let text = "resources:\n  exec[may]: {command: \"echo tried >> DIR/tries; test -e DIR/may\", shell: true}\n  \
                 file[DIR/a]: {content: a, require: \"exec[may]\"}\n";
@@ -452,7 +456,7 @@ fn two_runs_exclude_each_other() {
 }
 
 #[test]
-fn an_edit_while_the_old_pass_ends_is_not_lost() {
+fn edit_at_end_of_pass_is_not_lost() {
     let place = Place::new();
     let text = |content: &str| {
         format!(
@@ -474,7 +478,7 @@ fn an_edit_while_the_old_pass_ends_is_not_lost() {
 }
 
 #[test]
-fn nobody_takes_the_lock_while_the_manifest_is_read_anew() {
+fn lock_is_held_during_reload() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: start}\n");
     let running = Running::begin(&place, &[&path]);
@@ -494,7 +498,7 @@ fn nobody_takes_the_lock_while_the_manifest_is_read_anew() {
 }
 
 #[test]
-fn without_a_manifest_there_is_nothing_to_hold() {
+fn run_without_manifest_is_refused() {
     let place = Place::new();
     let ended = place.run(&["run", "--max-runtime", "1"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
@@ -502,10 +506,10 @@ fn without_a_manifest_there_is_nothing_to_hold() {
 }
 
 #[test]
-fn what_can_be_read_once_only_is_refused() {
+fn run_refuses_manifest_from_pipe() {
     let place = Place::new();
     for (path, message) in
-        [("-", "does not read the standard input"), ("/dev/null", "takes files, and /dev/null is none")]
+        [("-", "does not read the standard input"), ("/dev/null", "needs files, but /dev/null is not a file")]
     {
         let ended = place.run(&["run", path]);
         assert_eq!(ended.code, 1, "{ended:?}");
@@ -514,7 +518,7 @@ fn what_can_be_read_once_only_is_refused() {
 }
 
 #[test]
-fn a_wrong_file_that_is_newly_included_is_read_again_when_it_is_mended() {
+fn fixed_new_include_is_reloaded() {
     let place = Place::new();
     let a = place.path().join("a");
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: one}\n");
@@ -541,7 +545,7 @@ fn a_wrong_file_that_is_newly_included_is_read_again_when_it_is_mended() {
 }
 
 #[test]
-fn the_status_file_is_not_sought_behind_a_link() {
+fn status_file_link_is_not_followed() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
     let link = place.path().join("status");
@@ -555,9 +559,10 @@ fn the_status_file_is_not_sought_behind_a_link() {
 }
 
 #[test]
-fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
+fn failed_refresh_is_retried_without_events() {
     let place = Place::new();
-    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  exec[note]: {command: \"echo tried >> DIR/tries; \
+    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  exec[note]: {command: \"echo tried \
+                >> DIR/tries; \
                 test -e DIR/may && echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("a failure", || content(&place.path().join("tries")).lines().count() == 2);
@@ -568,9 +573,10 @@ fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
 }
 
 #[test]
-fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
+fn refresh_event_has_only_its_own_causes() {
     let place = Place::new();
-    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  file[DIR/b]: {content: b, notify: \"exec[note]\"}\n  \
+    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  file[DIR/b]: {content: b, notify: \
+                \"exec[note]\"}\n  \
                 exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     let noted = || content(&place.path().join("log")).lines().count();
@@ -592,10 +598,11 @@ fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
 }
 
 #[test]
-fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else() {
+fn changed_manifest_program_and_facts_are_reloaded() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let program = "#!/bin/sh\ncat >/dev/null\necho x >> DIR/asked\necho \"resources: {'file[DIR/a]': {content: '$(cat DIR/said)'}}\"\n";
+    let program = "#!/bin/sh\ncat >/dev/null\necho x >> DIR/asked\necho \"resources: {'file[DIR/a]': {content: '$(cat \
+                   DIR/said)'}}\"\n";
     let path = place.file("program", program.replace("DIR", &place.path().display().to_string()));
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::create_dir(file("facts")).unwrap();
@@ -607,7 +614,7 @@ fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else()
     wait("the first", || content(&file("a")) == "one" && content(&file("b")) == "web");
     let settled = place.run(&["status", "--format", "json"]).stdout;
     wait("it to be asked again", || content(&file("asked")).lines().count() >= 3);
-    assert_eq!(running.told("what is declared has changed"), 0, "{settled}");
+    assert_eq!(running.told("the manifest has changed"), 0, "{settled}");
     // It may be read just now.
     place.file("said.new", "two");
     std::fs::rename(file("said.new"), file("said")).unwrap();
@@ -615,7 +622,7 @@ fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else()
     place.file("role.new", "role=database\n");
     std::fs::rename(file("role.new"), file("facts/role.txt")).unwrap();
     wait("what the fact says now", || content(&file("b")) == "database");
-    assert_eq!(running.told("what is declared has changed"), 2);
+    assert_eq!(running.told("the manifest has changed"), 2);
     running.end();
 
     let asked = content(&file("asked")).lines().count();

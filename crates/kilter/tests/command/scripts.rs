@@ -66,8 +66,8 @@ fn heard(by: &std::net::TcpListener) -> String {
     text
 }
 
-/// How a command ends, and what it says, that gets a signal while a script tells its number and then hangs; the script is gone
-/// by then.
+/// Returns the exit status and output of a command that gets a signal while a script hangs after printing its process
+/// number. The script has ended by then.
 fn ended_by(signal: Signal, place: &Place, args: &[&str], told: &std::net::TcpListener) -> (Option<i32>, String) {
     let child = place.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let script = heard(told).trim().to_owned();
@@ -110,7 +110,8 @@ fn resources_of_a_script_are_read_set_planned_and_applied() {
     assert_eq!(ended.stdout, "setting[colour]\n  ensure  present\n  value   it's $(id)\n");
     let manifest = place.file(
         "m.yaml",
-        "resources:\n  setting[colour]: { ensure: present, value: red }\n  setting[size]:\n    ensure: present\n    value: big\n    \
+        "resources:\n  setting[colour]: { ensure: present, value: red }\n  setting[size]:\n    ensure: present\n    \
+         value: big\n    \
          require: setting[colour]\n",
     );
     assert_eq!(run(&place, &["plan", &manifest]).code, 2);
@@ -131,7 +132,7 @@ fn resources_of_a_script_are_read_set_planned_and_applied() {
 }
 
 #[test]
-fn a_manifest_is_held_against_the_type_of_the_script() {
+fn manifest_is_checked_against_script_type() {
     let place = keeper();
     let manifest = place.file("m.yaml", "resources:\n  setting[colour]: { ensure: bogus, vaule: red }\n");
     let ended = run(&place, &["plan", &manifest]);
@@ -140,7 +141,7 @@ fn a_manifest_is_held_against_the_type_of_the_script() {
 }
 
 #[test]
-fn directories_are_given_by_the_environment_and_lie_in_the_usual_place_too() {
+fn provider_directories_come_from_environment_and_default() {
     let place = keeper();
     let run = |list: &str| {
         let output = place.command(&["types"]).env("KILTER_PROVIDERS", list).output().unwrap();
@@ -152,15 +153,15 @@ fn directories_are_given_by_the_environment_and_lie_in_the_usual_place_too() {
 }
 
 #[test]
-fn a_script_that_is_no_provider_is_told_and_disturbs_nothing() {
+fn invalid_script_is_reported_and_ignored() {
     let place = keeper();
     script(&place, "bad.prov", "#!/bin/sh\nexit 3\n");
     let ended = run(&place, &["get", "setting", "nosuch"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting[nosuch]\n  ensure  absent\n"));
     assert_eq!(
         ended.stderr,
-        "warning: DIR/providers/bad.prov: not used: asked to describe itself, it failed with exit code 3; one of mold's convention needs \
-         bad.yaml beside it; kilter asks it again in 10 min, or as soon as the file changes\n"
+        "warning: DIR/providers/bad.prov: not used: describe: it failed with exit code 3; a script with mold's convention needs \
+         bad.yaml in the same directory; kilter tries again in 10 min, or when the file changes\n"
     );
 }
 
@@ -187,14 +188,15 @@ fn a_name_with_a_line_break_and_a_colour_forges_no_line() {
 }
 
 #[test]
-fn between_two_scripts_of_a_type_one_is_named() {
+fn second_script_of_type_needs_provider_name() {
     let place = keeper();
     script(&place, "other.prov", KEEPER);
     let ended = run(&place, &["get", "setting", "a"]);
     assert_eq!(ended.code, 1);
     assert_eq!(
         ended.stderr,
-        "error: the type `setting` has several providers that are suitable, and none is preferred: keeper, other\n  hint: name one: \
+        "error: the type `setting` has several providers that are suitable, and none is preferred: keeper, other\n  \
+         hint: name one: \
          setting::keeper here, `provider: keeper` in a manifest\n"
     );
     assert_eq!(run(&place, &["get", "setting::other", "a"]).stdout, "setting[a]\n  ensure  absent\n");
@@ -229,7 +231,7 @@ fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
     let described = run(&place, &["types", "host"]).stdout;
     assert!(
         described.contains("hosts  chosen")
-            && described.contains("`hosts` is preferred; say `provider: keeper` for this one"),
+            && described.contains("`hosts` is preferred; declare `provider: keeper` for this one"),
         "{described}"
     );
     script(&place, "keeper.prov", &KEEPER.replace("type: setting", "type: host\n  default: true"));
@@ -237,13 +239,13 @@ fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
 }
 
 #[test]
-fn a_directory_that_was_given_and_is_not_there_is_told() {
+fn missing_provider_directory_is_reported() {
     let ended = Place::new().run(&["-I", "nowhere", "get", "host", "x"]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (0, "warning: nowhere: there is no such directory of providers\n"));
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, "warning: nowhere: there is no such provider directory\n"));
 }
 
 #[test]
-fn an_interrupt_ends_the_script_that_is_being_asked() {
+fn interrupt_ends_running_get() {
     let place = keeper();
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let find = format!("find) {}sleep 60;;\nnever)", telling("$$", &told));
@@ -256,7 +258,7 @@ fn an_interrupt_ends_the_script_that_is_being_asked() {
 }
 
 #[test]
-fn what_only_looks_finishes_no_script_that_is_being_asked() {
+fn noop_interrupt_ends_running_script() {
     let place = keeper();
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let find = format!("find) {}sleep 60;;\nnever)", telling("$$", &told));
@@ -367,7 +369,7 @@ fn a_resource_that_names_its_provider_has_the_attributes_of_that() {
 }
 
 #[test]
-fn what_heeds_no_signal_ends_with_one_as_any_program() {
+fn kilter_dies_of_signal_during_uninterruptible_work() {
     let place = keeper();
     let commands: [&[&str]; 5] = [
         &["set", "file", "/nowhere/a", "content=-"],
@@ -412,14 +414,14 @@ fn a_fact_that_hangs_ends_with_a_signal() {
 }
 
 #[test]
-fn what_a_script_leaves_behind_that_describes_itself_is_ended() {
+fn leftovers_of_describe_are_ended() {
     let place = keeper();
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let leaving = format!("describe)\n  sleep 60 &\n  {}", telling("$!", &told));
     script(&place, "keeper.prov", &KEEPER.replace("describe)\n", &leaving));
     let ended = run(&place, &["types", "setting"]);
     assert_eq!(ended.code, 0);
-    assert!(ended.stderr.contains("it described itself and left a process behind"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("its description left a process"), "{}", ended.stderr);
     // Whoever inherits it may not have looked yet.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", heard(&told).trim())).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
@@ -442,23 +444,24 @@ fn a_script_that_lies_about_its_change_fails() {
 }
 
 #[test]
-fn a_failure_of_a_script_names_all_that_is_known() {
+fn script_failure_has_full_context() {
     let place = keeper();
     script(&place, "keeper.prov", &KEEPER.replace("update)", "update) echo 'disk full' >&2; exit 5;;\nnever)"));
     let ended = run(&place, &["set", "setting", "a", "ensure=present"]);
     assert_eq!(ended.code, 4);
-    let expected = "update of setting[a] by the provider `keeper` (simple, DIR/providers/keeper.prov): it failed with exit code 5 (last on \
+    let expected = "update of setting[a] by the provider `keeper` (simple, DIR/providers/keeper.prov): it failed with \
+                    exit code 5 (last on \
                     its standard error: disk full)";
     assert!(ended.stdout.contains(expected), "{}", ended.stdout);
 }
 
 #[test]
-fn what_a_script_cannot_change_has_failed_in_the_plan_and_is_left_where_it_is_only_to_be_looked_at() {
+fn unchangeable_script_resource_fails_in_plan_unless_noop() {
     let place = Place::new();
     script(&place, "keeper.prov", &KEEPER.replace("  suitable:", "  actions: [list, find]\n  suitable:"));
     let manifest = |of_a: &str| place.file("m.yaml", format!("resources:\n  setting[a]: {{ {of_a} }}\n"));
     let path = manifest("ensure: present");
-    let why = "the provider `keeper` of setting can only read: its actions are without `update`";
+    let why = "the provider `keeper` of setting can only read: it has no action `update`";
     let set = ["set", "setting", "a", "ensure=present", "--noop"];
     for args in [&set[..], &set[..4], &["plan", &path], &["apply", &path]] {
         let ended = run(&place, args);
@@ -471,7 +474,7 @@ fn what_a_script_cannot_change_has_failed_in_the_plan_and_is_left_where_it_is_on
     assert!(run(&place, &["apply", &path]).stdout.contains(&format!("    | it could not be changed: {why}\n")));
 }
 
-/// A setting whose script says of a preview, and of a change, what is in the file `answer`.
+/// A setting whose script answers a preview, and a change, with the contents of the file `answer`.
 fn foretelling() -> Place {
     let place = Place::new();
     let told = "update)\n  cat answer; [ -n \"$ral_noop\" ] && exit";
@@ -483,7 +486,7 @@ fn foretelling() -> Place {
 }
 
 #[test]
-fn what_a_script_says_that_it_would_change_is_shown_beside_what_differs() {
+fn script_preview_is_shown_with_differences() {
     let place = foretelling();
     let set = |more: &[&str]| run(&place, &[&["set", "setting", "a", "value=2", "--noop"], more].concat());
     let shown = |answer: &str| {
@@ -496,10 +499,11 @@ fn what_a_script_says_that_it_would_change_is_shown_beside_what_differs() {
     assert_eq!(shown("value: 2\n"), "    value: 1 → 2");
     assert_eq!(
         shown("value: 3\nral_was: 1\nsize: 6\nother: x\n"),
-        "    value: 1 → 2\n    value: 1 → 3 (says its provider)\n    size: 5 → 6 (says its provider)\n    \
-         other: (none) → x (says its provider)"
+        "    value: 1 → 2\n    value: 1 → 3 (reported by its provider)\n    size: 5 → 6 (reported by its \
+         provider)\n    \
+         other: (none) → x (reported by its provider)"
     );
-    assert_eq!(shown(""), "    value: 1 → 2\n    | the provider `keeper` says that it would change nothing");
+    assert_eq!(shown(""), "    value: 1 → 2\n    | the provider `keeper` reports that it would change nothing");
     script(&place, "answer", "size: 6\nral_derive: true\n");
     let report: serde_json::Value = serde_json::from_str(&set(&["--format", "json"]).stdout).unwrap();
     let told = serde_json::json!([{ "attribute": "size", "is": 5, "should": 6 }]);
@@ -508,7 +512,7 @@ fn what_a_script_says_that_it_would_change_is_shown_beside_what_differs() {
 }
 
 #[test]
-fn no_secret_is_told_by_what_a_script_says_that_it_would_change() {
+fn script_preview_redacts_secrets() {
     let place = foretelling();
     let keeper = std::fs::read_to_string(place.path().join("providers/keeper.prov")).unwrap();
     script(&place, "keeper.prov", &keeper.replace("value: {type: string}", "value: {type: \"Sensitive[String]\"}"));
@@ -523,10 +527,10 @@ fn no_secret_is_told_by_what_a_script_says_that_it_would_change() {
 }
 
 #[test]
-fn a_plan_holds_what_a_script_says_that_it_would_change_and_an_apply_tells_it_too() {
+fn plan_stores_script_preview() {
     let place = foretelling();
     let manifest = place.file("m.yaml", "resources:\n  setting[a]: { ensure: present, value: '2' }\n");
-    let said = "    size: 5 → 6 (says its provider)\n";
+    let said = "    size: 5 → 6 (reported by its provider)\n";
     script(&place, "answer", "size: 6\nral_was: 5\n");
     let plan = run(&place, &["plan", &manifest, "-o", "plan.json"]);
     assert!(plan.code == 2 && plan.stdout.contains(said), "{plan:?}");
@@ -551,29 +555,34 @@ fn provider(place: &Place, name: &str, metadata: &str, script: &str) {
 }
 
 #[test]
-fn resources_of_scripts_send_values_and_come_before_and_behind_others() {
+fn script_resources_have_outputs_and_relations() {
     let place = Place::new();
     provider(
         &place,
         "site",
         "provider:\n  type: site\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
-         identities: www.${vars.name}\n  outputs: {url: Where it is.}\n  autorequire: {file: $root}\n  attributes:\n    \
+         identities: www.${vars.name}\n  outputs: {url: Where it is.}\n  autorequire: {file: $root}\n  \
+         attributes:\n    \
          name:\n    root: {type: string}\n",
         "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\ncase $ral_action in\n\
-         find) printf 'name: %s\\nroot: %s\\nurl: http://%s:%s/\\n' \"$name\" \"$(cat at)\" \"$name\" \"$(wc -c < at)\" ;;\n\
+         find) printf 'name: %s\\nroot: %s\\nurl: http://%s:%s/\\n' \"$name\" \"$(cat at)\" \"$name\" \"$(wc -c < \
+         at)\" ;;\n\
          update) printf %s \"$root\" > at; echo 'ral_derive: true' ;;\nesac\n",
     );
     provider(
         &place,
         "alias",
-        "provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  outputs: {length: How long it is.}\n  \
+        "provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  outputs: {length: How \
+         long it is.}\n  \
          autorequire: {site: $of}\n  attributes:\n    of: {type: string}\n",
-        "#!/bin/sh\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"of\": \"www.blog\", \"length\": 8}'\n",
+        "#!/bin/sh\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"of\": \"www.blog\", \"length\": \
+         8}'\n",
     );
     place.file("at", "");
     let root = place.path().join("root").display().to_string();
     let text = format!(
-        "resources:\n  alias[x]: {{of: www.blog}}\n  file[{root}.url]: {{content: \"${{site[blog].url}} ${{alias[x].length}}\"}}\n  \
+        "resources:\n  alias[x]: {{of: www.blog}}\n  file[{root}.url]: {{content: \"${{site[blog].url}} \
+         ${{alias[x].length}}\"}}\n  \
          site[blog]: {{root: {root}}}\n  file[{root}]: {{ensure: directory}}\n"
     );
     let path = place.file("m.yaml", text);
@@ -590,22 +599,25 @@ fn resources_of_scripts_send_values_and_come_before_and_behind_others() {
 }
 
 #[test]
-fn what_a_script_sends_is_of_the_type_that_it_declares() {
+fn script_outputs_are_checked_against_declared_types() {
     let place = Place::new();
     let outputs = "outputs: {url: {type: String, desc: Where it is.}, port: {type: Integer, desc: Its port.}}";
     provider(
         &place,
         "site",
         &format!(
-            "provider:\n  type: site\n  invoke: simple\n  actions: [find]\n  suitable: true\n  {outputs}\n  attributes:\n    name:\n"
+            "provider:\n  type: site\n  invoke: simple\n  actions: [find]\n  suitable: true\n  {outputs}\n  \
+             attributes:\n    name:\n"
         ),
-        "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\nprintf 'name: %s\\nurl: x\\nport: %s\\n' \"$name\" \"$(cat port)\"\n",
+        "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\nprintf 'name: %s\\nurl: x\\nport: %s\\n' \"$name\" \
+         \"$(cat port)\"\n",
     );
     provider(
         &place,
         "alias",
         &format!("provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  {outputs}\n"),
-        "#!/bin/sh\ncd DIR\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"port\": \"'\"$(cat port)\"'\"}'\n",
+        "#!/bin/sh\ncd DIR\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"port\": \"'\"$(cat \
+         port)\"'\"}'\n",
     );
     let manifest = |attributes: &str| {
         place.file("m.yaml", format!("resources:\n  site[a]: {{}}\n  alias[x]: {{}}\n  test[t]: {{{attributes}}}\n"))
@@ -622,12 +634,13 @@ fn what_a_script_sends_is_of_the_type_that_it_declares() {
 }
 
 #[test]
-fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
+fn script_output_and_relation_problems_have_places() {
     let place = Place::new();
     let script = "#!/bin/sh\necho '# simple'\n";
     let metadata = |rest: &str| {
         format!(
-            "provider:\n  type: site\n  invoke: simple\n  suitable: true\n  attributes:\n    name:\n    root: {{type: string}}\n  {rest}\n"
+            "provider:\n  type: site\n  invoke: simple\n  suitable: true\n  attributes:\n    name:\n    root: {{type: \
+             string}}\n  {rest}\n"
         )
     };
     for (rest, told) in [
@@ -659,28 +672,35 @@ fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
 }
 
 #[test]
-fn resources_of_scripts_are_parts_of_others() {
+fn script_resources_may_be_parts() {
     let place = Place::new();
     provider(
         &place,
         "chain",
-        "provider:\n  type: chain\n  invoke: json\n  actions: [get, set]\n  suitable: true\n  attributes:\n    name:\n    \
+        "provider:\n  type: chain\n  invoke: json\n  actions: [get, set]\n  suitable: true\n  attributes:\n    \
+         name:\n    \
          rules: {type: \"Hash[String, Struct[{Optional[accept] => String}]]\"}\n",
         "#!/usr/bin/python3\nimport json, os, sys\nplace = 'DIR/chain.'\nasked = json.load(sys.stdin)\n\
-         def read(name):\n    try: return {'name': name, 'rules': json.load(open(place + name))}\n    except OSError: return {'name': name, 'rules': {}}\n\
-         if sys.argv[1] == 'ral_action=get':\n    names = asked.get('names') or []\n    print(json.dumps({'resources': [read(name) for name in names]}))\n\
-         else:\n    changes = []\n    for update in asked['updates']:\n        name, should = update['name'], update['should']['rules']\n        \
+         def read(name):\n    try: return {'name': name, 'rules': json.load(open(place + name))}\n    except OSError: \
+         return {'name': name, 'rules': {}}\n\
+         if sys.argv[1] == 'ral_action=get':\n    names = asked.get('names') or []\n    \
+         print(json.dumps({'resources': [read(name) for name in names]}))\n\
+         else:\n    changes = []\n    for update in asked['updates']:\n        name, should = update['name'], \
+         update['should']['rules']\n        \
          json.dump(should, open(place + name, 'w'))\n        open('DIR/calls', 'a').write('set\\n')\n        \
-         changes.append({'name': name, 'rules': {'is': should, 'was': update['is']['rules']}})\n    print(json.dumps({'changes': changes}))\n",
+         changes.append({'name': name, 'rules': {'is': should, 'was': update['is']['rules']}})\n    \
+         print(json.dumps({'changes': changes}))\n",
     );
     provider(
         &place,
         "rule",
         "provider:\n  type: rule\n  invoke: simple\n  actions: [list]\n  suitable: true\n  \
-         part_of: {type: chain, by: chain, into: rules}\n  attributes:\n    name:\n    chain: {type: string}\n    accept: {type: string}\n",
+         part_of: {type: chain, by: chain, into: rules}\n  attributes:\n    name:\n    chain: {type: string}\n    \
+         accept: {type: string}\n",
         "#!/bin/sh\necho '# simple'\n",
     );
-    let text = "resources:\n  rule[ssh]: {chain: input, accept: ssh}\n  rule[web]: {chain: input, accept: \"${exec[x].stdout}\"}\n  \
+    let text = "resources:\n  rule[ssh]: {chain: input, accept: ssh}\n  rule[web]: {chain: input, accept: \
+                \"${exec[x].stdout}\"}\n  \
                 exec[x]: {command: echo http, creates: DIR/none, verify: false}\n  chain[input]: {}\n";
     let path = place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
     let applied = place.run(&["-I", ".", "apply", &path]);
@@ -695,8 +715,10 @@ fn resources_of_scripts_are_parts_of_others() {
 /// Finds resources by themselves only; `find` is how.
 fn finder(find: &str) -> Place {
     let place = Place::new();
-    let text = "#!/bin/bash\neval \"$@\"\nif [ \"$ral_action\" = describe ]; then cat <<'END'\nprovider:\n  type: thing\n  \
-                invoke: simple\n  actions: [find, update]\n  suitable: true\n  confine: false\n  attributes:\n    name: {desc: Its name.}\n    \
+    let text = "#!/bin/bash\neval \"$@\"\nif [ \"$ral_action\" = describe ]; then cat <<'END'\nprovider:\n  type: \
+                thing\n  \
+                invoke: simple\n  actions: [find, update]\n  suitable: true\n  confine: false\n  attributes:\n    \
+                name: {desc: Its name.}\n    \
                 value: {type: string}\nEND\nexit; fi\ncd \"$(dirname \"$0\")\" || exit 9\n";
     script(&place, "finder.prov", &format!("{text}{find}\nprintf '# simple\\nname: %s\\nvalue: x\\n' \"$name\"\n"));
     let things: String = (0..6).map(|n| format!("  thing[t{n}]: {{ value: x }}\n")).collect();
@@ -705,7 +727,7 @@ fn finder(find: &str) -> Place {
 }
 
 #[test]
-fn as_many_resources_of_a_script_are_read_at_a_time_as_jobs_are_asked_for() {
+fn script_reads_are_limited_by_jobs() {
     // Each waits until all have come, but not for ever.
     let all = "$(ls at-* | wc -l) -ge 6";
     let wait = format!("for n in {{1..200}}; do [ {all} ] && break; sleep 0.05; done; [ {all} ] || exit 1");
@@ -715,7 +737,7 @@ fn as_many_resources_of_a_script_are_read_at_a_time_as_jobs_are_asked_for() {
 }
 
 #[test]
-fn what_a_script_can_read_is_shown_beside_what_it_cannot() {
+fn partially_unreadable_script_list_is_shown() {
     let place = finder("[ $name != b ] || { echo 'it is locked' >&2; exit 1; }");
     let ended = run(&place, &["get", "thing", "a", "b", "c", "--format", "json"]);
     assert_eq!(ended.code, 4, "{ended:?}");
@@ -736,22 +758,20 @@ fn with_one_job_each_resource_of_a_script_is_read_alone() {
 }
 
 #[test]
-fn an_included_directory_that_is_none_is_warned_of() {
+fn missing_included_directory_is_a_warning() {
     let place = Place::new();
     let file = place.file("keeper.prov", KEEPER);
     for path in [file.as_str(), "/no/such/directory"] {
         let ended = place.run(&["-I", path, "types"]);
         let shown = path.replace(&place.path().display().to_string(), "DIR");
-        assert_eq!(
-            (ended.code, ended.stderr),
-            (0, format!("warning: {shown}: there is no such directory of providers\n"))
-        );
+        assert_eq!((ended.code, ended.stderr), (0, format!("warning: {shown}: there is no such provider directory\n")));
     }
 }
 
 /// A provider of the type `knob`, whose values are what the file `is` says.
 fn knob(place: &Place, convention: &str) {
-    let metadata = "provider:\n  type: knob\n  invoke: INVOKE\n  suitable: true\n  attributes:\n    name: {desc: Its name.}\n    \
+    let metadata = "provider:\n  type: knob\n  invoke: INVOKE\n  suitable: true\n  attributes:\n    name: {desc: Its \
+                    name.}\n    \
                     mode: {type: \"enum[low, high]\"}\n    size: {type: string}\n";
     let script = match convention {
         "simple" => {
@@ -762,13 +782,15 @@ fn knob(place: &Place, convention: &str) {
         "json" => {
             "#!/usr/bin/python3 -IS\nimport json, os, sys\nos.chdir('DIR')\nasked = json.load(sys.stdin)\n\
              if sys.argv[1] == 'ral_action=get':\n    \
-             print(json.dumps({'resources': [{'name': name, 'mode': open('is').read().strip(), 'size': 's'} for name in asked['names']]}))\n\
+             print(json.dumps({'resources': [{'name': name, 'mode': open('is').read().strip(), 'size': 's'} for name \
+             in asked['names']]}))\n\
              else:\n    open('is', 'w').write(asked['updates'][0]['should']['mode'])\n    print('{\"derive\": true}')\n"
         }
         _ => {
             "#!/usr/bin/python3 -IS\nimport json, os, sys\nos.chdir('DIR')\nasked = json.load(sys.stdin)\n\
              if sys.argv[1] == 'inspect':\n    \
-             print(json.dumps({'kind': 'knob', 'name': asked['name'], 'exists': True, 'mode': open('is').read().strip(), 'size': 's'}))\n\
+             print(json.dumps({'kind': 'knob', 'name': asked['name'], 'exists': True, 'mode': \
+             open('is').read().strip(), 'size': 's'}))\n\
              else:\n    open('is', 'w').write(asked['mode'])\n"
         }
     };
@@ -805,9 +827,11 @@ fn unknown_resource_is_not_shown_as_absent() {
     provider(
         &place,
         "user",
-        "provider:\n  type: account\n  invoke: simple\n  suitable: true\n  attributes:\n    name: {desc: Its name.}\n    \
+        "provider:\n  type: account\n  invoke: simple\n  suitable: true\n  attributes:\n    name: {desc: Its \
+         name.}\n    \
          ensure: {type: \"enum[present, absent]\"}\n",
-        "#!/bin/bash\neval \"$@\"\necho '# simple'\necho \"name: $name\"\n[ \"$name\" = gone ] && echo 'ensure: absent' || echo 'ral_unknown: true'\n",
+        "#!/bin/bash\neval \"$@\"\necho '# simple'\necho \"name: $name\"\n[ \"$name\" = gone ] && echo 'ensure: \
+         absent' || echo 'ral_unknown: true'\n",
     );
     let shown = |name: &str, format: &str| {
         let ended = place.run(&["-I", ".", "get", "account", name, "--format", format]);

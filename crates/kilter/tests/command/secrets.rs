@@ -8,7 +8,7 @@ use kilter_model::base64;
 
 use crate::support::{Ended, Place};
 
-/// What the command prints: long enough to be found in any form.
+/// Output of the command, long enough to be found in every encoding.
 const SECRET: &str = "Tr0ub4dor&3/ü+ %7e";
 
 /// A place in which a command prints a secret once, and a file gets it.
@@ -63,7 +63,7 @@ impl Secrets {
         ended
     }
 
-    /// Applies the manifest when what was kept cannot be used.
+    /// Applies the manifest after the stored outputs have become unusable.
     #[track_caller]
     fn is_lost(&self, why: &str) {
         fs::write(self.path("app"), "drifted").unwrap();
@@ -125,7 +125,7 @@ fn is_nowhere_in(bytes: &[u8], what: &str) {
 }
 
 #[test]
-fn every_form_of_a_secret_would_be_found() {
+fn secret_search_finds_every_encoding() {
     for form in forms() {
         let told = [b"before ", &form[..], b" after"].concat();
         assert!(std::panic::catch_unwind(|| is_nowhere_in(&told, "it")).is_err());
@@ -137,7 +137,7 @@ fn every_form_of_a_secret_would_be_found() {
 }
 
 #[test]
-fn a_secret_that_is_sent_is_nowhere_in_clear_and_sent_again_by_later_runs() {
+fn secret_output_is_stored_encrypted_and_reused() {
     let secrets = Secrets::new();
     secrets.ends(2, &["plan", "m.yaml", "-o", "before.plan"]);
     secrets.ends(2, &["plan", "m.yaml", "--format", "json"]);
@@ -168,7 +168,7 @@ fn a_secret_that_is_sent_is_nowhere_in_clear_and_sent_again_by_later_runs() {
 }
 
 #[test]
-fn an_output_that_somebody_takes_for_a_secret_is_one_in_the_state_directory() {
+fn output_used_as_secret_is_stored_encrypted() {
     let secrets = Secrets::new();
     secrets.manifest(
         "  exec[token]:\n    command: [sh, -c, 'cat DIR/source && touch DIR/done']\n    creates: DIR/done\n  \
@@ -182,7 +182,7 @@ fn an_output_that_somebody_takes_for_a_secret_is_one_in_the_state_directory() {
 }
 
 #[test]
-fn without_a_secret_and_a_plan_there_is_no_key() {
+fn key_is_created_only_for_secrets_or_plans() {
     let secrets = Secrets::new();
     secrets.manifest(
         "  exec[hello]:\n    command: [sh, -c, 'echo hello && touch DIR/done']\n    creates: DIR/done\n  \
@@ -199,7 +199,7 @@ fn without_a_secret_and_a_plan_there_is_no_key() {
 }
 
 #[test]
-fn what_was_kept_with_a_key_that_is_gone_or_another_one_counts_as_not_kept() {
+fn outputs_of_missing_or_other_key_are_discarded() {
     let secrets = Secrets::new();
     secrets.ends(0, &["apply", "m.yaml"]);
     fs::remove_file(secrets.key()).unwrap();
@@ -233,7 +233,7 @@ fn a_key_that_others_may_know_is_refused() {
 }
 
 #[test]
-fn what_one_resource_has_sent_is_not_taken_for_what_another_one_has() {
+fn stored_outputs_are_bound_to_their_resource() {
     let secrets = Secrets::new();
     secrets.ends(0, &["apply", "m.yaml"]);
     let stolen = fs::read_to_string(&secrets.kept()[0]).unwrap();
@@ -255,7 +255,7 @@ fn what_one_resource_has_sent_is_not_taken_for_what_another_one_has() {
 }
 
 #[test]
-fn what_was_kept_and_is_damaged_counts_as_not_kept() {
+fn damaged_stored_outputs_are_discarded() {
     let secrets = Secrets::new();
     secrets.ends(0, &["apply", "m.yaml"]);
     let whole = fs::read(&secrets.kept()[0]).unwrap();
@@ -273,7 +273,7 @@ fn what_was_kept_and_is_damaged_counts_as_not_kept() {
 }
 
 #[test]
-fn a_plan_of_a_manifest_with_secrets_is_sealed_and_applied_where_it_was_made() {
+fn plan_with_secrets_is_encrypted_for_its_machine() {
     let secrets = Secrets::new();
     for content in ["{ sensitive: l1teral-s3cret }", "'x'\n  # sensitive", "{ \"s\\x65nsitive\": l1teral-s3cret }"] {
         secrets.manifest(&format!("  file[DIR/app]:\n    content: {content}\n"));
@@ -301,7 +301,7 @@ fn a_plan_of_a_manifest_with_secrets_is_sealed_and_applied_where_it_was_made() {
 }
 
 #[test]
-fn plans_that_are_made_at_the_same_time_are_sealed_with_the_same_key() {
+fn concurrent_plans_use_the_same_key() {
     let secrets = Secrets::new();
     let names: Vec<String> = (0..6).map(|n| format!("{n}.plan")).collect();
     let start = |name: &String| secrets.place.command(&["plan", "m.yaml", "-q", "-o", name]).spawn().unwrap();
@@ -315,16 +315,16 @@ fn plans_that_are_made_at_the_same_time_are_sealed_with_the_same_key() {
 }
 
 #[test]
-fn a_former_secret_is_not_kept_among_the_backups() {
+fn former_secret_is_not_backed_up() {
     let secrets = Secrets::new();
     secrets.manifest("  file[DIR/app]: { content: { sensitive: { file: DIR/source } }, backup: true }\n");
     let refused = secrets.ends(1, &["apply", "m.yaml"]);
-    assert!(refused.stderr.contains("where it would stand in clear"), "{refused:?}");
+    assert!(refused.stderr.contains("because the backup is not encrypted"), "{refused:?}");
     assert!(!secrets.path("app").exists());
 }
 
 #[test]
-fn a_variable_that_is_secret_is_told_in_no_part_of_what_is_made_of_it() {
+fn values_derived_from_secret_variable_are_redacted() {
     let place = Place::new();
     place.file("pin", "Zq7hunter99\n");
     let manifest = |resources: &str| {
@@ -340,7 +340,8 @@ fn a_variable_that_is_secret_is_told_in_no_part_of_what_is_made_of_it() {
     for resource in [
         "exec[g]: { command: [\"true\"], unless: \"/opt/${vars.t}/check now\" }",
         "exec[g]: { command: [\"true\"], onlyif: \"${vars.t} a\" }",
-        "exec[g]: { command: [sh, -c, 'echo bad password: $${P#*:} >&2; exit 1'], environment: { P: \"user:${vars.t}\" } }",
+        "exec[g]: { command: [sh, -c, 'echo bad password: $${P#*:} >&2; exit 1'], environment: { P: \
+         \"user:${vars.t}\" } }",
         "exec[g]: { command: [sh, -c, 'echo $${0#* }', \"Bearer ${vars.t}\"], logoutput: true }",
     ] {
         manifest(&format!("  {resource}\n"));
@@ -352,7 +353,7 @@ fn a_variable_that_is_secret_is_told_in_no_part_of_what_is_made_of_it() {
 }
 
 #[test]
-fn what_was_sent_before_is_not_sent_again_when_the_command_has_run_since() {
+fn outdated_stored_outputs_are_not_reused() {
     let place = Place::new();
     place.file("m.yaml", format!(
         "resources:\n  exec[t]:\n    command: [sh, -c, 'date +%N | tee done']\n    creates: {0}/done\n    cwd: {0}\n  \
@@ -373,7 +374,7 @@ fn what_was_sent_before_is_not_sent_again_when_the_command_has_run_since() {
 }
 
 #[test]
-fn a_word_for_secrets_that_is_written_with_escapes_seals_a_plan_too() {
+fn escaped_sensitive_key_encrypts_plan() {
     let place = Place::new();
     let text = "vars: { t: { \"\\u0073ensitive\": Zq7hunter99 } }\nresources:\n  notify[x]: { when: vars.t == 'x' }\n  \
                 file[DIR/new]: { ensure: file }\n";
@@ -384,7 +385,7 @@ fn a_word_for_secrets_that_is_written_with_escapes_seals_a_plan_too() {
 }
 
 #[test]
-fn a_named_pipe_that_nobody_writes_to_is_no_source_of_a_secret() {
+fn fifo_as_secret_source_is_refused() {
     let place = Place::new();
     let pipe = place.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();

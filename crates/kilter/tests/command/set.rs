@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::support::{Place, snapshot};
 
 #[test]
-fn a_resource_is_brought_to_a_state_and_the_change_is_told() {
+fn set_changes_resource_and_reports() {
     let place = Place::new();
     let file = place.path().join("a").display().to_string();
     let ended = place.run(&["set", "file", &file, "content=one", "mode=0640"]);
@@ -18,7 +18,7 @@ fn a_resource_is_brought_to_a_state_and_the_change_is_told() {
 }
 
 #[test]
-fn noop_only_tells() {
+fn set_noop_only_reports() {
     let place = Place::new();
     let file = place.file("a", "one\n");
     let ended = place.run(&["set", "file", &file, "content=two\n", "--noop"]);
@@ -40,7 +40,7 @@ fn a_value_is_read_from_the_standard_input() {
 }
 
 #[test]
-fn what_cannot_be_a_name_does_not_reach_the_provider() {
+fn set_refuses_invalid_name_before_call() {
     let place = Place::new();
     let ended = place.run(&["set", "exec", "", "command=true"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
@@ -48,7 +48,7 @@ fn what_cannot_be_a_name_does_not_reach_the_provider() {
 }
 
 #[test]
-fn a_secret_is_never_told() {
+fn set_redacts_secrets() {
     let place = Place::new();
     let ended = place.run_with(&["set", "user", "kilter-nobody", "password=-", "uid=x"], b"hunter2\n");
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
@@ -56,7 +56,7 @@ fn a_secret_is_never_told() {
 }
 
 #[test]
-fn every_wrong_word_is_told() {
+fn set_reports_all_invalid_arguments() {
     let place = Place::new();
     let ended = place.run(&[
         "set",
@@ -73,13 +73,13 @@ fn every_wrong_word_is_told() {
     snapshot("set-wrong.txt", &ended.stderr);
     let ended = place.run(&["set", "file", "/tmp/x"]);
     assert_eq!(ended.code, 1);
-    assert!(ended.stderr.contains("`kilter types file` tells what can be said"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`kilter types file` lists the attributes"), "{}", ended.stderr);
     let ended = place.run(&["set", "file", "x", "mode=0640"]);
     assert!(ended.stderr.starts_with("error: file[x]: path: "), "{}", ended.stderr);
 }
 
 #[test]
-fn a_program_gets_the_report_as_json() {
+fn set_report_is_available_as_json() {
     let place = Place::new();
     let file = place.path().join("a").display().to_string();
     let ended = place.run(&["set", "file", &file, "content=x", "--format", "json"]);

@@ -1,4 +1,4 @@
-//! What machines declare for each other.
+//! Exports between machines.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ impl Machines {
         self.0.path().join(name)
     }
 
-    /// What is written for a machine.
+    /// Writes the manifest of a machine.
     fn declare(&self, host: &str, text: &str) -> String {
         // A run that starts just now reads the former text or this one, and never an empty file.
         let new = self.0.file(&format!("{host}.new"), text.replace("DIR", &self.0.path().display().to_string()));
@@ -32,7 +32,7 @@ impl Machines {
         ["--world", &world, "--state-dir", &state, "--hostname", host].map(str::to_owned).to_vec()
     }
 
-    /// Runs a command as a machine, about what was written for it if it needs a manifest.
+    /// Runs a command as a machine, with its manifest if the command needs one.
     fn run(&self, host: &str, args: &[&str]) -> Ended {
         let options = self.options(host);
         let manifest = self.path(&format!("{host}.yaml")).display().to_string();
@@ -52,20 +52,22 @@ impl Machines {
         Running::begin(&self.0, &args)
     }
 
-    /// What is exported, each in one line.
+    /// Returns the exports, one per line.
     fn exported(&self) -> String {
         self.run("nobody", &["get", "exported", "--format", "json"]).stdout
     }
 }
 
-const COLLECTS: &str = "collect: [{type: file, from: 'web*', set: {notify: 'notify[new]'}}]\nresources: {'notify[new]': {refreshonly: true}}\n";
+const COLLECTS: &str = "collect: [{type: file, from: 'web*', set: {notify: 'notify[new]'}}]\nresources: \
+                        {'notify[new]': {refreshonly: true}}\n";
 
 #[test]
-fn what_one_machine_exports_another_one_collects() {
+fn exported_resource_is_collected() {
     let all = Machines::new();
     all.declare(
         "web1",
-        "resources:\n  exec[key]: {command: echo of web1, creates: DIR/none}\n  file[DIR/known]: {content: \"key ${exec[key].stdout}\", meta: {hidden: true, export: [db]}}\n",
+        "resources:\n  exec[key]: {command: echo of web1, creates: DIR/none}\n  file[DIR/known]: {content: \"key \
+         ${exec[key].stdout}\", meta: {hidden: true, export: [db]}}\n",
     );
     all.declare("db", COLLECTS);
     all.declare("mail", COLLECTS);
@@ -98,9 +100,10 @@ fn what_one_machine_exports_another_one_collects() {
 }
 
 #[test]
-fn what_is_exported_goes_when_it_is_declared_no_longer_and_never_came_with_noop() {
+fn undeclared_export_is_removed_and_noop_exports_nothing() {
     let all = Machines::new();
-    let declared = "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*', db]}}\n  file[DIR/b]: {content: b, meta: {export: [db], noop: true}}\n";
+    let declared = "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*', db]}}\n  file[DIR/b]: {content: b, \
+                    meta: {export: [db], noop: true}}\n";
     all.declare("web1", declared);
     assert_eq!(all.run("web1", &["apply", "M", "--noop"]).code, 2);
     assert!(!all.path("world").exists() && !all.path("state-web1").exists());
@@ -125,7 +128,7 @@ fn what_is_exported_goes_when_it_is_declared_no_longer_and_never_came_with_noop(
 }
 
 #[test]
-fn what_is_held_follows_what_others_export() {
+fn run_follows_collected_exports() {
     let all = Machines::new();
     let declared = "resources:\n  file[DIR/known]: {content: one, meta: {hidden: true, export: ['*']}}\n";
     all.declare("web1", declared);
@@ -164,7 +167,7 @@ fn what_is_held_follows_what_others_export() {
 }
 
 #[test]
-fn what_others_export_cannot_say_more_than_what_the_resource_is() {
+fn collected_resource_has_only_plain_attributes() {
     let all = Machines::new();
     all.declare("web1", "resources:\n  file[DIR/known]: {content: '${x', meta: {hidden: true, export: ['*']}}\n");
     all.declare(
@@ -190,8 +193,8 @@ fn what_others_export_cannot_say_more_than_what_the_resource_is() {
     assert!(!all.path("touched").exists());
     for (text, said) in [
         (told.replace("content", "contents"), "`file` has no attribute `contents`"),
-        (told.replace("{", "["), "what web1 exports as file[DIR/known] is damaged"),
-        (String::new(), "what web1 exports as file[DIR/known] is damaged"),
+        (told.replace("{", "["), "the export file[DIR/known] of web1 is damaged"),
+        (String::new(), "the export file[DIR/known] of web1 is damaged"),
     ] {
         std::fs::write(&record, text).unwrap();
         let ended = all.run("db", &["apply", "M"]);
@@ -203,20 +206,21 @@ fn what_others_export_cannot_say_more_than_what_the_resource_is() {
 }
 
 #[test]
-fn a_secret_that_is_sent_is_not_exported() {
+fn secret_output_is_not_exported() {
     let all = Machines::new();
     all.declare(
         "web1",
-        "resources:\n  exec[key]: {command: {sensitive: 'echo hunter2'}}\n  file[DIR/known]: {content: \"${exec[key].stdout}\", meta: {hidden: true, export: ['*']}}\n",
+        "resources:\n  exec[key]: {command: {sensitive: 'echo hunter2'}}\n  file[DIR/known]: {content: \
+         \"${exec[key].stdout}\", meta: {hidden: true, export: ['*']}}\n",
     );
     let ended = all.run("web1", &["apply", "M"]);
     assert_eq!(ended.code, 4, "{} {}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("what is exported can be read by others"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("other machines can read exports"), "{}", ended.stdout);
     assert!(!format!("{ended:?}{}", all.exported()).contains("hunter2"));
 }
 
 #[test]
-fn what_others_export_is_held_against_patterns_by_each_of_its_names() {
+fn collect_patterns_match_title_and_name() {
     let all = Machines::new();
     all.declare(
         "web1",
@@ -227,8 +231,10 @@ fn what_others_export_is_held_against_patterns_by_each_of_its_names() {
     all.apply("web1");
     all.declare(
         "db",
-        "collect:\n- {type: file, title: DIR/conf.d/*}\n- {type: file, from: web*, title: '*/b'}\n- {type: file_part, of: DIR/motd}\n\
-         resources: {'file[DIR/motd]': {parts: {}}, 'file[DIR/sudoers]': {mode: '0400'}, 'file[DIR/conf.d]': {ensure: directory}}\n",
+        "collect:\n- {type: file, title: DIR/conf.d/*}\n- {type: file, from: web*, title: '*/b'}\n- {type: file_part, \
+         of: DIR/motd}\n\
+         resources: {'file[DIR/motd]': {parts: {}}, 'file[DIR/sudoers]': {mode: '0400'}, 'file[DIR/conf.d]': {ensure: \
+         directory}}\n",
     );
     let applied = all.apply("db");
     assert!(!all.path("shadow").exists() && content(&all.path("sudoers")).is_empty(), "{}", applied.stdout);
@@ -243,7 +249,7 @@ fn what_others_export_is_held_against_patterns_by_each_of_its_names() {
 }
 
 #[test]
-fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
+fn export_under_other_host_or_world_is_kept_with_warning() {
     let all = Machines::new();
     all.declare("web1", "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*']}}\n");
     all.apply("web1");
@@ -254,8 +260,8 @@ fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
         all.0.run(&["apply", &manifest, "--hostname", host, "--world", &world, "--state-dir", &state])
     };
     for (host, world, why) in [
-        ("web2", "world", "web1 exports it, and this is web2"),
-        ("web1", "world2", "it was exported to DIR/world, and this is DIR/world2"),
+        ("web2", "world", "web1 exports it, but this machine is web2"),
+        ("web1", "world2", "it was exported to DIR/world, but this world is DIR/world2"),
     ] {
         let ended = as_another(host, world);
         assert!(ended.code == 0 && ended.stderr.contains(why), "{why}: {}", ended.stderr);
@@ -271,7 +277,7 @@ fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
         let world = world.replace("../DIR", &format!("../{}", all.0.path().file_name().unwrap().to_str().unwrap()));
         let ended = as_another("web1", &world);
         assert!(ended.stdout.contains("declared no longer"), "{world}: {} {}", ended.stdout, ended.stderr);
-        assert_eq!(ended.stderr.contains("it was exported to DIR/world, and"), other == "world", "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("it was exported to DIR/world, but"), other == "world", "{}", ended.stderr);
     }
     assert!(!all.exported().contains("web1") && !all.path("world2/exported").exists());
     let twice = "resources: {'exported[file[/x] for *]': {}, 'exported[file[/x] for * from web1]': {}}\n";
@@ -281,7 +287,7 @@ fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
 }
 
 #[test]
-fn what_one_machine_writes_without_end_does_not_hold_up_another_one() {
+fn endless_export_does_not_block_collection() {
     let all = Machines::new();
     all.declare("web1", "resources:\n  file[DIR/known]: {content: one, meta: {hidden: true, export: ['*']}}\n");
     all.declare("db", COLLECTS);
@@ -313,7 +319,7 @@ fn what_one_machine_writes_without_end_does_not_hold_up_another_one() {
 }
 
 #[test]
-fn what_cannot_be_read_is_not_taken_for_absent() {
+fn unreadable_export_is_not_absent() {
     let all = Machines::new();
     let files: String = (0..12)
         .map(|number| format!("  file[DIR/{number}]: {{content: x, meta: {{hidden: true, export: ['*']}}}}\n"))
@@ -336,7 +342,7 @@ fn what_cannot_be_read_is_not_taken_for_absent() {
 }
 
 #[test]
-fn two_machines_that_export_the_same_resource_are_named() {
+fn duplicate_export_error_names_both_machines() {
     let all = Machines::new();
     for host in ["web1", "web2"] {
         all.declare(host, "resources:\n  file[DIR/known]: {content: x, meta: {hidden: true, export: ['*']}}\n");
@@ -355,16 +361,20 @@ fn two_machines_that_export_the_same_resource_are_named() {
 }
 
 #[test]
-fn a_file_is_put_together_of_what_many_machines_declare() {
+fn file_parts_of_several_machines_are_joined() {
     let all = Machines::new();
     for (host, port) in [("web2", 82), ("web1", 81)] {
         all.declare(
             host,
-            &format!("resources:\n  file_part[{host}]: {{path: DIR/proxy, content: \"server {host} {port}\\n\", meta: {{hidden: true, export: [lb]}}}}\n"),
+            &format!(
+                "resources:\n  file_part[{host}]: {{path: DIR/proxy, content: \"server {host} {port}\\n\", meta: \
+                      {{hidden: true, export: [lb]}}}}\n"
+            ),
         );
         all.apply(host);
     }
-    let declared = "collect: [{type: file_part, title: 'web*', of: DIR/pro*}]\nresources:\n  file[DIR/proxy]: {parts: {head: {order: 1, content: \"# proxy\\n\"}}}\n";
+    let declared = "collect: [{type: file_part, title: 'web*', of: DIR/pro*}]\nresources:\n  file[DIR/proxy]: {parts: \
+                    {head: {order: 1, content: \"# proxy\\n\"}}}\n";
     all.declare("lb", declared);
     let applied = all.apply("lb");
     assert!(applied.stdout.contains("1 resource: 1 changed"), "{}", applied.stdout);
@@ -380,11 +390,12 @@ fn a_file_is_put_together_of_what_many_machines_declare() {
 }
 
 #[test]
-fn a_value_under_a_key_is_one_for_all_machines_that_share_the_world() {
+fn kv_is_shared_in_world() {
     let all = Machines::new();
     let stage = |value: u32| {
         format!(
-            "resources:\n  kv[stage]: {{value: \"{value}\", skiplessthan: true}}\n  kv[own]: {{value: \"{value}\", mapped: true}}\n"
+            "resources:\n  kv[stage]: {{value: \"{value}\", skiplessthan: true}}\n  kv[own]: {{value: \"{value}\", \
+             mapped: true}}\n"
         )
     };
     all.declare("web1", &stage(9));
@@ -407,13 +418,14 @@ fn a_value_under_a_key_is_one_for_all_machines_that_share_the_world() {
 }
 
 #[test]
-fn graphs_of_mgmt_exchange_what_they_export() {
+fn mgmt_graphs_exchange_exports() {
     let all = Machines::new();
     for host in ["a", "b"] {
         all.declare(
             host,
             &format!(
-                "graph: mygraph\nresources:\n  file:\n  - name: '@@f{host}'\n    path: DIR/{host}/f\n    content: |\n      i am f, exported from {host}\n    state: exists\ncollect:\n- kind: file\nedges: []\n"
+                "graph: mygraph\nresources:\n  file:\n  - name: '@@f{host}'\n    path: DIR/{host}/f\n    content: \
+                 |\n      i am f, exported from {host}\n    state: exists\ncollect:\n- kind: file\nedges: []\n"
             ),
         );
         std::fs::create_dir(all.path(host)).unwrap();
@@ -428,15 +440,15 @@ fn graphs_of_mgmt_exchange_what_they_export() {
 }
 
 #[test]
-fn a_machine_has_a_name_that_can_be_one() {
+fn invalid_machine_name_is_refused() {
     let all = Machines::new();
     all.declare("web1", "resources: {}\n");
     for odd in ["a/b", "*", "a b"] {
         let ended = all.0.run(&["plan", &all.path("web1.yaml").display().to_string(), "--hostname", odd]);
-        assert!(ended.code == 1 && ended.stderr.contains("is no name of a machine"), "{odd}: {}", ended.stderr);
+        assert!(ended.code == 1 && ended.stderr.contains("is not a machine name"), "{odd}: {}", ended.stderr);
     }
     let ended = all.run("web1", &["set", "exported", "file[/x] for * from db", "ensure=absent"]);
-    assert!(ended.code == 1 && ended.stderr.contains("db exports it, and this is web1"), "{}", ended.stderr);
+    assert!(ended.code == 1 && ended.stderr.contains("db exports it, but this machine is web1"), "{}", ended.stderr);
     let ended = all.run("web1", &["set", "exported", "file[/x]", "ensure=present"]);
     assert!(ended.code == 1 && ended.stderr.contains("such as `file[/etc/motd] for *`"), "{}", ended.stderr);
 }

@@ -1,7 +1,7 @@
-//! Plans that are made stale at random: each stale step is refused with its dependents, every other step is done, and nothing
-//! foreign is overwritten.
+//! Plans that are made stale at random: each stale step is refused with its dependents, every other step is done, and
+//! nothing foreign is overwritten.
 //!
-//! `KILTER_STALE_PLANS=1000` tries so many plans, `KILTER_STALE_SEED=7` begins with that seed.
+//! `KILTER_STALE_PLANS=1000` sets the number of plans, `KILTER_STALE_SEED=7` the first seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,12 +32,12 @@ enum Kind {
 const KINDS: [Kind; 8] =
     [Kind::Content, Kind::Copy, Kind::Tree, Kind::Fragments, Kind::Absent, Kind::Purged, Kind::Link, Kind::Command];
 
-/// What is at the path of a resource when the plan is made.
+/// Entry at the path of a resource when the plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     InSync,
     Other,
-    /// Nothing, or for what is to be absent: a file.
+    /// No entry; a file if the resource is to be absent.
     New,
 }
 
@@ -45,7 +45,7 @@ struct Resource {
     kind: Kind,
     before: Before,
     requires: Vec<usize>,
-    /// Whether somebody changes something of it after the plan was made, and on which side.
+    /// Change by another program after the plan was made, and the changed side.
     moved: Option<Side>,
     /// True if its path exists now and did not when the plan was made, or the other way round.
     is_existence_moved: bool,
@@ -53,13 +53,13 @@ struct Resource {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    /// What the change reads.
+    /// The source of the change.
     Source,
-    /// What the change replaces.
+    /// The entry that the change replaces.
     Target,
 }
 
-/// How a resource has to end.
+/// Required result of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Changed,
@@ -108,7 +108,7 @@ impl Resource {
         format!("  {}: {{ {attributes}, require: [{}] }}\n", self.reference(at), requires.join(", "))
     }
 
-    /// Makes what is there when the plan is made.
+    /// Creates the entry for the plan.
     fn prepare(&self, place: &Path, at: usize) {
         let path = place.join(at.to_string());
         let write = |suffix: &str, text: &str| fs::write(place.join(format!("{at}{suffix}")), text).unwrap();
@@ -195,7 +195,7 @@ impl Resource {
         }
     }
 
-    /// Whether a command that will run comes before: it may write what this resource reads.
+    /// Returns true if a command that will run comes first, because it may write to the source of this resource.
     fn is_unknown(&self, all: &[Resource]) -> bool {
         matches!(self.kind, Kind::Copy | Kind::Tree | Kind::Fragments | Kind::Command) && self.is_behind_command(all)
     }
@@ -367,7 +367,7 @@ fn check_declared(place: &Path, at: usize, kind: Kind, about: &dyn Fn() -> Strin
 }
 
 #[test]
-fn stale_steps_are_refused_and_all_others_done_whatever_has_moved() {
+fn only_stale_steps_are_refused_after_random_changes() {
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
     let (plans, first) = (number("KILTER_STALE_PLANS", PLANS), number("KILTER_STALE_SEED", 0));
     let mut figures = Figures::default();

@@ -32,7 +32,7 @@ fn state(place: &Place) -> PathBuf {
     place.path().join("state")
 }
 
-/// What `kilter status` prints as JSON; null when it cannot.
+/// Returns the JSON of `kilter status`; null if the command fails.
 pub(crate) fn status(place: &Place, names: &[&str]) -> Json {
     let names: Vec<String> =
         names.iter().map(|name| name.replace("DIR", &place.path().display().to_string())).collect();
@@ -42,7 +42,7 @@ pub(crate) fn status(place: &Place, names: &[&str]) -> Json {
 }
 
 #[test]
-fn it_says_of_each_resource_where_it_stands_and_why() {
+fn status_has_state_and_reason_of_each_resource() {
     let place = Place::new();
     let _running = begun(&place);
     let one = |name: &str| status(&place, &[name])["resources"][0].clone();
@@ -55,7 +55,7 @@ fn it_says_of_each_resource_where_it_stands_and_why() {
     assert!(b["failure"].as_str().unwrap().contains("no"), "{b}");
     assert_eq!(c["because_of"], "file[DIR/no/b]");
     assert_eq!((&d["watched"], &d["every_ms"]), (&"poll".into(), &60_000.into()));
-    assert!(d["next_look_ms"].as_u64().unwrap() <= 60_000, "{d}");
+    assert!(d["next_check_ms"].as_u64().unwrap() <= 60_000, "{d}");
     assert_eq!((&e["state"], &e["because_of"]), (&"waiting".into(), &"exec[slow]".into()));
 
     let notable = status(&place, &[]);
@@ -74,19 +74,18 @@ fn it_says_of_each_resource_where_it_stands_and_why() {
 }
 
 #[test]
-fn what_is_not_there_to_be_asked_for_is_said() {
+fn status_without_run_is_an_error() {
     let place = Place::new();
     let ended = place.run(&["status"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(
-        ended.stderr.contains("no `kilter run` holds a state") && ended.stderr.contains("--state-dir"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("no `kilter run` is active") && ended.stderr.contains("--state-dir"), "{ended:?}");
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
     wait("the run", || place.run(&["status"]).code == 0);
     let ended = place.run(&["status", "file[/nowhere]", "exec[once]"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(ended.stderr.contains("file[/nowhere] is not among the resources") && ended.stdout.contains("exec[once]"));
+    assert!(
+        ended.stderr.contains("file[/nowhere] is not a resource of this run") && ended.stdout.contains("exec[once]")
+    );
     assert_eq!(place.run(&["status", "nothing"]).code, 1);
     let socket = state(&place).join("status.sock");
     let found = std::fs::symlink_metadata(&socket).unwrap();
@@ -97,7 +96,7 @@ fn what_is_not_there_to_be_asked_for_is_said() {
 }
 
 #[test]
-fn a_socket_that_a_killed_run_left_is_no_run() {
+fn stale_socket_of_killed_run_is_no_run() {
     let place = Place::new();
     drop(begun(&place));
     assert!(state(&place).join("status.sock").exists());
@@ -106,7 +105,7 @@ fn a_socket_that_a_killed_run_left_is_no_run() {
 }
 
 #[test]
-fn a_socket_that_somebody_has_removed_comes_back() {
+fn removed_status_socket_is_recreated() {
     let place = Place::new();
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
     wait("the run", || place.run(&["status"]).code == 0);
@@ -175,7 +174,7 @@ fn events_are_followed_as_they_happen() {
 }
 
 #[test]
-fn those_who_follow_and_go_leave_nothing_behind() {
+fn ended_followers_leave_no_resources() {
     let place = Place::new();
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
     wait("the run", || place.run(&["status"]).code == 0);
@@ -202,7 +201,7 @@ fn those_who_follow_and_go_leave_nothing_behind() {
 }
 
 #[test]
-fn secrets_are_not_told() {
+fn status_redacts_secrets() {
     let place = Place::new();
     let secret = "{content: {sensitive: {file: DIR/source}}, mode: \"0600\"}";
     std::fs::write(place.path().join("source"), "hunter2").unwrap();
@@ -216,7 +215,7 @@ fn secrets_are_not_told() {
 }
 
 #[test]
-fn metrics_are_told_to_whoever_asks_for_them_by_http_or_by_the_command() {
+fn metrics_are_served_by_http_and_command() {
     let place = Place::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let path = manifest(&place, MANIFEST);
@@ -241,18 +240,18 @@ fn metrics_are_told_to_whoever_asks_for_them_by_http_or_by_the_command() {
     wait("another answer", || get("/metrics").contains(notable));
     let again = place.run(&["run", "--metrics", &free.to_string(), "--state-dir", "other", &path]);
     assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("cannot tell metrics at"), "{}", again.stderr);
+    assert!(again.stderr.contains("cannot serve metrics at"), "{}", again.stderr);
     let chosen = Running::begin(&place, &["--metrics", "127.0.0.1:0", "--state-dir", "other", &path]);
-    wait("the port", || chosen.told("metrics are told at http://127.0.0.1:") > 0);
+    wait("the port", || chosen.told("metrics are served at http://127.0.0.1:") > 0);
 }
 
 #[test]
-fn a_graph_is_drawn_with_where_its_resources_stand() {
+fn graph_is_drawn_with_status() {
     let place = Place::new();
     let path = manifest(&place, MANIFEST);
     let none = place.run(&["graph", "--live", &path]);
     assert_eq!(none.code, 1);
-    assert!(none.stderr.contains("no `kilter run` holds a state"), "{}", none.stderr);
+    assert!(none.stderr.contains("no `kilter run` is active"), "{}", none.stderr);
     let _running = begun(&place);
     let drawn = || place.run(&["graph", "--live", &path]).stdout;
     wait("what is blocked", || drawn().contains("file[DIR/c]: skipped\n"));
@@ -266,14 +265,14 @@ fn a_graph_is_drawn_with_where_its_resources_stand() {
 }
 
 #[test]
-fn metrics_are_of_all_that_is_held_and_are_not_followed() {
+fn metrics_cover_all_resources() {
     let place = Place::new();
     for (args, what) in [(["--follow"], "`--follow`"), (["file[/a]"], "a resource")] {
         let ended = place.run(&[&["status", "--format", "prometheus"], &args[..]].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
         assert_eq!(
             ended.stderr,
-            format!("error: metrics are of all that is held: {what} cannot be used with `--format prometheus`\n")
+            format!("error: metrics cover all resources: {what} cannot be used with `--format prometheus`\n")
         );
     }
 }
@@ -356,7 +355,7 @@ fn status_of_a_polled_guard_has_the_age_of_its_check() {
 }
 
 #[test]
-fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
+fn full_state_directory_stops_only_changes_with_refresh() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir(state(&place)).unwrap();
@@ -384,7 +383,7 @@ fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
     assert!(told["resources"][0]["failure"].as_str().unwrap().contains("its refreshes cannot be recorded"), "{told}");
     assert!(!file("b").exists() && !file("r").exists(), "a change was made whose refresh is not recorded");
     let shown = inside(env!("CARGO_BIN_EXE_kilter"), &["status"]).stdout;
-    assert!(shown.contains("\nchanges that owe a refresh wait: cannot append to the journal "), "{shown}");
+    assert!(shown.contains("\nchanges that notify other resources wait: cannot append to the journal "), "{shown}");
     std::fs::write(file("a"), "changed").unwrap();
     wait("the repair", || content(&file("a")) == "declared");
 
@@ -397,14 +396,15 @@ fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
 }
 
 #[test]
-fn apply_on_a_full_state_directory_refuses_only_changes_that_owe_a_refresh() {
+fn apply_with_full_state_directory_refuses_only_changes_with_refresh() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     std::fs::create_dir(state(&place)).unwrap();
     let path = manifest(
         &place,
         "resources:\n  file[DIR/b]: {content: x, notify: \"exec[r]\"}\n  file[DIR/a]: {content: declared}\n  \
-                file[DIR/c]: {content: y, require: \"file[DIR/a]\"}\n  file[DIR/d]: {content: z, require: \"file[DIR/b]\"}\n  \
+                file[DIR/c]: {content: y, require: \"file[DIR/a]\"}\n  file[DIR/d]: {content: z, require: \
+                \"file[DIR/b]\"}\n  \
                 exec[r]: {command: \"echo x >> DIR/r\", shell: true, refreshonly: true}\n",
     );
     let words = "mount -t tmpfs -o size=64k,mode=0700 none state && { head -c 1M /dev/zero > state/fill 2>/dev/null; \

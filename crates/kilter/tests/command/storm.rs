@@ -9,7 +9,7 @@ use kilter_testkit::storm::{StressTest, storm};
 use crate::support::*;
 
 #[test]
-fn in_a_storm_of_events_nothing_is_missed_and_no_memory_taken() {
+fn event_storm_loses_nothing_in_bounded_memory() {
     let place = Place::new();
     let directory = place.path().join("d");
     std::fs::create_dir(&directory).unwrap();
@@ -21,7 +21,7 @@ fn in_a_storm_of_events_nothing_is_missed_and_no_memory_taken() {
 }
 
 #[test]
-fn many_edits_leave_nothing_behind() {
+fn many_edits_leak_nothing() {
     let place = Place::new();
     let directory = place.path().join("d");
     std::fs::create_dir(&directory).unwrap();
@@ -32,7 +32,8 @@ fn many_edits_leave_nothing_behind() {
     let counts = |held: Held| [held.descriptors, held.threads, held.watches, held.children];
     assert_eq!(counts(before), counts(behind), "descriptors, threads, watches, children: {lasted:?}");
     assert!(behind.memory < before.memory + 2048, "two megabytes are no noise: {lasted:?}");
-    // Eighteen resources are declared in another way by each, and the twelve files among them are looked at again since their own
-    // changes are seen. A change that is seen in two parts is another look; one at all 200 that are kept would be five for each edit.
+    // Eighteen resources are declared in another way by each, and the twelve files among them are looked at again
+    // since their own changes are seen. A change that is seen in two parts is another look; one at all 200 that are
+    // kept would be five for each edit.
     assert!((18..=32).contains(&lasted.looks), "what is kept is not looked at: {lasted:?}");
 }

@@ -10,7 +10,7 @@ pub(crate) struct Place {
     directory: tempfile::TempDir,
 }
 
-/// How the command ended.
+/// Exit status of the command.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ended {
     pub(crate) code: i32,
@@ -64,8 +64,8 @@ impl Place {
         self.ended(child.wait_with_output().unwrap())
     }
 
-    /// Runs the command as a user without rights: the one that runs the tests, or nobody if that is root. The place belongs
-    /// to that user from then on.
+    /// Runs the command as a user without rights: the one that runs the tests, or nobody if that is root. The place
+    /// belongs to that user from then on.
     pub(crate) fn run_unprivileged(&self, args: &[&str]) -> Ended {
         let mut command = self.command(args);
         if is_root() {
@@ -83,7 +83,7 @@ impl Place {
         self.ended(command.stdin(Stdio::null()).output().unwrap())
     }
 
-    /// How a command ended.
+    /// Result of a command.
     pub(crate) fn ended(&self, output: std::process::Output) -> Ended {
         Ended {
             code: output.status.code().unwrap(),
@@ -129,7 +129,7 @@ fn own_session() {
     });
 }
 
-/// Whether the tests run as root.
+/// Returns true if the tests run as root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,4 +1,4 @@
-//! A manifest that is edited while it is held: what is declared as before goes on.
+//! Edits of a manifest during a run: unchanged resources continue.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,18 +12,19 @@ fn status(place: &Place, args: &[&str]) -> Json {
     serde_json::from_str(&ended.stdout).unwrap_or(Json::Null)
 }
 
-/// How often anything has settled.
+/// Number of settled resources.
 fn settled(place: &Place) -> u64 {
     let status = status(place, &[]);
     let settled = status["settled"].as_object().map(|settled| settled.values().filter_map(Json::as_u64).sum());
     settled.unwrap_or(0)
 }
 
-const FIRST: &str = "resources:\n  file[DIR/a]: {content: a}\n  file[DIR/b]: {content: b}\n  file[DIR/c]: {content: c}\n  \
+const FIRST: &str = "resources:\n  file[DIR/a]: {content: a}\n  file[DIR/b]: {content: b}\n  file[DIR/c]: {content: \
+                     c}\n  \
                      exec[guarded]: {command: \"false\", unless: \"sh -c 'echo x >> DIR/checks'\"}\n";
 
 #[test]
-fn only_what_is_declared_in_another_way_is_looked_at_again() {
+fn edit_checks_only_changed_resources() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = Running::begin(&place, &[&manifest(&place, FIRST)]);
@@ -42,7 +43,7 @@ fn only_what_is_declared_in_another_way_is_looked_at_again() {
     let looked = settled(&place) - before;
     assert!((2..=4).contains(&looked), "two resources are declared in another way, and {looked} were looked at");
     assert_eq!(content(&file("checks")), "x\n", "what is declared as before is not asked again");
-    assert_eq!(running.told("what is declared has changed"), 1);
+    assert_eq!(running.told("the manifest has changed"), 1);
 
     // What is kept is watched still, what is gone no longer, what is new now.
     for name in ["a", "b", "c", "d"] {
@@ -60,10 +61,11 @@ fn only_what_is_declared_in_another_way_is_looked_at_again() {
 }
 
 #[test]
-fn what_waits_for_its_time_goes_on_waiting() {
+fn edit_keeps_timers() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ]\"], meta: {retry: -1, delay: 300}}\n  \
+    let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ]\"], meta: {retry: \
+                -1, delay: 300}}\n  \
                 file[DIR/behind]: {content: x, require: \"exec[late]\"}\n  file[DIR/a]: {content: one}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("tries", || content(&file("tries")).len() >= 4);
@@ -78,7 +80,7 @@ fn what_waits_for_its_time_goes_on_waiting() {
 }
 
 #[test]
-fn what_is_tried_otherwise_goes_on_with_the_tries_that_are_left_unless_they_are_reset() {
+fn edit_keeps_remaining_retries_unless_reset() {
     let place = Place::new();
     let tries = || content(&place.path().join("tries")).lines().count();
     let with = |meta: &str| {
@@ -99,7 +101,7 @@ fn what_is_tried_otherwise_goes_on_with_the_tries_that_are_left_unless_they_are_
 }
 
 #[test]
-fn what_has_failed_for_good_is_looked_at_behind_an_edit_without_being_told_to() {
+fn edit_checks_failed_resources() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let tries = || content(&file("tries")).lines().count();
@@ -120,11 +122,12 @@ fn what_has_failed_for_good_is_looked_at_behind_an_edit_without_being_told_to() 
 }
 
 #[test]
-fn a_refresh_that_is_owed_is_owed_behind_an_edit() {
+fn edit_keeps_pending_refresh() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  file[DIR/a]: {content: one, notify: \"exec[note]\"}\n  \
-                exec[note]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ] && echo noted >> DIR/log\"], refreshonly: true}\n  file[DIR/b]: {content: one}\n";
+                exec[note]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ] && echo noted >> DIR/log\"], \
+                refreshonly: true}\n  file[DIR/b]: {content: one}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("the failure", || content(&file("tries")).len() >= 4);
     manifest(&place, &text.replace("file[DIR/b]: {content: one}", "file[DIR/b]: {content: two}"));
@@ -137,7 +140,7 @@ fn a_refresh_that_is_owed_is_owed_behind_an_edit() {
 }
 
 #[test]
-fn values_of_others_are_there_for_those_who_come_later() {
+fn new_resource_receives_existing_outputs() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  exec[token]: {command: [sh, -c, \"echo x >> DIR/runs; echo secret-$$\"]}\n  \
@@ -154,7 +157,8 @@ fn values_of_others_are_there_for_those_who_come_later() {
     manifest(
         &place,
         &format!(
-            "{text}  exec[other]: {{command: echo other}}\n  file[DIR/three]: {{content: \"${{exec[other].stdout}}\"}}\n"
+            "{text}  exec[other]: {{command: echo other}}\n  file[DIR/three]: {{content: \
+             \"${{exec[other].stdout}}\"}}\n"
         ),
     );
     wait("its value", || content(&file("three")) == "other");
@@ -162,10 +166,11 @@ fn values_of_others_are_there_for_those_who_come_later() {
 }
 
 #[test]
-fn what_heeds_others_is_looked_at_when_they_change() {
+fn catalog_dependent_resource_is_checked_after_edit() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  file[DIR/conf]: {ensure: directory, purge: true, recurse: true}\n  file[DIR/conf/a]: {content: a}\n";
+    let text = "resources:\n  file[DIR/conf]: {ensure: directory, purge: true, recurse: true}\n  file[DIR/conf/a]: \
+                {content: a}\n";
     let both = format!("{text}  file[DIR/conf/b]: {{content: b}}\n");
     let running = Running::begin(&place, &[&manifest(&place, &both)]);
     wait("both", || file("conf/a").exists() && file("conf/b").exists());
@@ -192,13 +197,13 @@ fn contested_resource_is_repaired_again_after_an_edit() {
 }
 
 #[test]
-fn what_was_not_begun_is_not_called_done() {
+fn call_not_started_at_edit_is_not_reported() {
     let place = Place::new();
     let text = "resources:\n  exec[first]: {command: sleep 3}\n  exec[second]: {command: \"touch DIR/second\"}\n";
     let running = Running::begin(&place, &["--jobs", "1", &manifest(&place, text)]);
     wait("the first", || status(&place, &["exec[first]"])["resources"][0]["state"] == "changing");
     manifest(&place, &format!("{text}  file[DIR/new]: {{content: x}}\n"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     wait("what is new", || place.path().join("new").exists());
     let second = status(&place, &["exec[second]"]);
     assert_eq!(second["counts"]["under_way"], 2, "{second}");
@@ -208,10 +213,11 @@ fn what_was_not_begun_is_not_called_done() {
 }
 
 /// Runs until there is a file, and says then that it did.
-const SLOW: &str = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; echo ran >> DIR/log\", shell: true}\n  \
+const SLOW: &str = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; echo ran >> \
+                    DIR/log\", shell: true}\n  \
                     file[DIR/a]: {content: a}\n";
 
-/// Holds what is slow, and what does not wait for it.
+/// Starts a run with slow resources and independent ones.
 fn slow(place: &Place) -> Running {
     let running = Running::begin(place, &[&manifest(place, SLOW)]);
     wait("the slow one", || {
@@ -221,7 +227,7 @@ fn slow(place: &Place) -> Running {
 }
 
 #[test]
-fn what_is_slow_holds_up_neither_an_edit_nor_a_repair() {
+fn slow_call_delays_neither_edit_nor_repair() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = slow(&place);
@@ -247,33 +253,36 @@ fn what_is_slow_holds_up_neither_an_edit_nor_a_repair() {
 }
 
 #[test]
-fn what_takes_the_place_of_something_that_is_being_done_waits_for_that() {
+fn replacement_waits_for_running_call() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = slow(&place);
     let other = SLOW.replace("echo ran", "echo other");
     manifest(&place, &other);
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     manifest(&place, &format!("{other}  file[DIR/b]: {{content: b}}\n"));
     wait("another edit", || content(&file("b")) == "b");
     let told = status(&place, &["exec[slow]"]);
-    let (slow, begun) = (&told["resources"][0], &told["begun_before"]);
+    let (slow, begun) = (&told["resources"][0], &told["superseded_calls"]);
     assert_eq!((&slow["state"], &slow["awaits"]["resource"]), (&"waiting".into(), &"exec[slow]".into()), "{told}");
     assert_eq!((&slow["awaits"]["doing"], begun.as_array().unwrap().len()), (&"changing".into(), 1), "{told}");
     assert!(slow["awaits"]["for_ms"].as_u64().unwrap() > 200 && slow["because_of"].is_null(), "{told}");
     let text = place.run(&["status"]).stdout;
-    assert!(text.contains("exec[slow] waiting for what was begun before an edit: changing exec[slow], for "), "{text}");
-    assert!(text.contains("begun before an edit, and not ended: changing exec[slow], for "), "{text}");
+    assert!(
+        text.contains("exec[slow] waiting for calls that started before an edit: changing exec[slow], for "),
+        "{text}"
+    );
+    assert!(text.contains("started before an edit and still running: changing exec[slow], for "), "{text}");
     std::fs::write(file("go"), "").unwrap();
     wait("the one behind the other", || content(&file("log")) == "ran\nother\n");
     assert_eq!(running.told("what was begun before the manifest was edited has ended"), 1);
-    wait("nothing to be awaited", || status(&place, &[])["begun_before"] == serde_json::json!([]));
+    wait("nothing to be awaited", || status(&place, &[])["superseded_calls"] == serde_json::json!([]));
     assert!(status(&place, &["exec[slow]"])["resources"][0]["awaits"].is_null());
     running.end();
 }
 
 #[test]
-fn what_is_declared_no_longer_is_ended_before_the_run_is() {
+fn call_of_removed_resource_ends_before_run() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = slow(&place);
@@ -292,13 +301,14 @@ fn what_is_declared_no_longer_is_ended_before_the_run_is() {
 }
 
 #[test]
-fn what_is_declared_no_longer_keeps_its_semaphore_until_it_has_ended() {
+fn call_of_removed_resource_keeps_its_semaphore() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let slow = SLOW.replace("shell: true}", "shell: true, meta: {sema: [one, two]}}");
     let running = Running::begin(&place, &[&manifest(&place, &slow)]);
     wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
-    let other = "resources:\n  exec[other]: {command: \"echo other >> DIR/log\", shell: true, meta: {sema: [three, two]}}\n  \
+    let other = "resources:\n  exec[other]: {command: \"echo other >> DIR/log\", shell: true, meta: {sema: [three, \
+                 two]}}\n  \
                  file[DIR/b]: {content: b}\n";
     manifest(&place, other);
     wait("the edit", || content(&file("b")) == "b");
@@ -314,7 +324,7 @@ fn what_is_declared_no_longer_keeps_its_semaphore_until_it_has_ended() {
 }
 
 #[test]
-fn what_goes_on_behind_an_edit_has_its_own_time_and_is_ended_with_the_run() {
+fn call_across_edit_keeps_its_timeout() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let timed = "resources:\n  exec[slow]: {command: \"sleep 60\", meta: {timeout: 1500}}\n  \
@@ -334,7 +344,7 @@ fn what_goes_on_behind_an_edit_has_its_own_time_and_is_ended_with_the_run() {
 }
 
 #[test]
-fn what_only_looks_is_looked_at_anew() {
+fn edit_checks_noop_resources_again() {
     let place = Place::new();
     let text = "resources:\n  file[DIR/f]: {content: x, owner: kilter-nobody-has-this}\n";
     let status = place.path().join("converged");
@@ -343,7 +353,7 @@ fn what_only_looks_is_looked_at_anew() {
     let running = Running::begin(&place, &[&options[..], &[&manifest(&place, text)]].concat());
     wait("the failure", || converged() > 0);
     manifest(&place, &format!("{text}  user[kilter-nobody-has-this]: {{}}\n"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     let before = converged();
     wait("what is looked at", || converged() > before);
     let (_, out, _) = running.end();
@@ -351,7 +361,7 @@ fn what_only_looks_is_looked_at_anew() {
 }
 
 #[test]
-fn an_edit_is_converged_anew() {
+fn edit_restarts_converged_timeout() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let converged = file("converged").display().to_string();
@@ -365,24 +375,26 @@ fn an_edit_is_converged_anew() {
 }
 
 #[test]
-fn a_comment_runs_nothing_again() {
+fn edited_comment_reruns_nothing() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[token]: {command: echo hi}\n  exec[deploy]: {command: [sh, -c, \"echo ${exec[token].stdout} >> DIR/deployed\"]}\n";
+    let text = "resources:\n  exec[token]: {command: echo hi}\n  exec[deploy]: {command: [sh, -c, \"echo \
+                ${exec[token].stdout} >> DIR/deployed\"]}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("the first time", || content(&file("deployed")) == "hi\n");
     manifest(&place, &format!("# a comment\n{text}"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("the edit", || running.told("the manifest has changed") == 1);
     rest(&place);
     assert_eq!(content(&file("deployed")), "hi\n");
     running.end();
 }
 
 #[test]
-fn parts_of_a_composite_resource_are_looked_at_when_it_is_declared_in_another_way() {
+fn edited_composite_checks_its_members() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "types:\n  site:\n    attributes:\n      port: {type: Integer, default: 80}\n      token: {type: String}\n    resources:\n      \
+    let text = "types:\n  site:\n    attributes:\n      port: {type: Integer, default: 80}\n      token: {type: \
+                String}\n    resources:\n      \
                 \"file[DIR/${self.name}]\": {content: \"${self.port} ${self.token}\"}\n      \
                 \"file[DIR/${self.name}-still]\": {content: \"${self.token}\"}\nresources:\n  \
                 exec[token]: {command: \"echo secret\"}\n  site[a]: {token: \"${exec[token].stdout}\"}\n  \
@@ -402,11 +414,12 @@ fn parts_of_a_composite_resource_are_looked_at_when_it_is_declared_in_another_wa
     running.end();
 }
 
-/// A program that says what is declared, and that waits when it is asked once more, until there is a file.
+/// A manifest program that waits for a file at its second call.
 fn program(place: &Place) -> String {
     let dir = place.path().display();
     let text = format!(
-        "#!/bin/sh\nif [ -e {dir}/asked ]; then\n  touch {dir}/again\n  until [ -e {dir}/go ]; do sleep 0.02; done\n  more='  file[{dir}/b]: {{content: b}}'\n\
+        "#!/bin/sh\nif [ -e {dir}/asked ]; then\n  touch {dir}/again\n  until [ -e {dir}/go ]; do sleep 0.02; done\n  \
+         more='  file[{dir}/b]: {{content: b}}'\n\
          fi\ntouch {dir}/asked\nprintf 'resources:\\n  file[{dir}/a]: {{content: a}}\\n%s\\n' \"$more\"\n"
     );
     let path = place.file("m.sh", text);
@@ -415,7 +428,7 @@ fn program(place: &Place) -> String {
 }
 
 #[test]
-fn what_is_held_is_mended_while_something_else_is_being_read() {
+fn repair_continues_during_reload() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let running = Running::begin(&place, &["--reread", "1", &program(&place)]);
@@ -430,7 +443,7 @@ fn what_is_held_is_mended_while_something_else_is_being_read() {
 }
 
 #[test]
-fn what_is_still_being_read_at_the_end_is_given_up() {
+fn reload_is_cancelled_at_end_of_run() {
     let place = Place::new();
     // It would be waited for without end: the program prints nothing more.
     let ended = place.run(&["run", "--reread", "1", "--max-runtime", "3", &program(&place)]);
@@ -439,7 +452,7 @@ fn what_is_still_being_read_at_the_end_is_given_up() {
 }
 
 #[test]
-fn what_is_owed_because_of_what_is_declared_no_longer_is_done_when_that_has_ended() {
+fn refresh_from_removed_resource_follows_its_call() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let note = "  exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
@@ -455,10 +468,11 @@ fn what_is_owed_because_of_what_is_declared_no_longer_is_done_when_that_has_ende
 }
 
 #[test]
-fn what_was_sent_by_what_is_declared_otherwise_now_is_there_for_who_takes_it() {
+fn outputs_of_changed_resource_stay_available() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; touch DIR/made; printf sent\", shell: true, \
+    let text = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; touch DIR/made; \
+                printf sent\", shell: true, \
                 creates: DIR/made}\n  file[DIR/out]: {content: \"${exec[slow].stdout}\"}\n";
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");

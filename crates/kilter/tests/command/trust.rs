@@ -1,11 +1,11 @@
-//! What root executes and reads: only what no other user can change.
+//! Files that root executes and reads: only files that no other user can change.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use crate::support::{Place, is_root};
 
-/// A user who is not root.
+/// A user other than root.
 const STRANGER: u32 = 4711;
 
 /// A place for root, with a directory that everybody can write to.
@@ -86,7 +86,7 @@ fn a_plan_and_a_key_of_another_user_are_refused_by_their_names() {
 }
 
 #[test]
-fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others_can_write() {
+fn files_of_sudo_user_are_trusted_outside_shared_directories() {
     let place = place();
     let apply = |manifest: &str| {
         let mut command = place.command(&["apply", manifest]);
@@ -103,7 +103,7 @@ fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others
 }
 
 #[test]
-fn no_line_of_a_file_is_shown_that_an_include_reaches_through_another_users_link() {
+fn include_through_foreign_link_shows_no_content() {
     let place = place();
     let secret = place.file("secret", "root:$y$j9T$never:19000:0:99999:7:::\n");
     mode(&place, "secret", 0o600);
@@ -147,7 +147,8 @@ fn a_script_behind_a_link_through_a_directory_that_others_can_write_is_not_run()
         std::fs::create_dir(place.path().join(directory)).unwrap();
     }
     // It is run to be asked what it is.
-    let says = "provider:\n  type: told_by_script\n  invoke: simple\n  suitable: true\n  actions: [list, find, describe]\n  \
+    let says = "provider:\n  type: told_by_script\n  invoke: simple\n  suitable: true\n  actions: [list, find, \
+                describe]\n  \
                 attributes:\n    name:\n      desc: x\n";
     place.file("real/x.prov", format!("#!/bin/sh\ncat <<'END'\n{says}END\n"));
     mode(&place, "real/x.prov", 0o755);

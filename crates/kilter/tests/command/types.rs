@@ -31,7 +31,7 @@ fn every_attribute_of_every_type_is_documented() {
 }
 
 #[test]
-fn a_type_that_is_not_there_is_proposed() {
+fn unknown_type_has_suggestion() {
     let ended = Place::new().run(&["types", "usre"]);
     assert_eq!(ended.code, 1);
     assert_eq!(ended.stderr, "error: there is no type `usre`\n  hint: did you mean `user`?\n");

@@ -22,7 +22,7 @@ fn a_step_that_was_unknown_is_carried_out_and_marked() {
 }
 
 #[test]
-fn what_depends_on_an_unknown_step_is_changed_only_as_the_plan_shows() {
+fn dependents_of_unknown_step_follow_the_plan() {
     let place = place(
         "  exec[token]: { command: echo 1234 }\n  file[DIR/token]: { content: '${exec[token].stdout}' }\n  \
          file[DIR/same]: { content: x, require: 'file[DIR/token]' }\n  \
@@ -120,7 +120,7 @@ fn unknown_step_is_stale_if_the_file_appears_or_disappears() {
 }
 
 #[test]
-fn an_unknown_step_does_not_remove_what_the_plan_did_not_show() {
+fn unknown_step_removes_nothing_unlisted() {
     let place = place(
         "  exec[token]: { command: echo 1234 }\n  file[DIR/token]: { content: '${exec[token].stdout}', force: true }\n",
     );

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
 
-/// Writes an executable script, and metadata beside it.
+/// Writes an executable script and its metadata.
 fn script(place: &Place, path: &str, metadata: &str, text: &str) {
     let directory = place.path().join(path);
     fs::create_dir_all(directory.parent().unwrap()).unwrap();
@@ -19,7 +19,8 @@ fn script(place: &Place, path: &str, metadata: &str, text: &str) {
 
 fn metadata(type_name: &str, convention: &str, actions: &str) -> String {
     format!(
-        "provider:\n  type: {type_name}\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  attributes:\n    \
+        "provider:\n  type: {type_name}\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  \
+         attributes:\n    \
          name:\n    v: {{type: string}}\n"
     )
 }
@@ -55,7 +56,8 @@ fn keepers() -> Place {
         "providers/slip.prov",
         &metadata("slip", "mold", "inspect, conform"),
         &format!(
-            "#!/bin/bash\nname=s\n[ \"$1\" = conform ] && printf 3 > \"$KILTER_VAR_DIR/s\"\n[ \"$1\" = inspect ] && {{ {show}}}\n\
+            "#!/bin/bash\nname=s\n[ \"$1\" = conform ] && printf 3 > \"$KILTER_VAR_DIR/s\"\n[ \"$1\" = inspect ] && \
+             {{ {show}}}\n\
              v=$(cat \"$KILTER_VAR_DIR/s\" 2>/dev/null || echo none)\n\
              printf '{{\"kind\": \"slip\", \"name\": \"s\", \"exists\": true, \"v\": \"%s\"}}' \"$v\"\n"
         ),
@@ -66,17 +68,17 @@ fn keepers() -> Place {
 const KEPT: &str = "resources:\n  note[n]: {v: '1'}\n  card[c]: {v: '2'}\n  slip[s]: {v: '3'}\n";
 
 #[test]
-fn scripts_of_every_convention_find_again_what_they_kept() {
+fn scripts_keep_files_in_var_dir() {
     let place = keepers();
     let manifest = place.file("m.yaml", KEPT);
     let planned = place.run(&["-I", ".", "plan", &manifest]);
     assert!(planned.stdout.contains("3 to change"), "{planned:?}");
-    let shelf = place.path().join("state/scripts/providers");
-    assert!(!shelf.exists(), "who only reads makes nothing");
+    let providers = place.path().join("state/scripts/providers");
+    assert!(!providers.exists(), "who only reads makes nothing");
     let applied = place.run(&["-I", ".", "apply", &manifest]);
     assert_eq!(applied.code, 0, "{applied:?}");
     for (whose, name, v) in [("note.note", "n", "1"), ("card.card", "c", "2"), ("slip.slip", "s", "3")] {
-        let directory = shelf.join(whose);
+        let directory = providers.join(whose);
         assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o7777, 0o700, "{whose}");
         assert_eq!(content(&directory.join(name)), v);
         assert!(!directory.join("probe").exists(), "who only reads cannot write there");
@@ -88,7 +90,7 @@ fn scripts_of_every_convention_find_again_what_they_kept() {
 }
 
 #[test]
-fn a_recording_made_where_something_is_kept_is_replayed_where_nothing_is() {
+fn recording_with_var_dir_replays_without_one() {
     let place = keepers();
     let manifest = place.file("m.yaml", KEPT);
     let recorded = place.run(&["-I", ".", "provider", "record", "r.jsonl", "apply", &manifest]);
@@ -104,17 +106,17 @@ fn a_recording_made_where_something_is_kept_is_replayed_where_nothing_is() {
 }
 
 #[test]
-fn a_directory_that_somebody_else_laid_is_not_used_and_the_script_is_told_of_none() {
+fn foreign_var_dir_is_not_used() {
     let place = keepers();
     let manifest = place.file("m.yaml", "resources:\n  note[n]: {v: '1'}\n");
     let elsewhere = place.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    let shelf = place.path().join("state/scripts/providers");
-    fs::create_dir_all(&shelf).unwrap();
-    for directory in shelf.ancestors().take(3) {
+    let providers = place.path().join("state/scripts/providers");
+    fs::create_dir_all(&providers).unwrap();
+    for directory in providers.ancestors().take(3) {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
     }
-    std::os::unix::fs::symlink(&elsewhere, shelf.join("note.note")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, providers.join("note.note")).unwrap();
     let applied = place.run(&["-I", ".", "apply", &manifest]);
     assert!(applied.stderr.contains("it has no directory in KILTER_VAR_DIR: "), "{applied:?}");
     assert!(
@@ -125,7 +127,7 @@ fn a_directory_that_somebody_else_laid_is_not_used_and_the_script_is_told_of_non
 }
 
 #[test]
-fn a_watch_reads_what_its_script_keeps() {
+fn watch_reads_var_dir_of_its_script() {
     let place = keepers();
     let path = manifest(&place, "resources:\n  note[n]: {v: '1'}\n");
     let directory = place.path().join("state/scripts/providers/note.note");

@@ -1,4 +1,4 @@
-//! What scripts and commands tell, while the manifest is edited.
+//! Watches of scripts and commands during edits of the manifest.
 
 use std::path::Path;
 
@@ -8,13 +8,14 @@ use crate::support::*;
 
 const NOTE: &str = "  note[a]: {text: declared}\n";
 
-/// A command that is looked at when another one says so; both say when they are begun.
+/// A command that is checked at events of another one; both log their start.
 const TOLD: &str = "  exec[told]: {command: \"false\", unless: \"sh -c 'echo x >> DIR/checks'\", \
                     watch: [sh, -c, \"echo $$ >> DIR/execs; exec tail -n 0 -F DIR/told\"]}\n";
 
 /// One that does not end when it is asked to, nor without what it has begun.
 const STUBBORN: &str = "  exec[stubborn]: {command: \"true\", \
-                        watch: [sh, -c, \"trap '' TERM; echo $$ >> DIR/execs; echo NUMBER > /dev/null; while :; do touch DIR/alive.$$; sleep 0.1; done\"]}\n";
+                        watch: [sh, -c, \"trap '' TERM; echo $$ >> DIR/execs; echo NUMBER > /dev/null; while :; do \
+                        touch DIR/alive.$$; sleep 0.1; done\"]}\n";
 
 /// The notes of a script that writes down each watch that it begins, and is not kept from that.
 fn place() -> Place {
@@ -46,7 +47,7 @@ fn edited(place: &Place, to: &str) {
 }
 
 #[test]
-fn a_watch_goes_on_over_edits_that_do_not_concern_it() {
+fn watch_continues_over_unrelated_edits() {
     let place = place();
     let note = |name: &str| content(&place.path().join("notes").join(name));
     let running = Running::begin(&place, &["-I", ".", &declare(&place, &[NOTE, TOLD], "one")]);
@@ -86,7 +87,7 @@ fn a_watch_goes_on_over_edits_that_do_not_concern_it() {
 }
 
 #[test]
-fn a_watch_that_does_not_end_holds_up_no_edit() {
+fn stuck_watch_does_not_delay_edit() {
     let place = place();
     let numbered = |number: &str| STUBBORN.replace("NUMBER", number);
     let running = Running::begin(&place, &["-I", ".", &declare(&place, &[&numbered("0")], "0")]);
@@ -108,7 +109,7 @@ fn a_watch_that_does_not_end_holds_up_no_edit() {
 }
 
 #[test]
-fn what_is_told_during_an_edit_is_heard() {
+fn event_during_edit_is_handled() {
     let place = place();
     let note = place.path().join("notes/a");
     let running = Running::begin(&place, &["-I", ".", &declare(&place, &[NOTE], "x")]);
@@ -120,7 +121,7 @@ fn what_is_told_during_an_edit_is_heard() {
         // The change comes before the reload, during it or after it.
         match number % 3 {
             0 => {}
-            1 => wait("the reload", || running.told("what is declared has changed") > number),
+            1 => wait("the reload", || running.told("the manifest has changed") > number),
             _ => edited(&place, &format!("x{number}")),
         }
         change(&place, "changed");
@@ -133,7 +134,7 @@ fn what_is_told_during_an_edit_is_heard() {
 }
 
 #[test]
-fn a_watch_that_has_ended_is_tried_again_with_an_edit() {
+fn ended_watch_restarts_at_edit() {
     let place = Place::new();
     // The line comes after the decision: the third one says that the third try has failed.
     let begun = "may=no; [ ! -e ../may ] || may=yes; date +%s%N >> ../watches; [ $may = yes ] || exit 3";
@@ -157,7 +158,7 @@ fn a_watch_that_has_ended_is_tried_again_with_an_edit() {
 }
 
 #[test]
-fn watches_leave_nothing_behind_through_many_edits() {
+fn many_edits_leak_no_watches() {
     let place = place();
     let resources = |number: usize| {
         let stubborn = STUBBORN.replace("NUMBER", &number.to_string());

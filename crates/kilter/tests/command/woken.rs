@@ -11,7 +11,7 @@ use crate::support::*;
 const HEEDS: &str =
     "resources:\n  exec[heed]: {command: \"echo x >> DIR/log\", shell: true, onlyif: \"false\", mtimes: [DIR/in]}\n";
 
-/// Where the manifest is, and how often its command has run.
+/// Returns the path of the manifest, and the number of runs of its command.
 fn jobs(text: &str) -> (Place, String, impl Fn() -> usize + use<>) {
     let place = Place::new();
     place.file("in", "0");
@@ -20,7 +20,7 @@ fn jobs(text: &str) -> (Place, String, impl Fn() -> usize + use<>) {
 }
 
 #[test]
-fn what_is_written_right_before_has_the_command_run_once_and_succeed() {
+fn write_before_edit_runs_command_once() {
     let (place, _, runs) = jobs(HEEDS);
     for at in 1..=6 {
         let file = format!("  file[DIR/in]: {{content: \"{at}\", before: \"exec[heed]\"}}\n");
@@ -53,7 +53,7 @@ fn each_of_several_quick_edits_runs_the_command_once_and_succeeds() {
 }
 
 #[test]
-fn an_edit_while_the_command_runs_has_it_run_once_more() {
+fn edit_during_command_runs_it_again() {
     let waits = "echo x >> DIR/log; until [ -e DIR/go ]; do sleep 0.02; done";
     let (place, path, runs) = jobs(&HEEDS.replace("echo x >> DIR/log", waits));
     let running = Running::begin(&place, &[&path]);
@@ -64,11 +64,11 @@ fn an_edit_while_the_command_runs_has_it_run_once_more() {
     rest(&place);
     assert_eq!(runs(), 2);
     let (_, out, _) = running.end();
-    assert!(!out.contains("failed") && out.matches("was modified while it ran").count() == 1, "{out}");
+    assert!(!out.contains("failed") && out.matches("was modified while the command ran").count() == 1, "{out}");
 }
 
 #[test]
-fn a_command_that_is_woken_does_its_job_however_often() {
+fn woken_command_is_exempt_from_repair_budget() {
     let job = "command: \"rm DIR/job\", onlyif: \"test -e DIR/job\", verify: false, watchfiles: [DIR/job]";
     let text = &format!("resources:\n  exec[job]: {{{job}}}\n");
     let (place, path, _) = jobs(text);
@@ -86,7 +86,7 @@ fn a_command_that_is_woken_does_its_job_however_often() {
 }
 
 #[test]
-fn commands_that_wake_themselves_go_on_at_a_pace() {
+fn self_waking_commands_are_rate_limited() {
     let wakes = "echo x >> DIR/log; echo x >> DIR/in";
     let unguarded = format!("resources:\n  exec[self]: {{command: \"{wakes}\", shell: true, watchfiles: [DIR/in]}}\n");
     for text in [unguarded, HEEDS.replace("echo x >> DIR/log", wakes)] {

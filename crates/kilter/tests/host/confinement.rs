@@ -53,8 +53,8 @@ fn a_script_that_writes_while_it_reads_is_refused_and_named() {
 }
 
 #[test]
-fn guard_in_a_plan_asks_systemd_and_other_users_and_cannot_write() {
-    sandboxed("confinement::guard_in_a_plan_asks_systemd_and_other_users_and_cannot_write", || {
+fn guard_in_plan_queries_services_and_cannot_write() {
+    sandboxed("confinement::guard_in_plan_queries_services_and_cannot_write", || {
         let host = host_with_kilter("cell");
         let manifest = "resources:
   exec[active]: { command: 'false', unless: systemctl is-active cron }

@@ -1,4 +1,4 @@
-//! The hosts themselves: several at once, crashes, and what is left of them.
+//! The test hosts themselves: several at once, crashes and leftovers.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -105,7 +105,7 @@ fn a_sandbox_that_is_killed_leaves_no_process_and_no_mount() {
     assert!(!mounts.contains("/run/kilter"), "{mounts}");
 }
 
-/// Stands in for the program that makes root file systems: it counts how often it is asked, and fails once where it is told to.
+/// Stands in for the program that makes root file systems. It counts its calls and fails once on request.
 const MAKER: &str = r#"#!/bin/sh
 cd "${0%/*}/.." && echo made >>count
 for word; do [ "$before" != bookworm ] || place=$word; before=$word; done
@@ -116,7 +116,7 @@ chmod 755 "$place/usr/bin/systemd-nspawn"
 "#;
 
 #[test]
-fn a_root_file_system_is_made_once_and_whole_and_anew_when_it_is_spoilt() {
+fn base_image_is_cached_and_rebuilt_if_damaged() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     std::fs::create_dir_all(at("bin")).unwrap();
@@ -158,7 +158,7 @@ fn a_root_file_system_is_made_once_and_whole_and_anew_when_it_is_spoilt() {
 }
 
 #[test]
-fn what_is_missing_for_hosts_is_said() {
+fn missing_host_requirements_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("hosts");
     let open =

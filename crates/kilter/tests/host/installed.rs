@@ -22,9 +22,8 @@ mkdir -p /srv/repository && dpkg-deb --root-owner-group -b /srv/cron /srv/reposi
 "#;
 
 #[test]
-fn programs_and_units_that_the_manifest_installs_are_unknown_in_its_plan_and_there_in_its_apply() {
-    let name =
-        "installed::programs_and_units_that_the_manifest_installs_are_unknown_in_its_plan_and_there_in_its_apply";
+fn installed_programs_and_units_are_unknown_in_plan() {
+    let name = "installed::installed_programs_and_units_are_unknown_in_plan";
     sandboxed(name, || {
         let host = host_with_kilter("web");
         host.bash(CRONTAB);

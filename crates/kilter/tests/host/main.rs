@@ -17,7 +17,7 @@ use kilter_testkit::hosts::Host;
 
 const KILTER: &str = env!("CARGO_BIN_EXE_kilter");
 
-/// Where the providers that come along are found without being named.
+/// Default directory of the providers of this repository.
 const PROVIDERS: &str = "/usr/local/share/kilter/providers";
 
 /// The providers that come along, and their tests.

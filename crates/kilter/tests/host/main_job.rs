@@ -1,5 +1,5 @@
-//! The main job as a user has it: a package, its user, its configuration and its service; planned, applied,
-//! damaged by hand, mended, and still there after a reboot.
+//! The main task of a user: a package, its user, its configuration and its service; planned, applied, damaged by hand,
+//! repaired, and intact after a reboot.
 
 use std::collections::BTreeSet;
 
@@ -73,14 +73,18 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(str::to_owned).into()
 }
 
-/// What a plan must not touch.
-const LOOK: &str = "sha256sum /etc/passwd /etc/group /etc/shadow /var/lib/dpkg/status; ls -R /etc/systemd /var/lib/greeter 2>&1 || true
+/// Files that a plan must not change.
+const LOOK: &str = "sha256sum /etc/passwd /etc/group /etc/shadow /var/lib/dpkg/status; ls -R /etc/systemd \
+                    /var/lib/greeter 2>&1 || true
     systemctl list-units --all --plain --no-legend 'kilter-greeter*'";
 
-/// What the service has said so far, a line for each start.
+/// Log of the service, one line per start.
 fn said(host: &Host) -> String {
     // The shell writes before it becomes the sleep that the unit is then.
-    host.bash("for try in {1..200}; do [ \"$(ps -o comm= -C sleep)\" != sleep ] || break; sleep 0.05; done; cat /var/lib/greeter/said")
+    host.bash(
+        "for try in {1..200}; do [ \"$(ps -o comm= -C sleep)\" != sleep ] || break; sleep 0.05; done; cat \
+               /var/lib/greeter/said",
+    )
 }
 
 fn is_in_its_state(host: &Host) {
@@ -88,7 +92,8 @@ fn is_in_its_state(host: &Host) {
         "systemctl is-active kilter-greeter; systemctl is-enabled kilter-greeter; id greeter
         stat -c '%U %G %a' /etc/kilter-greeter.conf; dpkg-query -W -f '${Version}\n' kilter-greeter",
     );
-    let wanted = "active\nenabled\nuid=7001(greeter) gid=7001(greeter) groups=7001(greeter),7002(readers)\nroot greeter 640\n1.0\n";
+    let wanted = "active\nenabled\nuid=7001(greeter) gid=7001(greeter) groups=7001(greeter),7002(readers)\nroot \
+                  greeter 640\n1.0\n";
     assert_eq!(state, wanted);
 }
 
@@ -104,8 +109,8 @@ fn nothing_is_to_be_done(host: &Host) {
 }
 
 #[test]
-fn a_service_is_installed_configured_mended_and_survives_a_reboot() {
-    sandboxed("main_job::a_service_is_installed_configured_mended_and_survives_a_reboot", || {
+fn service_is_installed_configured_repaired_and_survives_reboot() {
+    sandboxed("main_job::service_is_installed_configured_repaired_and_survives_reboot", || {
         let host = host_with_kilter("web");
         host.bash(REPOSITORY);
         std::fs::write(host.root().join("root/site.yaml"), MANIFEST).unwrap();

@@ -19,21 +19,21 @@ fn hold(provider: &str) {
 }
 
 #[test]
-fn units_are_kept_by_systemd_and_run() {
-    sandboxed("providers::units_are_kept_by_systemd_and_run", || hold("systemd"));
+fn units_converge_and_run() {
+    sandboxed("providers::units_converge_and_run", || hold("systemd"));
 }
 
 #[test]
-fn packages_are_kept_by_dpkg_and_apt() {
-    sandboxed("providers::packages_are_kept_by_dpkg_and_apt", || hold("apt"));
+fn apt_packages_converge() {
+    sandboxed("providers::apt_packages_converge", || hold("apt"));
 }
 
 #[test]
-fn entries_of_crontabs_are_kept_and_foreign_lines_stay() {
-    sandboxed("providers::entries_of_crontabs_are_kept_and_foreign_lines_stay", || hold("cron"));
+fn cron_entries_converge_and_foreign_lines_stay() {
+    sandboxed("providers::cron_entries_converge_and_foreign_lines_stay", || hold("cron"));
 }
 
 #[test]
-fn keys_that_may_log_in_are_kept_and_links_lead_nowhere() {
-    sandboxed("providers::keys_that_may_log_in_are_kept_and_links_lead_nowhere", || hold("ssh_authorized_key"));
+fn ssh_keys_converge_and_links_are_refused() {
+    sandboxed("providers::ssh_keys_converge_and_links_are_refused", || hold("ssh_authorized_key"));
 }

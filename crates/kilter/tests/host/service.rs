@@ -18,14 +18,15 @@ fn show(host: &Host, property: &str) -> String {
 }
 
 #[test]
-fn systemd_starts_it_sees_that_it_is_well_and_ends_it() {
-    sandboxed("service::systemd_starts_it_sees_that_it_is_well_and_ends_it", || {
+fn systemd_starts_watches_and_stops_kilter() {
+    sandboxed("service::systemd_starts_watches_and_stops_kilter", || {
         let host = host_with_kilter("service");
         let unit: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/kilter.service");
         host.copy(&[(&unit, "/etc/systemd/system/kilter.service")]);
         host.bash(
             "mkdir -p /etc/kilter /etc/systemd/system/kilter.service.d
-            printf '%s\\n' 'resources:' '  exec[slow]: {command: [sh, -c, sleep 2; touch /srv/ran], creates: /srv/ran}' \
+            printf '%s\\n' 'resources:' '  exec[slow]: {command: [sh, -c, sleep 2; touch /srv/ran], creates: \
+            /srv/ran}' \
                 '  file[/etc/held]: {content: declared, require: \"exec[slow]\"}' >/etc/kilter/site.yaml
             printf '[Service]\\nWatchdogSec=2s\\nRestartSec=100ms\\n' >/etc/systemd/system/kilter.service.d/quick.conf
             systemctl daemon-reload",

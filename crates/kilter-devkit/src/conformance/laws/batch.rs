@@ -76,7 +76,7 @@ pub(super) fn one_by_one(bench: &Harness) -> Trial {
     bench.is_sighted()?;
     let world = bench.world()?;
     if world.provider().capabilities().scheduling().batch_size() == Batch::One {
-        return not_applicable("the provider takes one change at a time");
+        return not_applicable("the provider accepts one change at a time");
     }
     let ways: Vec<Way> = declared(&world)?.into_iter().map(|one| Way::of(&world, one)).collect::<Result<_, _>>()?;
     if ways.len() < 2 {
@@ -93,7 +93,7 @@ pub(super) fn failure_is_alone(bench: &Harness) -> Trial {
     let world = bench.world()?;
     world.needs(Unsupported::Failing)?;
     if world.subject.failing_specimen().is_none() {
-        return untried("the subject has no change that fails, nor says why not");
+        return untried("the subject has neither a failing change nor a reason for its absence");
     }
     let ways = ways(&world)?;
     set(&world, &ways);
@@ -103,7 +103,7 @@ pub(super) fn failure_is_alone(bench: &Harness) -> Trial {
     for way in &ways[1..] {
         match world.check(&way.declared) {
             Ok((_, left)) if left.is_empty() => {}
-            _ => return broken(format!("{} was not made beside one that failed", way.declared.name)),
+            _ => return broken(format!("{} was not made in a call in which another change failed", way.declared.name)),
         }
     }
     Ok(None)

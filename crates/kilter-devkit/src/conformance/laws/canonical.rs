@@ -25,7 +25,7 @@ pub(super) fn is_final(bench: &Harness) -> Trial {
         let twice = world.canonical(once.clone());
         let twice = twice.or_else(|why| broken(format!("{}: the second time it fails: {why}", once.name)))?;
         if let Some(what) = unlike_attributes(&once.should, &twice.should, Missing::Matters) {
-            return broken(format!("{}, once and twice: {what}", once.name));
+            return broken(format!("{}, after one and two calls: {what}", once.name));
         }
     }
     Ok(None)
@@ -41,7 +41,7 @@ pub(super) fn read_is_canonical(bench: &Harness) -> Trial {
         let kept = canonical.should.iter().filter(|(name, _)| returned(name.as_str()));
         let kept: Attributes = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
         if let Some(what) = unlike_attributes(&state.attributes, &kept, Missing::Matters) {
-            return broken(format!("{}, as it was returned and canonical: {what}", state.name));
+            return broken(format!("{}, as returned and as canonicalized: {what}", state.name));
         }
     }
     Ok(None)
@@ -78,15 +78,15 @@ enum Parameters {
 fn holds_with(world: &World, one: &Declared, state: &State, parameters: Parameters) -> Result<(), Stop> {
     let should = as_read(world, one, state, parameters);
     if let Some(problem) = world.provider().validate(&one.name, &should, &[]).first() {
-        return broken(format!("{}, declared as it was read: {problem}", one.name));
+        return broken(format!("{}, declared with its found state: {problem}", one.name));
     }
     let read = world.canonical(Declared { name: one.name.clone(), should });
     let read = read.or_else(|why| broken(format!("{} has no canonical form: {why}", one.name)))?;
     match world.check(&read) {
-        Err(why) => broken(format!("{}, declared as it was read, cannot be checked: {why}", one.name)),
+        Err(why) => broken(format!("{}, declared with its found state, cannot be checked: {why}", one.name)),
         Ok((_, differences)) if !differences.is_empty() => {
             let told = crate::conformance::bench::told(&differences);
-            broken(format!("{} differs from what was just read of it: {told}", one.name))
+            broken(format!("{} differs from its own found state: {told}", one.name))
         }
         Ok(_) => Ok(()),
     }
@@ -143,7 +143,7 @@ pub(super) fn differences_are_named(bench: &Harness) -> Trial {
             let unknown = |name: &str| fresh.schema().find(name).is_none();
             let stray = differences.iter().find(|difference| unknown(difference.attribute.as_str()));
             if let Some(stray) = stray.filter(|_| has_properties) {
-                return broken(format!("{}: `{}` is no attribute of the type", one.name, stray.attribute));
+                return broken(format!("{}: `{}` is not an attribute of the type", one.name, stray.attribute));
             }
         }
     }

@@ -45,7 +45,7 @@ impl Tally {
         let Tally { taken, refused, failed, passed_over, .. } = self;
         let left =
             if passed_over.is_empty() { String::new() } else { format!("; not tried: {}", passed_over.join(", ")) };
-        Some(format!("{taken} taken, {refused} refused, {failed} failed{left}"))
+        Some(format!("{taken} accepted, {refused} refused, {failed} failed{left}"))
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn values_survive(bench: &Harness) -> Trial {
     if !tally.never_set.is_empty() {
         let never = tally.never_set.join(", ");
         return untried(format!(
-            "no value could be set of {never}: declare one in a specimen, or say why not in `sparing`"
+            "no value could be set of {never}: declare one in a specimen, or give the reason in `sparing`"
         ));
     }
     match tally.taken + tally.refused + tally.failed {
@@ -176,9 +176,9 @@ fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
         }
     }
     match world.check(one) {
-        Err(why) => broken(format!("it was taken, but cannot be read: {why}")),
+        Err(why) => broken(format!("it was accepted, but cannot be read: {why}")),
         Ok((_, left)) if !left.is_empty() => {
-            broken(format!("it was taken, but something else is there: {}", told(&left)))
+            broken(format!("it was accepted, but the found state differs: {}", told(&left)))
         }
         Ok((state, _)) => still_canonical(world, one, &state.attributes).map(|()| Reception::Taken),
     }
@@ -198,9 +198,9 @@ fn ask_around(world: &World, one: &Declared) {
 fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<(), Stop> {
     let read = Declared { name: one.name.clone(), should: found.clone() };
     let canonical =
-        world.canonical(read).or_else(|why| broken(format!("what is read has no canonical form: {why}")))?;
+        world.canonical(read).or_else(|why| broken(format!("the found state cannot be canonicalized: {why}")))?;
     match unlike_attributes(found, &canonical.should, Missing::MayBe) {
-        Some(what) => broken(format!("as it is read and canonical: {what}")),
+        Some(what) => broken(format!("as found and as canonicalized: {what}")),
         None => Ok(()),
     }
 }
@@ -211,11 +211,11 @@ fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
     if world.subject.reason(Unsupported::Removal).is_some() || !is.exists {
         return Ok(());
     }
-    world.remove(&is).or_else(|why| broken(format!("it was taken, but cannot be removed: {why}")))?;
+    world.remove(&is).or_else(|why| broken(format!("it was accepted, but cannot be removed: {why}")))?;
     match world.left(one) {
-        Ok(left) if left.exists => broken("it was taken, and is still there after its removal"),
+        Ok(left) if left.exists => broken("it was accepted, but still exists after its removal"),
         Ok(_) => Ok(()),
-        Err(why) => broken(format!("it was taken, and cannot be read since it was removed: {why}")),
+        Err(why) => broken(format!("it was accepted, but cannot be read after its removal: {why}")),
     }
 }
 
@@ -244,7 +244,7 @@ impl Others {
             return broken(format!("`{name}` has come with it"));
         }
         if let Some(name) = self.names.iter().find(|name| !now.names.contains(name)) {
-            return broken(format!("`{name}` has gone with it"));
+            return broken(format!("`{name}` has disappeared too"));
         }
         match self.states.iter().zip(&now.states).find(|(before, after)| before != after) {
             Some((before, _)) => broken(format!("{} is another one with it", before.name)),

@@ -19,7 +19,7 @@ pub(super) fn ends_a_call(bench: &Harness) -> Trial {
     let world = Arc::new(bench.world()?);
     world.needs(Unsupported::Slow)?;
     let Some(slow) = world.subject.slow_change() else {
-        return untried("the subject has no change that takes long, nor says why not");
+        return untried("the subject has neither a slow change nor a reason for its absence");
     };
     let one = world.first(&slow.specimen)?;
     let (sender, receiver) = channel();
@@ -30,8 +30,8 @@ pub(super) fn ends_a_call(bench: &Harness) -> Trial {
     let begun = Instant::now();
     while !world.subject.has_begun(slow) {
         match receiver.recv_timeout(ASKED) {
-            Ok(_) => return untried("the slow change ended before it was seen to begin"),
-            Err(_) if begun.elapsed() > bench.soon => return untried("the slow change was not seen to begin"),
+            Ok(_) => return untried("the slow change ended before its start was observed"),
+            Err(_) if begun.elapsed() > bench.soon => return untried("the start of the slow change was not observed"),
             Err(_) => {}
         }
     }
@@ -96,7 +96,7 @@ pub(super) fn leaves_the_truth(bench: &Harness) -> Trial {
     }
     agrees_anew(&world, &all)?;
     for one in &all {
-        world.bring(one).or_else(|why| broken(format!("it could not be made again after the interrupt: {why}")))?;
+        world.bring(one).or_else(|why| broken(format!("it could not be repeated after the interrupt: {why}")))?;
     }
     Ok(None)
 }

@@ -21,7 +21,7 @@ pub(super) fn unknown_is_absent(bench: &Harness) -> Trial {
     let world = bench.world()?;
     world.needs(Unsupported::Unknown)?;
     if world.subject.unknown_names().is_empty() {
-        return untried("the subject names nothing that does not exist, nor says why not");
+        return untried("the subject has neither names that do not exist nor a reason for their absence");
     }
     for name in world.subject.unknown_names() {
         let wanted = Wanted::new(name, None);
@@ -55,11 +55,11 @@ pub(super) fn some_among_all(bench: &Harness) -> Trial {
     let all = all(&world)?;
     for one in declared(&world)? {
         let Some(listed) = all.iter().find(|state| state.name == one.name && state.exists) else {
-            return broken(format!("{} is there, but not among all", one.name));
+            return broken(format!("{} exists, but a get of all does not return it", one.name));
         };
         let looked = world.look(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
         if let Some(what) = unlike_attributes(&listed.attributes, &looked.attributes, Missing::MayBe) {
-            return broken(format!("{}, among all and by name: {what}", one.name));
+            return broken(format!("{}, in a get of all and in a get by name: {what}", one.name));
         }
     }
     Ok(None)
@@ -85,8 +85,10 @@ pub(super) fn once(bench: &Harness) -> Trial {
     for state in all.iter().filter(|state| state.exists).take(LOOKED_AT) {
         let listed = Declared { name: state.name.clone(), should: state.attributes.clone() };
         match world.look(&listed) {
-            Err(why) => return broken(format!("{} is listed, but cannot be asked for: {why}", state.name)),
-            Ok(state) if !state.exists => return broken(format!("{} is listed, but not there", state.name)),
+            Err(why) => return broken(format!("{} is listed, but a get by name fails: {why}", state.name)),
+            Ok(state) if !state.exists => {
+                return broken(format!("{} is listed, but a get by name does not find it", state.name));
+            }
             Ok(_) => {}
         }
     }
@@ -129,7 +131,7 @@ pub(super) fn fits(bench: &Harness) -> Trial {
     for state in every_state(&world)? {
         for (name, value) in state.attributes.iter().filter(|(_, value)| !value.is_undef()) {
             let Some(attribute) = world.schema().find(name.as_str()) else {
-                return broken(format!("{}: `{name}` is no attribute of the type", state.name));
+                return broken(format!("{}: `{name}` is not an attribute of the type", state.name));
             };
             if let Err(mismatch) = attribute.data_type.check(value) {
                 return broken(format!("{}: {name} {mismatch}", state.name));
@@ -137,10 +139,10 @@ pub(super) fn fits(bench: &Harness) -> Trial {
         }
         for (name, value) in state.outputs.iter() {
             let Some(output) = world.schema().find_output(name.as_str()) else {
-                return broken(format!("{}: `{name}` is no output of the type", state.name));
+                return broken(format!("{}: `{name}` is not an output of the type", state.name));
             };
             if let Err(mismatch) = output.data_type.check(value) {
-                return broken(format!("{}: what is sent as {name} {mismatch}", state.name));
+                return broken(format!("{}: the output {name} {mismatch}", state.name));
             }
         }
     }

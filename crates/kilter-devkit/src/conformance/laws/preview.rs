@@ -26,7 +26,7 @@ fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
 fn worlds(bench: &Harness) -> Result<[World; 2], Stop> {
     let fresh = bench.world()?;
     if !fresh.schema().has(Feature::SupportsNoop) {
-        return not_applicable("the provider has not the feature `supports_noop`: nobody asks it for a preview");
+        return not_applicable("the provider does not have the feature `supports_noop`, so kilter requests no preview");
     }
     Ok([fresh, bench.made()?])
 }
@@ -49,7 +49,7 @@ pub(super) fn changes_nothing(bench: &Harness) -> Trial {
                 return broken(format!("the preview of {} tried to {tried}, and was refused", one.name));
             }
             if seen(&world, &one)? != state {
-                return broken(format!("{} is told otherwise since its preview", one.name));
+                return broken(format!("{} has another found state after its preview", one.name));
             }
         }
     }

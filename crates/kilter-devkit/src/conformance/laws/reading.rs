@@ -62,10 +62,10 @@ pub(super) fn returns_what_is(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for one in declared(&world)? {
         match world.see(&one) {
-            Err(why) => return broken(format!("{} was made, but cannot be read: {why}", one.name)),
-            Ok(state) if !state.exists => return broken(format!("{} was made, but does not exist", one.name)),
+            Err(why) => return broken(format!("{} was created, but cannot be read: {why}", one.name)),
+            Ok(state) if !state.exists => return broken(format!("{} was created, but does not exist", one.name)),
             Ok(state) if state.attributes.text("ensure") == Some("absent") => {
-                return broken(format!("{} was made and exists, but is returned with `ensure: absent`", one.name));
+                return broken(format!("{} was created and exists, but is returned with `ensure: absent`", one.name));
             }
             Ok(_) => {}
         }
@@ -102,7 +102,7 @@ pub(super) fn one_and_many(bench: &Harness) -> Trial {
             return broken(format!("{} cannot be read: {why}", one.name));
         }
         if let Some(what) = unlike(&single, among) {
-            return broken(format!("{}, alone and among others: {what}", one.name));
+            return broken(format!("{}, in a get of one and of several: {what}", one.name));
         }
     }
     Ok(None)
@@ -127,7 +127,10 @@ pub(super) fn does_not_echo(bench: &Harness) -> Trial {
             let state = seen(&world, &other)?;
             if changes(&state)?.is_empty() {
                 let wanted = told(&changes(&true_state)?);
-                return broken(format!("{} is told to be what is wanted of it, but it is not: {wanted}", one(&other)));
+                return broken(format!(
+                    "{} is returned with its declared value, but does not have it: {wanted}",
+                    one(&other)
+                ));
             }
         }
     }
@@ -159,7 +162,7 @@ pub(super) fn agrees_anew(world: &World, all: &[Declared]) -> Trial {
         let there = world.state(&*other, one.wanted());
         let there = there.or_else(|why| broken(format!("{}: another provider cannot read it: {why}", one.name)))?;
         if let Some(what) = unlike(&here, &there) {
-            return broken(format!("{}, by this provider and by another: {what}", one.name));
+            return broken(format!("{}, by this provider instance and by another: {what}", one.name));
         }
     }
     Ok(None)

@@ -58,11 +58,14 @@ pub(super) fn absent_stays(bench: &Harness) -> Trial {
     let world = bench.world()?;
     for absent in absences(&world)? {
         match world.check(&absent) {
-            Err(why) => return broken(format!("{} is not there and cannot be checked: {why}", absent.name)),
+            Err(why) => return broken(format!("{} does not exist and cannot be checked: {why}", absent.name)),
             Ok((state, _)) if state.exists => return untried(format!("{} exists in a fresh world", absent.name)),
             Ok((_, differences)) if !differences.is_empty() => {
                 let told = crate::conformance::bench::told(&differences);
-                return broken(format!("{} is not there, and its absence differs: {told}", absent.name));
+                return broken(format!(
+                    "{} does not exist, but is not in sync with `ensure: absent`: {told}",
+                    absent.name
+                ));
             }
             Ok(_) => {}
         }

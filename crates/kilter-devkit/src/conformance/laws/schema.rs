@@ -9,7 +9,7 @@ pub(super) fn is_described(bench: &Harness) -> Trial {
     let world = bench.world()?;
     let schema = world.schema();
     if *schema != *world.subject.provider_anew().schema() {
-        return broken("two providers made alike have different schemas");
+        return broken("two instances of the provider have different schemas");
     }
     if schema.desc.trim().is_empty() {
         return broken("the type is not described");
@@ -50,7 +50,7 @@ fn unsound_default(attribute: &AttributeSchema) -> Option<String> {
 fn unsound_ensure(schema: &TypeSchema) -> Option<String> {
     let words = schema.find("ensure")?.data_type.allowed();
     if words.is_empty() {
-        return Some("`ensure` is not made of words: give it an Enum".to_owned());
+        return Some("`ensure` is not an Enum".to_owned());
     }
     let is_half = words.contains(&"present") != words.contains(&"absent");
     is_half.then(|| format!("`ensure` has one of `present` and `absent` but not the other: {}", words.join(", ")))
@@ -61,11 +61,11 @@ fn unsound_titles(schema: &TypeSchema) -> Option<String> {
         let names = match pattern.names() {
             Ok(names) => names,
             Err(why) => {
-                return Some(format!("the title pattern /{}/ is no regular expression: {why}", pattern.pattern));
+                return Some(format!("the title pattern /{}/ is not a regular expression: {why}", pattern.pattern));
             }
         };
         if let Some(name) = names.iter().find(|name| schema.namevars().all(|namevar| namevar.name != name.as_str())) {
-            return Some(format!("the title pattern /{}/ gives `{name}`, which is no namevar", pattern.pattern));
+            return Some(format!("the title pattern /{}/ gives `{name}`, which is not a namevar", pattern.pattern));
         }
     }
     None

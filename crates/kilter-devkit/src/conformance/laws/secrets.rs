@@ -32,12 +32,12 @@ pub(super) fn stay_secret(bench: &Harness) -> Trial {
             put_through(&bench.world()?, name, &value, &mut said);
             if let Some(leak) = said.0.iter().find(|said| said.contains(&secret)) {
                 let leak = leak.replace(&secret, "<the secret>");
-                return broken(format!("{name} = {value}, told in {leak}"));
+                return broken(format!("{name} = {value}, found in {leak}"));
             }
         }
     }
     match tried {
-        0 => not_applicable("no attribute takes texts"),
+        0 => not_applicable("no attribute accepts texts"),
         _ => Ok(Some(format!("{tried} sealed values"))),
     }
 }

@@ -29,9 +29,10 @@ pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
     let has_state = attributes.iter().any(|attribute| attribute.behaviour.is_compared() && attribute.default.is_none());
     match (made, changed) {
         (0, 0) if !has_state => not_applicable("the type has no attribute that a set could bring to another value"),
-        (0, 0) => untried("nothing had to be set: every specimen exists as it is declared; declare something else"),
+        (0, 0) => untried("nothing had to be set: every specimen is in sync already; declare other values"),
         (_, 0) if can_change => untried(
-            "no change of a resource that exists was tried: give a specimen `changed`, with another value than in `present`",
+            "no change of a resource that exists was tried: give a specimen `changed`, with another value than in \
+             `present`",
         ),
         _ => Ok(None),
     }
@@ -185,7 +186,7 @@ pub(super) fn absence_in_any_form(bench: &Harness) -> Trial {
             created(&world, &one, State { name: one.name.clone(), ..is })?;
         }
     }
-    if tried { Ok(None) } else { not_applicable("the specimens exist before they are made") }
+    if tried { Ok(None) } else { not_applicable("the specimens exist before the trial creates them") }
 }
 
 fn forms_of_absence(world: &World, one: &Declared) -> Vec<State> {
@@ -206,25 +207,25 @@ fn created(world: &World, one: &Declared, is: State) -> Result<(), Stop> {
     let how = if is.attributes.is_empty() { "nothing" } else { "`ensure: absent`" };
     let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
     if let Some(failure) = outcome.failure {
-        return broken(format!("{}, whose absence was told by {how}, was not created: {failure}", one.name));
+        return broken(format!("{}, whose absence was passed as {how}, was not created: {failure}", one.name));
     }
     match world.check(one) {
         Ok((_, left)) if left.is_empty() => Ok(()),
-        Ok(_) => broken(format!("{}, whose absence was told by {how}, is not as declared after set", one.name)),
-        Err(why) => broken(format!("{}, whose absence was told by {how}, cannot be read after set: {why}", one.name)),
+        Ok(_) => broken(format!("{}, whose absence was passed as {how}, is not as declared after set", one.name)),
+        Err(why) => broken(format!("{}, whose absence was passed as {how}, cannot be read after set: {why}", one.name)),
     }
 }
 
 pub(super) fn refreshes(bench: &Harness) -> Trial {
     let world = bench.made()?;
     let Some(refresh) = world.provider().capabilities().refresh else {
-        return not_applicable("the provider has not the feature `refresh`");
+        return not_applicable("the provider does not have the feature `refresh`");
     };
     for one in declared(&world)? {
         let outcome = refresh.refresh(&world.cx(), one.wanted());
         match outcome.failure {
             Some(failure) => return broken(format!("the refresh of {} failed: {failure}", one.name)),
-            None if !outcome.refreshed => return broken(format!("{} says it was not refreshed, nor why", one.name)),
+            None if !outcome.refreshed => return broken(format!("{} was not refreshed, without a reason", one.name)),
             None => {}
         }
         match world.check(&one) {

@@ -27,9 +27,8 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Whole,
         r##"{"name": "t", "desc": "d", "attributes": {}}"##,
-        &[
-            "attributes: no attribute is a namevar: nothing identifies a resource (add `behaviour: namevar` to the one that names it)",
-        ],
+        &["attributes: no attribute is a namevar: nothing identifies a resource (add `behaviour: namevar` to the \
+             one that names it)"],
     ),
     (Make::Whole, r##"{"name": "t", "desc": "d", "attributes": null}"##, &["the definition: it has no `attributes`"]),
     (
@@ -40,33 +39,30 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Whole,
         r##"{"name": "etcd-key", "desc": "d", "attributes": {"n": {"type": "String", "desc": "d", "behaviour": "namevar"}}}"##,
-        &[
-            "name: `etcd-key` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_` (did you mean `etcd_key`?)",
-        ],
+        &["name: `etcd-key` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and \
+             `_` (did you mean `etcd_key`?)"],
     ),
     (
         Make::Whole,
         r##"{"name": "EtcdKey", "desc": "d", "attributes": {"n": {"type": "String", "desc": "d", "behaviour": "namevar"}}}"##,
-        &[
-            "name: `EtcdKey` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_` (did you mean `etcdkey`?)",
-        ],
+        &["name: `EtcdKey` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and `_` \
+             (did you mean `etcdkey`?)"],
     ),
     (
         Make::Whole,
         r##"{"name": "7zip", "desc": "d", "attributes": {"n": {"type": "String", "desc": "d", "behaviour": "namevar"}}}"##,
-        &["name: `7zip` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_`"],
+        &["name: `7zip` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and `_`"],
     ),
     (
         Make::Whole,
         r##"{"name": "a::", "desc": "d", "attributes": {"n": {"type": "String", "desc": "d", "behaviour": "namevar"}}}"##,
-        &["name: `a::` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_`"],
+        &["name: `a::` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and `_`"],
     ),
     (
         Make::Whole,
         r##"{"name": "t", "desc": "d", "attributes": {"n": {"type": "String", "desc": "d"}}}"##,
-        &[
-            "attributes: no attribute is a namevar: nothing identifies a resource (add `behaviour: namevar` to the one that names it)",
-        ],
+        &["attributes: no attribute is a namevar: nothing identifies a resource (add `behaviour: namevar` to the \
+             one that names it)"],
     ),
     (
         Make::Whole,
@@ -81,7 +77,7 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Whole,
         r##"{"name": "t", ":name": "u", "desc": "d", "attributes": {"n": {"type": "String", "desc": "d", "behaviour": "namevar"}}}"##,
-        &[":name: `name` is there twice, as a text and as a symbol"],
+        &[":name: `name` is declared twice, as a text and as a symbol"],
     ),
     (Make::Type, r##""docs": "e""##, &["docs: there are both `desc` and `docs`, which mean the same (keep `desc`)"]),
     (Make::Type, r##""docs": ["e"]"##, &["docs: there are both `desc` and `docs`, which mean the same (keep `desc`)"]),
@@ -121,16 +117,14 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Type,
         r##""title_patterns": [{"pattern": "(?<name>", "desc": "d"}]"##,
-        &[
-            "title_patterns[0].pattern: it is not a regular expression: Parsing error at position 8: Opening parenthesis without closing parenthesis",
-        ],
+        &["title_patterns[0].pattern: it is not a regular expression: Parsing error at position 8: Opening \
+             parenthesis without closing parenthesis"],
     ),
     (
         Make::Type,
         r##""title_patterns": [{"pattern": "(?<name>[a-z", "desc": "d"}]"##,
-        &[
-            "title_patterns[0].pattern: it is not a regular expression: Parsing error at position 12: Invalid character class",
-        ],
+        &["title_patterns[0].pattern: it is not a regular expression: Parsing error at position 12: Invalid \
+             character class"],
     ),
     (
         Make::Type,
@@ -170,20 +164,19 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Type,
         r##""part_of": {"type": "file", "by": "nam", "into": "parts"}"##,
-        &["part_of.by: there is no attribute `nam` that could name what it is a part of"],
+        &["part_of.by: there is no attribute `nam` that could name the containing resource"],
     ),
     (Make::Type, r##""autorequire": {"package": "$"}"##, &["autorequire.package: there is no attribute ``"]),
     (
         Make::Type,
         r##""autobefore": {"my-type": "x"}"##,
-        &[
-            "autobefore.my-type: `my-type` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_` (did you mean `my_type`?)",
-        ],
+        &["autobefore.my-type: `my-type` is not the name of a type: it must begin with a letter and contain only \
+             a-z, 0-9 and `_` (did you mean `my_type`?)"],
     ),
     (
         Make::Type,
         r##""autobefore": {"": "x"}"##,
-        &["autobefore.: `` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_`"],
+        &["autobefore.: `` is not the name of a type: it must begin with a letter and contain only a-z, 0-9 and `_`"],
     ),
     (
         Make::Type,
@@ -193,9 +186,8 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Type,
         r##""autosubscribe": {"file": "/etc/${name}"}"##,
-        &[
-            "autosubscribe.file: `name` names no variable, fact or output (shell text needs `$${name}`; a variable is written `${vars.name}`)",
-        ],
+        &["autosubscribe.file: `name` names no variable, fact or output (shell text needs `$${name}`; a variable is \
+             written `${vars.name}`)"],
     ),
     (
         Make::Type,
@@ -206,14 +198,16 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
         Make::Type,
         r##""autonotify": {"exec": ["a", "${facts.os.family}", "${exec[x].stdout}"]}"##,
         &[
-            "autonotify.exec[1]: only the resource's own values may be used here (vars.NAME is the value of the attribute NAME)",
-            "autonotify.exec[2]: only the resource's own values may be used here (vars.NAME is the value of the attribute NAME)",
+            "autonotify.exec[1]: only the resource's own values may be used here (vars.NAME is the value of the \
+             attribute NAME)",
+            "autonotify.exec[2]: only the resource's own values may be used here (vars.NAME is the value of the \
+             attribute NAME)",
         ],
     ),
     (
         Make::Type,
         r##""autonotify": {"exec": "${1 +}", "file": ["$x"]}"##,
-        &["autonotify.exec: unexpected `}`, a value should come here", "autonotify.file: there is no attribute `x`"],
+        &["autonotify.exec: unexpected `}`, expected a value", "autonotify.file: there is no attribute `x`"],
     ),
     (Make::Type, r##""outputs": ["stdout"]"##, &["outputs: expects a hash of outputs by name, got an Array"]),
     (
@@ -238,7 +232,8 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Type,
         r##""aliases": {"port": "Integer"}"##,
-        &["aliases.port: `port` is not the name of a type: it begins with a capital letter (such as Port or My::Port)"],
+        &["aliases.port: `port` is not the name of a type: it must begin with a capital letter (such as Port or \
+             My::Port)"],
     ),
     (Make::Type, r##""aliases": {"Port": 80}"##, &["aliases.Port: expects the text of a data type, got an Integer"]),
     (
@@ -249,7 +244,7 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Type,
         r##""aliases": {"A": "NotUndef[B]", "B": "Optional[A]", "C": "Array[C]"}"##,
-        &["aliases.A: the type `A` is defined by itself: what it repeats must be inside of an array or a hash"],
+        &["aliases.A: the type `A` is defined by itself: a recursive reference must be inside an array or a hash"],
     ),
     (
         Make::Attributes,
@@ -273,38 +268,35 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Attributes,
         r##""a-b": {"type": "String", "desc": "d"}"##,
-        &["attributes.a-b: `a-b` is not the name of an attribute: it holds letters, digits and `_`"],
+        &["attributes.a-b: `a-b` is not the name of an attribute: it must contain only letters, digits and `_`"],
     ),
     (
         Make::Attributes,
         r##""": {"type": "String", "desc": "d"}"##,
-        &["attributes.: `` is not the name of an attribute: it holds letters, digits and `_`"],
+        &["attributes.: `` is not the name of an attribute: it must contain only letters, digits and `_`"],
     ),
     (
         Make::Attributes,
         r##"":name": {"type": "String", "desc": "d"}"##,
-        &["attributes.:name: `name` is there twice, as a text and as a symbol"],
+        &["attributes.:name: `name` is declared twice, as a text and as a symbol"],
     ),
     (
         Make::Attributes,
         r##""ensure": {"type": "Boolean", "desc": "d"}"##,
-        &[
-            "attributes.ensure.type: `ensure` expects the type Enum[present, absent], got Boolean (Optional[Enum[present, absent]] leaves alone what is not told)",
-        ],
+        &["attributes.ensure.type: `ensure` expects the type Enum[present, absent], got Boolean \
+             (Optional[Enum[present, absent]] does not manage undeclared attributes)"],
     ),
     (
         Make::Attributes,
         r##""ensure": {"type": "Enum[present]", "desc": "d"}"##,
-        &[
-            "attributes.ensure.type: `ensure` expects the type Enum[present, absent], got Enum['present'] (Optional[Enum[present, absent]] leaves alone what is not told)",
-        ],
+        &["attributes.ensure.type: `ensure` expects the type Enum[present, absent], got Enum['present'] \
+             (Optional[Enum[present, absent]] does not manage undeclared attributes)"],
     ),
     (
         Make::Attributes,
         r##""ensure": {"type": "Enum[present, absent, latest]", "desc": "d"}"##,
-        &[
-            "attributes.ensure.type: `ensure` expects the type Enum[present, absent], got Enum['present', 'absent', 'latest'] (Optional[Enum[present, absent]] leaves alone what is not told)",
-        ],
+        &["attributes.ensure.type: `ensure` expects the type Enum[present, absent], got Enum['present', 'absent', \
+             'latest'] (Optional[Enum[present, absent]] does not manage undeclared attributes)"],
     ),
     (
         Make::Attributes,
@@ -317,7 +309,8 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
         &[
             "attributes.a: it has no `type` (such as type: String)",
             "attributes.b.type: `Enum[a` is not a data type: the closing ] is missing (at character 7)",
-            "attributes.c.default: the default does not match the attribute's type: expects a Boolean value, got String",
+            "attributes.c.default: the default does not match the attribute's type: expects a Boolean value, got \
+             String",
         ],
     ),
     (Make::Attribute, r##""desc": "d""##, &["attributes.x: it has no `type` (such as type: String)"]),
@@ -330,9 +323,8 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Attribute,
         r##""type": "string", "desc": "d""##,
-        &[
-            "attributes.x.type: `string` is not a data type: the name of a type, such as String, is expected (at character 1) (did you mean `String`?)",
-        ],
+        &["attributes.x.type: `string` is not a data type: the name of a type, such as String, is expected (at \
+             character 1) (did you mean `String`?)"],
     ),
     (
         Make::Attribute,
@@ -352,16 +344,14 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Attribute,
         r##""type": "Integer[a]", "desc": "d""##,
-        &[
-            "attributes.x.type: `Integer[a]` is not a data type: Integer takes whole numbers or `default` (at character 1)",
-        ],
+        &["attributes.x.type: `Integer[a]` is not a data type: Integer takes whole numbers or `default` (at \
+             character 1)"],
     ),
     (
         Make::Attribute,
         r##""type": "Pattern[/(/]", "desc": "d""##,
-        &[
-            "attributes.x.type: `Pattern[/(/]` is not a data type: /(/ is not a regular expression: Parsing error at position 1: Opening parenthesis without closing parenthesis (at character 9)",
-        ],
+        &["attributes.x.type: `Pattern[/(/]` is not a data type: /(/ is not a regular expression: Parsing error at \
+             position 1: Opening parenthesis without closing parenthesis (at character 9)"],
     ),
     (
         Make::Attribute,
@@ -385,9 +375,8 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Attribute,
         r##""type": "String", "desc": "d", "behaviour": "wibble""##,
-        &[
-            "attributes.x.behaviour: `wibble` is not a behaviour (there are property, namevar, init_only, read_only, parameter)",
-        ],
+        &["attributes.x.behaviour: `wibble` is not a behaviour (there are property, namevar, init_only, read_only, \
+             parameter)"],
     ),
     (
         Make::Attribute,
@@ -397,30 +386,26 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Attribute,
         r##""type": "Integer", "desc": "d", "default": "7""##,
-        &[
-            "attributes.x.default: the default does not match the attribute's type: expects an Integer value, got String (take it out of quotes: 7)",
-        ],
+        &["attributes.x.default: the default does not match the attribute's type: expects an Integer value, got \
+             String (take it out of quotes: 7)"],
     ),
     (
         Make::Attribute,
         r##""type": "String", "desc": "d", "default": 7"##,
-        &[
-            "attributes.x.default: the default does not match the attribute's type: expects a String value, got Integer (put it in quotes: \"7\")",
-        ],
+        &["attributes.x.default: the default does not match the attribute's type: expects a String value, got \
+             Integer (put it in quotes: \"7\")"],
     ),
     (
         Make::Attribute,
         r##""type": "Sensitive[Integer]", "desc": "d", "default": "hunter2""##,
-        &[
-            "attributes.x.default: the default does not match the attribute's type: expects a Sensitive[Integer] value, got Sensitive[String]",
-        ],
+        &["attributes.x.default: the default does not match the attribute's type: expects a Sensitive[Integer] \
+             value, got Sensitive[String]"],
     ),
     (
         Make::Attribute,
         r##""type": "Array[String]", "desc": "d", "default": ["a", 1]"##,
-        &[
-            "attributes.x.default: the default does not match the attribute's type: index 1 expects a String value, got Integer",
-        ],
+        &["attributes.x.default: the default does not match the attribute's type: index 1 expects a String value, \
+             got Integer"],
     ),
     (
         Make::Attribute,
@@ -450,16 +435,14 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Attribute,
         r##""type": "Optional[Integer]", "desc": "d", "comparison": "case_insensitive""##,
-        &[
-            "attributes.x.comparison: the comparison `case_insensitive` is one of texts, and the type Optional[Integer] has none",
-        ],
+        &["attributes.x.comparison: the comparison `case_insensitive` is one of texts, and the type \
+             Optional[Integer] has none"],
     ),
     (
         Make::Attribute,
         r##""type": "Boolean", "desc": "d", "comparison": "at_least""##,
-        &[
-            "attributes.x.comparison: the comparison `at_least` is one of numbers or versions, and the type Boolean has none",
-        ],
+        &["attributes.x.comparison: the comparison `at_least` is one of numbers or versions, and the type Boolean \
+             has none"],
     ),
     (
         Make::Attribute,
@@ -502,9 +485,11 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
         &[
             "attributes.x.type: there is no type Wibble",
             "attributes.x.desc: expects a text, got an Integer",
-            "attributes.x.behaviour: `wibble` is not a behaviour (there are property, namevar, init_only, read_only, parameter)",
+            "attributes.x.behaviour: `wibble` is not a behaviour (there are property, namevar, init_only, read_only, \
+             parameter)",
             "attributes.x.lazy: expects true or false, got a String",
-            "attributes.x.comparison: `wibble` is not a comparison (there are equal, set, subset, case_insensitive, words, at_least, at_most, bounds)",
+            "attributes.x.comparison: `wibble` is not a comparison (there are equal, set, subset, case_insensitive, \
+             words, at_least, at_most, bounds)",
         ],
     ),
 ];

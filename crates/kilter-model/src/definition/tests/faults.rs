@@ -28,7 +28,7 @@ impl Make {
 }
 
 #[test]
-fn every_fault_is_told_with_its_place() {
+fn definition_faults_have_places() {
     assert!(CASES.len() >= 80, "{}", CASES.len());
     let mut wrong = String::new();
     for (make, text, expected) in CASES {

@@ -73,7 +73,7 @@ fn schema(seed: usize) -> (TypeSchema, Vec<Warning>) {
 }
 
 #[test]
-fn a_definition_of_the_text_is_read() {
+fn definition_in_yaml_is_read() {
     let (schema, warnings) = schema(0);
     assert_eq!(schema.name, "apt_key");
     assert_eq!(schema.desc, "Keys of apt.\n");
@@ -84,25 +84,26 @@ fn a_definition_of_the_text_is_read() {
     assert!(schema.find("created").unwrap().lazy);
     let mut seen = Vec::new();
     let values = [("source", Value::from("/k"))].into_iter().collect();
-    let errors = schema.wishes(&values, "1", &mut |kind, name, title| seen.push(format!("{kind:?} {name}[{title}]")));
+    let errors =
+        schema.auto_relations(&values, "1", &mut |kind, name, title| seen.push(format!("{kind:?} {name}[{title}]")));
     assert_eq!(seen, ["Require file[/k]", "Require package[apt]"]);
     assert!(errors.is_empty());
     let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
-        ["features[2]: the feature `wibble` is kept, but means nothing to kilter (kilter knows canonicalize, \
+        ["features[2]: the feature `wibble` is unknown; kilter ignores it (kilter knows canonicalize, \
           custom_insync, custom_generate, simple_get_filter, supports_noop, remote_resource, refresh)"]
     );
 }
 
 #[test]
-fn titles_are_taken_apart_by_the_patterns_of_a_definition() {
+fn title_patterns_split_titles() {
     assert_eq!(schema(1).0.parse_title("php-yum").unwrap().len(), 2);
     assert_eq!(schema(3).0.parse_title("42").unwrap(), [("number".into(), Value::Integer(42))]);
 }
 
 #[test]
-fn everything_kilter_adds_is_read_and_unknown_keys_are_kept() {
+fn kilter_keys_are_read_and_unknown_keys_kept() {
     let (schema, warnings) = schema(2);
     assert_eq!(warnings, []);
     assert_eq!(schema.extra["base_xpath"], Value::hash([("deep", Value::strings(["kept"]))]));
@@ -173,7 +174,7 @@ fn rust_and_data_make_the_same_schema() {
 }
 
 #[test]
-fn what_puppet_tolerates_can_be_told_from_what_it_does_not() {
+fn puppet_tolerated_faults_are_distinguished() {
     let reading = read(&value(
         r#"{"name": "git_config", "desc": "Settings of git.", "attributes": {
             "key": {"type": "String", "desc": "The key.", "behavior": "namevar"},
@@ -187,7 +188,7 @@ fn what_puppet_tolerates_can_be_told_from_what_it_does_not() {
 }
 
 #[test]
-fn odd_definitions_are_warned_of() {
+fn odd_definitions_cause_warnings() {
     let reading = read(&value(
         r#"{"name": "t", "tittle_patterns": [], "features": ["custom_insyc"], "attributes": {
             "name": {"type": "String", "behaviour": "namevar", "descr": "x"},
@@ -200,10 +201,10 @@ fn odd_definitions_are_warned_of() {
         [
             "the definition: it has no documentation (add a `desc`)",
             "attributes.name: it has no documentation (add a `desc`)",
-            "attributes.name.descr: the key `descr` is kept, but means nothing to kilter (did you mean `desc`?)",
+            "attributes.name.descr: the key `descr` is unknown; kilter ignores it (did you mean `desc`?)",
             "attributes.found.default: the default of a read_only attribute is never used",
-            "features[0]: the feature `custom_insyc` is kept, but means nothing to kilter (did you mean `custom_insync`?)",
-            "tittle_patterns: the key `tittle_patterns` is kept, but means nothing to kilter (did you mean `title_patterns`?)",
+            "features[0]: the feature `custom_insyc` is unknown; kilter ignores it (did you mean `custom_insync`?)",
+            "tittle_patterns: the key `tittle_patterns` is unknown; kilter ignores it (did you mean `title_patterns`?)",
         ]
     );
 }

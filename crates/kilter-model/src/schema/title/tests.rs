@@ -15,14 +15,14 @@ fn attributes(entries: &[(&str, &str)]) -> Attributes {
 }
 
 #[test]
-fn the_first_pattern_that_matches_counts() {
+fn first_matching_title_pattern_wins() {
     let named = |title| software().parse_title(title).unwrap();
     assert_eq!(named("php-yum"), [("package".into(), "php".into()), ("manager".into(), "yum".into())]);
     assert_eq!(named("php"), [("package".into(), "php".into())]);
 }
 
 #[test]
-fn a_title_that_no_pattern_matches_names_those_that_were_tried() {
+fn unmatched_title_error_lists_patterns() {
     let schema = TypeSchema::new("composite", "")
         .title_pattern("^(?<package>[a-z]+)-(?<manager>[a-z]+)$", "with a hyphen")
         .title_pattern("^(?<package>[a-z]+)$", "alone")
@@ -43,7 +43,7 @@ fn without_patterns_the_title_is_the_namevar() {
 }
 
 #[test]
-fn what_a_title_says_has_the_type_of_the_namevar() {
+fn value_from_title_has_type_of_namevar() {
     let schema = TypeSchema::new("rule", "")
         .title_pattern(r"\A(?<number>-?\d+)(?: (?<chain>\S+))?\z", "number and chain")
         .attribute("number", "Integer[0, 999]", Behaviour::Namevar, "")
@@ -64,7 +64,7 @@ fn what_a_title_says_has_the_type_of_the_namevar() {
 }
 
 #[test]
-fn no_title_and_no_pattern_takes_for_ever() {
+fn title_matching_time_is_bounded() {
     let evil = TypeSchema::new("t", "")
         .attribute("name", "String", Behaviour::Namevar, "")
         .title_pattern(r"\A(?<name>(a|a(?=a)|aa)+)(?<!a)b\z", "goes back exponentially often");
@@ -108,7 +108,7 @@ fn a_title_must_agree_with_the_namevars() {
 }
 
 #[test]
-fn a_title_and_what_is_given_name_a_resource_together() {
+fn title_and_attributes_combine_to_name() {
     let schema = TypeSchema::new("software", "")
         .title_pattern(r"^(?<package>.*[^-])-(?<manager>.*)$", "PACKAGE-MANAGER")
         .title_pattern("^(?<package>.*)$", "PACKAGE, with a manager")
@@ -123,7 +123,7 @@ fn a_title_and_what_is_given_name_a_resource_together() {
     assert_eq!(key("php", &[("manager", "apt")]).as_deref(), Ok(php));
     assert_eq!(key(php, &[]).as_deref(), Ok(php), "a key is a title");
     assert_eq!(key("x-gem", &[("package", "php"), ("manager", "apt")]).as_deref(), Ok(php), "what is given counts");
-    assert_eq!(key("php", &[]).unwrap_err(), r#""php" does not fully name a resource, which takes package, manager"#);
+    assert_eq!(key("php", &[]).unwrap_err(), r#""php" does not fully name a resource, which needs package, manager"#);
     assert!(key("php-yum", &[]).unwrap_err().contains("Enum['apt', 'gem']"));
     assert_eq!(
         key(r#"{"package":"php"}"#, &[("manager", "apt")]).unwrap(),
@@ -132,7 +132,7 @@ fn a_title_and_what_is_given_name_a_resource_together() {
 }
 
 #[test]
-fn a_name_that_groups_share_gives_one_value() {
+fn duplicate_group_name_gives_one_value() {
     let schema = TypeSchema::new("t", "")
         .title_pattern(r"^(?<package>.*[^-])-(?<package>.*)$|^(?<package>x)$", "")
         .attribute("package", "String", Behaviour::Namevar, "");

@@ -43,7 +43,7 @@ fn refused(attribute: &str, refusal: &str) -> Checked {
     let remedy = "a guard that has to write needs `confine: false`";
     Checked {
         due: None,
-        unknown: Some(format!("{attribute}: known when the guard may change the machine: {refusal}; {remedy}")),
+        unknown: Some(format!("{attribute}: known if the guard may change the machine: {refusal}; {remedy}")),
         warnings: vec![format!("{refusal}, because its resource is only checked; {remedy}")],
     }
 }
@@ -66,7 +66,7 @@ fn guard_in_a_noop_run_cannot_write_and_is_named() {
 }
 
 #[test]
-fn guard_that_keeps_quiet_about_its_attempt_is_named_too() {
+fn guard_that_ignores_refusal_is_named() {
     let bench = Bench::new();
     let directory = bench.path("made");
     let guard = format!("mkdir {directory} 2>/dev/null; true");
@@ -78,7 +78,7 @@ fn guard_that_keeps_quiet_about_its_attempt_is_named_too() {
 }
 
 #[test]
-fn guard_that_was_refused_something_and_killed_is_unknown() {
+fn refused_and_killed_guard_is_unknown() {
     let bench = Bench::new();
     let guard = format!("echo x > {} || kill -9 $$", bench.path("lock"));
     let unknown = noop(&bench, &guarded("unless", guard)).unknown.unwrap();
@@ -86,7 +86,7 @@ fn guard_that_was_refused_something_and_killed_is_unknown() {
 }
 
 #[test]
-fn guard_that_was_not_refused_anything_settles_the_matter() {
+fn guard_without_refusal_decides() {
     let bench = Bench::new();
     let lock = format!("echo x > {}", bench.path("lock"));
     let both = |other: &str| {
@@ -122,7 +122,7 @@ fn guard_in_a_noop_run_reads_keeps_temporary_files_and_talks_to_sockets() {
 }
 
 #[test]
-fn sensitive_guard_that_tried_to_write_does_not_show_where() {
+fn sensitive_guard_hides_path_of_write_attempt() {
     let bench = Bench::new();
     let guard = Value::sensitive(format!("echo x > {}", bench.path("hunter2")).into());
     let wanted = should(&[("command", "true".into()), ("shell", true.into()), ("unless", guard)]);
@@ -131,12 +131,12 @@ fn sensitive_guard_that_tried_to_write_does_not_show_where() {
 }
 
 #[test]
-fn guard_that_the_kernel_refuses_to_answer_is_named() {
+fn guard_refused_by_kernel_is_named() {
     let fails = "echo 'x: Operation not permitted' >&2; exit 4";
     // The exit code of a negation says the opposite of the truth.
     for guard in [fails.to_owned(), format!("! ({fails})")] {
         let refusal =
-            format!("the guard `{guard}` (unless) seems to have been refused something (x: Operation not permitted)");
+            format!("the guard `{guard}` (unless) was probably refused an operation (x: Operation not permitted)");
         assert_eq!(noop(&Bench::new(), &guarded("unless", guard)), refused("unless", &refusal));
     }
 }

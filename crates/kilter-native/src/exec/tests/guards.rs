@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_guard_is_held_against_what_it_prints() {
+fn guard_compares_declared_output() {
     let bench = Bench::new();
     let says = "printf 'one\\n\\n'; printf 'two\\n' >&2";
     for (key, text, exact, holds) in [
@@ -30,7 +30,7 @@ fn a_guard_is_held_against_what_it_prints() {
 }
 
 #[test]
-fn a_guard_that_fails_prints_nothing_that_counts() {
+fn failed_guard_ignores_output() {
     let bench = Bench::new();
     for key in ["stdout", "not_stdout", "not_output"] {
         let entries = [("command", "sh -c 'echo a; exit 1'".into()), (key, "a".into())];
@@ -46,7 +46,7 @@ fn why(bench: &Bench, should: &Attributes) -> EcoString {
 }
 
 #[test]
-fn a_plan_says_what_a_guard_printed_in_the_place_of_what() {
+fn plan_shows_found_and_declared_guard_output() {
     let bench = Bench::new();
     let asked = |attribute: &str, says: &str, key: &str, text: Value| {
         let entries = [("command", Value::strings(["printf", says])), (key, text)];
@@ -59,14 +59,14 @@ fn a_plan_says_what_a_guard_printed_in_the_place_of_what() {
     let long = asked("unless", &"x".repeat(99), "stdout", "".into());
     assert!(long.ends_with(&format!("prints `{}…`, not nothing", "x".repeat(60))), "{long}");
     let secret = asked("unless", "near hunter1", "stdout", Value::sensitive("hunter2".into()));
-    assert!(secret.ends_with("prints something else than the text it is held against"), "{secret}");
+    assert!(secret.ends_with("prints another text than the declared one"), "{secret}");
     let entries = [("command", "echo here".into()), ("not_stdout", "".into())];
     let silent = should(&[("command", "true".into()), ("onlyif", mapping(&entries)), ("logoutput", false.into())]);
-    assert!(why(&bench, &silent).ends_with("prints something else than the text it is held against"));
+    assert!(why(&bench, &silent).ends_with("prints another text than the declared one"));
 }
 
 #[test]
-fn a_guard_that_floods_is_no_more_than_another_text() {
+fn flooding_guard_differs_from_declared_output() {
     let bench = Bench::new();
     let flood = |count: &str| {
         let entries = [("command", Value::strings(["head", "-c", count, "/dev/zero"])), ("output", "x".into())];
@@ -83,7 +83,7 @@ fn a_guard_that_floods_is_no_more_than_another_text() {
 }
 
 #[test]
-fn a_guard_whose_own_directory_is_missing_asks_for_the_command_which_may_make_it() {
+fn guard_with_missing_own_cwd_requires_the_command() {
     let bench = Bench::new();
     let (missing, cwd) = (bench.path("missing"), bench.path("cwd"));
     let entries = |cwd: &str| mapping(&[("command", "true".into()), ("cwd", cwd.into())]);
@@ -96,7 +96,7 @@ fn a_guard_whose_own_directory_is_missing_asks_for_the_command_which_may_make_it
 }
 
 #[test]
-fn both_outputs_of_a_guard_are_in_the_order_in_which_they_were_written() {
+fn combined_guard_output_keeps_order() {
     let bench = Bench::new();
     let entries =
         [("command", Value::strings(["sh", "-c", "echo a; echo b >&2; echo c"])), ("output", "a\nb\nc".into())];
@@ -106,7 +106,7 @@ fn both_outputs_of_a_guard_are_in_the_order_in_which_they_were_written() {
 }
 
 #[test]
-fn a_secret_into_which_the_other_output_has_come_is_not_shown() {
+fn secret_split_by_other_stream_is_redacted() {
     let bench = Bench::new();
     let says = "printf %s \"$1\"; sleep 0.05; echo warn >&2; sleep 0.05; printf '%s\\n' \"$2\"";
     let says = |more: &str| Value::strings(["sh", "-c", &format!("{says}{more}"), "x", "hunter2se", "cretword"]);
@@ -115,7 +115,7 @@ fn a_secret_into_which_the_other_output_has_come_is_not_shown() {
     let guarded = should(&[("command", "true".into()), ("unless", mapping(&entries))]);
     assert!(
         why(&bench, &with(guarded, "environment", environment.clone()))
-            .ends_with("prints something else than the text it is held against")
+            .ends_with("prints another text than the declared one")
     );
     let loud = should(&[("command", says("")), ("logoutput", true.into()), ("environment", environment)]);
     let notes = bench.set(&loud).notes.join("\n");
@@ -123,7 +123,7 @@ fn a_secret_into_which_the_other_output_has_come_is_not_shown() {
 }
 
 #[test]
-fn a_sensitive_guard_is_not_shown_however_it_is_written() {
+fn sensitive_guard_is_redacted_in_every_form() {
     let bench = Bench::new();
     let whole = mapping(&[("command", "no-such-hunter2".into()), ("cwd", "/".into())]);
     for unless in [Value::sensitive("no-such-hunter2 -x".into()), Value::sensitive(whole)] {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_command_beside_the_main_one_has_its_own_surroundings() {
+fn further_command_has_its_own_settings() {
     let bench = Bench::new();
     let own = bench.path("own");
     std::fs::create_dir(&own).unwrap();
@@ -26,7 +26,7 @@ fn a_command_beside_the_main_one_has_its_own_surroundings() {
 }
 
 #[test]
-fn any_of_its_commands_is_ended_by_the_signal_it_asks_for() {
+fn stop_signal_ends_every_command() {
     let bench = Bench::new();
     let log = bench.path("log");
     let waits = format!("trap 'echo hung up >> {log}; exit 0' HUP; while :; do sleep 0.01; done");
@@ -37,7 +37,7 @@ fn any_of_its_commands_is_ended_by_the_signal_it_asks_for() {
 }
 
 #[test]
-fn what_it_sends_while_nothing_is_known_is_what_was_said() {
+fn fallback_outputs_are_used_without_earlier_ones() {
     let provider = ExecProvider::new(System::real());
     let wanted = with(sh("true"), "fallback", mapping(&[("stdout", "none".into()), ("exit_code", Value::Integer(0))]));
     let sent = provider.default_outputs(&wanted);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_example_of_the_specification_is_logged_like_this() {
+fn specification_example_has_expected_log() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("F1D2D2F9", None, |log| {
             log.warning("Original key not found");
@@ -53,7 +53,7 @@ fn a_failure_that_escapes_a_block_is_recorded_and_consumed() {
 }
 
 #[test]
-fn every_block_function_has_its_words() {
+fn block_functions_log_their_verbs() {
     let body = |mut log: ChangeLog<'_>| {
         assert!(log.creating("a", None, |_| Ok(())));
         assert!(log.deleting("b", "Taking it away", |_| Ok(())));
@@ -128,7 +128,7 @@ fn one_title_of_a_batch_block_can_fail_alone() {
 }
 
 #[test]
-fn a_block_whose_titles_have_all_failed_did_not_end_well() {
+fn block_with_only_failed_titles_fails() {
     let body = |mut log: ChangeLog<'_>| {
         let went_well = log.updating("a", None, |log| {
             log.failed(InScope, "no such key");
@@ -142,7 +142,7 @@ fn a_block_whose_titles_have_all_failed_did_not_end_well() {
 }
 
 #[test]
-fn a_fatal_failure_ends_the_run_and_leaves_the_rest_undone() {
+fn fatal_failure_ends_run() {
     let body = |mut log: ChangeLog<'_>| {
         assert!(log.updating("a", None, |_| Ok(())));
         assert!(!log.updating("b", None, |_| Err(Failure::fatal("the licence has run out"))));
@@ -164,7 +164,7 @@ fn a_fatal_failure_ends_the_run_and_leaves_the_rest_undone() {
 }
 
 #[test]
-fn a_fatal_failure_passes_through_the_blocks_around_it() {
+fn fatal_failure_propagates_through_outer_blocks() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", None, |log| {
             assert!(!log.updating("b", None, |_| Err(Failure::fatal("no power"))));
@@ -178,7 +178,7 @@ fn a_fatal_failure_passes_through_the_blocks_around_it() {
 }
 
 #[test]
-fn blocks_of_several_resources_nest_and_the_innermost_counts() {
+fn innermost_nested_block_decides_status() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", None, |log| {
             log.creating("b", None, |log| {
@@ -208,7 +208,7 @@ fn blocks_of_several_resources_nest_and_the_innermost_counts() {
 }
 
 #[test]
-fn the_long_form_is_the_same_as_a_block() {
+fn explicit_form_equals_block() {
     let body = |mut log: ChangeLog<'_>| {
         assert!(log.open(Action::Updating, "a", None));
         log.warning("Original key not found");
@@ -230,7 +230,7 @@ fn the_long_form_is_the_same_as_a_block() {
 }
 
 #[test]
-fn a_failing_block_about_nothing_fails_what_has_no_status() {
+fn failing_block_without_title_fails_open_resources() {
     let body = |mut log: ChangeLog<'_>| {
         log.updated("a", None);
         log.updating(Vec::<String>::new(), None, |_| Err("no index".into()));

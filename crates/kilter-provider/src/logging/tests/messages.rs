@@ -76,7 +76,7 @@ fn levels_have_the_numbers_of_rfc_5424() {
 }
 
 #[test]
-fn a_provider_says_nothing_graver_than_err() {
+fn provider_messages_are_at_most_err() {
     let body = |mut log: ChangeLog<'_>| {
         log.say(Level::Emerg, "the world ends");
         log.say_for(Level::Alert, "a", "so does a");
@@ -90,7 +90,7 @@ fn a_provider_says_nothing_graver_than_err() {
 }
 
 #[test]
-fn an_unmanaged_instance_may_be_spoken_of() {
+fn unmanaged_instance_may_be_logged() {
     let body = |mut log: ChangeLog<'_>| {
         log.unmanaged("DEADBEEF", Level::Notice, "found an expired key");
         log.updating("a", None, |log| {
@@ -120,7 +120,7 @@ fn an_unmanaged_instance_may_be_spoken_of() {
 }
 
 #[test]
-fn a_preview_says_so() {
+fn preview_messages_are_marked() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", None, |_| Ok(()));
         log.created("b", None);

@@ -97,7 +97,7 @@ impl Reader {
 
 proptest! {
     #[test]
-    fn events_keep_the_rules_and_outcomes_are_what_the_events_say(calls in prop::collection::vec(call(), 0..12)) {
+    fn random_calls_keep_rules_and_match_outcomes(calls in prop::collection::vec(call(), 0..12)) {
         let told = told(|mut log| {
             calls.iter().for_each(|call| make(&mut log, call));
             log.outcomes()

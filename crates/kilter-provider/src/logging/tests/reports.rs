@@ -91,7 +91,7 @@ fn processing_reports_the_attributes_when_it_ends_well() {
 }
 
 #[test]
-fn a_changed_attribute_is_told_and_kept() {
+fn attribute_change_is_logged_and_stored() {
     let body = |mut log: ChangeLog<'_>| {
         log.attribute_changed("a", "trust", Value::Undef, Value::Integer(5), None);
         log.attribute_changed("a", "content", "x".into(), Value::Undef, "emptied");
@@ -125,7 +125,7 @@ fn a_long_value_is_shortened_in_the_text_and_whole_in_the_event() {
 }
 
 #[test]
-fn secrets_are_neither_told_nor_kept_in_clear() {
+fn secrets_are_redacted_in_log_and_events() {
     let sealed = Value::sensitive("hunter2".into());
     let (is, should) = (attributes(&[("password", "s3same".into())]), attributes(&[("password", "hunter2".into())]));
     let body = |mut log: ChangeLog<'_>| {
@@ -191,7 +191,7 @@ fn events_are_json() {
 }
 
 #[test]
-fn a_set_that_is_given_up_fails_what_has_no_definite_status() {
+fn aborted_set_fails_resources_without_final_status() {
     let body = |log: ChangeLog<'_>| {
         log.run(|log| {
             log.updated("a", None);
@@ -212,7 +212,7 @@ fn a_set_that_is_given_up_fails_what_has_no_definite_status() {
 }
 
 #[test]
-fn giving_up_closes_the_blocks_that_are_open() {
+fn abort_closes_open_blocks() {
     let body = |mut log: ChangeLog<'_>| {
         log.open(Action::Updating, "a", None);
         log.abort(Failure::fatal("no power"))
@@ -241,7 +241,7 @@ fn a_fatal_failure_reaches_the_run_even_if_all_have_their_status() {
 }
 
 #[test]
-fn what_goes_with_an_outcome_is_in_it() {
+fn outcome_contains_its_events() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", None, |log| {
             log.note(InScope, "took the second mirror");
@@ -259,6 +259,6 @@ fn what_goes_with_an_outcome_is_in_it() {
 }
 
 #[test]
-fn what_nobody_spoke_of_has_succeeded_when_the_set_ends_well() {
+fn resource_without_messages_succeeds_with_set() {
     told(|log| log.outcomes()).expect(&[], &[None, None, None]);
 }

@@ -25,7 +25,7 @@ fn a_resource_goes_from_untouched_to_its_final_status_and_no_further() {
 }
 
 #[test]
-fn whatever_is_said_of_a_resource_outside_of_the_changes_is_an_error_of_the_provider() {
+fn message_about_unchanged_resource_is_provider_error() {
     type Call = fn(&mut ChangeLog<'_>);
     let calls: [(&str, Call); 22] = [
         ("debug", |log| log.debug_for("x", "…")),
@@ -67,7 +67,7 @@ fn whatever_is_said_of_a_resource_outside_of_the_changes_is_an_error_of_the_prov
 }
 
 #[test]
-fn nothing_is_said_of_a_resource_after_its_final_status() {
+fn message_after_final_status_is_provider_error() {
     type Call = fn(&mut ChangeLog<'_>);
     let calls: [(&str, Call); 6] = [
         ("warning", |log| log.warning_for("a", "…")),
@@ -98,14 +98,14 @@ fn nothing_is_said_of_a_resource_after_its_final_status() {
 }
 
 #[test]
-fn a_block_comes_before_everything_else_that_is_said_of_its_resources() {
+fn block_must_be_first_for_its_resources() {
     let body = |mut log: ChangeLog<'_>| {
         log.info_for("b", "looking");
         assert!(!log.updating(["a", "b"], None, |_| panic!("not begun")));
         assert!(log.updating("a", None, |_| Ok(())), "it was not opened before");
         log.outcomes()
     };
-    let text = error("`updating` for apt_key[b], of which something was logged before: its block has to come first");
+    let text = error("`updating` for apt_key[b], about which messages were logged before: its block must come first");
     told_of(&["a", "b"], Mode::Apply, body).expect(
         &[
             "info: apt_key[b]: looking",
@@ -118,7 +118,7 @@ fn a_block_comes_before_everything_else_that_is_said_of_its_resources() {
 }
 
 #[test]
-fn an_error_of_the_provider_fails_the_block_it_happens_in() {
+fn provider_error_fails_its_block() {
     let body = |mut log: ChangeLog<'_>| {
         assert!(!log.updating("a", None, |log| {
             log.warning_for("x", "out of bounds");
@@ -140,7 +140,7 @@ fn an_error_of_the_provider_fails_the_block_it_happens_in() {
 }
 
 #[test]
-fn the_block_around_the_one_that_fails_with_an_error_of_the_provider_goes_on() {
+fn outer_block_continues_after_provider_error() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", None, |log| {
             assert!(!log.updating("b", None, |log| {
@@ -182,7 +182,7 @@ fn inside_its_block_a_resource_gets_no_other_status_than_failed() {
 }
 
 #[test]
-fn without_a_title_there_has_to_be_a_block() {
+fn message_without_title_needs_block() {
     let body = |mut log: ChangeLog<'_>| {
         log.attribute_changed(InScope, "trust", 1.into(), 2.into(), None);
         log.outcomes()

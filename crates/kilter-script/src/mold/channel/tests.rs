@@ -28,7 +28,7 @@ fn one(text: &str) -> Message {
 }
 
 #[test]
-fn the_netstring_of_the_text_has_57_bytes_and_is_written_and_read_as_it_stands_there() {
+fn specification_netstring_round_trips() {
     let frames = all(TEXT);
     let [Frame::Message(message)] = frames.as_slice() else { panic!("{frames:?}") };
     assert_eq!((message.name.as_deref(), message.key_text().as_str()), (Some("jim"), "stdout"));
@@ -40,7 +40,7 @@ fn the_netstring_of_the_text_has_57_bytes_and_is_written_and_read_as_it_stands_t
 }
 
 #[test]
-fn the_data_of_every_key_of_the_text_is_understood() {
+fn specified_keys_are_parsed() {
     let said = |text: &str| one(text).said();
     assert_eq!(
         said(r#"["jim", "stdout", {"line": "this is a line\n"}]"#),
@@ -66,7 +66,7 @@ fn the_data_of_every_key_of_the_text_is_understood() {
 }
 
 #[test]
-fn what_the_implementation_writes_is_understood_too() {
+fn keys_of_the_reference_implementation_are_parsed() {
     let said = |text: &str| one(text).said();
     assert_eq!(said(r#"[null, 0, {"line": "x"}]"#), Said::Stream { descriptor: 0, bytes: b"x".to_vec() });
     assert_eq!(said(r#"[null, "exit", {"code": null, "signal": 9}]"#), Said::Exit { code: None, signal: Some(9) });
@@ -94,7 +94,7 @@ fn unknown_keys_and_data_of_another_form_are_kept_as_they_are() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_written_as_base_64_and_come_back() {
+fn binary_data_round_trips_as_base64() {
     for bytes in [&b"\xff\x00\x80"[..], b"", "\u{e9}\n".as_bytes(), b"a\0b"] {
         let message = Message::part("stderr", bytes);
         assert_eq!(
@@ -113,7 +113,7 @@ fn the_names_of_nested_children_are_joined() {
 }
 
 #[test]
-fn what_is_no_tuple_is_damage_and_costs_nothing_else() {
+fn malformed_tuple_loses_only_itself() {
     let deep = format!("[null, \"x\", {}{}]", "[".repeat(5000), "]".repeat(5000));
     for content in [
         "",
@@ -153,7 +153,7 @@ fn a_wrong_length_loses_one_message() {
 }
 
 #[test]
-fn white_space_between_messages_is_no_damage_and_text_is() {
+fn white_space_between_messages_is_accepted_and_text_is_damage() {
     assert_eq!(all(&[TEXT, b"\n \n", TEXT, b"\n"].concat()).len(), 2);
     let frames = all(&[b"hello 12:30\n", TEXT].concat());
     let [Frame::Damage(damage), Frame::Message(_)] = frames.as_slice() else { panic!("{frames:?}") };
@@ -161,7 +161,7 @@ fn white_space_between_messages_is_no_damage_and_text_is() {
 }
 
 #[test]
-fn a_message_that_is_too_long_is_skipped_and_memory_stays_bounded() {
+fn too_long_message_is_skipped_in_bounded_memory() {
     let long = Message::new("x", json!("y".repeat(500))).to_netstring();
     let mut channel = Channel::with_longest(100);
     let mut seen = Vec::new();
@@ -210,7 +210,7 @@ fn stream(random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn how_the_stream_is_cut_changes_nothing_damaged_or_not() {
+fn chunk_boundaries_do_not_affect_messages() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut bytes = stream(&mut random).concat();
@@ -232,7 +232,7 @@ fn how_the_stream_is_cut_changes_nothing_damaged_or_not() {
 }
 
 #[test]
-fn damage_of_one_message_loses_no_other() {
+fn damaged_message_loses_only_itself() {
     for seed in 0..1000 {
         let mut random = fastrand::Rng::with_seed(seed);
         let sent = stream(&mut random);

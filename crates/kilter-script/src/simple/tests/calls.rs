@@ -19,7 +19,7 @@ fn update(should: &Attributes, mode: Mode) -> Vec<String> {
 }
 
 #[test]
-fn each_action_has_its_words_and_the_action_is_the_last() {
+fn action_has_its_arguments_and_comes_last() {
     assert_eq!(words(&Request::Describe), ["ral_action=describe"]);
     assert_eq!(words(&Request::List), ["ral_action=list"]);
     assert_eq!(words(&Request::Find(&["a"])), ["name='a'", "ral_action=find"]);
@@ -36,7 +36,7 @@ fn an_update_passes_the_attributes_in_alphabetical_order() {
 }
 
 #[test]
-fn a_preview_says_so() {
+fn preview_messages_are_marked() {
     assert_eq!(
         update(&should(&[("v", "1".into())]), Mode::Preview),
         ["name='a'", "v='1'", "ral_noop='true'", "ral_action=update"]
@@ -86,7 +86,7 @@ fn a_nul_and_a_word_that_is_too_long_are_refused() {
     assert_eq!(refused("x\0y".into()), "the value of `v` holds a NUL byte, which the convention simple cannot carry");
     assert_eq!(
         refused("x".repeat(200_000).into()),
-        "the value of `v` takes 200004 bytes on the command line, and the system allows 131071"
+        "the value of `v` takes 200004 bytes on the command line; the system permits 131071"
     );
     assert!(simple().encode(&Request::Find(&["a\0"])).is_err());
     let longest = "x".repeat(131_071 - 7);
@@ -96,11 +96,11 @@ fn a_nul_and_a_word_that_is_too_long_are_refused() {
 #[test]
 fn one_call_is_about_one_resource() {
     let why = simple().encode(&Request::Find(&["a", "b"])).unwrap_err().to_string();
-    assert_eq!(why, "the convention simple asks for one resource at a time, not for 2");
+    assert_eq!(why, "the convention simple handles one resource at a time, not 2");
 }
 
 #[test]
-fn a_description_is_what_was_printed() {
+fn describe_returns_printed_text() {
     let describe = |code, text: &str| simple().decode(&Request::Describe, &ended(code, text));
     assert_eq!(describe(0, "---\nprovider: {}\n"), Ok(Reply::Described("---\nprovider: {}\n".into())));
     assert_eq!(describe(3, "provider: {}").unwrap_err().to_string(), "it failed with exit code 3");

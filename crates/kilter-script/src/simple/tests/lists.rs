@@ -2,7 +2,7 @@ use super::*;
 use crate::convention::ErrorKind;
 
 #[test]
-fn the_first_line_must_be_the_header_and_nothing_else() {
+fn header_must_be_first_line() {
     for text in ["# Simple\n", "#simple\n", "---\n", "# simple x\n", "name: a\n# simple\n"] {
         let first = text.lines().next().unwrap();
         assert_eq!(refused(text), format!("line 1 of its output is `{first}`: the first line must be `# simple`"));
@@ -15,7 +15,7 @@ fn space_and_empty_lines_around_the_header_do_not_matter() {
 }
 
 #[test]
-fn no_output_is_no_answer() {
+fn empty_output_is_an_error() {
     assert_eq!(refused(""), "it printed nothing, where `# simple` is expected");
     assert_eq!(refused("\n \n"), "it printed nothing, where `# simple` is expected");
 }
@@ -31,13 +31,13 @@ fn the_header_alone_is_an_empty_list() {
 fn a_line_without_colon_is_refused_with_its_number() {
     assert_eq!(
         refused("# simple\n\nname: a\nv 1\n"),
-        "line 4 of its output is `v 1`: a line is `KEY: VALUE`, and there is no `:`"
+        "line 4 of its output is `v 1`: a line is `KEY: VALUE`, but this line has no `:`"
     );
-    assert_eq!(refused("# simple\n: v\n"), "line 2 of its output is `: v`: there is no key before the `:`");
+    assert_eq!(refused("# simple\n: v\n"), "line 2 of its output is `: v`: the key before the `:` is missing");
 }
 
 #[test]
-fn empty_lines_and_carriage_returns_are_passed_over() {
+fn empty_lines_and_carriage_returns_are_ignored() {
     assert_eq!(list("# simple\r\n\r\nname: a\r\nv: 1\r\n\r\nname: b\r\n"), "a(v=1) b()");
 }
 
@@ -74,21 +74,21 @@ fn a_resource_without_a_name_is_refused() {
 }
 
 #[test]
-fn of_an_attribute_that_is_repeated_the_last_value_counts_and_it_is_told() {
+fn repeated_attribute_keeps_last_value_with_warning() {
     let records = listed("# simple\nname: a\nv: 1\nw: 2\nv: 3\n").unwrap();
     assert_eq!(short(&records), "a(v=3|w=2)");
     assert_eq!(records[0].repeated, ["v"]);
 }
 
 #[test]
-fn two_resources_of_one_name_are_refused_unless_they_are_the_same() {
+fn different_resources_of_one_name_are_refused() {
     assert_eq!(refused("# simple\nname: a\nv: 1\nname: a\nv: 2\n"), "it gave two different resources the name `a`");
     assert_eq!(list("# simple\nname: a\nv: 1\nname: b\nname: a\nv: 1\n"), "a(v=1) b()");
     assert!(found("a", "# simple\nname: a\nv: 1\nname: a\nv: 2\n").is_err());
 }
 
 #[test]
-fn attributes_that_nobody_declared_are_carried_and_values_are_texts() {
+fn undeclared_attributes_are_kept_as_texts() {
     assert_eq!(list("# simple\nname: a\nnosuch: 1\nral_foo: 2\n"), "a(nosuch=1|ral_foo=2)");
 }
 
@@ -101,7 +101,7 @@ fn attributes_may_come_in_another_order_in_each_resource() {
 }
 
 #[test]
-fn what_is_unknown_is_marked_so_unless_the_line_says_false() {
+fn unknown_marker_is_read() {
     assert_eq!(list("# simple\nname: a\nral_unknown: true\nname: b\nral_unknown: false\n"), "a!() b()");
     let records = found("a", "# simple\nname: a\nral_unknown: true\n").unwrap();
     let error = records[0].error.as_ref().unwrap();
@@ -109,39 +109,39 @@ fn what_is_unknown_is_marked_so_unless_the_line_says_false() {
 }
 
 #[test]
-fn a_find_answers_for_the_name_that_was_asked_for() {
+fn find_returns_the_requested_name() {
     assert_eq!(short(&found("a", "# simple\nname: a\nv: 1\n").unwrap()), "a(v=1)");
     assert_eq!(short(&found("a", "# simple\nname: b\nname: a\nv: 1\n").unwrap()), "a(v=1)");
     let error = found("ssh.service", "# simple\nname: ssh\n").unwrap_err();
-    assert_eq!(error.to_string(), "it answered for `ssh` when it was asked for `ssh.service`");
+    assert_eq!(error.to_string(), "it returned `ssh` for the request for `ssh.service`");
     assert_eq!(short(&found("a", "# simple\nname: a\nensure: absent\n").unwrap()), "a(ensure=absent)");
     // The name of an unknown resource does not matter.
     assert_eq!(short(&found("a.service", "# simple\nname: a\nral_unknown: true\n").unwrap()), "a.service!()");
 }
 
 #[test]
-fn an_error_is_all_that_counts_of_an_output() {
+fn error_overrides_other_output() {
     let message = "# simple\nname: a\nral_error: bad things\nmore detail\n\nthe end\nral_eom\nname: b\n";
     assert_eq!(refused(message), "bad things\nmore detail\n\nthe end");
     assert_eq!(refused("ral_error: before the header\nral_eom\n"), "before the header");
     assert_eq!(refused("# simple\nno colon\nral_error: x\nral_eom\n"), "x");
-    assert_eq!(refused("# simple\nral_error:\nral_eom\n"), "it failed and did not say why");
+    assert_eq!(refused("# simple\nral_error:\nral_eom\n"), "it failed without a reason");
     assert_eq!(refused("  ral_error : x  \n  ral_eom  \n"), "x");
 }
 
 #[test]
-fn an_error_that_does_not_end_is_one_all_the_same() {
+fn unterminated_error_is_an_error() {
     assert_eq!(refused("# simple\nname: a\nral_error: half"), "half (the message does not end with ral_eom)");
 }
 
 #[test]
-fn the_word_alone_is_no_error() {
+fn error_key_without_text_is_no_error() {
     assert_eq!(list("# simple\nname: a\nv: ral_error: x\n"), "a(v=ral_error: x)");
     assert_eq!(list("# simple\nname: a\nral_errors: x\n"), "a(ral_errors=x)");
 }
 
 #[test]
-fn a_failed_process_is_no_answer_whatever_it_printed() {
+fn failed_process_output_is_ignored() {
     let decode = |code, text: &str| simple().decode(&Request::List, &ended(code, text)).unwrap_err().to_string();
     assert_eq!(decode(3, "# simple\nname: a\n"), "it failed with exit code 3");
     assert_eq!(decode(1, "ral_error: said\nral_eom\n"), "said");
@@ -150,10 +150,10 @@ fn a_failed_process_is_no_answer_whatever_it_printed() {
     killed.status = Status::Signal(9);
     assert_eq!(simple().decode(&Request::List, &killed).unwrap_err().to_string(), "it failed with signal 9");
     for (ending, why) in [
-        (Termination::Deadline, "it gave no answer in time and was ended"),
+        (Termination::Deadline, "it did not reply in time and was ended"),
         (
             Termination::OutputLimit,
-            "it was ended because it wrote more than is taken: 9 bytes (`output` in its metadata allows more)",
+            "it was ended because it exceeded the output limit: 9 bytes (`output` in its metadata allows more)",
         ),
         (Termination::Cancelled, "it was ended because the run was interrupted"),
     ] {
@@ -163,13 +163,13 @@ fn a_failed_process_is_no_answer_whatever_it_printed() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused_with_their_line() {
+fn invalid_utf8_is_refused_with_line() {
     assert_eq!(refused(b"# simple\nname: \xff\n"), "line 2 of its output is not UTF-8 (byte 0xff)");
     assert_eq!(refused(b"# simple\nname: a\nv: x\0y\n"), "line 3 of its output holds a NUL byte");
 }
 
 #[test]
-fn a_long_line_is_shown_by_its_beginning_without_what_moves_a_cursor() {
+fn long_line_is_shown_shortened_and_escaped() {
     let told = refused(format!("# simple\n\u{1b}[2J{}\n", "x".repeat(1000)));
     assert!(told.contains("`\u{fffd}[2Jxxx") && told.contains("x…`") && told.len() < 250, "{told}");
 }

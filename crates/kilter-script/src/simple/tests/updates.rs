@@ -22,12 +22,12 @@ fn told(stdout: &str) -> String {
 }
 
 #[test]
-fn changes_are_told_with_what_was() {
+fn changes_have_old_values() {
     assert_eq!(told("# simple\nname: a\nv: 2\nral_was: 1\nw: x\nral_was: y\n"), "v: 1 -> 2, w: y -> x");
 }
 
 #[test]
-fn what_was_may_be_left_out() {
+fn old_values_are_optional() {
     let report = updated("# simple\nname: a\nv: 2\n").unwrap();
     assert_eq!((report.changes[0].is.clone(), report.changes[0].was.clone()), (Value::from("2"), Value::Undef));
 }
@@ -43,7 +43,7 @@ fn derive_alone_is_the_simplest_answer() {
 }
 
 #[test]
-fn nothing_told_is_no_change_and_no_error() {
+fn empty_update_reply_is_no_change() {
     assert_eq!(updated("# simple\n"), Ok(ChangeReport::default()));
     assert_eq!(updated("# simple\nname: a\n").unwrap().told, ["a"]);
 }
@@ -52,12 +52,12 @@ fn nothing_told_is_no_change_and_no_error() {
 fn another_name_is_refused() {
     assert_eq!(
         updated("# simple\nname: b\nv: 1\n").unwrap_err().to_string(),
-        "it answered for `b` when it was asked for `a`"
+        "it returned `b` for the request for `a`"
     );
 }
 
 #[test]
-fn what_was_before_any_attribute_is_refused() {
+fn old_value_without_attribute_is_refused() {
     let why = updated("# simple\nname: a\nral_was: 1\n").unwrap_err().to_string();
     assert_eq!(why, "line 3 of its output is `ral_was: 1`: `ral_was` comes after the attribute it is about");
 }
@@ -71,16 +71,16 @@ fn an_unknown_resource_is_an_error_and_no_change() {
 }
 
 #[test]
-fn an_attribute_that_is_told_twice_counts_once() {
+fn repeated_change_counts_once() {
     assert_eq!(told("# simple\nname: a\nv: 2\nral_was: 1\nv: 3\nral_was: 1\n"), "v: 1 -> 3");
 }
 
 #[test]
-fn no_output_is_no_answer_to_an_update() {
+fn empty_output_of_update_is_an_error() {
     assert_eq!(updated("").unwrap_err().to_string(), "it printed nothing, where `# simple` is expected");
 }
 
 #[test]
-fn an_error_of_an_update_is_told() {
+fn update_error_is_reported() {
     assert_eq!(updated("# simple\nral_derive: true\nral_error: no\nral_eom\n").unwrap_err().to_string(), "no");
 }

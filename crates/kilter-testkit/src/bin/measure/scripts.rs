@@ -11,8 +11,10 @@ use super::table::Table;
 /// Number of repetitions of short measurements. The minimum of a few runs is still above the actual cost.
 const SERIES: usize = 200;
 
-const METADATA: &str = "provider:\n  type: tt\n  invoke: simple\n  actions: [list, find]\n  suitable: true\n  attributes:\n    name:\n    \
-                        ensure: {type: \"enum[present, absent]\"}\n    version: {type: string}\n    platform: {type: string}\n";
+const METADATA: &str = "provider:\n  type: tt\n  invoke: simple\n  actions: [list, find]\n  suitable: true\n  \
+                        attributes:\n    name:\n    \
+                        ensure: {type: \"enum[present, absent]\"}\n    version: {type: string}\n    platform: {type: \
+                        string}\n";
 
 /// Creates a script that lists `count` resources and finds any resource.
 fn script(place: &Path, count: usize, metadata: &str) -> PathBuf {

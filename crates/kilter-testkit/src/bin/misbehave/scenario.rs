@@ -86,7 +86,7 @@ pub(crate) const ALL: &[(&str, &str)] = &[
     ("long-error", "tells an error of 1 MB"),
     ("error-on-stderr", "says that it has failed, and has not"),
     ("last-words-that-move-the-cursor", "fails with terminal escapes on standard error"),
-    ("last-words-of-bytes", "fails with bytes that are no text on standard error"),
+    ("last-words-of-bytes", "fails with bytes that are not text on standard error"),
     ("no-last-words", "fails with a megabyte of space on standard error"),
     ("dies-after-writing", "answers, and exits with 3"),
     ("exits-with-126", "answers, and exits with 126"),

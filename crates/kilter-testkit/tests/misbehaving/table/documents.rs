@@ -26,7 +26,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "half-a-line",
             [
-                bad("line 4 of its output is `na`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("line 4 of its output is `na`: a line is `KEY: VALUE`, but this line has no `:`"),
                 bad("its output is not JSON: EOF while parsing a list"),
                 bad("its output is not JSON: EOF while parsing a string"),
             ],
@@ -39,12 +39,12 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "trailing",
             [
-                bad("line 4 of its output is `# simple`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("line 4 of its output is `# simple`: a line is `KEY: VALUE`, but this line has no `:`"),
                 bad("its output is not JSON: trailing characters"),
                 bad("its output is not JSON: trailing characters"),
             ],
             [
-                bad("line 3 of its output is `# simple`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("line 3 of its output is `# simple`: a line is `KEY: VALUE`, but this line has no `:`"),
                 bad("its output is not JSON: trailing characters"),
                 bad("its output is not JSON: trailing characters"),
             ],
@@ -69,8 +69,8 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             "bom",
-            all(bad("its output begins with a byte order mark, which does not belong there")),
-            all(bad("its output begins with a byte order mark, which does not belong there")),
+            all(bad("its output begins with a byte order mark")),
+            all(bad("its output begins with a byte order mark")),
         ),
         row("crlf", all(fine("v=1")), all(fine("v=2 again"))),
         row(
@@ -90,12 +90,12 @@ pub(super) fn rows() -> Vec<Row> {
             "wrong-shape",
             [
                 bad("line 1 of its output is `name: a`: the first line must be `# simple`"),
-                bad("its output is not as the convention json wants it: the reply: an object is expected, not a"),
+                bad("its output does not follow the convention json: the reply: an object is expected, not a"),
                 bad("its document is not as it should be: an object is expected, not `[]`"),
             ],
             [
                 bad("line 1 of its output is `name: a`: the first line must be `# simple`"),
-                bad("its output is not as the convention json wants it: the reply: an object is expected, not a"),
+                bad("its output does not follow the convention json: the reply: an object is expected, not a"),
                 fine("again"),
             ],
         ),
@@ -116,7 +116,7 @@ pub(super) fn rows() -> Vec<Row> {
             "another-action",
             [
                 bad("line 2 of its output is `ral_derive: true`: attributes come after the `name:` of their res"),
-                bad("its output is not as the convention json wants it: the reply: there is no `resources`"),
+                bad("its output does not follow the convention json: the reply: `resources` is missing"),
                 fine(""),
             ],
             [fine("v=1 again"), fine("again"), fine("again")],
@@ -137,14 +137,14 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "wrong-name",
             [
-                bad("it answered for `other` when it was asked for `a`"),
+                bad("it returned `other` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
             [
-                bad("it answered for `other` when it was asked for `a`"),
+                bad("it returned `other` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
         ),
         row(
@@ -152,49 +152,49 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 none("answers name no type"),
                 none("answers name no type"),
-                bad("its document is not as it should be: `kind` is `\"other\"`, and `tt` was asked for"),
+                bad("its document is not as it should be: `kind` is `\"other\"`, but the request was for `tt`"),
             ],
             [
                 none("answers name no type"),
                 none("answers name no type"),
-                bad("its document is not as it should be: `kind` is `\"other\"`, and `tt` was asked for"),
+                bad("its document is not as it should be: `kind` is `\"other\"`, but the request was for `tt`"),
             ],
         ),
         row(
             "null-name",
             [
-                bad("it answered for `null` when it was asked for `a`"),
-                bad("its output is not as the convention json wants it: resources[0].name: a text is expected, "),
-                bad("its document is not as it should be: `name` is `null`, and `a` was asked for"),
+                bad("it returned `null` for the request for `a`"),
+                bad("its output does not follow the convention json: resources[0].name: a text is expected, "),
+                bad("its document is not as it should be: `name` is `null`, but the request was for `a`"),
             ],
             [
-                bad("it answered for `null` when it was asked for `a`"),
-                bad("its output is not as the convention json wants it: changes[0].name: a text is expected, no"),
-                bad("its document is not as it should be: `name` is `null`, and `a` was asked for"),
+                bad("it returned `null` for the request for `a`"),
+                bad("its output does not follow the convention json: changes[0].name: a text is expected, no"),
+                bad("its document is not as it should be: `name` is `null`, but the request was for `a`"),
             ],
         ),
         row(
             "empty-name",
             [
                 bad("line 2 of its output is `name:`: a resource has no name"),
-                bad("its output is not as the convention json wants it: resources[0].name: it is empty"),
-                bad("its document is not as it should be: `name` is `\"\"`, and `a` was asked for"),
+                bad("its output does not follow the convention json: resources[0].name: it is empty"),
+                bad("its document is not as it should be: `name` is `\"\"`, but the request was for `a`"),
             ],
             [
-                bad("it answered for `` when it was asked for `a`"),
-                bad("its output is not as the convention json wants it: changes[0].name: it is empty"),
-                bad("its document is not as it should be: `name` is `\"\"`, and `a` was asked for"),
+                bad("it returned `` for the request for `a`"),
+                bad("its output does not follow the convention json: changes[0].name: it is empty"),
+                bad("its document is not as it should be: `name` is `\"\"`, but the request was for `a`"),
             ],
         ),
         row(
             "long-name",
             [
-                bad("it answered for `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                bad("it returned `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
                 fine("absent"),
                 bad("its document is not as it should be: `name` is `\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
             ],
             [
-                bad("it answered for `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                bad("it returned `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
                 warned("again", OTHERS),
                 bad("its document is not as it should be: `name` is `\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
             ],
@@ -202,46 +202,48 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "control-name",
             [
-                bad("it answered for `\u{fffd}[2J\u{fffd}gone` when it was asked for `a`"),
+                bad("it returned `\u{fffd}[2J\u{fffd}gone` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, and `a` was asked "),
+                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, but the request "),
             ],
             [
-                bad("it answered for `\u{fffd}[2J\u{fffd}gone` when it was asked for `a`"),
+                bad("it returned `\u{fffd}[2J\u{fffd}gone` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, and `a` was asked "),
+                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, but the request "),
             ],
         ),
         row(
             "bidi-name",
             [
-                bad("it answered for `\u{fffd}a\u{fffd}` when it was asked for `a`"),
+                bad("it returned `\u{fffd}a\u{fffd}` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for \
+                     `a`"),
             ],
             [
-                bad("it answered for `\u{fffd}a\u{fffd}` when it was asked for `a`"),
+                bad("it returned `\u{fffd}a\u{fffd}` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, but the request was for \
+                     `a`"),
             ],
         ),
         row(
             "many-others",
             [
-                bad("it answered for `other0` when it was asked for `a`"),
+                bad("it returned `other0` for the request for `a`"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"other999\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other999\"`, but the request was for `a`"),
             ],
             [
-                bad("it answered for `other0` when it was asked for `a`"),
+                bad("it returned `other0` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"other999\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other999\"`, but the request was for `a`"),
             ],
         ),
         row(
             "many-with-it",
             all(fine("v=1")),
-            [bad("it answered for `other0` when it was asked for `a`"), warned("v=1 again", OTHERS), fine("v=1 again")],
+            [bad("it returned `other0` for the request for `a`"), warned("v=1 again", OTHERS), fine("v=1 again")],
         ),
         row(
             "duplicates",
@@ -291,13 +293,13 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "empty-attribute",
             [
-                bad("line 4 of its output is `: x`: there is no key before the `:`"),
+                bad("line 4 of its output is `: x`: the key before the `:` is missing"),
                 warned("v=1", UNDECLARED),
                 fine("v=1"),
             ],
             [
-                bad("line 5 of its output is `: x`: there is no key before the `:`"),
-                bad("its output is not as the convention json wants it: changes[0].: an attribute has no name"),
+                bad("line 5 of its output is `: x`: the key before the `:` is missing"),
+                bad("its output does not follow the convention json: changes[0].: an attribute has no name"),
                 bad("its document is not as it should be: an attribute has no name"),
             ],
         ),
@@ -306,7 +308,7 @@ pub(super) fn rows() -> Vec<Row> {
             [warned("v=1", UNDECLARED), warned("v=1", UNDECLARED), fine("v=1")],
             [
                 bad("line 5 of its output is `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
-                bad("its output is not as the convention json wants it: changes[0].xxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                bad("its output does not follow the convention json: changes[0].xxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
                 bad("its document is not as it should be: `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
             ],
         ),
@@ -314,12 +316,10 @@ pub(super) fn rows() -> Vec<Row> {
             "control-attribute",
             [warned("v=1", UNDECLARED), warned("v=1", UNDECLARED), fine("v=1")],
             [
-                bad(
-                    "line 5 of its output is `\u{fffd}[2J\u{fffd}gone: x`: `\u{fffd}[2J\u{fffd}gone` cannot be the name of an attribute",
-                ),
-                bad(
-                    "its output is not as the convention json wants it: changes[0].\u{fffd}[2J\u{fffd}gone: `\u{fffd}[2J\u{fffd}gone` canno",
-                ),
+                bad("line 5 of its output is `\u{fffd}[2J\u{fffd}gone: x`: `\u{fffd}[2J\u{fffd}gone` cannot be the \
+                     name of an attribute"),
+                bad("its output does not follow the convention json: changes[0].\u{fffd}[2J\u{fffd}gone: \
+                     `\u{fffd}[2J\u{fffd}gone` canno"),
                 bad(
                     "its document is not as it should be: `\u{fffd}[2J\u{fffd}gone` cannot be the name of an attribute",
                 ),

@@ -16,13 +16,13 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "flood-on-stderr",
             [
-                warned("v=1", "bytes more than are kept on standard error"),
-                warned("v=1", "bytes more than are kept on standard error"),
+                warned("v=1", "bytes more on standard error than kilter logs"),
+                warned("v=1", "bytes more on standard error than kilter logs"),
                 fine("v=1"),
             ],
             [
-                warned("v=2 again", "bytes more than are kept on standard error"),
-                warned("v=2 again", "bytes more than are kept on standard error"),
+                warned("v=2 again", "bytes more on standard error than kilter logs"),
+                warned("v=2 again", "bytes more on standard error than kilter logs"),
                 fine("v=2 again"),
             ],
         ),
@@ -34,11 +34,11 @@ pub(super) fn rows() -> Vec<Row> {
         row("flood-of-messages", all(fine("v=1")), all(fine("v=2 again"))),
         row(
             "dense",
-            all(bad("it answered with more values than are taken, which would need more than 14 MiB of memory (")),
+            all(bad("it replied with too many values, which would need more than 14 MiB of memory (")),
             [
                 bad("line 1003 of its output is `1000:`: a resource has at most 1000 attributes"),
-                bad("it answered with more values than are taken, which would need more than 14 MiB of memory ("),
-                bad("it answered with more values than are taken, which would need more than 14 MiB of memory ("),
+                bad("it replied with too many values, which would need more than 14 MiB of memory ("),
+                bad("it replied with too many values, which would need more than 14 MiB of memory ("),
             ],
         ),
         row("dense-list", all(ended(TOO_MUCH, "signal 15")), all(ended(TOO_MUCH, "signal 15"))),

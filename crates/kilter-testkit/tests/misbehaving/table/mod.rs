@@ -1,25 +1,24 @@
-//! What has to come of each scenario, in each convention.
+//! Expected result of each scenario in each convention.
 
 mod documents;
 mod floods;
 mod processes;
 mod values;
 
-/// What comes of a scenario.
+/// Result of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// An error that says this, and how the process ended where that is not what it says.
     Fails { cause: &'static str, status: &'static str },
     /// It is done, and the next look fails with an error that says this.
     FailsLater { cause: &'static str },
-    /// No harm: what is there then, and a part of what is warned of; of nothing where that is empty.
+    /// No harm: the found state, and a part of the warning; an empty text means no warning.
     Is { found: &'static str, warning: &'static str },
     /// There is no such thing in the convention, for this reason.
     Nothing { why: &'static str },
 }
 
-/// A scenario; what comes of it when it is played while something is read, and while something is changed: in `simple`,
-/// `json` and `mold`.
+/// A scenario with its results for a read and for a change, in `simple`, `json` and `mold`.
 pub(crate) struct Row {
     pub(crate) scenario: &'static str,
     pub(crate) read: [Expected; 3],
@@ -37,12 +36,13 @@ pub(crate) const GATES: [&str; 3] = ["gigabyte-on-stderr", "gigabyte-on-the-chan
 /// Scenarios that write, which a call that only reads cannot: what comes of them in a preview, which cannot either.
 pub(crate) const WRITING: [&str; 3] = ["writes", "removes-itself", "changes-its-metadata"];
 
-/// What a script says that tried to write and could not.
+/// Output of a script that tried to write and was refused.
 pub(crate) const TRIED: &str = ", and was refused";
-const LATE: &str = "it gave no answer in time and was ended";
-const TOO_MUCH: &str = "it was ended because it wrote more than is taken: 4 MiB (`output` in its metadata allows more)";
+const LATE: &str = "it did not reply in time and was ended";
+const TOO_MUCH: &str =
+    "it was ended because it exceeded the output limit: 4 MiB (`output` in its metadata allows more)";
 const UNDECLARED: &str = "which its metadata does not declare: it is passed over";
-/// What is said of a script that left a process behind.
+/// Message about a script that left a process.
 pub(crate) const LEFT: &str = "keeps its output open";
 const DAMAGE: &str = "that belong to no message were skipped";
 const OTHERS: &str = "was not asked to change";

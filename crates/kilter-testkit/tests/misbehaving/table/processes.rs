@@ -1,4 +1,4 @@
-//! What is done with processes, descriptors and files.
+//! Misbehaviour with processes, descriptors and files.
 
 use super::{DAMAGE, LEFT, Row, TRIED, all, bad, died, fine, later, row, warned};
 

@@ -1,4 +1,4 @@
-//! Values of a wrong type, changes and errors that are told wrongly.
+//! Values of a wrong type, and malformed reports of changes and errors.
 
 use super::{OTHERS, Row, UNDECLARED, all, bad, died, ended, fine, none, row, warned};
 
@@ -7,8 +7,8 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "wrong-type",
             [
-                bad("it returned what is not of its type: n expects an Integer value, got String"),
-                bad("it returned what is not of its type: n expects an Integer value, got String"),
+                bad("it returned a value that is not of its type: n expects an Integer value, got String"),
+                bad("it returned a value that is not of its type: n expects an Integer value, got String"),
                 bad("its document is not as it should be: it is not of its type: n expects an Integer value, go"),
             ],
             all(fine("n=many again")),
@@ -16,8 +16,10 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "huge-integer",
             [
-                bad("it returned what is not of its type: n is too large: an integer is from -9223372036854775808"),
-                bad("it returned what is not of its type: n is too large: an integer is from -9223372036854775808"),
+                bad("it returned a value that is not of its type: n is too large: an integer is from \
+                     -9223372036854775808"),
+                bad("it returned a value that is not of its type: n is too large: an integer is from \
+                     -9223372036854775808"),
                 bad("its document is not as it should be: it is not of its type: n is too large"),
             ],
             [fine("n=99999999999999999999999999 again"), fine("n=1e26 again"), fine("n=1e26 again")],
@@ -25,7 +27,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "endless-number",
             [
-                bad("it returned what is not of its type: f expects a Float value, got String"),
+                bad("it returned a value that is not of its type: f expects a Float value, got String"),
                 bad("its output is not JSON: number out of range"),
                 bad("its output is not JSON: number out of range"),
             ],
@@ -38,7 +40,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "not-a-number",
             [
-                bad("it returned what is not of its type: f expects a Float value, got String"),
+                bad("it returned a value that is not of its type: f expects a Float value, got String"),
                 bad("its output is not JSON: expected value"),
                 bad("its output is not JSON: expected value"),
             ],
@@ -53,7 +55,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "deep-value",
             [
-                bad("it returned what is not of its type: list it is no list: [a, b], or an array of JSON"),
+                bad("it returned a value that is not of its type: list it is no list: [a, b], or an array of JSON"),
                 bad("its output is not JSON: recursion limit exceeded"),
                 bad("its output is not JSON: recursion limit exceeded"),
             ],
@@ -66,8 +68,8 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "misspelled-truth",
             [
-                bad("it returned what is not of its type: b expects a Boolean value, got String"),
-                bad("it returned what is not of its type: b expects a Boolean value, got String"),
+                bad("it returned a value that is not of its type: b expects a Boolean value, got String"),
+                bad("it returned a value that is not of its type: b expects a Boolean value, got String"),
                 bad("its document is not as it should be: it is not of its type: b expects a Boolean value, got"),
             ],
             all(fine("b=yes again")),
@@ -75,8 +77,8 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "misspelled-word",
             [
-                bad("it returned what is not of its type: mode expects a match for Enum['a', 'b'], got 'c'"),
-                bad("it returned what is not of its type: mode expects a match for Enum['a', 'b'], got 'c'"),
+                bad("it returned a value that is not of its type: mode expects a match for Enum['a', 'b'], got 'c'"),
+                bad("it returned a value that is not of its type: mode expects a match for Enum['a', 'b'], got 'c'"),
                 bad("its document is not as it should be: it is not of its type: mode expects a match for Enum["),
             ],
             all(fine("mode=c again")),
@@ -84,8 +86,10 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "no-ensure",
             [
-                bad("it returned what is not of its type: ensure expects a match for Enum['absent', 'present'],"),
-                bad("it returned what is not of its type: ensure expects a match for Enum['absent', 'present'],"),
+                bad("it returned a value that is not of its type: ensure expects a match for Enum['absent', \
+                     'present'],"),
+                bad("it returned a value that is not of its type: ensure expects a match for Enum['absent', \
+                     'present'],"),
                 bad("its document is not as it should be: `exists` is true or false, not `\"perhaps\"`"),
             ],
             [fine("ensure=perhaps again"), fine("ensure=perhaps again"), fine("again")],
@@ -93,8 +97,8 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "control-value",
             [
-                bad("it returned what is not of its type: n expects an Integer value, got String"),
-                bad("it returned what is not of its type: n expects an Integer value, got String"),
+                bad("it returned a value that is not of its type: n expects an Integer value, got String"),
+                bad("it returned a value that is not of its type: n expects an Integer value, got String"),
                 bad("its document is not as it should be: it is not of its type: n expects an Integer value, go"),
             ],
             all(fine("n=\u{1b}[2J\u{7}gone again")),
@@ -104,19 +108,19 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "claims-others",
             all(fine("v=2")),
-            [bad("it answered for `other` when it was asked for `a`"), warned("v=2 again", OTHERS), fine("v=2 again")],
+            [bad("it returned `other` for the request for `a`"), warned("v=2 again", OTHERS), fine("v=2 again")],
         ),
         row(
             "error-of-another",
             [
                 fine("absent"),
                 fine("absent"),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
             [
-                bad("it answered for `other` when it was asked for `a`"),
+                bad("it returned `other` for the request for `a`"),
                 warned("again", OTHERS),
-                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+                bad("its document is not as it should be: `name` is `\"other\"`, but the request was for `a`"),
             ],
         ),
         row(
@@ -136,12 +140,12 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "end-without-error",
             [
-                bad("line 4 of its output is `ral_eom`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("line 4 of its output is `ral_eom`: a line is `KEY: VALUE`, but this line has no `:`"),
                 none("there is no such line"),
                 none("there is no such line"),
             ],
             [
-                bad("line 4 of its output is `ral_eom`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("line 4 of its output is `ral_eom`: a line is `KEY: VALUE`, but this line has no `:`"),
                 none("there is no such line"),
                 none("there is no such line"),
             ],
@@ -150,12 +154,12 @@ pub(super) fn rows() -> Vec<Row> {
             "odd-derive",
             [
                 bad("line 2 of its output is `ral_derive: perhaps`: attributes come after the `name:` of their "),
-                bad("its output is not as the convention json wants it: the reply: there is no `resources`"),
+                bad("its output does not follow the convention json: the reply: `resources` is missing"),
                 none("nothing is derived"),
             ],
             [
                 bad("line 2 of its output is `ral_derive: perhaps`: `ral_derive` is true or false"),
-                bad("its output is not as the convention json wants it: derive: true or false is expected, not "),
+                bad("its output does not follow the convention json: derive: true or false is expected, not "),
                 none("nothing is derived"),
             ],
         ),
@@ -168,12 +172,12 @@ pub(super) fn rows() -> Vec<Row> {
             "error-without-end",
             [
                 bad("half\nmore (the message does not end with ral_eom)"),
-                bad("its output is not as the convention json wants it: error: an object with `message` and `ki"),
+                bad("its output does not follow the convention json: error: an object with `message` and `ki"),
                 bad("it says: [\"half\"]"),
             ],
             [
                 bad("half\nmore (the message does not end with ral_eom)"),
-                bad("its output is not as the convention json wants it: error: an object with `message` and `ki"),
+                bad("its output does not follow the convention json: error: an object with `message` and `ki"),
                 bad("it says: [\"half\"]"),
             ],
         ),
@@ -190,21 +194,17 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "long-error",
             [
-                bad(
-                    "long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} lo",
-                ),
-                bad(
-                    "long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} lo",
-                ),
+                bad("long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long \
+                     and \u{20ac} long and \u{20ac} long and \u{20ac} lo"),
+                bad("long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long \
+                     and \u{20ac} long and \u{20ac} long and \u{20ac} lo"),
                 bad("it says: long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} "),
             ],
             [
-                bad(
-                    "long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} lo",
-                ),
-                bad(
-                    "long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} lo",
-                ),
+                bad("long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long \
+                     and \u{20ac} long and \u{20ac} long and \u{20ac} lo"),
+                bad("long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} long \
+                     and \u{20ac} long and \u{20ac} long and \u{20ac} lo"),
                 bad("it says: long and \u{20ac} long and \u{20ac} long and \u{20ac} long and \u{20ac} "),
             ],
         ),

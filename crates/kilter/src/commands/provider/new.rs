@@ -149,7 +149,7 @@ fn check_names(args: &NewArgs) -> Result<(), Exit> {
     }
     if !is_name(&args.name) {
         let message = format!("`{}` cannot be the name of a provider", args.name);
-        return Err(output::fail_with(message, ["it takes letters, digits, `_`, `-` and `+`"]));
+        return Err(output::fail_with(message, ["a name has letters, digits, `_`, `-` and `+`"]));
     }
     if !is_type(of_type) {
         let hint = match args.type_name {
@@ -199,7 +199,7 @@ fn drafts(args: &NewArgs) -> Vec<Draft> {
 
 /// Returns the list of written files, and the next commands.
 fn told(args: &NewArgs, drafts: &[Draft]) -> String {
-    let what = ["the provider", "what it says of itself", "what it is checked with"];
+    let what = ["the provider", "its metadata", "its check file"];
     let width = drafts.iter().map(|draft| shown(draft).len()).max().unwrap_or(0);
     let written: String =
         drafts.iter().zip(what).map(|(draft, what)| format!("{:width$}  {what}\n", shown(draft))).collect();
@@ -211,7 +211,7 @@ fn told(args: &NewArgs, drafts: &[Draft]) -> String {
     };
     let next = [
         (format!("kilter provider check {}", said(&script)), "put it to the test"),
-        (format!("kilter {given} types {type_name}"), "what is known of it"),
+        (format!("kilter {given} types {type_name}"), "show its type"),
         (format!("kilter {given} set {type_name} sky {there} value=blue"), "make a resource"),
         (format!("kilter {given} get {type_name} sky"), "read it"),
     ];

@@ -65,7 +65,7 @@ fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
             let calls = counted(told.exchanges, "call");
             let secrets = counted(told.secrets, "secret");
             output::line(format_args!("recorded {calls} of scripts in {shown}; {secrets} replaced"));
-            output::hint(format_args!("look through it before you pass it on: kilter provider replay {shown} --list"));
+            output::hint(format_args!("review it before you share it: kilter provider replay {shown} --list"));
             warn_of_short(told.short);
         }
         Ok(told) => warn_of_short(told.short),
@@ -151,7 +151,7 @@ fn begin(args: &RecordArgs, words: &[OsString], replaced: &[String]) -> Result<A
     match Recorder::begin(&args.file, &words, replaced) {
         Ok(recorder) => Ok(Arc::new(recorder)),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(output::fail_with(format_args!("there is a file {shown} already"), ["--force takes its place"]))
+            Err(output::fail_with(format_args!("there is a file {shown} already"), ["--force overwrites it"]))
         }
         Err(error) => Err(output::fail(format_args!("cannot write the recording {shown}: {error}"))),
     }

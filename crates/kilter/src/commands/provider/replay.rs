@@ -114,7 +114,7 @@ fn show(recording: &Recording, number: usize, format: Option<ResourceFormat>) ->
             let numbers = recording.exchanges().map(|(number, _)| number);
             let hint = match (numbers.clone().min(), numbers.max()) {
                 (Some(first), Some(last)) => format!("there are {first} to {last}; --list shows them"),
-                _ => "it holds no calls of scripts".to_owned(),
+                _ => "it contains no calls of scripts".to_owned(),
             };
             output::fail_with(format_args!("there is no call {number} in the recording"), [hint])
         }
@@ -124,7 +124,7 @@ fn show(recording: &Recording, number: usize, format: Option<ResourceFormat>) ->
 fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Exit, Exit> {
     let shown = args.file.display();
     if let Some(why) = &recording.cut {
-        let hint = "kilter was killed, or the file was cut; --list and --exchange show what is there";
+        let hint = "kilter was killed, or the file was truncated; --list and --exchange show its contents";
         return Err(output::fail_with(format_args!("the recording {shown} is not whole: {why}"), [hint]));
     }
     let directory = Scratch::make()
@@ -151,7 +151,8 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
         output::line(format_args!("  and {} more", divergences.len() - TOLD));
     }
     output::hint(format_args!(
-        "it was recorded by kilter {version} (format {VERSION}), this is {}: what it asks has changed, or the recording was",
+        "it was recorded by kilter {version} (format {VERSION}), this is {}: the calls have changed, or the recording \
+         was",
         env!("CARGO_PKG_VERSION")
     ));
     Err(Exit::Diverged)

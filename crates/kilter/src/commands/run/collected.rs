@@ -40,7 +40,7 @@ impl SourceOfCollected {
             (None, Some(Unreachable { since, why })) => Some(Stale { at: since, why: why.0 }),
             (Some(kept), Some(Unreachable { why, .. })) => Some(Stale { at: kept.at, why: why.0 }),
             (Some(kept), None) if is_wrong => {
-                Some(Stale { at: kept.at, why: "with those that are exported now, the manifest has errors".into() })
+                Some(Stale { at: kept.at, why: "with the current exports, the manifest has errors".into() })
             }
             (Some(kept), None) => Some(kept.clone()),
         }

@@ -74,7 +74,7 @@ impl Observer for Watching<'_> {
             status_server.rebind();
             status_server.restore_pauses();
         }
-        self.outside.manager.borrow_mut().tell(&event);
+        self.outside.manager.borrow_mut().notify(&event);
         match event {
             Event::Settled(_) => self.settled += 1,
             Event::Quiet(_) if self.settled >= MANY => {

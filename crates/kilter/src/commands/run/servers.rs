@@ -37,7 +37,7 @@ pub(super) fn status_server(
             ))
         }
         Err(error) => {
-            output::warning(format_args!("`kilter status` cannot ask this run: {error}"));
+            output::warning(format_args!("`kilter status` cannot query this run: {error}"));
             Ok(None)
         }
     }
@@ -46,10 +46,14 @@ pub(super) fn status_server(
 /// Opens the listener for metrics. A failure ends the run, because monitoring depends on the metrics.
 pub(super) fn listen(server: &Server, at: SocketAddr, window: &Arc<StatusHandle>) -> Result<Listener, Exit> {
     let (listener, bound) = metrics::open(server, at, window).map_err(|error| {
-        output::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
+        output::fail_with(
+            format_args!("cannot serve metrics at {at}: {error}"),
+            ["give another address with \
+                                                            --metrics"],
+        )
     })?;
     if at.port() == 0 {
-        output::line(format_args!("metrics are told at http://{bound}/metrics"));
+        output::line(format_args!("metrics are served at http://{bound}/metrics"));
     }
     Ok(listener)
 }

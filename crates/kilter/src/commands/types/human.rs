@@ -38,7 +38,7 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Str
         text += &describe_attribute(attribute, width);
     }
     if schema.others.is_some() {
-        text += "\n  Any other attribute is taken as well.\n";
+        text += "\n  Any other attribute is accepted too.\n";
     }
     if !schema.outputs.is_empty() {
         text += &format!("\n{}\n", styled(NAME, "OUTPUTS"));
@@ -96,7 +96,7 @@ pub(super) fn particulars(attribute: &AttributeSchema) -> Vec<String> {
         particulars.push(format!("compared by {}", attribute.comparison.word()));
     }
     if attribute.lazy {
-        particulars.push("read when it is managed or asked for".to_owned());
+        particulars.push("read only if managed or requested".to_owned());
     }
     if !attribute.providers.is_empty() {
         particulars.push(format!("only with {}", attribute.providers.join(", ")));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_why_a_provider_was_not_chosen() {
+    fn provider_list_has_reason_for_rejection() {
         let missing = Suitability::Unsuitable("there is no command dnf".into());
         let text = not_chosen(&[
             candidate("apt", Suitability::Suitable, true),
@@ -131,8 +131,7 @@ mod tests {
         let text = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(
             text,
-            "\nPROVIDERS\n  apt  chosen\n  dnf  it is not suitable: there is no command dnf\n  dpkg  `apt` is preferred; say \
-             `provider: dpkg` for this one\n"
+            "\nPROVIDERS\n  apt  chosen\n  dnf  it is not suitable: there is no command dnf\n  dpkg  `apt` is preferred; declare `provider: dpkg` for this one\n"
         );
         assert!(not_chosen(&[candidate("apt", Suitability::Suitable, true)]).is_empty());
         assert!(not_chosen(&[candidate("dnf", missing, true)]).contains("not suitable yet"));

@@ -32,7 +32,7 @@ pub(super) fn describe(provider: &dyn Provider) -> String {
         text += &describe_attribute(attribute);
     }
     if schema.others.is_some() {
-        text += "\nAny other attribute is taken as well.\n";
+        text += "\nAny other attribute is accepted too.\n";
     }
     if !schema.outputs.is_empty() {
         text += "\n## Outputs\n\nValues for other resources.\n\n";

@@ -21,7 +21,7 @@ pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
     }
     lines.extend(conditions.collected.as_ref().map(holding_collected));
     if let Some(why) = &conditions.journal {
-        lines.push(format!("changes that owe a refresh wait: {}", visible(why)));
+        lines.push(format!("changes that notify other resources wait: {}", visible(why)));
     }
     let resources = |count: usize| if count == 1 { "1 resource".to_owned() } else { format!("{count} resources") };
     let (contested, unwatched) = (conditions.contested, conditions.unwatched);

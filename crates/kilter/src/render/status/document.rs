@@ -75,7 +75,7 @@ fn of_all(standings: &StatusSnapshot) -> Json {
         "settled": settled(&standings.settled),
         "watches": standings.watches,
         "overflows": standings.overflows,
-        "begun_before": standings.begun_before.iter().map(begun).collect::<Vec<_>>(),
+        "superseded_calls": standings.begun_before.iter().map(in_flight).collect::<Vec<_>>(),
         "composites": standings.composites.iter().map(composite).collect::<Vec<_>>(),
         "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
@@ -150,7 +150,7 @@ fn standing(standing: &ResourceStatus) -> Json {
         put("semaphore", semaphore.as_str().into());
     }
     if let Some(awaited) = &standing.awaits {
-        put("awaits", begun(awaited));
+        put("awaits", in_flight(awaited));
     }
     if let Some(failure) = &standing.failure {
         put("failure", failure.as_str().into());
@@ -178,7 +178,7 @@ fn standing(standing: &ResourceStatus) -> Json {
         put("last_check_ms", ms(last));
     }
     if let Some(next) = standing.next_look {
-        put("next_look_ms", ms(next));
+        put("next_check_ms", ms(next));
     }
     let tally = &standing.tally;
     put("changes", tally.changes.into());
@@ -210,8 +210,8 @@ fn names(resources: &[ResourceRef]) -> Json {
 }
 
 /// Returns a running call of a former graph.
-fn begun(begun: &InFlightCall) -> Json {
-    json!({"resource": begun.reference.to_string(), "doing": begun.doing, "for_ms": ms(begun.since)})
+fn in_flight(call: &InFlightCall) -> Json {
+    json!({"resource": call.reference.to_string(), "doing": call.doing, "for_ms": ms(call.since)})
 }
 
 fn received(receipt: &ReceivedValue) -> Json {

@@ -13,7 +13,7 @@ use crate::render::json;
 pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
     let mut json = match event {
         Event::Begun { reference, doing } => {
-            json!({"event": "begun", "resource": reference.to_string(), "doing": doing})
+            json!({"event": "started", "resource": reference.to_string(), "doing": doing})
         }
         Event::Settled(report) => {
             let mut json = json::resource(report);

@@ -51,8 +51,8 @@ pub(crate) fn text(json: &Json) -> String {
             text += &format!("    {}\n", pauses::line(one));
         }
     }
-    for begun in json["begun_before"].as_array().into_iter().flatten() {
-        text += &format!("begun before an edit, and not ended: {}\n", former(begun));
+    for begun in json["superseded_calls"].as_array().into_iter().flatten() {
+        text += &format!("started before an edit and still running: {}\n", former(begun));
     }
     for composite in json["composites"].as_array().into_iter().flatten() {
         text += &whole(composite);
@@ -120,14 +120,14 @@ fn pause(json: &Json) -> String {
     if let Some(why) = paused["why"].as_str() {
         text += &format!(" ({})", visible(why));
     }
-    text += ": nothing is begun ";
+    text += ": nothing new starts ";
     text += &match paused["left_ms"].is_null() {
         true => "until `kilter resume`".to_owned(),
         false => format!("for {} more", long(&paused["left_ms"])),
     };
     match json["in_flight"].as_u64() {
         Some(0) | None => text,
-        Some(_) => text + "; what is under way goes on",
+        Some(_) => text + "; running calls continue",
     }
 }
 
@@ -174,7 +174,7 @@ fn one(json: &Json) -> String {
             let semaphore =
                 json["semaphore"].is_string().then(|| format!("the semaphore {}, and ", shown("semaphore")));
             let awaited = former(&json["awaits"]);
-            text += &format!(" for {}what was begun before an edit: {awaited}", semaphore.unwrap_or_default());
+            text += &format!(" for {}calls that started before an edit: {awaited}", semaphore.unwrap_or_default());
         }
         "waiting" if json["semaphore"].is_string() => {
             text += &format!(" for the semaphore {}, which {} has", shown("semaphore"), shown("because_of"));
@@ -214,7 +214,7 @@ fn one(json: &Json) -> String {
     }
     let owed_by = texts(&json["owed_by"]);
     if !owed_by.is_empty() {
-        text += &format!("    a refresh is owed to it by {}\n", owed_by.join(", "));
+        text += &format!("    it has a pending refresh from {}\n", owed_by.join(", "));
     }
     for line in json["notes"].as_array().into_iter().flatten().filter_map(Json::as_str).flat_map(str::lines) {
         text += &format!("    | {}\n", visible(line));
@@ -263,15 +263,15 @@ fn former(json: &Json) -> String {
 fn circumstances(json: &Json) -> Vec<String> {
     let mut parts: Vec<String> = part_of(json).into_iter().collect();
     parts.push(match json["watched"].as_str() {
-        Some("poll") => format!("looked at every {}", long(&json["every_ms"])),
-        Some("once") => "nothing tells of it".to_owned(),
+        Some("poll") => format!("polled every {}", long(&json["every_ms"])),
+        Some("once") => "no watch".to_owned(),
         _ => "watched".to_owned(),
     });
     if json["watched_only"] == true {
         parts.push("contested, and no longer repaired (`contested: observe`)".to_owned());
     }
-    if !json["next_look_ms"].is_null() {
-        parts.push(format!("next look in {}", long(&json["next_look_ms"])));
+    if !json["next_check_ms"].is_null() {
+        parts.push(format!("next check in {}", long(&json["next_check_ms"])));
     }
     if json["watched"] == "poll" && !json["last_check_ms"].is_null() {
         parts.push(format!("last check {} ago", long(&json["last_check_ms"])));
@@ -307,13 +307,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_told_what_something_waits_for_and_because_of_what_it_is_refreshed() {
+    fn status_shows_waiting_reason_and_refresh_cause() {
         let text = one(&json!({
             "resource": "exec[r]", "state": "refreshing", "owed_by": ["exec[w]"],
             "last_refresh": {"unix_ms": unix(SystemTime::now()), "by": ["file[/a]", "exec[w]"]},
         }));
         let text = anstream::adapter::strip_str(&text).to_string();
-        assert!(text.contains("    a refresh is owed to it by exec[w]\n"), "{text}");
+        assert!(text.contains("    it has a pending refresh from exec[w]\n"), "{text}");
         let waiting = one(&json!({"resource": "a[b]", "state": "waiting", "because_of": "a[c]", "semaphore": "x"}));
         let waiting = anstream::adapter::strip_str(&waiting).to_string();
         assert!(waiting.starts_with("a[b] waiting for the semaphore x, which a[c] has\n"), "{waiting}");

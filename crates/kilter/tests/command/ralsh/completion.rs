@@ -21,9 +21,10 @@ fn place() -> Place {
     place
 }
 
-/// What bash offers for the last of `words`, as bash has split them: at spaces, `=` and `:`.
+/// Returns bash's completions for the last of `words`, which bash has split at spaces, `=` and `:`.
 fn offered(place: &Place, line: &str, words: &[&str]) -> Vec<String> {
-    let script = "source ./completion.bash; complete -p ralsh >&2; COMP_LINE=$LINE; COMP_POINT=${#LINE}; COMP_WORDS=(\"$@\"); \
+    let script = "source ./completion.bash; complete -p ralsh >&2; COMP_LINE=$LINE; COMP_POINT=${#LINE}; \
+                  COMP_WORDS=(\"$@\"); \
                   COMP_CWORD=$(($# - 1)); _ralsh; ((${#COMPREPLY[@]})) && printf '%s\\n' \"${COMPREPLY[@]}\"";
     let output = Command::new("/bin/bash")
         .args(["--norc", "-c", script, "bash"])

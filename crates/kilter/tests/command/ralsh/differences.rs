@@ -1,4 +1,4 @@
-//! What libral does wrong, as it is done here (docs/reference/ralsh.md).
+//! Defects of libral, and kilter's behaviour (docs/reference/ralsh.md).
 
 use super::{KNOB, SETTING, calls, ralsh, script, settings};
 use crate::support::Place;
@@ -74,7 +74,7 @@ fn what_does_not_exist_is_not_found_in_whatever_form_its_name_comes_back() {
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (1, "", ""));
     let ended = ralsh(&place, &["-I.", "setting", "a.service"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
-    assert!(ended.stderr.contains("it answered for `a` when it was asked for `a.service`"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it returned `a` for the request for `a.service`"), "{}", ended.stderr);
 }
 
 #[test]
@@ -208,7 +208,8 @@ fn a_change_that_is_not_seen_is_warned_of() {
     script(&place, "setting.prov", &SETTING.replace("update)", "update) exit;;\nnever)"));
     let ended = ralsh(&place, &["-I.", "setting", "a", "ensure=present"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting::setting { 'a':\n  ensure => 'absent',\n}\n\n"));
-    let warning = "TIME WARN  setting::setting - still not in its state after the change: ensure is absent, should be present \
+    let warning = "TIME WARN  setting::setting - still not in its state after the change: ensure is absent, should be \
+                   present \
                    (update by the provider `setting`, simple, DIR/providers/setting.prov)\n";
     assert_eq!(ended.stderr, warning);
     // What the provider tells is believed.

@@ -1,4 +1,4 @@
-//! Where scripts are found, and which provider is meant.
+//! Search paths of scripts, and the choice of a provider.
 
 use super::{SETTING, ralsh, ralsh_with, script, script_in, settings};
 use crate::support::Place;
@@ -58,7 +58,8 @@ fn an_ambiguous_type_names_its_providers() {
     assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
     assert_eq!(
         ended.stderr,
-        "ambiguous type: 'setting' has the providers setting::other, setting::setting\nname one of them, such as setting::other\n"
+        "ambiguous type: 'setting' has the providers setting::other, setting::setting\nname one of them, such as \
+         setting::other\n"
     );
     let named = ralsh(&place, &["-I.", "setting::other", "a"]);
     assert_eq!(named.stdout, "setting::other { 'a':\n  ensure => 'absent',\n}\n");

@@ -28,7 +28,8 @@ Examples:
   kilter provider check ./colour.prov --example > colour.check.yaml
 
 Each law is tried in worlds of its own: copies of this machine's files in which what is written stays. What is no
-file is shared with the machine: the network, processes. Exits with 0 when the provider conforms, 4 when a law is broken or
+file is shared with the machine: the network, processes. Exits with 0 when the provider conforms, 4 when a law is \
+broken or
 could not be tried, or when the provider cannot be used at all, 1 when nothing was started.";
 
 /// Arguments of `kilter provider check`.
@@ -37,7 +38,7 @@ pub(crate) struct CheckArgs {
     /// A script (NAME.prov, or a script in `resources` of a directory of mold), or a type, or TYPE::PROVIDER
     #[arg(value_name = "PROVIDER", value_hint = clap::ValueHint::FilePath)]
     provider: String,
-    /// Try it with what is in this file [default: NAME.check.yaml beside the script]
+    /// Test it with this check file [default: NAME.check.yaml in the directory of the script]
     #[arg(long = "with", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// Try only this law; repeatable
@@ -55,7 +56,7 @@ pub(crate) struct CheckArgs {
     /// Seconds that one law may take
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     limit: u64,
-    /// How the scorecard is printed
+    /// Format of the scorecard
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     format: ReportFormat,
 }
@@ -98,7 +99,7 @@ fn check(args: &CheckArgs, session: &Session) -> Result<Exit, Exit> {
     if args.here && has_setup && !args.setup_here {
         return Err(output::fail_with(
             "the check file has a `setup`: with --here it would be run on this machine itself",
-            ["--setup-here runs it: it is made for a world that is thrown away, and may replace what is here"],
+            ["--setup-here runs it, but it is written for a disposable sandbox and may replace files of this machine"],
         ));
     }
     // Users other than root need a user namespace, which must be created before any thread.
@@ -107,7 +108,7 @@ fn check(args: &CheckArgs, session: &Session) -> Result<Exit, Exit> {
         false => TestLocation::Worlds(Arc::new(prepare()?)),
     };
     if args.here {
-        output::warning("the laws are tried on this machine itself: whatever the provider changes is changed");
+        output::warning("the laws are tested on this machine itself: changes by the provider are real");
     }
     if args.here && has_setup {
         output::warning(SETUP_HERE);
@@ -151,16 +152,17 @@ fn prepare() -> Result<SandboxBuilder, Exit> {
         let why = with_sources(&error);
         let hints: &[&str] = match error {
             WorldError::NoUserNamespace { .. } => &[
-                "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+                "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, \
+                 kernel.unprivileged_userns_clone, \
                  kernel.apparmor_restrict_unprivileged_userns)",
-                "--here tries the laws on this machine itself: what the provider changes is changed",
+                "--here tests the laws on this machine itself: changes by the provider are real",
             ],
             _ => &[
                 "a container needs the right to mount (CAP_SYS_ADMIN), such as `docker run --privileged`",
-                "--here tries the laws on this machine itself: what the provider changes is changed",
+                "--here tests the laws on this machine itself: changes by the provider are real",
             ],
         };
-        output::fail_with(format!("there are no worlds to try the laws in: {why}"), hints)
+        output::fail_with(format!("no sandboxes are available for the laws: {why}"), hints)
     })
 }
 

@@ -92,13 +92,14 @@ fn heading(check: &Check) -> String {
     let specimens = match &check.specimens.origin {
         Origin::File(path) => format!("tried with {}", path.display()),
         Origin::Types => {
-            let hint = "there is no check file, so laws that need more than that are not tested; --example prints one to start from";
-            format!("tried with resources made up from its types: {hint}")
+            let hint =
+                "there is no check file, so laws that need one are not tested; --example prints a file to start from";
+            format!("tested with resources generated from its types: {hint}")
         }
     };
     let place = match check.location {
         TestLocation::Here(_) => "on this machine itself",
-        TestLocation::Worlds(_) => "each law in worlds of its own",
+        TestLocation::Worlds(_) => "each law in its own sandboxes",
     };
     let lines: String = check.findings.iter().map(line).collect();
     format!(
@@ -186,7 +187,7 @@ fn counts(report: &Report, took: Duration) -> String {
     let end = match (report.is_conforming(), counts.broken) {
         (true, _) => "it conforms",
         (false, 0) => "nothing is broken, but not all was tested",
-        (false, _) => "docs/reference/conformance.md says of each law why it is there and what breaks it",
+        (false, _) => "docs/reference/conformance.md describes the reason for each law and typical defects",
     };
     format!(
         "\n{} held, {} broken, {} not tested, {} not applicable ({seconds:.1} s): {end}\n",
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_streams_and_lines_are_cut_and_nothing_steers_the_terminal() {
+    fn long_output_is_cut_and_escaped() {
         let text: String = (0..30).map(|n| format!("line {n}\n")).collect();
         let told = lines(&text, "> ");
         assert!(told.lines().count() == MAX_LINES + 1 && told.contains("> … (18 more lines)\n"), "{told}");

@@ -52,12 +52,12 @@ struct Registrations {
     over: Option<Errno>,
 }
 
-type Tell = Arc<dyn Fn(WatchEvent) + Send + Sync>;
+type Notify = Arc<dyn Fn(WatchEvent) + Send + Sync>;
 
 /// Notifies subscribers until it is dropped.
 pub(crate) struct NonFileWatcher {
-    wired: Arc<Mutex<Registrations>>,
-    tell: Tell,
+    registrations: Arc<Mutex<Registrations>>,
+    notify: Notify,
     /// Wakes the thread, and ends it.
     wake: Option<Arc<OwnedFd>>,
     thread: Option<JoinHandle<()>>,
@@ -65,16 +65,18 @@ pub(crate) struct NonFileWatcher {
 
 impl NonFileWatcher {
     /// Creates an object without subscriptions, descriptors and thread.
-    pub(crate) fn new(tell: impl Fn(WatchEvent) + Send + Sync + 'static) -> NonFileWatcher {
-        NonFileWatcher { wired: Arc::default(), tell: Arc::new(tell), wake: None, thread: None }
+    pub(crate) fn new(notify: impl Fn(WatchEvent) + Send + Sync + 'static) -> NonFileWatcher {
+        NonFileWatcher { registrations: Arc::default(), notify: Arc::new(notify), wake: None, thread: None }
     }
 
     /// Adds subscriptions. Later events are delivered.
     ///
     /// # Errors
     /// The subscriptions that failed, with the reason; the others work.
-    pub(crate) fn watch(&mut self, subscriber: Subscriber, bells: Vec<EventSource>) -> Result<(), WatchLost> {
-        self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| lost(vec![subscriber], &error))?;
+    pub(crate) fn watch(&mut self, subscriber: Subscriber, sources: Vec<EventSource>) -> Result<(), WatchLost> {
+        self.start()
+            .and_then(|()| self.register(subscriber, sources))
+            .map_err(|error| lost(vec![subscriber], &error))?;
         self.look(subscriber)
     }
 
@@ -92,7 +94,7 @@ impl NonFileWatcher {
     /// A process that has ended, zombies included, counts as absent. The watch on its file reports the next
     /// process.
     fn open(&self, subscriber: Subscriber) -> io::Result<()> {
-        let Some(files) = lock(&self.wired).files.get(&subscriber).cloned() else { return Ok(()) };
+        let Some(files) = lock(&self.registrations).files.get(&subscriber).cloned() else { return Ok(()) };
         let mut opened = Vec::new();
         let mut result = Ok(());
         for file in files {
@@ -101,52 +103,52 @@ impl NonFileWatcher {
                 Err(errno) => result = Err(errno.into()),
             }
         }
-        let mut wired = lock(&self.wired);
-        wired.processes.retain(|(of, _)| *of != subscriber);
+        let mut registrations = lock(&self.registrations);
+        registrations.processes.retain(|(of, _)| *of != subscriber);
         for process in opened {
-            if wired.processes.len() >= most_processes() {
+            if registrations.processes.len() >= most_processes() {
                 result = Err(io::Error::other(
                     "this process has too few descriptors for the processes that are watched (`ulimit -n`)",
                 ));
                 break;
             }
-            wired.processes.push((subscriber, Arc::new(process)));
+            registrations.processes.push((subscriber, Arc::new(process)));
         }
-        drop(wired);
+        drop(registrations);
         self.wake();
         result
     }
 
     /// Removes the subscriptions of a subscriber. Queued events may still be delivered.
     pub(crate) fn unwatch(&self, subscriber: Subscriber) {
-        let mut wired = lock(&self.wired);
-        wired.network.remove(&subscriber);
-        wired.files.remove(&subscriber);
-        wired.processes.retain(|(of, _)| *of != subscriber);
-        if wired.network.is_empty() {
-            wired.socket = None;
+        let mut registrations = lock(&self.registrations);
+        registrations.network.remove(&subscriber);
+        registrations.files.remove(&subscriber);
+        registrations.processes.retain(|(of, _)| *of != subscriber);
+        if registrations.network.is_empty() {
+            registrations.socket = None;
         }
-        drop(wired);
+        drop(registrations);
         self.wake();
     }
 
-    fn wire(&self, subscriber: Subscriber, bells: Vec<EventSource>) -> io::Result<()> {
-        let mut wired = lock(&self.wired);
-        if let Some(errno) = wired.over {
+    fn register(&self, subscriber: Subscriber, sources: Vec<EventSource>) -> io::Result<()> {
+        let mut registrations = lock(&self.registrations);
+        if let Some(errno) = registrations.over {
             return Err(errno.into());
         }
-        for bell in bells {
-            match bell {
+        for source in sources {
+            match source {
                 EventSource::Network(what) => {
-                    if wired.socket.is_none() {
-                        wired.socket = Some(Arc::new(network()?));
+                    if registrations.socket.is_none() {
+                        registrations.socket = Some(Arc::new(network()?));
                     }
-                    wired.network.entry(subscriber).or_default().push(what);
+                    registrations.network.entry(subscriber).or_default().push(what);
                 }
-                EventSource::Process(file) => wired.files.entry(subscriber).or_default().push(file),
+                EventSource::Process(file) => registrations.files.entry(subscriber).or_default().push(file),
             }
         }
-        drop(wired);
+        drop(registrations);
         // The thread may already be waiting for the former descriptors.
         self.wake();
         Ok(())
@@ -158,9 +160,10 @@ impl NonFileWatcher {
             return Ok(());
         }
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (wired, woken, tell) = (Arc::clone(&self.wired), Arc::clone(&wake), Arc::clone(&self.tell));
-        let thread = thread::Builder::new().name("bells".to_owned());
-        self.thread = Some(thread.spawn(move || listen(&wired, &woken, &tell))?);
+        let (registrations, woken, notify) =
+            (Arc::clone(&self.registrations), Arc::clone(&wake), Arc::clone(&self.notify));
+        let thread = thread::Builder::new().name("events".to_owned());
+        self.thread = Some(thread.spawn(move || listen(&registrations, &woken, &notify))?);
         self.wake = Some(wake);
         Ok(())
     }
@@ -176,11 +179,11 @@ impl NonFileWatcher {
 impl Drop for NonFileWatcher {
     fn drop(&mut self) {
         // The thread holds the only other reference: it ends when it wakes and has the last one.
-        let wired = std::mem::take(&mut self.wired);
-        drop(wired);
+        let registrations = std::mem::take(&mut self.registrations);
+        drop(registrations);
         self.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic of `tell` has printed its own message.
+            // A panic of `notify` has printed its own message.
             let _ = thread.join();
         }
     }
@@ -243,12 +246,12 @@ fn network() -> rustix::io::Result<OwnedFd> {
 }
 
 /// Waits for all descriptors until it holds the last reference to the subscriptions.
-fn listen(wired: &Arc<Mutex<Registrations>>, woken: &OwnedFd, tell: &Tell) {
+fn listen(registrations: &Arc<Mutex<Registrations>>, woken: &OwnedFd, notify: &Notify) {
     let mut buffer = vec![0; READ];
     loop {
         let (socket, processes) = {
-            let wired = lock(wired);
-            (wired.socket.clone(), wired.processes.clone())
+            let registrations = lock(registrations);
+            (registrations.socket.clone(), registrations.processes.clone())
         };
         let mut waited: Vec<PollFd<'_>> = vec![PollFd::new(woken, PollFlags::IN)];
         waited.extend(socket.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)));
@@ -256,40 +259,40 @@ fn listen(wired: &Arc<Mutex<Registrations>>, woken: &OwnedFd, tell: &Tell) {
         match poll(&mut waited, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => {
-                let mut wired = lock(wired);
-                wired.over = Some(errno);
-                let subscribers = wired.network.keys().chain(wired.files.keys()).copied().collect();
-                drop(wired);
-                return tell(WatchEvent::Lost(lost(subscribers, &errno.into())));
+                let mut registrations = lock(registrations);
+                registrations.over = Some(errno);
+                let subscribers = registrations.network.keys().chain(registrations.files.keys()).copied().collect();
+                drop(registrations);
+                return notify(WatchEvent::Lost(lost(subscribers, &errno.into())));
             }
         }
         let rang: Vec<bool> = waited.iter().map(|fd| !fd.revents().is_empty()).collect();
         if rang[0] {
             let mut count = [0; 8];
             let _ = rustix::io::read(woken, &mut count);
-            if Arc::strong_count(wired) == 1 {
+            if Arc::strong_count(registrations) == 1 {
                 return;
             }
         }
         let mut told = Vec::new();
         if let Some(socket) = socket.as_ref().filter(|_| rang[1]) {
             match heard(socket, &mut buffer) {
-                Ok(happened) => told.extend(lock(wired).interested(&happened)),
+                Ok(happened) => told.extend(lock(registrations).interested(&happened)),
                 // Events were lost, so that all subscribers are notified.
-                Err(_) => told.extend(lock(wired).network.keys().copied()),
+                Err(_) => told.extend(lock(registrations).network.keys().copied()),
             }
         }
         let ended = processes.iter().zip(&rang[1 + usize::from(socket.is_some())..]).filter(|(_, rang)| **rang);
         let ended: Vec<&(Subscriber, Arc<OwnedFd>)> = ended.map(|(process, _)| process).collect();
         if !ended.is_empty() {
             let is_over = |process: &Arc<OwnedFd>| ended.iter().any(|(_, over)| Arc::ptr_eq(over, process));
-            lock(wired).processes.retain(|(_, process)| !is_over(process));
+            lock(registrations).processes.retain(|(_, process)| !is_over(process));
             told.extend(ended.iter().map(|(subscriber, _)| *subscriber));
         }
         if !told.is_empty() {
             told.sort_unstable();
             told.dedup();
-            tell(WatchEvent::Changed(told));
+            notify(WatchEvent::Changed(told));
         }
     }
 }
@@ -328,8 +331,8 @@ fn messages(mut bytes: &[u8], see: &mut dyn FnMut(Network)) {
     }
 }
 
-fn lock(wired: &Mutex<Registrations>) -> MutexGuard<'_, Registrations> {
-    wired.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(registrations: &Mutex<Registrations>) -> MutexGuard<'_, Registrations> {
+    registrations.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -342,27 +345,27 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(120);
 
-    fn bells() -> (NonFileWatcher, Receiver<WatchEvent>) {
+    fn watcher() -> (NonFileWatcher, Receiver<WatchEvent>) {
         let (sender, receiver) = channel();
-        (NonFileWatcher::new(move |told| drop(sender.send(told))), receiver)
+        (NonFileWatcher::new(move |event| drop(sender.send(event))), receiver)
     }
 
     /// Fails if there was an event: the event of another subscriber would come after it.
-    fn nothing_told(bells: &mut NonFileWatcher, told: &Receiver<WatchEvent>) {
+    fn assert_no_event(watcher: &mut NonFileWatcher, events: &Receiver<WatchEvent>) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let mut process = Command::new("sleep").arg("600").spawn().unwrap();
         std::fs::write(&file, process.id().to_string()).unwrap();
-        bells.watch(Subscriber(99), vec![EventSource::Process(file)]).unwrap();
+        watcher.watch(Subscriber(99), vec![EventSource::Process(file)]).unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
-        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(99)]));
-        bells.unwatch(Subscriber(99));
+        assert_eq!(events.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(99)]));
+        watcher.unwatch(Subscriber(99));
     }
 
     #[test]
-    fn the_end_of_a_process_is_told_and_that_of_the_next_one_too() {
-        let (mut bells, told) = bells();
+    fn the_end_of_a_process_is_events_and_that_of_the_next_one_too() {
+        let (mut watcher, events) = watcher();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let begin = || {
@@ -371,57 +374,57 @@ mod tests {
             child
         };
         let mut first = begin();
-        bells.watch(Subscriber(7), vec![EventSource::Process(file.clone())]).unwrap();
-        nothing_told(&mut bells, &told);
+        watcher.watch(Subscriber(7), vec![EventSource::Process(file.clone())]).unwrap();
+        assert_no_event(&mut watcher, &events);
         first.kill().unwrap();
-        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
-        bells.look(Subscriber(7)).unwrap();
+        assert_eq!(events.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
+        watcher.look(Subscriber(7)).unwrap();
         // The process is a zombie, and its end has been reported once.
-        nothing_told(&mut bells, &told);
+        assert_no_event(&mut watcher, &events);
         first.wait().unwrap();
         let mut second = begin();
-        bells.look(Subscriber(7)).unwrap();
+        watcher.look(Subscriber(7)).unwrap();
         second.kill().unwrap();
-        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
+        assert_eq!(events.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
         second.wait().unwrap();
         let mut third = begin();
-        bells.look(Subscriber(7)).unwrap();
-        bells.unwatch(Subscriber(7));
+        watcher.look(Subscriber(7)).unwrap();
+        watcher.unwatch(Subscriber(7));
         third.kill().unwrap();
         third.wait().unwrap();
         // There is no subscription any more.
-        nothing_told(&mut bells, &told);
+        assert_no_event(&mut watcher, &events);
     }
 
     #[test]
     fn nothing_is_used_before_somebody_has_an_interest_and_nothing_is_left() {
-        let (mut bells, _told) = bells();
-        assert!(bells.thread.is_none() && bells.wake.is_none());
-        bells.watch(Subscriber(1), vec![EventSource::Network(Network::Links)]).unwrap();
-        assert!(lock(&bells.wired).socket.is_some());
-        bells.unwatch(Subscriber(1));
-        assert!(lock(&bells.wired).socket.is_none());
-        let wired = Arc::downgrade(&bells.wired);
-        drop(bells);
-        assert!(wired.upgrade().is_none(), "the thread has ended");
+        let (mut watcher, _events) = watcher();
+        assert!(watcher.thread.is_none() && watcher.wake.is_none());
+        watcher.watch(Subscriber(1), vec![EventSource::Network(Network::Links)]).unwrap();
+        assert!(lock(&watcher.registrations).socket.is_some());
+        watcher.unwatch(Subscriber(1));
+        assert!(lock(&watcher.registrations).socket.is_none());
+        let registrations = Arc::downgrade(&watcher.registrations);
+        drop(watcher);
+        assert!(registrations.upgrade().is_none(), "the thread has ended");
     }
 
     #[test]
     fn who_waits_already_waits_for_what_comes_later_too() {
-        let (mut bells, told) = bells();
+        let (mut watcher, events) = watcher();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let mut process = Command::new("sleep").arg("600").spawn().unwrap();
         std::fs::write(&file, process.id().to_string()).unwrap();
-        bells.watch(Subscriber(1), vec![EventSource::Process(file)]).unwrap();
+        watcher.watch(Subscriber(1), vec![EventSource::Process(file)]).unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
         // The thread waits again after it has delivered this event.
-        assert_eq!(told.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(1)]));
-        bells.watch(Subscriber(2), vec![EventSource::Network(Network::Links)]).unwrap();
+        assert_eq!(events.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(1)]));
+        watcher.watch(Subscriber(2), vec![EventSource::Network(Network::Links)]).unwrap();
         let begun = std::time::Instant::now();
         // The thread holds the second reference while it waits for the socket.
-        while lock(&bells.wired).socket.as_ref().map(Arc::strong_count) != Some(2) {
+        while lock(&watcher.registrations).socket.as_ref().map(Arc::strong_count) != Some(2) {
             assert!(begun.elapsed() < LONG, "nobody waits for the network");
             std::thread::yield_now();
         }
@@ -429,23 +432,23 @@ mod tests {
 
     #[test]
     fn what_is_no_pid_file_names_nobody_and_holds_nothing_up() {
-        let (mut bells, told) = bells();
+        let (mut watcher, events) = watcher();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let made = Command::new("mkfifo").arg(&file).status().unwrap();
         assert!(made.success());
-        bells.watch(Subscriber(1), vec![EventSource::Process(file.clone())]).unwrap();
+        watcher.watch(Subscriber(1), vec![EventSource::Process(file.clone())]).unwrap();
         std::fs::remove_file(&file).unwrap();
         for text in ["", "none", "-5", "0", "99999999999", "\u{0}", "4194304"] {
             std::fs::write(&file, text).unwrap();
-            bells.look(Subscriber(1)).unwrap();
+            watcher.look(Subscriber(1)).unwrap();
         }
-        assert!(lock(&bells.wired).processes.is_empty());
-        nothing_told(&mut bells, &told);
+        assert!(lock(&watcher.registrations).processes.is_empty());
+        assert_no_event(&mut watcher, &events);
     }
 
     #[test]
-    fn messages_are_told_apart_and_damaged_ones_do_no_harm() {
+    fn messages_are_events_apart_and_damaged_ones_do_no_harm() {
         let message = |kind: u16, length: u32| {
             let mut bytes = [0_u8; 20];
             bytes[..4].copy_from_slice(&length.to_ne_bytes());

@@ -12,9 +12,9 @@ use kilter_runtime::watch::{Hub, PathWatch, Scope, Subscriber, WatchEvent};
 
 use crate::fixture::DEADLINE;
 
-const FILES: u32 = 64;
-const EVENTS: u32 = 1_000_000;
-const BURST: u32 = 50_000;
+const FILES: u64 = 64;
+const EVENTS: u64 = 1_000_000;
+const BURST: u64 = 50_000;
 
 /// Writes in bursts while nobody listens during each: the queue of the kernel overflows. A reader looks at
 /// what it is told of. In the end it has seen the last content of every file, though directories were
@@ -22,7 +22,7 @@ const BURST: u32 = 50_000;
 #[test]
 fn after_a_storm_nothing_is_missed() {
     let directory = tempfile::tempdir().unwrap();
-    let path = |n: u32| directory.path().join(format!("{}/{n}", n % 4));
+    let path = |n: u64| directory.path().join(format!("{}/{n}", n % 4));
     for n in 0..4 {
         fs::create_dir(directory.path().join(n.to_string())).unwrap();
     }
@@ -93,5 +93,5 @@ fn after_a_storm_nothing_is_missed() {
     assert_eq!(seen[4], Some(format!("new 4 {}", EVENTS - BURST).into_bytes()));
     let counts = hub.counts();
     println!("{EVENTS} writes, {counts:?}");
-    assert!(counts.overflows >= u64::from(EVENTS / BURST));
+    assert!(counts.overflows >= EVENTS / BURST);
 }

@@ -3,7 +3,8 @@
 //! `cargo run --release -p kilter-engine --example graph_bench`
 
 use kilter_engine::{
-    CheckResult, Command, Edge, Graph, Input, Machine, Origin, Reason, RefreshToken, Timestamp, Vertex, VertexId,
+    CheckResult, Command, Edge, Graph, Group, Input, Machine, Origin, Reason, RefreshToken, ResourceId, Timestamp,
+    Vertex,
 };
 use kilter_model::{RelationKind, SourceId, Span};
 use rustix::time::{ClockId, clock_gettime};
@@ -27,7 +28,7 @@ fn edge(first: u32, second: u32, kind: Option<RelationKind>) -> Edge {
         None => Origin::Automatic(Reason::Directory),
     };
     let notify = kind.is_some_and(RelationKind::refreshes);
-    Edge { from: VertexId(first), to: VertexId(second), notify, origin }
+    Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify, origin }
 }
 
 /// Three edges for each vertex, as manifests have them: a tree of directories, one hub that much
@@ -52,8 +53,12 @@ fn edges(count: u32) -> Vec<Edge> {
 }
 
 fn vertices(count: u32) -> Vec<Vertex> {
-    let vertex =
-        |v: u32| Vertex { group: (v % 16) as u16, noop: true, refreshable: v.is_multiple_of(5), ..Vertex::default() };
+    let vertex = |v: u32| Vertex {
+        group: Group { provider: (v % 16) as u16, ..Group::default() },
+        noop: true,
+        refreshable: v.is_multiple_of(5),
+        ..Vertex::default()
+    };
     (0..count).map(vertex).collect()
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::graph::{Edge, Graph, VertexId};
+use crate::graph::{Edge, Graph};
+use crate::resource_id::ResourceId;
 
 /// A shortest cycle through a strongly connected component. Each edge ends at the vertex where the next edge
 /// starts. The last edge ends at the start of the first.
@@ -22,29 +23,29 @@ pub(crate) fn cycles(graph: &Graph) -> Vec<Cycle> {
 }
 
 /// Returns the strongly connected components that have a cycle, each in manifest order.
-pub(crate) fn nontrivial_components(graph: &Graph) -> Vec<Vec<VertexId>> {
+pub(crate) fn nontrivial_components(graph: &Graph) -> Vec<Vec<ResourceId>> {
     let left = unordered(graph);
     if left.is_empty() { Vec::new() } else { components(graph, &left) }
 }
 
 /// Returns the vertices that a topological sort cannot reach: the vertices on a cycle, and their descendants.
-fn unordered(graph: &Graph) -> Vec<VertexId> {
+fn unordered(graph: &Graph) -> Vec<ResourceId> {
     let mut waiting: Vec<u32> = graph.vertices().map(|v| graph.parent_count(v)).collect();
-    let mut ready: Vec<VertexId> = graph.vertices().filter(|v| waiting[v.index()] == 0).collect();
+    let mut ready: Vec<ResourceId> = graph.vertices().filter(|v| waiting[v.slot()] == 0).collect();
     while let Some(vertex) = ready.pop() {
         for child in graph.children(vertex) {
-            waiting[child.index()] -= 1;
-            if waiting[child.index()] == 0 {
+            waiting[child.slot()] -= 1;
+            if waiting[child.slot()] == 0 {
                 ready.push(child);
             }
         }
     }
-    graph.vertices().filter(|v| waiting[v.index()] > 0).collect()
+    graph.vertices().filter(|v| waiting[v.slot()] > 0).collect()
 }
 
 /// Returns the strongly connected components with a cycle among `vertices`, in manifest order. Uses Tarjan's
 /// algorithm with an explicit stack, because chains may be long.
-fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
+fn components(graph: &Graph, vertices: &[ResourceId]) -> Vec<Vec<ResourceId>> {
     const NEW: u32 = u32::MAX;
     let mut index = vec![NEW; graph.len()];
     let mut low = vec![0u32; graph.len()];
@@ -53,36 +54,36 @@ fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
     let mut next = 0;
     let mut found = Vec::new();
     for &root in vertices {
-        if index[root.index()] != NEW {
+        if index[root.slot()] != NEW {
             continue;
         }
         let mut path = vec![(root, graph.outgoing(root))];
         while let Some((vertex, edges)) = path.last_mut() {
             let vertex = *vertex;
-            if index[vertex.index()] == NEW {
-                index[vertex.index()] = next;
-                low[vertex.index()] = next;
+            if index[vertex.slot()] == NEW {
+                index[vertex.slot()] = next;
+                low[vertex.slot()] = next;
                 next += 1;
-                open[vertex.index()] = true;
+                open[vertex.slot()] = true;
                 stack.push(vertex);
             }
             if let Some(edge) = edges.next() {
                 let child = graph.edge(edge).to;
-                if index[child.index()] == NEW {
+                if index[child.slot()] == NEW {
                     path.push((child, graph.outgoing(child)));
-                } else if open[child.index()] {
-                    low[vertex.index()] = low[vertex.index()].min(index[child.index()]);
+                } else if open[child.slot()] {
+                    low[vertex.slot()] = low[vertex.slot()].min(index[child.slot()]);
                 }
                 continue;
             }
             path.pop();
             if let Some((parent, _)) = path.last() {
-                low[parent.index()] = low[parent.index()].min(low[vertex.index()]);
+                low[parent.slot()] = low[parent.slot()].min(low[vertex.slot()]);
             }
-            if low[vertex.index()] == index[vertex.index()] {
+            if low[vertex.slot()] == index[vertex.slot()] {
                 let start = stack.iter().rposition(|v| *v == vertex).expect("a vertex is on the stack until here");
                 let mut knot = stack.split_off(start);
-                knot.iter().for_each(|v| open[v.index()] = false);
+                knot.iter().for_each(|v| open[v.slot()] = false);
                 if knot.len() > 1 || graph.find(vertex, vertex).is_some() {
                     knot.sort_unstable();
                     found.push(knot);
@@ -95,7 +96,7 @@ fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
 }
 
 /// Returns a shortest cycle within a component.
-fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
+fn shortest(graph: &Graph, knot: &[ResourceId]) -> Cycle {
     if let Some(own) = knot.iter().find_map(|v| graph.find(*v, *v)) {
         return Cycle { edges: vec![*graph.edge(own)] };
     }
@@ -120,13 +121,13 @@ fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
 /// Returns a shortest path from `start` back to `start` if it has fewer than `limit` edges.
 fn around(
     graph: &Graph,
-    knot: &[VertexId],
-    start: VertexId,
+    knot: &[ResourceId],
+    start: ResourceId,
     limit: usize,
     came_by: &mut [Option<Edge>],
     patience: &mut usize,
 ) -> Option<Vec<Edge>> {
-    knot.iter().for_each(|v| came_by[v.index()] = None);
+    knot.iter().for_each(|v| came_by[v.slot()] = None);
     *patience = patience.saturating_sub(knot.len());
     let mut queue = VecDeque::from([(start, 0usize)]);
     while let Some((vertex, length)) = queue.pop_front() {
@@ -139,8 +140,8 @@ fn around(
             if edge.to == start {
                 return Some(path(edge, start, came_by));
             }
-            if came_by[edge.to.index()].is_none() && knot.binary_search(&edge.to).is_ok() {
-                came_by[edge.to.index()] = Some(edge);
+            if came_by[edge.to.slot()].is_none() && knot.binary_search(&edge.to).is_ok() {
+                came_by[edge.to.slot()] = Some(edge);
                 queue.push_back((edge.to, length + 1));
             }
         }
@@ -148,11 +149,11 @@ fn around(
     None
 }
 
-fn path(last: Edge, start: VertexId, came_by: &[Option<Edge>]) -> Vec<Edge> {
+fn path(last: Edge, start: ResourceId, came_by: &[Option<Edge>]) -> Vec<Edge> {
     let mut edges = vec![last];
     let mut at = last.from;
     while at != start {
-        let edge = came_by[at.index()].expect("every vertex on the way was reached by an edge");
+        let edge = came_by[at.slot()].expect("every vertex on the way was reached by an edge");
         edges.push(edge);
         at = edge.from;
     }
@@ -170,7 +171,7 @@ mod tests {
     fn refused(count: u32, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
         let edges = pairs.iter().map(|&(a, b)| written(a, b, Before)).collect();
         let cycles = Graph::new(count, edges).unwrap_err();
-        cycles.iter().map(|cycle| cycle.edges.iter().map(|edge| edge.from.0).collect()).collect()
+        cycles.iter().map(|cycle| cycle.edges.iter().map(|edge| edge.from.slot() as u32).collect()).collect()
     }
 
     #[test]

@@ -3,21 +3,12 @@
 use kilter_model::{RelationKind, Span};
 
 use crate::cycle::{self, Cycle};
+use crate::resource_id::ResourceId;
 use crate::weak_edges;
-
-/// A vertex: the index of its resource in manifest order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct VertexId(pub u32);
 
 /// An edge: its index in [`Graph::edges`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EdgeId(pub u32);
-
-impl VertexId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 impl EdgeId {
     pub(crate) fn at(self) -> usize {
@@ -80,9 +71,9 @@ impl Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The vertex that comes first.
-    pub from: VertexId,
+    pub from: ResourceId,
     /// The vertex that comes second.
-    pub to: VertexId,
+    pub to: ResourceId,
     /// True if a change of the first refreshes the second.
     pub notify: bool,
     /// Origin of the edge.
@@ -90,20 +81,26 @@ pub struct Edge {
 }
 
 /// An acyclic graph.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    count: u32,
+    /// Vertices in manifest order.
+    order: Vec<ResourceId>,
+    /// Index in `order` of the vertex in each slot; [`VACANT`] for a slot without a vertex.
+    places: Vec<u32>,
     /// Sorted by `(from, to)`, unique per pair.
     edges: Vec<Edge>,
-    /// `edges[out[v]..out[v + 1]]` leave `v`.
+    /// `edges[out[v]..out[v + 1]]` leave the vertex in slot `v`.
     out: Vec<u32>,
-    /// `incoming[into[v]..into[v + 1]]` are the indexes of the edges that enter `v`.
+    /// `incoming[into[v]..into[v + 1]]` are the indexes of the edges that enter the vertex in slot `v`.
     into: Vec<u32>,
     incoming: Vec<EdgeId>,
 }
 
+/// Place of a slot without a vertex.
+const VACANT: u32 = u32::MAX;
+
 impl Graph {
-    /// Returns a graph of `count` vertices.
+    /// Returns a graph of `count` vertices, which have the first id of each slot.
     ///
     /// The graph merges several edges between the same two vertices. The merged edge notifies if any of them
     /// notifies. A written origin wins over the others. Among written origins, a notifying relation wins. An
@@ -114,9 +111,10 @@ impl Graph {
     /// # Errors
     /// One shortest cycle for each strongly connected component that has a cycle.
     pub fn new(count: u32, edges: Vec<Edge>) -> Result<Graph, Vec<Cycle>> {
-        let graph = Graph::indexed(count, merged(sorted(count, &edges)));
+        let order = || (0..count).map(ResourceId::first).collect();
+        let graph = Graph::indexed(order(), merged(sorted(count as usize, &edges)));
         let graph = match weak_edges::yielded(&graph) {
-            Some(edges) => Graph::indexed(count, edges),
+            Some(edges) => Graph::indexed(order(), edges),
             None => graph,
         };
         match cycle::cycles(&graph) {
@@ -125,13 +123,27 @@ impl Graph {
         }
     }
 
-    fn indexed(count: u32, edges: Vec<Edge>) -> Graph {
-        let slots = count as usize + 1;
+    /// Returns the same graph with other ids, in the order of the vertices.
+    #[must_use]
+    pub fn with_ids(&self, ids: Vec<ResourceId>) -> Graph {
+        let id = |vertex: ResourceId| ids[self.place(vertex)];
+        let edges: Vec<Edge> =
+            self.edges.iter().map(|edge| Edge { from: id(edge.from), to: id(edge.to), ..*edge }).collect();
+        let edges = sorted(slots(&ids), &edges);
+        Graph::indexed(ids, edges)
+    }
+
+    fn indexed(order: Vec<ResourceId>, edges: Vec<Edge>) -> Graph {
+        let mut places = vec![VACANT; slots(&order)];
+        for (place, vertex) in (0..).zip(&order) {
+            places[vertex.slot()] = place;
+        }
+        let slots = places.len() + 1;
         let mut out = vec![0u32; slots];
         let mut into = vec![0u32; slots];
         for edge in &edges {
-            out[edge.from.index() + 1] += 1;
-            into[edge.to.index() + 1] += 1;
+            out[edge.from.slot() + 1] += 1;
+            into[edge.to.slot() + 1] += 1;
         }
         for v in 1..slots {
             out[v] += out[v - 1];
@@ -140,26 +152,46 @@ impl Graph {
         let mut incoming = vec![EdgeId(0); edges.len()];
         let mut next = into.clone();
         for (id, edge) in edges.iter().enumerate() {
-            let slot = &mut next[edge.to.index()];
+            let slot = &mut next[edge.to.slot()];
             incoming[*slot as usize] = EdgeId(id as u32);
             *slot += 1;
         }
-        Graph { count, edges, out, into, incoming }
+        Graph { order, places, edges, out, into, incoming }
     }
 
     /// Number of vertices.
     pub fn len(&self) -> usize {
-        self.count as usize
+        self.order.len()
     }
 
     /// Returns true if the graph has no vertices.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.order.is_empty()
+    }
+
+    /// Length of a table with an entry for each slot.
+    pub fn slots(&self) -> usize {
+        self.places.len()
     }
 
     /// Returns all vertices in manifest order.
-    pub fn vertices(&self) -> impl Iterator<Item = VertexId> + use<> {
-        (0..self.count).map(VertexId)
+    pub fn vertices(&self) -> impl Iterator<Item = ResourceId> + '_ {
+        self.order.iter().copied()
+    }
+
+    /// Returns all vertices in manifest order.
+    pub fn order(&self) -> &[ResourceId] {
+        &self.order
+    }
+
+    /// Returns the index of a vertex in manifest order.
+    pub fn place(&self, vertex: ResourceId) -> usize {
+        self.places[vertex.slot()] as usize
+    }
+
+    /// Returns true if a vertex is part of the graph.
+    pub fn contains(&self, vertex: ResourceId) -> bool {
+        self.places.get(vertex.slot()).is_some_and(|place| self.order.get(*place as usize) == Some(&vertex))
     }
 
     /// Returns all edges, sorted by `first` and `second`.
@@ -173,46 +205,49 @@ impl Graph {
     }
 
     /// Returns the edge from `first` to `second`.
-    pub fn find(&self, first: VertexId, second: VertexId) -> Option<EdgeId> {
-        let start = self.out[first.index()];
-        let edges = &self.edges[start as usize..self.out[first.index() + 1] as usize];
+    pub fn find(&self, first: ResourceId, second: ResourceId) -> Option<EdgeId> {
+        if !self.contains(first) {
+            return None;
+        }
+        let start = self.out[first.slot()];
+        let edges = &self.edges[start as usize..self.out[first.slot() + 1] as usize];
         let at = edges.binary_search_by_key(&second, |edge| edge.to).ok()?;
         Some(EdgeId(start + at as u32))
     }
 
     /// Returns the edges that leave a vertex.
-    pub fn outgoing(&self, vertex: VertexId) -> impl Iterator<Item = EdgeId> + use<> {
-        (self.out[vertex.index()]..self.out[vertex.index() + 1]).map(EdgeId)
+    pub fn outgoing(&self, vertex: ResourceId) -> impl Iterator<Item = EdgeId> + use<> {
+        (self.out[vertex.slot()]..self.out[vertex.slot() + 1]).map(EdgeId)
     }
 
     /// Returns the edges that enter a vertex.
-    pub fn incoming(&self, vertex: VertexId) -> &[EdgeId] {
-        &self.incoming[self.into[vertex.index()] as usize..self.into[vertex.index() + 1] as usize]
+    pub fn incoming(&self, vertex: ResourceId) -> &[EdgeId] {
+        &self.incoming[self.into[vertex.slot()] as usize..self.into[vertex.slot() + 1] as usize]
     }
 
     /// Returns the direct successors of a vertex.
-    pub fn children(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+    pub fn children(&self, vertex: ResourceId) -> impl Iterator<Item = ResourceId> + '_ {
         self.outgoing(vertex).map(|id| self.edge(id).to)
     }
 
     /// Number of direct predecessors of a vertex.
-    pub fn parent_count(&self, vertex: VertexId) -> u32 {
-        self.into[vertex.index() + 1] - self.into[vertex.index()]
+    pub fn parent_count(&self, vertex: ResourceId) -> u32 {
+        self.into[vertex.slot() + 1] - self.into[vertex.slot()]
     }
 }
 
 /// Returns the edges sorted by their two vertices, with the lowest origin rank first. A counting sort puts the
 /// edges into one bucket per vertex, then each bucket is sorted. The time grows linearly with the number of
 /// edges.
-fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
-    let mut next = vec![0u32; count as usize + 1];
-    edges.iter().for_each(|edge| next[edge.from.index() + 1] += 1);
+fn sorted(slots: usize, edges: &[Edge]) -> Vec<Edge> {
+    let mut next = vec![0u32; slots + 1];
+    edges.iter().for_each(|edge| next[edge.from.slot() + 1] += 1);
     for v in 1..next.len() {
         next[v] += next[v - 1];
     }
     let mut sorted = edges.to_vec();
     for edge in edges {
-        let slot = &mut next[edge.from.index()];
+        let slot = &mut next[edge.from.slot()];
         sorted[*slot as usize] = *edge;
         *slot += 1;
     }
@@ -220,6 +255,11 @@ fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
         drawer.sort_by_key(|edge| (edge.to, edge.origin.rank(), !edge.notify));
     }
     sorted
+}
+
+/// Length of a table with an entry for the slot of each id.
+fn slots(ids: &[ResourceId]) -> usize {
+    ids.iter().map(|id| id.slot() + 1).max().unwrap_or_default()
 }
 
 /// Merges sorted edges, so that each pair of vertices has a single edge.
@@ -250,12 +290,12 @@ pub(crate) mod tests {
 
     pub(crate) fn written(first: u32, second: u32, kind: RelationKind) -> Edge {
         let origin = Origin::Written { kind, span: Span::new(SourceId(0), first, second) };
-        Edge { from: VertexId(first), to: VertexId(second), notify: kind.refreshes(), origin }
+        Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify: kind.refreshes(), origin }
     }
 
     fn automatic(first: u32, second: u32) -> Edge {
         let origin = Origin::Automatic(Reason::Directory);
-        Edge { from: VertexId(first), to: VertexId(second), notify: false, origin }
+        Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify: false, origin }
     }
 
     #[test]
@@ -283,16 +323,16 @@ pub(crate) mod tests {
     fn what_was_written_wins_over_an_automatic_edge_against_it() {
         let graph = Graph::new(2, vec![automatic(0, 1), written(1, 0, RelationKind::Before)]).unwrap();
         assert_eq!(graph.edges().len(), 1);
-        assert_eq!(graph.edges()[0].from, VertexId(1));
+        assert_eq!(graph.edges()[0].from, ResourceId::first(1));
     }
 
     #[test]
     fn edges_are_found_from_both_ends() {
         let edges = vec![written(0, 2, RelationKind::Before), written(1, 2, RelationKind::Before)];
         let graph = Graph::new(3, edges).unwrap();
-        assert_eq!(graph.parent_count(VertexId(2)), 2);
-        assert_eq!(graph.children(VertexId(1)).collect::<Vec<_>>(), [VertexId(2)]);
-        assert!(graph.find(VertexId(0), VertexId(2)).is_some());
-        assert!(graph.find(VertexId(2), VertexId(0)).is_none());
+        assert_eq!(graph.parent_count(ResourceId::first(2)), 2);
+        assert_eq!(graph.children(ResourceId::first(1)).collect::<Vec<_>>(), [ResourceId::first(2)]);
+        assert!(graph.find(ResourceId::first(0), ResourceId::first(2)).is_some());
+        assert!(graph.find(ResourceId::first(2), ResourceId::first(0)).is_none());
     }
 }

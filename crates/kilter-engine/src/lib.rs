@@ -6,21 +6,23 @@
 //! starts no thread. The same inputs give the same commands, so a simulator can run it a million times from a
 //! seed.
 //!
-//! The driver knows the type, attributes and provider of each vertex. It identifies a vertex by its index in
-//! manifest order.
+//! The driver knows the type, attributes and provider of each vertex. Both identify a vertex by its [`ResourceId`],
+//! which stays the same over all edits. An edit is one input, a [`GraphDiff`].
 //!
 //! *Start from* [`Graph::new`] and [`Machine`].
 
 mod cycle;
 mod graph;
 mod machine;
+mod resource_id;
 mod vertex;
 mod weak_edges;
 
 pub use cycle::Cycle;
-pub use graph::{Edge, EdgeId, Graph, Origin, Reason, VertexId};
+pub use graph::{Edge, EdgeId, Graph, Origin, Reason};
 pub use machine::{
-    ApplyResult, Backoff, Batch, CheckResult, Command, Contest, HoldConfig, Input, Machine, RateLimit, RefreshToken,
-    RepairBudget, Replacement, Semaphores, Stage, Timestamp,
+    ApplyResult, Backoff, Batch, ChangedVertex, CheckResult, Command, Contest, GraphDiff, HoldConfig, Input, Machine,
+    RateLimit, RefreshToken, RepairBudget, Semaphores, Stage, Timestamp,
 };
-pub use vertex::{Disposition, Vertex};
+pub use resource_id::{IdAllocator, ResourceId};
+pub use vertex::{Disposition, Group, Vertex};

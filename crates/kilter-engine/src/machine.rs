@@ -1,27 +1,29 @@
 //! The reconcile state machine: takes an input and returns the commands that follow from it.
 
 mod contest;
+mod edit;
 mod hold;
 mod limits;
 mod messages;
 mod refresh_tokens;
-mod replace;
 mod semaphore;
 mod stage;
 mod start;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use crate::graph::{Graph, VertexId};
+use crate::graph::Graph;
+use crate::resource_id::ResourceId;
 use crate::vertex::{Disposition, Phase, Progress, RefreshState, Vertex};
 
 pub use contest::Contest;
+pub use edit::{ChangedVertex, GraphDiff};
 pub use hold::HoldConfig;
 use hold::HoldState;
 pub use limits::{Backoff, RateLimit, RepairBudget};
 pub use messages::{ApplyResult, Batch, CheckResult, Command, Input, RefreshToken, Timestamp};
-pub use replace::Replacement;
 pub use semaphore::Semaphores;
 pub use stage::Stage;
 
@@ -40,7 +42,8 @@ const ROOM: usize = 1024;
 /// apply that fails without a change leaves one refresh too many, never one too few.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    graph: Graph,
+    graph: Arc<Graph>,
+    /// Per slot, as the next two.
     vertices: Vec<Vertex>,
     progress: Vec<Progress>,
     /// Pending refreshes per edge.
@@ -49,9 +52,10 @@ pub struct Machine {
     inherited: Vec<RefreshState>,
     /// Per edge, true if a noop change of the first vertex would refresh the second.
     would_notify: Vec<bool>,
-    ready: BinaryHeap<Reverse<VertexId>>,
-    differs: Vec<VertexId>,
-    due_refresh: Vec<VertexId>,
+    /// Queue of ready vertices by their place in the manifest.
+    ready: BinaryHeap<Reverse<u32>>,
+    differs: Vec<ResourceId>,
+    due_refresh: Vec<ResourceId>,
     commands: Vec<Command>,
     in_flight: usize,
     delayed: usize,
@@ -68,27 +72,18 @@ impl Machine {
     ///
     /// # Panics
     /// If the number of `vertices` differs from the number of vertices of the graph.
-    pub fn new(graph: Graph, vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Machine {
-        let mut machine = Machine::unstarted(graph, vertices, owed);
+    pub fn new(graph: impl Into<Arc<Graph>>, vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Machine {
+        let mut machine = Machine::unstarted(graph.into(), vertices, owed);
         machine.remember_failures(owed);
         machine.make_roots_ready();
         machine
     }
 
-    fn unstarted(graph: Graph, vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Machine {
+    fn unstarted(graph: Arc<Graph>, vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Machine {
         assert_eq!(graph.len(), vertices.len(), "each vertex of the graph is described");
         let progress = graph
             .vertices()
-            .map(|v| Progress {
-                phase: Phase::Waiting,
-                waiting: graph.parent_count(v),
-                retries: vertices[v.index()].retry,
-                blocker: None,
-                changed: false,
-                refreshed: false,
-                refresh_failed: false,
-                stale: false,
-            })
+            .map(|v| Progress { waiting: graph.parent_count(v), ..Progress::new(vertices[v.slot()].retry) })
             .collect();
         let mut machine = Machine {
             owed: vec![RefreshState::Nothing; graph.edges().len()],
@@ -108,18 +103,23 @@ impl Machine {
             shared: None,
             graph,
         };
-        for token in owed {
-            match machine.graph.find(token.first, token.second) {
-                Some(edge) => machine.owed[edge.at()] = RefreshState::Owed,
-                None => machine.inherited[token.second.index()] = RefreshState::Owed,
-            }
-        }
+        machine.owe(owed);
         machine
     }
 
+    /// Marks refreshes as pending.
+    fn owe(&mut self, owed: &[RefreshToken]) {
+        for token in owed {
+            match self.graph.find(token.first, token.second) {
+                Some(edge) => self.owed[edge.at()] = RefreshState::Owed,
+                None => self.inherited[token.second.slot()] = RefreshState::Owed,
+            }
+        }
+    }
+
     fn make_roots_ready(&mut self) {
-        for vertex in self.graph.vertices() {
-            if self.progress[vertex.index()].waiting == 0 {
+        for vertex in Arc::clone(&self.graph).vertices() {
+            if self.progress[vertex.slot()].waiting == 0 {
                 self.make_ready(vertex);
             }
         }
@@ -131,8 +131,8 @@ impl Machine {
     }
 
     /// Returns the settlement of a vertex, or none if it has not settled.
-    pub fn settlement(&self, vertex: VertexId) -> Option<Disposition> {
-        match self.progress[vertex.index()].phase {
+    pub fn settlement(&self, vertex: ResourceId) -> Option<Disposition> {
+        match self.progress[vertex.slot()].phase {
             Phase::Settled(settlement) => Some(settlement),
             _ => None,
         }
@@ -163,6 +163,9 @@ impl Machine {
     /// inputs first, so that the machine answers them together.
     pub fn input(&mut self, now: Timestamp, input: Input) {
         self.now = now;
+        if let Some(vertex) = input.vertex().filter(|vertex| !self.graph.contains(*vertex)) {
+            return self.heard_late(vertex, &input);
+        }
         match input {
             Input::Checked(vertex, verdict) => self.checked(vertex, verdict),
             Input::Applied(vertex, ran) => self.applied(vertex, ran),
@@ -174,11 +177,11 @@ impl Machine {
             Input::Interrupt => self.interrupt(),
             Input::WatchEstablished(vertex) => self.watching(vertex),
             Input::WatchLost(vertex) => self.unwatched(vertex),
-            Input::SemaphoreReleased(semaphore) => self.freed(semaphore),
             Input::Pause => self.pause(true),
             Input::Resume => self.pause(false),
             Input::ResetBudget(vertex) => self.reinstate(vertex),
             Input::Unrecorded(token) => self.unrecorded(token),
+            Input::Edit(diff) => self.edit(*diff),
         }
     }
 
@@ -203,7 +206,7 @@ impl Machine {
         self.commands.shrink_to(ROOM);
     }
 
-    fn checked(&mut self, vertex: VertexId, verdict: CheckResult) {
+    fn checked(&mut self, vertex: ResourceId, verdict: CheckResult) {
         self.leave(vertex, Phase::Checking);
         if self.take_stale(vertex) {
             return self.look_again(vertex);
@@ -220,18 +223,18 @@ impl Machine {
             }
             CheckResult::Differs if self.interrupted => self.settle(vertex, Disposition::Interrupted),
             CheckResult::Differs => {
-                self.progress[vertex.index()].phase = Phase::Differs;
+                self.progress[vertex.slot()].phase = Phase::Differs;
                 self.differs.push(vertex);
             }
         }
     }
 
-    fn applied(&mut self, vertex: VertexId, ran: ApplyResult) {
+    fn applied(&mut self, vertex: ResourceId, ran: ApplyResult) {
         self.leave(vertex, Phase::Applying);
         match ran {
             ApplyResult::Failed => self.fail(vertex),
             ApplyResult::Done { refreshed } => {
-                self.progress[vertex.index()].changed = true;
+                self.progress[vertex.slot()].changed = true;
                 self.repaired(vertex);
                 if refreshed {
                     self.clear_refreshes(vertex);
@@ -241,29 +244,29 @@ impl Machine {
         }
     }
 
-    fn refreshed(&mut self, vertex: VertexId, done: bool) {
+    fn refreshed(&mut self, vertex: ResourceId, done: bool) {
         self.leave(vertex, Phase::Refreshing);
         if !done {
-            self.progress[vertex.index()].refresh_failed = true;
+            self.progress[vertex.slot()].refresh_failed = true;
             return self.fail(vertex);
         }
-        self.progress[vertex.index()].refreshed = true;
+        self.progress[vertex.slot()].refreshed = true;
         self.clear_refreshes(vertex);
         self.served(vertex);
     }
 
     /// Handles a successful change or refresh. The vertex is in sync unless an event arrived during the call.
-    fn served(&mut self, vertex: VertexId) {
+    fn served(&mut self, vertex: ResourceId) {
         if self.take_stale(vertex) { self.look_again(vertex) } else { self.in_sync(vertex) }
     }
 
     /// Returns true if an event invalidated the result of a call in flight, and clears the mark.
-    fn take_stale(&mut self, vertex: VertexId) -> bool {
-        std::mem::take(&mut self.progress[vertex.index()].stale) && !self.interrupted
+    fn take_stale(&mut self, vertex: ResourceId) -> bool {
+        std::mem::take(&mut self.progress[vertex.slot()].stale) && !self.interrupted
     }
 
     /// Checks a vertex again after an event, when its rate limit allows it.
-    fn look_again(&mut self, vertex: VertexId) {
+    fn look_again(&mut self, vertex: ResourceId) {
         if self.may_begin_again(vertex) {
             self.requeue_or_wait(vertex);
         }
@@ -271,33 +274,33 @@ impl Machine {
 
     /// Handles a call that was cancelled before it started. Refreshes already journalled for the change stay
     /// pending: at worst one refresh too many.
-    fn dropped(&mut self, vertex: VertexId) {
+    fn dropped(&mut self, vertex: ResourceId) {
         self.cancel_pending(vertex);
         self.settle(vertex, Disposition::Interrupted);
     }
 
     /// Handles a call that the driver returned before it started. Journalled refreshes stay pending, as in
     /// [`Machine::dropped`].
-    fn returned(&mut self, vertex: VertexId) {
+    fn returned(&mut self, vertex: ResourceId) {
         self.cancel_pending(vertex);
         self.look_again(vertex);
     }
 
-    fn cancel_pending(&mut self, vertex: VertexId) {
-        let phase = self.progress[vertex.index()].phase;
+    fn cancel_pending(&mut self, vertex: ResourceId) {
+        let phase = self.progress[vertex.slot()].phase;
         assert!(
             matches!(phase, Phase::Checking | Phase::Applying | Phase::Refreshing),
             "the driver leaves only what it was asked for"
         );
         self.leave(vertex, phase);
-        self.progress[vertex.index()].stale = false;
+        self.progress[vertex.slot()].stale = false;
     }
 
-    fn due(&mut self, vertex: VertexId) {
+    fn due(&mut self, vertex: ResourceId) {
         if !self.is_due(vertex) {
             return;
         }
-        match self.progress[vertex.index()].phase {
+        match self.progress[vertex.slot()].phase {
             Phase::Delayed => {
                 self.was_held_back(vertex);
                 self.delayed -= 1;
@@ -310,9 +313,9 @@ impl Machine {
 
     /// Handles an event on a vertex. A vertex in flight is checked again afterwards. A vertex that waits for an
     /// apply or a refresh is checked again first. A settled vertex restarts.
-    fn stale(&mut self, vertex: VertexId) {
-        match self.progress[vertex.index()].phase {
-            Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.index()].stale = true,
+    fn stale(&mut self, vertex: ResourceId) {
+        match self.progress[vertex.slot()].phase {
+            Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.slot()].stale = true,
             Phase::Differs | Phase::Owed => self.requeue_or_wait(vertex),
             Phase::Settled(settlement) if self.hold.is_some() => self.on_event(vertex, settlement),
             Phase::Settled(settlement) if settlement.unblocks_dependents() && !self.interrupted => self.requeue(vertex),
@@ -322,13 +325,13 @@ impl Machine {
 
     /// Restarts a settled vertex. Its dependents wait for it, and dependents in flight are checked again.
     /// Settled dependents stay settled, except the blocked ones.
-    fn requeue(&mut self, vertex: VertexId) {
+    fn requeue(&mut self, vertex: ResourceId) {
         let mut taken = vec![vertex];
         while let Some(vertex) = taken.pop() {
             self.begin_anew(vertex);
             for edge in self.graph.outgoing(vertex) {
                 let child = self.graph.edge(edge).to;
-                let progress = &mut self.progress[child.index()];
+                let progress = &mut self.progress[child.slot()];
                 progress.waiting += 1;
                 match progress.phase {
                     Phase::Checking | Phase::Applying | Phase::Refreshing => progress.stale = true,
@@ -349,8 +352,8 @@ impl Machine {
     }
 
     /// Handles a vertex that is in sync: starts its pending refresh, or settles it.
-    fn in_sync(&mut self, vertex: VertexId) {
-        let described = self.vertices[vertex.index()];
+    fn in_sync(&mut self, vertex: ResourceId) {
+        let described = self.vertices[vertex.slot()];
         let owed = self.is_owed_to(vertex);
         let done = self.done(vertex);
         if owed && !self.is_noop(vertex) {
@@ -361,7 +364,7 @@ impl Machine {
                 // The tokens stay in the journal, and the next run refreshes the vertex.
                 return self.settle(vertex, done.unwrap_or(Disposition::Interrupted));
             } else {
-                self.progress[vertex.index()].phase = Phase::Owed;
+                self.progress[vertex.slot()].phase = Phase::Owed;
                 return self.due_refresh.push(vertex);
             }
         }
@@ -373,8 +376,8 @@ impl Machine {
 
     /// Handles a vertex that is in sync in a state in which a refresh has no effect. The state may be the result
     /// of a failed refresh, which is then retried.
-    fn idle(&mut self, vertex: VertexId) {
-        if self.progress[vertex.index()].refresh_failed {
+    fn idle(&mut self, vertex: ResourceId) {
+        if self.progress[vertex.slot()].refresh_failed {
             return self.in_sync(vertex);
         }
         if !self.is_noop(vertex) {
@@ -389,8 +392,8 @@ impl Machine {
 
     /// Returns the settlement for the work done in this pass, or none if the vertex was neither changed nor
     /// refreshed.
-    fn done(&self, vertex: VertexId) -> Option<Disposition> {
-        match self.progress[vertex.index()] {
+    fn done(&self, vertex: ResourceId) -> Option<Disposition> {
+        match self.progress[vertex.slot()] {
             Progress { changed: true, .. } => Some(Disposition::Changed),
             Progress { refreshed: true, .. } => Some(Disposition::Refreshed),
             _ => None,
@@ -398,8 +401,8 @@ impl Machine {
     }
 
     /// Settles a vertex that is only checked, and marks the vertices that it would notify.
-    fn settle_looked_at(&mut self, vertex: VertexId, found: Disposition) {
-        let refreshable = self.vertices[vertex.index()].refreshable;
+    fn settle_looked_at(&mut self, vertex: ResourceId, found: Disposition) {
+        let refreshable = self.vertices[vertex.slot()].refreshable;
         let settlement = match found {
             Disposition::InSync if refreshable && (self.is_owed_to(vertex) || self.has_would(vertex)) => {
                 Disposition::WouldRefresh
@@ -413,7 +416,7 @@ impl Machine {
     }
 
     /// Settles an unchanged vertex, and marks the edges along which it would notify.
-    fn settle_found(&mut self, vertex: VertexId, settlement: Disposition) {
+    fn settle_found(&mut self, vertex: ResourceId, settlement: Disposition) {
         let would = match settlement {
             // The vertex will be changed later, and notifies then.
             Disposition::WouldChange => !self.is_held_off(vertex),
@@ -427,13 +430,13 @@ impl Machine {
 
     /// Returns true if a vertex that notifies this one is unknown. If that vertex changes, this one is
     /// refreshed.
-    fn may_be_notified(&self, vertex: VertexId) -> bool {
+    fn may_be_notified(&self, vertex: ResourceId) -> bool {
         let edges = self.graph.incoming(vertex).iter().map(|id| self.graph.edge(*id)).filter(|edge| edge.notify);
         edges.into_iter().any(|edge| self.settlement(edge.from) == Some(Disposition::Unknown))
     }
 
-    fn fail(&mut self, vertex: VertexId) {
-        let progress = &mut self.progress[vertex.index()];
+    fn fail(&mut self, vertex: ResourceId) {
+        let progress = &mut self.progress[vertex.slot()];
         let happened = std::mem::take(&mut progress.stale);
         if progress.retries == 0 || self.interrupted {
             self.settle(vertex, Disposition::Failed);
@@ -447,21 +450,21 @@ impl Machine {
             progress.retries -= 1;
         }
         self.mark_active();
-        let at = Timestamp(self.now.0.saturating_add(self.vertices[vertex.index()].delay));
+        let at = Timestamp(self.now.0.saturating_add(self.vertices[vertex.slot()].delay));
         self.delay_until(vertex, at);
     }
 
-    fn delay_until(&mut self, vertex: VertexId, at: Timestamp) {
+    fn delay_until(&mut self, vertex: ResourceId, at: Timestamp) {
         self.release(vertex);
-        self.progress[vertex.index()].phase = Phase::Delayed;
+        self.progress[vertex.slot()].phase = Phase::Delayed;
         self.delayed += 1;
         self.wake(vertex, at);
     }
 
-    fn settle(&mut self, vertex: VertexId, settlement: Disposition) {
+    fn settle(&mut self, vertex: ResourceId, settlement: Disposition) {
         self.settled(vertex, settlement);
         self.release(vertex);
-        self.progress[vertex.index()].phase = Phase::Settled(settlement);
+        self.progress[vertex.slot()].phase = Phase::Settled(settlement);
         self.commands.push(Command::Settled(vertex, settlement));
         let blocker = match settlement {
             Disposition::Failed => Some(vertex),
@@ -470,7 +473,7 @@ impl Machine {
         };
         for edge in self.graph.outgoing(vertex) {
             let child = self.graph.edge(edge).to;
-            let progress = &mut self.progress[child.index()];
+            let progress = &mut self.progress[child.slot()];
             progress.waiting -= 1;
             progress.blocker = progress.blocker.or(blocker);
             let is_last = progress.waiting == 0;
@@ -487,28 +490,27 @@ impl Machine {
     }
 
     /// Schedules a vertex for another check, now or after its parents have settled.
-    fn requeue_or_wait(&mut self, vertex: VertexId) {
+    fn requeue_or_wait(&mut self, vertex: ResourceId) {
         self.release(vertex);
-        if self.progress[vertex.index()].waiting == 0 {
+        if self.progress[vertex.slot()].waiting == 0 {
             self.make_ready(vertex);
         } else {
-            self.progress[vertex.index()].phase = Phase::Waiting;
+            self.progress[vertex.slot()].phase = Phase::Waiting;
         }
     }
 
     /// Marks a vertex as ready. It is then checked, or settled if a parent blocks it.
-    fn make_ready(&mut self, vertex: VertexId) {
-        self.progress[vertex.index()].phase = Phase::Ready;
-        self.ready.push(Reverse(vertex));
+    fn make_ready(&mut self, vertex: ResourceId) {
+        self.progress[vertex.slot()].phase = Phase::Ready;
+        self.ready.push(Reverse(self.graph.place(vertex) as u32));
     }
 
     fn interrupt(&mut self) {
         self.interrupted = true;
         self.forget_times();
-        for at in 0..self.progress.len() {
-            if self.progress[at].phase == Phase::Delayed {
+        for vertex in Arc::clone(&self.graph).vertices() {
+            if self.progress[vertex.slot()].phase == Phase::Delayed {
                 self.delayed -= 1;
-                let vertex = VertexId(at as u32);
                 // A vertex that waited for a retry has failed.
                 let is_untold = self.was_held_back(vertex);
                 self.settle(vertex, if is_untold { Disposition::Interrupted } else { Disposition::Failed });
@@ -522,8 +524,8 @@ impl Machine {
         }
     }
 
-    fn leave(&mut self, vertex: VertexId, phase: Phase) {
-        assert_eq!(self.progress[vertex.index()].phase, phase, "the driver answers what it was asked");
+    fn leave(&mut self, vertex: ResourceId, phase: Phase) {
+        assert_eq!(self.progress[vertex.slot()].phase, phase, "the driver answers what it was asked");
         self.in_flight -= 1;
         self.on_call_finished(vertex);
     }

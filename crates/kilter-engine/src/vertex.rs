@@ -1,12 +1,23 @@
 //! State of a vertex in the machine.
 
-use crate::graph::VertexId;
+use crate::resource_id::ResourceId;
+
+/// Group of vertices that share a batch: one provider, whose calls run on the same kind of thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Group {
+    /// Index of the provider.
+    pub provider: u16,
+    /// True if checks run on a worker.
+    pub checks_on_worker: bool,
+    /// True if changes and refreshes run on a worker.
+    pub changes_on_worker: bool,
+}
 
 /// Properties of a vertex, set by the driver before the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vertex {
     /// Group of the vertex. Vertices of a group share a batch.
-    pub group: u16,
+    pub group: Group,
     /// True if each vertex of the group gets a batch of its own.
     pub single: bool,
     /// True if the vertex is checked but never changed.
@@ -37,7 +48,7 @@ pub enum Disposition {
     /// The vertex is out of sync, or its check failed.
     Failed,
     /// The vertex was skipped because this ancestor failed first.
-    Blocked(VertexId),
+    Blocked(ResourceId),
     /// The run was interrupted before the vertex started.
     Interrupted,
 }
@@ -92,7 +103,7 @@ pub(crate) struct Progress {
     /// Number of retries left. Negative means unlimited.
     pub(crate) retries: i32,
     /// The failed vertex that blocks this one.
-    pub(crate) blocker: Option<VertexId>,
+    pub(crate) blocker: Option<ResourceId>,
     /// True if the vertex was changed in this pass.
     pub(crate) changed: bool,
     /// True if the vertex was refreshed in this pass.
@@ -101,4 +112,25 @@ pub(crate) struct Progress {
     pub(crate) refresh_failed: bool,
     /// True if an event arrived since the check started.
     pub(crate) stale: bool,
+}
+
+impl Progress {
+    /// Returns the initial state of a vertex with this number of retries.
+    pub(crate) fn new(retries: i32) -> Progress {
+        Progress {
+            phase: Phase::Waiting,
+            waiting: 0,
+            retries,
+            blocker: None,
+            changed: false,
+            refreshed: false,
+            refresh_failed: false,
+            stale: false,
+        }
+    }
+
+    /// Returns true if a call for the vertex is in flight.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        matches!(self.phase, Phase::Checking | Phase::Applying | Phase::Refreshing)
+    }
 }

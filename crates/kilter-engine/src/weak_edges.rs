@@ -3,7 +3,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cycle;
-use crate::graph::{Edge, Graph, Origin, Reason, VertexId};
+use crate::graph::{Edge, Graph, Origin, Reason};
+use crate::resource_id::ResourceId;
 
 /// Maximum number of steps in the search for cycles. Weak edges that have not been examined by then are dropped
 /// too.
@@ -20,7 +21,7 @@ pub(crate) fn yielded(graph: &Graph) -> Option<Vec<Edge>> {
         return None;
     }
     let knots = cycle::nontrivial_components(graph);
-    let left_out: FxHashSet<(VertexId, VertexId)> =
+    let left_out: FxHashSet<(ResourceId, ResourceId)> =
         knots.iter().flat_map(|knot| Component::of(graph, knot).closing()).collect();
     if left_out.is_empty() {
         return None;
@@ -31,12 +32,12 @@ pub(crate) fn yielded(graph: &Graph) -> Option<Vec<Edge>> {
 
 /// The edges within a strongly connected component. Every cycle through one of its vertices lies within it.
 struct Component {
-    after: FxHashMap<VertexId, Vec<VertexId>>,
-    giving_way: Vec<(VertexId, VertexId)>,
+    after: FxHashMap<ResourceId, Vec<ResourceId>>,
+    giving_way: Vec<(ResourceId, ResourceId)>,
 }
 
 impl Component {
-    fn of(graph: &Graph, vertices: &[VertexId]) -> Component {
+    fn of(graph: &Graph, vertices: &[ResourceId]) -> Component {
         let mut knot = Component { after: FxHashMap::default(), giving_way: Vec::new() };
         for id in vertices.iter().flat_map(|&vertex| graph.outgoing(vertex)) {
             let edge = graph.edge(id);
@@ -52,7 +53,7 @@ impl Component {
     }
 
     /// Returns the weak edges that would close a cycle if the weak edges were added in order.
-    fn closing(mut self) -> Vec<(VertexId, VertexId)> {
+    fn closing(mut self) -> Vec<(ResourceId, ResourceId)> {
         let mut closing = Vec::new();
         let mut patience = PATIENCE;
         for (first, second) in std::mem::take(&mut self.giving_way) {
@@ -65,7 +66,7 @@ impl Component {
     }
 
     /// Returns true if a path leads from `from` to `to`, or if the step limit is reached.
-    fn leads(&self, from: VertexId, to: VertexId, patience: &mut usize) -> bool {
+    fn leads(&self, from: ResourceId, to: ResourceId, patience: &mut usize) -> bool {
         let mut seen = FxHashSet::from_iter([from]);
         let mut open = vec![from];
         while let Some(vertex) = open.pop() {

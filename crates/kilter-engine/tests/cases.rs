@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{
-    ApplyResult, Backoff, Batch, CheckResult, Command, Disposition, Edge, Graph, HoldConfig, Input, Machine, Origin,
-    Reason, RefreshToken, RepairBudget, Replacement, Semaphores, Timestamp, Vertex, VertexId,
+    ApplyResult, Backoff, Batch, ChangedVertex, CheckResult, Command, Disposition, Edge, Graph, GraphDiff, Group,
+    HoldConfig, Input, Machine, Origin, Reason, RefreshToken, RepairBudget, ResourceId, Semaphores, Timestamp, Vertex,
 };
 
-const A: VertexId = VertexId(0);
-const B: VertexId = VertexId(1);
-const C: VertexId = VertexId(2);
-const D: VertexId = VertexId(3);
+const A: ResourceId = ResourceId::first(0);
+const B: ResourceId = ResourceId::first(1);
+const C: ResourceId = ResourceId::first(2);
+const D: ResourceId = ResourceId::first(3);
 
 const DONE: ApplyResult = ApplyResult::Done { refreshed: false };
 
-fn before(first: VertexId, second: VertexId) -> Edge {
+fn before(first: ResourceId, second: ResourceId) -> Edge {
     Edge { from: first, to: second, notify: false, origin: Origin::Automatic(Reason::Name) }
 }
 
-fn notify(first: VertexId, second: VertexId) -> Edge {
+fn notify(first: ResourceId, second: ResourceId) -> Edge {
     Edge { notify: true, ..before(first, second) }
 }
 
@@ -59,7 +59,7 @@ impl Run {
     }
 
     /// Answers every check with a verdict until nothing is checked any more, and returns in which order that was.
-    fn check_all(&mut self, verdict: CheckResult) -> Vec<VertexId> {
+    fn check_all(&mut self, verdict: CheckResult) -> Vec<ResourceId> {
         let mut checked = Vec::new();
         let mut commands = self.machine.commands();
         while !commands.is_empty() {
@@ -67,7 +67,7 @@ impl Run {
                 Command::Check(batch) => Some(batch.vertices),
                 _ => None,
             });
-            let vertices: Vec<VertexId> = batches.flatten().collect();
+            let vertices: Vec<ResourceId> = batches.flatten().collect();
             for vertex in vertices {
                 checked.push(vertex);
                 commands.extend(self.give(Input::Checked(vertex, verdict)));
@@ -77,24 +77,24 @@ impl Run {
     }
 }
 
-fn check(vertex: VertexId) -> Command {
-    Command::Check(Batch { group: 0, vertices: vec![vertex] })
+fn check(vertex: ResourceId) -> Command {
+    Command::Check(Batch { group: Group::default(), vertices: vec![vertex] })
 }
 
-fn apply(vertex: VertexId) -> Command {
-    Command::Apply(Batch { group: 0, vertices: vec![vertex] })
+fn apply(vertex: ResourceId) -> Command {
+    Command::Apply(Batch { group: Group::default(), vertices: vec![vertex] })
 }
 
-fn refresh(vertex: VertexId) -> Command {
-    Command::Refresh(Batch { group: 0, vertices: vec![vertex] })
+fn refresh(vertex: ResourceId) -> Command {
+    Command::Refresh(Batch { group: Group::default(), vertices: vec![vertex] })
 }
 
-fn settled(vertex: VertexId, settlement: Disposition) -> Command {
+fn settled(vertex: ResourceId, settlement: Disposition) -> Command {
     Command::Settled(vertex, settlement)
 }
 
 /// What has failed is tried again at this time.
-fn fails(vertex: VertexId, at: u64) -> [Command; 2] {
+fn fails(vertex: ResourceId, at: u64) -> [Command; 2] {
     [Command::SetTimer(vertex, Timestamp(at)), settled(vertex, Disposition::Failed)]
 }
 
@@ -180,7 +180,7 @@ fn whatever_comes_behind_the_end_begins_nothing() {
         Input::ResetBudget(B),
         Input::Interrupt,
     ] {
-        assert_eq!(run.give(input), [], "{input:?}");
+        assert_eq!(run.give(input.clone()), [], "{input:?}");
         assert!(run.machine.is_finished());
     }
 }
@@ -245,9 +245,10 @@ fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whiche
         assert_eq!(run.give(Input::Stale(B)), [check(B)]);
         run.give(Input::Checked(A, CheckResult::Differs));
         let answers = [Input::Applied(A, DONE), Input::Checked(B, CheckResult::InSync)];
-        let order = if last == A { [answers[1], answers[0]] } else { answers };
-        assert_eq!(run.give(order[0]).len(), 1, "one of them has settled");
-        let came = run.give(order[1]);
+        let [a, b] = answers;
+        let [first, second] = if last == A { [b, a] } else { [a, b] };
+        assert_eq!(run.give(first).len(), 1, "one of them has settled");
+        let came = run.give(second);
         assert_eq!(came.last(), Some(&check(C)), "{last:?} settled last: {came:?}");
     }
 }
@@ -360,16 +361,8 @@ fn a_change_during_a_refresh_owes_another_one() {
 
 /// The same vertices with these edges come in the place of a graph: a refresh that is owed to C is inherited.
 fn rewire(run: &mut Run, edges: &[Edge]) {
-    let replacement = Replacement {
-        graph: graph(3, edges),
-        vertices: vertices(3),
-        holding: HoldConfig::default(),
-        semaphores: Semaphores::default(),
-        unchanged: &[Some(A), Some(B), Some(C)],
-        modified: &[],
-        owed: &[RefreshToken::orphaned(C)],
-    };
-    run.machine.replace(run.now, replacement);
+    let diff = GraphDiff { owed: vec![RefreshToken::orphaned(C)], ..GraphDiff::of_edges(graph(3, edges)) };
+    run.machine.input(run.now, Input::Edit(diff.into()));
 }
 
 #[test]
@@ -437,18 +430,14 @@ fn another_graph_lets_go_of_what_is_not_declared_keeps_what_is_and_looks_at_what
     let mut run = Run::holding(&[before(file1, file2)], vertices(2));
     run.check_all(CheckResult::InSync);
     // Now the second one is the first, and another one is behind it.
-    let replacement = Replacement {
-        graph: graph(2, &[before(A, B)]),
-        vertices: vertices(2),
-        holding: HoldConfig::default(),
-        semaphores: Semaphores::default(),
-        unchanged: &[Some(file2), None],
-        modified: &[],
-        owed: &[],
-    };
-    run.machine.replace(Timestamp(5), replacement);
-    assert_eq!(run.machine.commands(), [check(B)]);
-    assert_eq!(run.machine.settlement(A), Some(Disposition::InSync));
+    let new = file1.next();
+    let edges = graph(2, &[before(A, B)]).with_ids(vec![file2, new]);
+    let (added, removed) = (vec![(new, vertices(1)[0])], vec![file1]);
+    let diff = GraphDiff { added, removed, ..GraphDiff::of_edges(edges) };
+    run.machine.input(Timestamp(5), Input::Edit(diff.into()));
+    assert_eq!(run.machine.commands(), [check(new)]);
+    assert_eq!(run.machine.settlement(file2), Some(Disposition::InSync));
+    assert_eq!(run.give(Input::Stale(file1)), [], "an event for the removed resource in the same slot");
 }
 
 #[test]
@@ -457,87 +446,101 @@ fn a_slow_change_elsewhere_does_not_hold_up_another_graph() {
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::Differs));
     run.give(Input::Checked(B, CheckResult::InSync));
-    let kept = [Some(A), None];
-    let replacement = Replacement {
-        graph: graph(2, &[]),
-        vertices: vertices(2),
-        holding: HoldConfig::default(),
-        semaphores: Semaphores::default(),
-        unchanged: &kept,
-        modified: &[],
-        owed: &[],
-    };
-    run.machine.replace(Timestamp(5), replacement);
-    assert_eq!(run.machine.commands(), [check(B)], "the first one is still being changed");
-    assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [settled(B, Disposition::InSync)]);
+    let (changed, edges) = (vec![changed(B, vertices(1)[0], true)], graph(2, &[]).with_ids(vec![A, B.next()]));
+    let diff = GraphDiff { changed, ..GraphDiff::of_edges(edges) };
+    run.machine.input(Timestamp(5), Input::Edit(diff.into()));
+    let other = B.next();
+    assert_eq!(run.machine.commands(), [check(other)], "the first one is still being changed");
+    assert_eq!(run.give(Input::Checked(other, CheckResult::InSync)), [settled(other, Disposition::InSync)]);
     assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Disposition::Changed)]);
 }
 
+fn changed(before: ResourceId, vertex: Vertex, inherits_retries: bool) -> ChangedVertex {
+    ChangedVertex { before, vertex, inherits_retries }
+}
+
+#[test]
+fn answer_to_a_call_for_a_former_declaration_changes_nothing() {
+    for (begun, answer) in [
+        (vec![], Input::Checked(A, CheckResult::Failed)),
+        (vec![Input::Checked(A, CheckResult::Differs)], Input::Applied(A, DONE)),
+    ] {
+        let mut run = Run::holding(&[], vertices(1));
+        run.machine.commands();
+        begun.into_iter().for_each(|input| drop(run.give(input)));
+        let edges = graph(1, &[]).with_ids(vec![A.next()]);
+        let diff = GraphDiff { changed: vec![changed(A, vertices(1)[0], true)], ..GraphDiff::of_edges(edges) };
+        run.machine.input(Timestamp(5), Input::Edit(diff.into()));
+        assert_eq!(run.machine.commands(), [check(A.next())]);
+        assert_eq!(run.give(answer), []);
+        let settled_now = [settled(A.next(), Disposition::InSync)];
+        assert_eq!(run.give(Input::Checked(A.next(), CheckResult::InSync)), settled_now);
+    }
+}
+
+/// An edit of the only vertex: none, or another declaration, which may inherit the retries that are used up.
+fn edit_of_one(vertex: Vertex, inherits_retries: Option<bool>) -> (ResourceId, Input) {
+    let Some(inherits_retries) = inherits_retries else {
+        return (A, Input::Edit(GraphDiff::of_edges(graph(1, &[])).into()));
+    };
+    let edges = graph(1, &[]).with_ids(vec![A.next()]);
+    let diff = GraphDiff { changed: vec![changed(A, vertex, inherits_retries)], ..GraphDiff::of_edges(edges) };
+    (A.next(), Input::Edit(diff.into()))
+}
+
 /// How often something that fails is tried behind an edit, when one try of three is used up already.
-fn tries_behind_an_edit(kept: Option<VertexId>, heir: Option<VertexId>, retry: i32) -> u32 {
+fn tries_behind_an_edit(inherits_retries: Option<bool>, retry: i32) -> u32 {
     let trying = Vertex { retry: 2, delay: 10, ..vertices(1)[0] };
     let mut run = Run::holding(&[], vec![trying]);
     run.machine.commands();
     assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [Command::SetTimer(A, Timestamp(10))]);
-    let replacement = Replacement {
-        graph: graph(1, &[]),
-        vertices: vec![Vertex { retry, ..trying }],
-        holding: HoldConfig::default(),
-        semaphores: Semaphores::default(),
-        unchanged: &[kept],
-        modified: &[heir],
-        owed: &[],
-    };
-    run.machine.replace(Timestamp(5), replacement);
+    let (vertex, edit) = edit_of_one(Vertex { retry, ..trying }, inherits_retries);
+    run.machine.input(Timestamp(5), edit);
     run.now = Timestamp(20);
-    let mut commands = if kept.is_some() { run.give(Input::TimerFired(A)) } else { run.machine.commands() };
+    let mut commands = if vertex == A { run.give(Input::TimerFired(A)) } else { run.machine.commands() };
     let mut tries = 0;
-    while commands == [check(A)] {
+    while commands == [check(vertex)] {
         tries += 1;
-        run.give(Input::Checked(A, CheckResult::Failed));
+        run.give(Input::Checked(vertex, CheckResult::Failed));
         run.now.0 += 20;
-        commands = run.give(Input::TimerFired(A));
+        commands = run.give(Input::TimerFired(vertex));
     }
-    assert_eq!(run.machine.settlement(A), Some(Disposition::Failed));
+    assert_eq!(run.machine.settlement(vertex), Some(Disposition::Failed));
     tries
 }
 
 #[test]
 fn what_is_kept_and_what_is_declared_in_another_way_have_the_tries_that_are_left_unless_those_are_reset() {
-    assert_eq!(tries_behind_an_edit(Some(A), None, 2), 2);
-    assert_eq!([1, 2, 5].map(|retry| tries_behind_an_edit(None, Some(A), retry)), [1, 2, 5]);
-    assert_eq!(tries_behind_an_edit(None, None, 2), 3);
+    assert_eq!(tries_behind_an_edit(None, 2), 2);
+    assert_eq!([1, 2, 5].map(|retry| tries_behind_an_edit(Some(true), retry)), [1, 2, 5]);
+    assert_eq!(tries_behind_an_edit(Some(false), 2), 3);
 }
 
 #[test]
 fn what_has_failed_is_left_alone_behind_an_edit_that_does_not_mean_it() {
-    for kept in [Some(A), None] {
+    for inherits_retries in [None, Some(true)] {
         let mut run = Run::holding(&[], vertices(1));
         run.machine.commands();
         assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), fails(A, 1000));
-        let replacement = Replacement {
-            graph: graph(1, &[]),
-            vertices: vertices(1),
-            holding: HoldConfig::default(),
-            semaphores: Semaphores::default(),
-            unchanged: &[kept],
-            modified: &[],
-            owed: &[],
-        };
-        run.machine.replace(Timestamp(5), replacement);
+        let (_, edit) = edit_of_one(vertices(1)[0], inherits_retries);
+        run.machine.input(Timestamp(5), edit);
         let again = run.machine.commands();
-        assert_eq!(again.is_empty(), kept.is_some(), "{again:?}");
+        assert_eq!(again.is_empty(), inherits_retries.is_none(), "{again:?}");
     }
 }
 
 /// The batches in which five vertices of two groups are checked; the last one comes behind the first.
 fn batches(singles: [bool; 5]) -> Vec<Vec<u32>> {
     let groups = [0, 1, 0, 1, 0];
-    let vertex = |at: usize| Vertex { group: groups[at], single: singles[at], ..Vertex::default() };
-    let graph = graph(5, &[before(A, VertexId(4))]);
+    let vertex = |at: usize| Vertex {
+        group: Group { provider: groups[at], ..Group::default() },
+        single: singles[at],
+        ..Vertex::default()
+    };
+    let graph = graph(5, &[before(A, ResourceId::first(4))]);
     let mut machine = Machine::new(graph, (0..5).map(vertex).collect(), &[]);
     let batch = |command: &Command| match command {
-        Command::Check(batch) => Some(batch.vertices.iter().map(|vertex| vertex.0).collect()),
+        Command::Check(batch) => Some(batch.vertices.iter().map(|vertex| vertex.slot() as u32).collect()),
         _ => None,
     };
     machine.commands().iter().filter_map(batch).collect()
@@ -554,10 +557,12 @@ fn what_is_independent_and_of_one_group_is_one_batch_but_for_what_opts_out_the_s
 
 #[test]
 fn of_seven_that_share_a_semaphore_of_two_two_are_at_work_until_the_last() {
-    let semaphores =
-        Semaphores { counts: vec![2], of: (0..7).map(|at| (VertexId(at), vec![0])).collect::<BTreeMap<_, _>>() };
+    let semaphores = Semaphores {
+        counts: vec![2],
+        of: (0..7).map(|at| (ResourceId::first(at), vec![0])).collect::<BTreeMap<_, _>>(),
+    };
     let mut machine = Machine::new(graph(7, &[]), vertices(7), &[]).with_semaphores(semaphores);
-    let mut at_work: Vec<VertexId> = Vec::new();
+    let mut at_work: Vec<ResourceId> = Vec::new();
     let mut rounds = Vec::new();
     loop {
         for command in machine.commands() {

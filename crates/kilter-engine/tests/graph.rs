@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kilter_engine::{Cycle, Edge, Graph, Origin, Reason, VertexId};
+use kilter_engine::{Cycle, Edge, Graph, Origin, Reason, ResourceId};
 use kilter_model::{RelationKind, SourceId, Span};
 use petgraph::algo::{is_cyclic_directed, tarjan_scc};
 use petgraph::graph::DiGraph;
@@ -29,7 +29,7 @@ fn edge((first, second, from): Pair) -> Edge {
         Kind::Directory => Origin::Automatic(Reason::Directory),
         Kind::Name => Origin::Automatic(Reason::Name),
     };
-    Edge { from: VertexId(first), to: VertexId(second), notify: matches!(from, Kind::Notify), origin }
+    Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify: matches!(from, Kind::Notify), origin }
 }
 
 fn edges(pairs: &[Pair]) -> Vec<Edge> {
@@ -93,7 +93,7 @@ fn is_a_cycle_of(cycle: &Cycle, pairs: &BTreeSet<(u32, u32)>) -> Result<(), Test
     for (at, edge) in cycle.edges.iter().enumerate() {
         let next = cycle.edges[(at + 1) % cycle.edges.len()];
         prop_assert_eq!(edge.to, next.from, "the edges follow each other");
-        prop_assert!(pairs.contains(&(edge.from.0, edge.to.0)), "the edge exists");
+        prop_assert!(pairs.contains(&(edge.from.slot() as u32, edge.to.slot() as u32)), "the edge exists");
         prop_assert!(seen.insert(edge.from), "no vertex comes twice");
     }
     let first = cycle.edges.iter().map(|edge| edge.from).min();
@@ -119,7 +119,7 @@ proptest! {
         let owned: Vec<_> = owned.into_iter().map(|(a, b)| (a % count, b % count)).collect();
         let owner = |&(first, second): &(u32, u32)| {
             let origin = Origin::Automatic(if first < second { Reason::Owner } else { Reason::Number });
-            Edge { from: VertexId(first), to: VertexId(second), notify: false, origin }
+            Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify: false, origin }
         };
         let all: Vec<Edge> = owned.iter().map(owner).chain(edges(&pairs)).collect();
         let graph = match (Graph::new(count, all), Graph::new(count, edges(&pairs))) {
@@ -133,7 +133,7 @@ proptest! {
             }
             (with, without) => panic!("{with:?} {without:?}"),
         };
-        let kept: Vec<_> = graph.edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
+        let kept: Vec<_> = graph.edges().iter().map(|edge| (edge.from.slot() as u32, edge.to.slot() as u32)).collect();
         for pair in owned.iter().filter(|pair| !kept.contains(pair)) {
             let closed = oracle(count, kept.iter().copied().chain([*pair]));
             prop_assert!(is_cyclic_directed(&closed), "{:?} would have closed nothing", pair);
@@ -154,7 +154,7 @@ proptest! {
             is_a_cycle_of(cycle, &kept)?;
         }
         for knot in &knots {
-            let within = |cycle: &&Cycle| cycle.edges.iter().all(|edge| knot.contains(&edge.from.0));
+            let within = |cycle: &&Cycle| cycle.edges.iter().all(|edge| knot.contains(&(edge.from.slot() as u32)));
             prop_assert_eq!(cycles.iter().filter(within).count(), 1, "each knot has its own cycle");
         }
     }
@@ -163,7 +163,7 @@ proptest! {
     fn no_cycle_of_a_knot_is_shorter_than_the_one_shown((count, pairs) in graphs(8, 2)) {
         let kept: BTreeSet<(u32, u32)> = by_the_rules(&pairs).into_keys().collect();
         for cycle in Graph::new(count, edges(&pairs)).err().unwrap_or_default() {
-            let start = cycle.edges[0].from.0;
+            let start = cycle.edges[0].from.slot() as u32;
             let knots = tarjan_scc(&oracle(count, kept.iter().copied()));
             let knot = knots.iter().find(|knot| knot.iter().any(|v| v.index() as u32 == start)).unwrap();
             let shortest = knot.iter().filter_map(|v| shortest_around(v.index() as u32, &kept)).min();
@@ -180,11 +180,11 @@ proptest! {
         let rules = by_the_rules(&forward);
         if let Ok(graph) = Graph::new(count, edges(&forward)) {
             let kept: BTreeMap<(u32, u32), bool> =
-                graph.edges().iter().map(|edge| ((edge.from.0, edge.to.0), edge.notify)).collect();
+                graph.edges().iter().map(|edge| ((edge.from.slot() as u32, edge.to.slot() as u32), edge.notify)).collect();
             prop_assert_eq!(kept.len(), graph.edges().len(), "one for each pair");
             prop_assert_eq!(&kept, &rules);
             for edge in graph.edges() {
-                let same = |pair: &&Pair| (pair.0, pair.1) == (edge.from.0, edge.to.0);
+                let same = |pair: &&Pair| (pair.0, pair.1) == (edge.from.slot() as u32, edge.to.slot() as u32);
                 let written = forward.iter().filter(same).any(|pair| matches!(pair.2, Kind::Before | Kind::Notify));
                 prop_assert_eq!(matches!(edge.origin, Origin::Written { .. }), written);
             }
@@ -202,7 +202,7 @@ proptest! {
             prop_assert!(graph.incoming(vertex).iter().all(|id| graph.edge(*id).to == vertex));
             prop_assert_eq!(graph.parent_count(vertex) as usize, graph.incoming(vertex).len());
             for other in graph.vertices() {
-                let exists = forward.iter().any(|(a, b, _)| (*a, *b) == (vertex.0, other.0));
+                let exists = forward.iter().any(|(a, b, _)| (*a, *b) == (vertex.slot() as u32, other.slot() as u32));
                 let found = graph.find(vertex, other);
                 prop_assert_eq!(found.is_some(), exists);
                 let right = |id| (graph.edge(id).from, graph.edge(id).to) == (vertex, other);

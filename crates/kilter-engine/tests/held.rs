@@ -1,11 +1,11 @@
 //! What is held comes back.
 
 use kilter_engine::{
-    ApplyResult, CheckResult, Command, Disposition, Graph, HoldConfig, Input, Machine, RateLimit, Timestamp, Vertex,
-    VertexId,
+    ApplyResult, CheckResult, Command, Disposition, Graph, HoldConfig, Input, Machine, RateLimit, ResourceId,
+    Timestamp, Vertex,
 };
 
-const ONLY: VertexId = VertexId(0);
+const ONLY: ResourceId = ResourceId::first(0);
 
 /// A machine that holds one vertex.
 fn holding(vertex: Vertex, holding: HoldConfig) -> Machine {
@@ -45,7 +45,7 @@ fn what_fails_and_to_which_nothing_happens_is_tried_again_after_longer_each_time
 
 /// Fails the vertex again, at a time that is its own.
 fn fail_again(machine: &mut Machine, now: u64, input: Input) {
-    machine.input(Timestamp(now), input);
+    machine.input(Timestamp(now), input.clone());
     assert!(matches!(machine.commands()[..], [Command::Check(_)]), "{input:?} at {now}");
     machine.input(Timestamp(now), Input::Checked(ONLY, CheckResult::Failed));
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{
-    ApplyResult, Batch, CheckResult, Command, Graph, HoldConfig, Input, Machine, Replacement, Semaphores, Timestamp,
-    Vertex, VertexId,
+    ApplyResult, Batch, ChangedVertex, CheckResult, Command, Graph, GraphDiff, HoldConfig, Input, Machine, ResourceId,
+    Semaphores, Timestamp, Vertex,
 };
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 /// semaphore.
 fn most_at_once(
     counts: &[u32],
-    of: &BTreeMap<VertexId, Vec<u16>>,
+    of: &BTreeMap<ResourceId, Vec<u16>>,
     vertices: u32,
     order: &mut dyn FnMut(usize) -> usize,
 ) -> Vec<usize> {
@@ -21,7 +21,7 @@ fn most_at_once(
     let semaphores = Semaphores { counts: counts.to_vec(), of: of.clone() };
     let mut machine = Machine::new(graph, described, &[]).with_semaphores(semaphores);
     let (mut most, mut settled) = (vec![0; counts.len()], 0);
-    let (mut checking, mut applying): (BTreeSet<VertexId>, BTreeSet<VertexId>) = Default::default();
+    let (mut checking, mut applying): (BTreeSet<ResourceId>, BTreeSet<ResourceId>) = Default::default();
     while !machine.is_finished() {
         for command in machine.commands() {
             match command {
@@ -32,10 +32,10 @@ fn most_at_once(
             }
         }
         for (at, most) in most.iter_mut().enumerate() {
-            let has_it = |vertex: &&VertexId| of.get(vertex).is_some_and(|ids| ids.contains(&(at as u16)));
+            let has_it = |vertex: &&ResourceId| of.get(vertex).is_some_and(|ids| ids.contains(&(at as u16)));
             *most = (*most).max(checking.iter().chain(&applying).filter(has_it).count());
         }
-        let all: Vec<VertexId> = checking.iter().chain(&applying).copied().collect();
+        let all: Vec<ResourceId> = checking.iter().chain(&applying).copied().collect();
         if all.is_empty() {
             continue;
         }
@@ -56,7 +56,7 @@ fn most_at_once(
 #[test]
 fn who_shares_nothing_waits_for_nobody() {
     assert_eq!(most_at_once(&[2], &BTreeMap::new(), 5, &mut |_| 0), [0]);
-    let of = (0..5).map(|at| (VertexId(at), vec![0])).collect();
+    let of = (0..5).map(|at| (ResourceId::first(at), vec![0])).collect();
     assert_eq!(most_at_once(&[2], &of, 5, &mut |_| 0), [2]);
 }
 
@@ -69,8 +69,8 @@ proptest! {
         picks in prop::collection::vec(0_usize..1000, 1..60),
     ) {
         let known = |ids: &BTreeSet<u16>| ids.iter().copied().filter(|at| usize::from(*at) < counts.len()).collect();
-        let of: BTreeMap<VertexId, Vec<u16>> =
-            takes.iter().enumerate().map(|(at, ids)| (VertexId(at as u32), known(ids))).collect();
+        let of: BTreeMap<ResourceId, Vec<u16>> =
+            takes.iter().enumerate().map(|(at, ids)| (ResourceId::first(at as u32), known(ids))).collect();
         let mut picks = picks.into_iter().cycle();
         let most = most_at_once(&counts, &of, takes.len() as u32, &mut |among| picks.next().unwrap_or(0) % among);
         for (most, count) in most.iter().zip(&counts) {
@@ -81,22 +81,20 @@ proptest! {
 
 #[test]
 fn what_is_under_way_and_not_declared_any_more_holds_its_semaphore_until_it_has_ended() {
-    let (now, only) = (Timestamp(0), VertexId(0));
+    let (now, only) = (Timestamp(0), ResourceId::first(0));
     let graph = || Graph::new(1, Vec::new()).expect("nothing is in a cycle");
     let semaphores = || Semaphores { counts: vec![1], of: BTreeMap::from([(only, vec![0])]) };
     let vertices = || vec![Vertex::default()];
     let machine = Machine::holding(graph(), vertices(), &[], now, HoldConfig::default());
     let mut machine = machine.with_semaphores(semaphores());
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
-    let (holding, semaphores) = (HoldConfig::default(), semaphores());
-    let (graph, vertices) = (graph(), vertices());
-    machine.replace(
-        now,
-        Replacement { graph, vertices, holding, semaphores, unchanged: &[None], modified: &[], owed: &[] },
-    );
+    let semaphores = Semaphores { counts: vec![1], of: BTreeMap::from([(only.next(), vec![0])]) };
+    let changed = vec![ChangedVertex { before: only, vertex: Vertex::default(), inherits_retries: true }];
+    let edges = GraphDiff::of_edges(graph().with_ids(vec![only.next()]));
+    machine.input(now, Input::Edit(GraphDiff { changed, semaphores, ..edges }.into()));
     assert_eq!(machine.commands(), [], "the one of the graph before is at work");
-    machine.input(now, Input::SemaphoreReleased(0));
+    machine.input(now, Input::Checked(only, CheckResult::Differs));
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
-    machine.input(now, Input::SemaphoreReleased(0));
+    machine.input(now, Input::Checked(only, CheckResult::Differs));
     assert_eq!(machine.commands(), [], "it is not freed twice");
 }

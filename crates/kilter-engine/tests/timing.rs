@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use kilter_engine::{
-    ApplyResult, CheckResult, Command, Edge, Graph, Input, Machine, Origin, Semaphores, Timestamp, Vertex, VertexId,
+    ApplyResult, CheckResult, Command, Edge, Graph, Input, Machine, Origin, ResourceId, Semaphores, Timestamp, Vertex,
 };
 use kilter_model::{RelationKind, SourceId, Span};
 
@@ -74,15 +74,22 @@ const CASES: [Case; 8] = [
 fn edge((first, second): &(u32, u32)) -> Edge {
     let span = Span { source: SourceId(0), start: 0, end: 0 };
     let origin = Origin::Written { kind: RelationKind::Before, span };
-    Edge { from: VertexId(*first), to: VertexId(*second), notify: false, origin }
+    Edge { from: ResourceId::first(*first), to: ResourceId::first(*second), notify: false, origin }
 }
 
 /// Milliseconds until everything is done, each change on a thread of its own.
 fn duration(case: &Case) -> u64 {
     let count = case.seconds.len() as u32;
     let graph = Graph::new(count, case.edges.iter().map(edge).collect()).expect("it has no cycle");
-    let vertex = Vertex { group: 0, single: true, noop: false, refreshable: false, retry: 0, delay: 0 };
-    let of = case.alone.iter().map(|at| (VertexId(*at), vec![0])).collect();
+    let vertex = Vertex {
+        group: kilter_engine::Group::default(),
+        single: true,
+        noop: false,
+        refreshable: false,
+        retry: 0,
+        delay: 0,
+    };
+    let of = case.alone.iter().map(|at| (ResourceId::first(*at), vec![0])).collect();
     let semaphores = Semaphores { counts: vec![1], of };
     let mut machine = Machine::new(graph, vec![vertex; count as usize], &[]).with_semaphores(semaphores);
     let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
@@ -97,7 +104,8 @@ fn duration(case: &Case) -> u64 {
                     }
                 }
                 Command::Apply(batch) => {
-                    let end = |vertex: &VertexId| Reverse((now + 1000 * case.seconds[vertex.0 as usize], vertex.0));
+                    let end =
+                        |vertex: &ResourceId| Reverse((now + 1000 * case.seconds[vertex.slot()], vertex.slot() as u32));
                     ends.extend(batch.vertices.iter().map(end));
                 }
                 _ => {}
@@ -108,7 +116,8 @@ fn duration(case: &Case) -> u64 {
         }
         let Some(Reverse((end, vertex))) = ends.pop() else { break };
         now = end;
-        machine.input(Timestamp(now), Input::Applied(VertexId(vertex), ApplyResult::Done { refreshed: false }));
+        machine
+            .input(Timestamp(now), Input::Applied(ResourceId::first(vertex), ApplyResult::Done { refreshed: false }));
     }
     assert!(machine.is_finished(), "{}", case.name);
     now

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use kilter_runtime::watch::{Hub, PathWatch, Scope, Subscriber};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
-const SUBSCRIBERS: u32 = 100_000;
-const DIRECTORIES: u32 = 100;
+const SUBSCRIBERS: u64 = 100_000;
+const DIRECTORIES: u64 = 100;
 const WRITES: usize = 10_000;
 
 type Failure = Box<dyn Error>;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Failure> {
     latency("bare inotify", &floor, &told)
 }
 
-fn path(directory: &Path, n: u32) -> PathBuf {
+fn path(directory: &Path, n: u64) -> PathBuf {
     directory.join(format!("etc/application-{:02}/conf.d/{n:06}.conf", n % DIRECTORIES))
 }
 

@@ -5,7 +5,7 @@ mod calls;
 mod composite;
 mod conditions;
 mod debts;
-mod graph_swap;
+mod edit;
 mod hold;
 mod listening;
 mod machine_config;
@@ -30,18 +30,18 @@ mod window;
 mod work;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Disposition, Input, Machine, Timestamp, VertexId};
+use kilter_engine::{Command, Disposition, Group, IdAllocator, Input, Machine, ResourceId, Timestamp};
 use kilter_model::ResourceRef;
 use kilter_provider::{Durability, Strictness};
 use opened::OpenProviders;
 use rustc_hash::FxHashMap;
 
 use crate::journal::{Journal, JournalError};
-use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
 use crate::outlook::Outlook;
 use crate::prepare::Prepared;
@@ -53,8 +53,6 @@ use board::RunState;
 pub(crate) use calls::CallId;
 use calls::Calls;
 pub use conditions::{Conditions, Outdated, Stale};
-use graph_swap::SuspendedParts;
-pub use graph_swap::{ResumePlan, SuspendedRun};
 pub use hold::Hold;
 use hold::ReconcileLoop;
 use machine_config::SemaphoreIds;
@@ -62,7 +60,6 @@ pub use paused::{Pause, Paused};
 pub use reading::{ManifestSource, Reload, ReloadNotifier};
 pub(crate) use shelf::Read;
 use shelf::ReadCaches;
-pub use start::Held;
 use stop::Message;
 use stop::{CallKind, LogSender};
 pub use stop::{InFlight, ShutdownHandle};
@@ -86,11 +83,6 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
-
-/// Bit of a group whose checks run on a worker.
-const CHECKS_ON_WORKER: u16 = 2;
-/// Bit of a group whose changes run on a worker.
-const CHANGES_ON_WORKER: u16 = 1;
 
 /// Mode of a run: with or without changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,18 +122,16 @@ pub enum RunError {
     Event(#[source] std::io::Error),
 }
 
-/// End of a driver.
-enum Ended {
-    Report(Box<Report>),
-    Replaced(Box<SuspendedParts>),
-}
-
-struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
-    prepared: &'run Prepared<'run>,
-    lookup: &'run Lookup<'run>,
-    outlook: &'run Outlook<'run>,
+/// Carries out the commands of the machine. One driver lives as long as its run; an edit replaces its catalog.
+struct Driver<'run: 'scope, 'hold, 'scope, 'env: 'scope> {
+    /// Current catalog. Calls in flight hold the catalog that they were started for.
+    prepared: Arc<Prepared>,
+    outlook: Arc<Outlook>,
+    lazy: Arc<LazyAttributes>,
+    ids: IdAllocator,
+    /// Catalog of an edit that has not been applied yet: commands have to be carried out first.
+    next: Option<Box<Prepared>>,
     opened: &'run OpenProviders,
-    lazy: &'run LazyAttributes,
     shelves: ReadCaches,
     options: &'run Options,
     stop: &'run ShutdownHandle,
@@ -154,14 +144,14 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// Additional state of a run that holds the declared state.
     holder: Option<ReconcileLoop<'hold>>,
     journal: Option<Journal>,
-    observer: &'hold mut dyn Observer,
+    observer: &'run mut (dyn Observer + 'run),
     start: Instant,
     now: Timestamp,
     /// Vertices that wait for a timer, with the time.
-    wakes: Vec<(Timestamp, VertexId)>,
-    /// Calls on workers, including calls of former graphs.
+    wakes: Vec<(Timestamp, ResourceId)>,
+    /// Calls on workers, including calls of resources that an edit has changed or removed.
     calls: Calls,
-    /// Time at which the last call of a former graph ended.
+    /// Time at which the last call of a changed or removed resource ended.
     landed_at: Timestamp,
     /// Numbers of semaphores.
     numbers: SemaphoreIds,
@@ -169,35 +159,27 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// Reason why a single pass cannot write the journal.
     journal_failure: Option<EcoString>,
     /// Vertices whose refreshes could not be journalled, with the reason. Their next changes are refused.
-    unrecorded: FxHashMap<VertexId, EcoString>,
+    unrecorded: FxHashMap<ResourceId, EcoString>,
     /// Refused vertices. They are checked when the journal can be written again.
-    refused: BTreeSet<VertexId>,
+    refused: BTreeSet<ResourceId>,
     /// Resource whose failure ends the run.
     fatal: Option<ResourceRef>,
     /// Calls with a timeout.
     timed: Vec<RunningDeadline>,
     /// Reused buffers for checks on this thread and their results.
-    items: Vec<Job<'run>>,
+    items: Vec<Job>,
     done: Vec<CallResult>,
     /// Checks of a plan that wait for the resources they read, each with its group.
-    held_back: Vec<(u16, VertexId)>,
+    held_back: Vec<(Group, ResourceId)>,
 }
 
-impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
-    fn run(mut self, is_first: bool) -> Ended {
+impl Driver<'_, '_, '_, '_> {
+    fn run(mut self) -> Report {
         let mut commands = Vec::new();
-        if let Some(holder) = &mut self.holder
-            && holder.begins_anew()
-        {
-            self.observer.event(Event::Converged(false));
-        }
-        // The manifest may have changed between the read and the start of the watch.
-        self.tell_door();
-        if is_first && let Some(pause) = self.holder.as_ref().and_then(|holder| holder.hold.paused) {
+        if let Some(pause) = self.holder.as_ref().and_then(|holder| holder.hold.paused) {
             self.pause(pause);
         }
-        self.look_at_declared();
-        self.go_on();
+        self.begin_holding();
         loop {
             self.tick();
             self.tell_alive();
@@ -221,10 +203,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 continue;
             }
             if self.calls.is_empty() && self.machine.is_finished() {
-                return Ended::Report(Box::new(self.finish()));
+                return self.finish();
             }
-            if !self.is_ending() && self.is_superseded() {
-                return Ended::Replaced(Box::new(self.hand_over()));
+            if !self.is_ending()
+                && let Some(next) = self.next.take()
+            {
+                self.edit(*next);
+                continue;
             }
             self.report_conditions();
             if self.on_idle() {
@@ -262,54 +247,18 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(ReconcileLoop::is_enough)
     }
 
-    /// Returns true if another graph is declared, for which this driver ends.
-    fn is_superseded(&self) -> bool {
-        self.holder.as_ref().is_some_and(ReconcileLoop::is_superseded)
-    }
-
     /// Returns true if a vertex has not settled yet.
-    ///
-    /// Work that was cancelled in favour of the next graph counts as not settled: the next graph starts it.
-    fn is_under_way(&self, vertex: VertexId) -> bool {
-        match self.machine.settlement(vertex) {
-            None => true,
-            Some(settlement) => {
-                self.is_superseded()
-                    && settlement == Disposition::Interrupted
-                    && self.board.standing_of(vertex).is_none()
-            }
-        }
+    fn is_under_way(&self, vertex: ResourceId) -> bool {
+        self.machine.settlement(vertex).is_none()
     }
 
-    /// Starts nothing new, because another graph is declared.
-    fn pause_for_swap(&mut self) {
+    /// Starts nothing new, because an edit comes next. The machine requests queued calls again.
+    fn pause_for_edit(&mut self) {
         self.machine.input(self.now, Input::Pause);
-        self.cancel_queued();
-    }
-
-    /// Hands everything over to the driver of the next graph. Calls in flight continue.
-    fn hand_over(mut self) -> SuspendedParts {
-        self.observer.event(Event::Idle);
-        // Some watches end after this, and may still send events.
-        let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
-        let vertices: Vec<VertexId> = self.calls.vertices().chain(listened).collect();
-        self.board.remember_secrets(vertices.into_iter());
-        let Driver { machine, board, holder, journal, refused, wakes, calls, timed, sender, receiver, start, .. } =
-            self;
-        let (machine, watching, board) = (Some(machine), holder.map(ReconcileLoop::leave), Some(board.leave()));
-        SuspendedParts {
-            lock: None,
-            machine,
-            watching,
-            board,
-            journal,
-            refused,
-            wakes,
-            calls,
-            timed,
-            sender,
-            receiver,
-            start,
+        let mut unbegun = self.unbegun(|_| true);
+        unbegun.extend(self.shelves.take_parked());
+        for vertex in unbegun {
+            self.machine.input(self.now, Input::Requeued(vertex));
         }
     }
 
@@ -322,13 +271,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     /// Cancels the queued calls that no worker has started; returns their vertices.
-    fn unbegun(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<VertexId> {
+    fn unbegun(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<ResourceId> {
         let calls = self.workers.take_back(is_meant);
         let ended = calls.into_iter().filter_map(|call| self.calls.end(call));
-        ended.flat_map(|call| call.targets).filter_map(|target| target.now).collect()
+        ended.flat_map(|call| call.targets).map(|target| target.id).collect()
     }
 
-    fn drop_vertices(&mut self, vertices: &[VertexId]) {
+    fn drop_vertices(&mut self, vertices: &[ResourceId]) {
         for vertex in vertices {
             self.machine.input(self.now, Input::Cancelled(*vertex));
         }
@@ -347,7 +296,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         if let (Err(RecvTimeoutError::Timeout), Some((target, since))) = (&message, single) {
-            let (reference, is_former) = (&target.reference, target.now.is_none());
+            let (reference, is_former) = (&target.reference, !self.prepared.graph.contains(target.id));
             self.observer.event(Event::Waiting { reference, is_former, calls, since: since.elapsed() });
         }
         if let Ok(message) = message {
@@ -369,20 +318,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Message::Stop => {}
             Message::Done { call, doing, mut done } => {
                 self.has_ended(call, &mut done);
-                match self.landed(call) {
-                    Some(former) => self.former(&former, doing, done),
-                    None => self.answer(doing, done),
-                }
+                let done = self.landed(call, doing, done);
+                self.answer(doing, done);
             }
             Message::Read { call, provider, mut done, mut rest, foreign } => {
                 if self.has_ended(call, &mut done) && rest.is_err() {
                     // The batch was too slow for one resource, and may be fast enough for the others.
                     rest = Ok(Read::default());
                 }
-                match self.landed(call) {
-                    Some(former) => self.former(&former, CallKind::Check, done),
-                    None => self.read(provider, done, rest, foreign),
-                }
+                let done = self.landed(call, CallKind::Check, done);
+                self.read(Some(call), provider, done, rest, foreign);
             }
             Message::Declared => self.take_declared(),
             Message::WatchEvents => self.take_tidings(),
@@ -398,11 +343,17 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
+    /// Removes an answered call. Returns its results for resources that are declared as they were.
+    fn landed(&mut self, call: CallId, doing: CallKind, done: Vec<CallResult>) -> Vec<CallResult> {
+        match self.calls.end(call) {
+            Some(call) => self.take_superseded(&call, doing, done),
+            None => done,
+        }
+    }
+
     /// Carries out one command of the machine.
     fn carry_out(&mut self, command: Command) {
         match command {
-            // The next graph starts it.
-            Command::Settled(_, Disposition::Interrupted) if self.is_superseded() && !self.is_ending() => {}
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
                 self.board.settle(vertex, settlement, &self.machine, self.observer);
@@ -438,7 +389,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     fn finish(mut self) -> Report {
-        for vertex in self.prepared.graph.vertices() {
+        let prepared = Arc::clone(&self.prepared);
+        for vertex in prepared.graph.vertices() {
             if self.is_under_way(vertex) {
                 self.board.settle(vertex, Disposition::Interrupted, &self.machine, self.observer);
             }

@@ -1,6 +1,6 @@
 //! Edges of a catalog: written, by outputs, and automatic.
 
-use kilter_engine::{Edge, Origin, Reason, VertexId};
+use kilter_engine::{Edge, Origin, Reason, ResourceId};
 use kilter_model::{Catalog, RelationKind, Resource, TypeSchema};
 use kilter_provider::{AutoEdge, Direction, Match, Registry};
 
@@ -10,7 +10,7 @@ use crate::owners::PathClaims;
 /// Returns all edges of `catalog`.
 pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>) -> Vec<Edge> {
     let mut edges: Vec<Edge> = catalog.relations.iter().map(written).collect();
-    for (resource, second) in catalog.resources.iter().zip((0..).map(VertexId)) {
+    for (resource, second) in catalog.resources.iter().zip((0..).map(ResourceId::first)) {
         for deferred in resource.deferred() {
             for reference in deferred.template.references() {
                 if let Some(first) = lookup.referred(&reference) {
@@ -29,15 +29,15 @@ pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], l
 }
 
 /// Returns true if a change of another resource can refresh this one.
-pub(crate) fn is_refreshable(catalog: &Catalog, registry: &Registry, providers: &[u16], vertex: VertexId) -> bool {
-    let (resource, provider) = (&catalog.resources[vertex.0 as usize], providers[vertex.0 as usize]);
+pub(crate) fn is_refreshable(catalog: &Catalog, registry: &Registry, providers: &[u16], vertex: ResourceId) -> bool {
+    let (resource, provider) = (&catalog.resources[vertex.slot()], providers[vertex.slot()]);
     registry.at(usize::from(provider)).capabilities().refresh.is_some() && !resource.is_hidden()
 }
 
 fn written(relation: &kilter_model::Relation) -> Edge {
     Edge {
-        from: VertexId(relation.first),
-        to: VertexId(relation.second),
+        from: ResourceId::first(relation.first),
+        to: ResourceId::first(relation.second),
         notify: relation.kind.refreshes(),
         origin: Origin::Written { kind: relation.kind, span: relation.span },
     }
@@ -46,8 +46,8 @@ fn written(relation: &kilter_model::Relation) -> Edge {
 fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>, edges: &mut Vec<Edge>) {
     let mut nearest = Nearest::default();
     let mut claims = PathClaims::new(catalog, registry, providers);
-    let opted_out = |v: VertexId| catalog.resources[v.0 as usize].meta().is_some_and(|meta| meta.no_autoedge);
-    for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+    let opted_out = |v: ResourceId| catalog.resources[v.slot()].meta().is_some_and(|meta| meta.no_autoedge);
+    for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first)) {
         if opted_out(me) {
             continue;
         }
@@ -108,7 +108,7 @@ fn unsuitable(
     catalog: &Catalog,
     registry: &Registry,
     providers: &[u16],
-    opted_out: &dyn Fn(VertexId) -> bool,
+    opted_out: &dyn Fn(ResourceId) -> bool,
     edges: &mut Vec<Edge>,
 ) {
     let mut known: Vec<Option<bool>> = vec![None; registry.len()];
@@ -117,8 +117,8 @@ fn unsuitable(
         *known[at].get_or_insert_with(|| registry.at(at).suitable().is_suitable())
     };
     let (mut packages, mut waiting) = (Vec::new(), Vec::new());
-    for (at, vertex) in providers.iter().zip((0..).map(VertexId)) {
-        if opted_out(vertex) || catalog.resources[vertex.0 as usize].is_hidden() {
+    for (at, vertex) in providers.iter().zip((0..).map(ResourceId::first)) {
+        if opted_out(vertex) || catalog.resources[vertex.slot()].is_hidden() {
             continue;
         }
         match is_suitable(*at) {
@@ -140,9 +140,9 @@ fn unsuitable(
 }
 
 /// Returns true if a resource is declared absent.
-fn is_to_go(catalog: &Catalog, vertex: VertexId) -> bool {
+fn is_to_go(catalog: &Catalog, vertex: ResourceId) -> bool {
     // mold's types use `exists` instead of `ensure`.
-    let should = &catalog.resources[vertex.0 as usize].attributes;
+    let should = &catalog.resources[vertex.slot()].attributes;
     should.text("ensure") == Some("absent") || should.get_bool("exists") == Some(false)
 }
 
@@ -151,8 +151,8 @@ fn is_to_go(catalog: &Catalog, vertex: VertexId) -> bool {
 fn declared(
     schema: &TypeSchema,
     resource: &Resource,
-    me: VertexId,
-    find: &mut dyn FnMut(RelationKind, &str, &str) -> Option<VertexId>,
+    me: ResourceId,
+    find: &mut dyn FnMut(RelationKind, &str, &str) -> Option<ResourceId>,
     edges: &mut Vec<Edge>,
 ) {
     schema.auto_relations(&resource.attributes, &resource.name, &mut |kind, type_name, title| {
@@ -171,11 +171,11 @@ fn declared(
 struct Nearest {
     provider: u16,
     directory: String,
-    found: Option<VertexId>,
+    found: Option<ResourceId>,
 }
 
 impl Nearest {
-    fn above(&mut self, lookup: &Lookup<'_>, provider: u16, path: &str) -> Option<VertexId> {
+    fn above(&mut self, lookup: &Lookup<'_>, provider: u16, path: &str) -> Option<ResourceId> {
         let directory = path.rfind('/').map_or("", |slash| &path[..slash]);
         if directory.is_empty() {
             return lookup.above(provider, path);
@@ -195,7 +195,7 @@ fn granted(
     registry: &Registry,
     lookup: &Lookup<'_>,
     nearest: &mut Nearest,
-) -> Option<(VertexId, Reason)> {
+) -> Option<(ResourceId, Reason)> {
     let provider = registry.index(edge.type_name)? as u16;
     let by_name = || lookup.identified(provider, edge.name).map(|v| (v, Reason::Name));
     let mut above = || nearest.above(lookup, provider, edge.name).map(|v| (v, Reason::Directory));

@@ -10,7 +10,7 @@
 //! | thread | does | ends |
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | at the end of the pass |
-//! | up to `jobs` workers | calls that may block, one batch each; results go to the caller's thread by channel | at the end of the pass; if a new graph replaces this one, at the end of the current call |
+//! | up to `jobs` workers | calls that may block, one batch each; results go to the caller's thread by channel | at the end of the run |
 //! | one for each provider that [watches itself](kilter_provider::Watch::Provider), and for each resource that a provider watches [separately](kilter_provider::Watch::ProviderPerResource) | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
 //! | that of a [`watch::Hub`] | reads file system events, notifies subscribers | when the hub is dropped |
 //!
@@ -39,9 +39,9 @@ pub mod watch;
 mod worker;
 
 pub use driver::{
-    ChangeCounters, CompositeStanding, Conditions, Contest, Held, Hold, InFlight, InFlightCall, ManifestSource, Mode,
-    Options, Outdated, Pause, Paused, Reload, ReloadNotifier, ResourceStatus, ResumePlan, RunError, ShutdownHandle,
-    Stale, StatusError, StatusFilter, StatusHandle, StatusSnapshot, SuspendedRun, Watched,
+    ChangeCounters, CompositeStanding, Conditions, Contest, Hold, InFlight, InFlightCall, ManifestSource, Mode,
+    Options, Outdated, Pause, Paused, Reload, ReloadNotifier, ResourceStatus, RunError, ShutdownHandle, Stale,
+    StatusError, StatusFilter, StatusHandle, StatusSnapshot, Watched,
 };
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, NullObserver, Observer};

@@ -1,14 +1,13 @@
 //! Effects of resources that run earlier, as far as a dry run can know them.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use kilter_engine::{Disposition, Graph, VertexId};
+use kilter_engine::{Disposition, Graph, ResourceId};
 use kilter_model::{Attributes, Because, Meta, Resource};
 use kilter_provider::{Account, Forecast, Node, SideEffects};
 
 use crate::driver::Mode;
-use crate::lookup::Lookup;
 use crate::predict::PredictedWorld;
 use crate::prepare::Prepared;
 
@@ -16,16 +15,15 @@ use crate::prepare::Prepared;
 ///
 /// An unordered resource may run at any time, independent of the order of the checks: the same manifest on the same
 /// machine gives the same plan.
-pub(crate) struct Outlook<'run> {
-    prepared: &'run Prepared<'run>,
-    lookup: &'run Lookup<'run>,
+pub(crate) struct Outlook {
+    prepared: Arc<Prepared>,
     unbounded: Vec<Unbounded>,
     /// Predictions of a plan; none in a run that changes resources or holds a state.
-    predicted: Option<PredictedWorld<'run>>,
+    predicted: Option<PredictedWorld>,
 }
 
 struct Unbounded {
-    vertex: VertexId,
+    vertex: ResourceId,
     /// True if it was found in sync and no resource refreshes it.
     at_rest: AtomicBool,
     before: OnceLock<Vec<bool>>,
@@ -34,25 +32,25 @@ struct Unbounded {
 
 impl Unbounded {
     /// Returns true if this always runs after `vertex`.
-    fn is_after(&self, vertex: VertexId, graph: &Graph) -> bool {
+    fn is_after(&self, vertex: ResourceId, graph: &Graph) -> bool {
         let first_of = |at| graph.incoming(at).iter().map(|id| graph.edge(*id).from).collect();
-        self.before.get_or_init(|| reached(self.vertex, graph.len(), &first_of))[vertex.0 as usize]
+        self.before.get_or_init(|| reached(self.vertex, graph.slots(), &first_of))[vertex.slot()]
     }
 
     /// Returns true if this always runs before `vertex`.
-    fn is_before(&self, vertex: VertexId, graph: &Graph) -> bool {
+    fn is_before(&self, vertex: ResourceId, graph: &Graph) -> bool {
         let second_of = |at| graph.children(at).collect();
-        self.after.get_or_init(|| reached(self.vertex, graph.len(), &second_of))[vertex.0 as usize]
+        self.after.get_or_init(|| reached(self.vertex, graph.slots(), &second_of))[vertex.slot()]
     }
 }
 
 /// Returns the vertices that can be reached from a vertex.
-fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId) -> Vec<VertexId>) -> Vec<bool> {
+fn reached(from: ResourceId, count: usize, next: &dyn Fn(ResourceId) -> Vec<ResourceId>) -> Vec<bool> {
     let mut seen = vec![false; count];
     let mut open = vec![from];
     while let Some(at) = open.pop() {
         for vertex in next(at) {
-            if !std::mem::replace(&mut seen[vertex.0 as usize], true) {
+            if !std::mem::replace(&mut seen[vertex.slot()], true) {
                 open.push(vertex);
             }
         }
@@ -60,10 +58,10 @@ fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId) -> Vec<VertexId
     seen
 }
 
-impl<'run> Outlook<'run> {
+impl Outlook {
     /// Creates the outlook of a run. A run without noop resources needs none.
-    pub(crate) fn new(prepared: &'run Prepared<'run>, lookup: &'run Lookup<'run>, mode: Mode) -> Outlook<'run> {
-        let reaches = |vertex: &VertexId| {
+    pub(crate) fn new(prepared: &Arc<Prepared>, mode: Mode) -> Outlook {
+        let reaches = |vertex: &ResourceId| {
             let predict = prepared.provider(*vertex).capabilities().predict();
             predict.side_effects(&prepared.resource(*vertex).attributes) == SideEffects::Anything
         };
@@ -74,23 +72,24 @@ impl<'run> Outlook<'run> {
             true => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
             false => Vec::new(),
         };
-        Outlook { prepared, lookup, unbounded, predicted: None }
+        Outlook { prepared: Arc::clone(prepared), unbounded, predicted: None }
     }
 
     /// Adds predictions of the effects of earlier resources, for a plan.
-    pub(crate) fn predicting(self) -> Outlook<'run> {
-        Outlook { predicted: Some(PredictedWorld::new(self.prepared)), ..self }
+    pub(crate) fn predicting(self) -> Outlook {
+        Outlook { predicted: Some(PredictedWorld::new(&self.prepared)), ..self }
     }
 
     /// Returns the prediction of a plan.
-    pub(crate) fn predicted(&self) -> Option<&PredictedWorld<'run>> {
+    pub(crate) fn predicted(&self) -> Option<&PredictedWorld> {
         self.predicted.as_ref()
     }
 
     /// Records the settlement of a resource. The driver calls this before it checks the dependents.
-    pub(crate) fn settled(&self, vertex: VertexId, settlement: Disposition) {
+    pub(crate) fn settled(&self, vertex: ResourceId, settlement: Disposition) {
+        let place = |vertex| self.prepared.graph.place(vertex);
         if settlement == Disposition::InSync
-            && let Ok(at) = self.unbounded.binary_search_by_key(&vertex, |unbounded| unbounded.vertex)
+            && let Ok(at) = self.unbounded.binary_search_by_key(&place(vertex), |unbounded| place(unbounded.vertex))
         {
             self.unbounded[at].at_rest.store(true, Ordering::Release);
         }
@@ -100,7 +99,7 @@ impl<'run> Outlook<'run> {
     }
 
     /// Returns the first resource that always runs before `vertex`, may change anything, and is not in sync yet.
-    pub(crate) fn pending_before(&self, vertex: VertexId) -> Option<VertexId> {
+    pub(crate) fn pending_before(&self, vertex: ResourceId) -> Option<ResourceId> {
         let graph = &self.prepared.graph;
         let is_pending = |other: &&Unbounded| {
             other.vertex != vertex && !other.at_rest.load(Ordering::Acquire) && other.is_before(vertex, graph)
@@ -108,12 +107,12 @@ impl<'run> Outlook<'run> {
         self.unbounded.iter().find(is_pending).map(|other| other.vertex)
     }
 
-    fn is_open_before(&self, vertex: VertexId) -> bool {
+    fn is_open_before(&self, vertex: ResourceId) -> bool {
         self.open_before(vertex).is_some()
     }
 
     /// Returns the first resource that may change anything before a vertex runs.
-    fn open_before(&self, vertex: VertexId) -> Option<VertexId> {
+    fn open_before(&self, vertex: ResourceId) -> Option<ResourceId> {
         let graph = &self.prepared.graph;
         let is_open = |other: &&Unbounded| {
             let rests = other.at_rest.load(Ordering::Acquire) && other.is_before(vertex, graph);
@@ -124,22 +123,22 @@ impl<'run> Outlook<'run> {
 }
 
 impl Unbounded {
-    fn new(vertex: VertexId) -> Unbounded {
+    fn new(vertex: ResourceId) -> Unbounded {
         Unbounded { vertex, at_rest: AtomicBool::new(false), before: OnceLock::new(), after: OnceLock::new() }
     }
 }
 
 /// Outlook for one provider.
 pub(crate) struct ProviderPreviewContext<'run> {
-    pub(crate) outlook: &'run Outlook<'run>,
+    pub(crate) outlook: &'run Outlook,
     pub(crate) provider: u16,
 }
 
 impl ProviderPreviewContext<'_> {
     /// Queries the prediction of a plan for a resource of the provider.
-    fn predicted<T>(&self, name: &str, ask: impl FnOnce(&PredictedWorld<'_>, VertexId) -> T) -> Option<T> {
+    fn predicted<T>(&self, name: &str, ask: impl FnOnce(&PredictedWorld, ResourceId) -> T) -> Option<T> {
         let predicted = self.outlook.predicted.as_ref()?;
-        Some(ask(predicted, self.outlook.lookup.named(self.provider, name)?))
+        Some(ask(predicted, self.outlook.prepared.lookup().named(self.provider, name)?))
     }
 }
 
@@ -147,7 +146,7 @@ impl ProviderPreviewContext<'_> {
     /// Returns the resource of a type by its name, or by a title that gives all of its namevars.
     fn resource(&self, type_name: &str, name: &str) -> Option<&Resource> {
         let provider = self.outlook.prepared.registry.index(type_name)?;
-        let named = |name: &str| self.outlook.lookup.named(provider as u16, name);
+        let named = |name: &str| self.outlook.prepared.lookup().named(provider as u16, name);
         let vertex = named(name).or_else(|| named(&self.outlook.prepared.key_of(provider, name)?))?;
         Some(self.outlook.prepared.resource(vertex))
     }
@@ -156,7 +155,11 @@ impl ProviderPreviewContext<'_> {
 impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
     fn may_change_before(&self, name: &str) -> bool {
         // Nothing is known about resources outside of the catalog.
-        self.outlook.lookup.named(self.provider, name).is_none_or(|vertex| self.outlook.is_open_before(vertex))
+        self.outlook
+            .prepared
+            .lookup()
+            .named(self.provider, name)
+            .is_none_or(|vertex| self.outlook.is_open_before(vertex))
     }
 
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
@@ -183,7 +186,7 @@ impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
     }
 
     fn account(&self, name: &str, type_name: &str, account: &str) -> Forecast<Account> {
-        let ask = |predicted: &PredictedWorld<'_>, vertex| predicted.account(vertex, type_name, account);
+        let ask = |predicted: &PredictedWorld, vertex| predicted.account(vertex, type_name, account);
         self.predicted(name, ask).unwrap_or(Forecast::Unchanged)
     }
 
@@ -196,7 +199,7 @@ impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
     }
 
     fn bringer(&self, name: &str) -> Option<Because> {
-        let vertex = self.outlook.predicted.as_ref().and(self.outlook.lookup.named(self.provider, name))?;
+        let vertex = self.outlook.predicted.as_ref().and(self.outlook.prepared.lookup().named(self.provider, name))?;
         let pending = self.predicted(name, |predicted, vertex| predicted.bringer(vertex)).flatten();
         pending.or_else(|| {
             let other = self.outlook.open_before(vertex)?;

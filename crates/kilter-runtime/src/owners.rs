@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use kilter_engine::{Edge, Origin, Reason, VertexId};
+use kilter_engine::{Edge, Origin, Reason, ResourceId};
 use kilter_model::{Catalog, Resource};
 use kilter_provider::{Owner, Registry};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,7 +25,7 @@ enum PathRelation {
 enum Found {
     #[default]
     Nobody,
-    One(VertexId),
+    One(ResourceId),
     /// The path has several owners, and belongs to none of them.
     Several,
 }
@@ -33,10 +33,10 @@ enum Found {
 /// Paths of a catalog that may have an owner in it.
 pub(crate) struct PathClaims<'a> {
     catalog: &'a Catalog,
-    owners: Vec<(VertexId, &'a dyn Owner)>,
+    owners: Vec<(ResourceId, &'a dyn Owner)>,
     /// True for each provider whose resources have paths as names.
     paths: Vec<bool>,
-    claims: Vec<(VertexId, Cow<'a, str>, PathRelation)>,
+    claims: Vec<(ResourceId, Cow<'a, str>, PathRelation)>,
 }
 
 impl<'a> PathClaims<'a> {
@@ -47,7 +47,7 @@ impl<'a> PathClaims<'a> {
         if by_provider.iter().all(Option::is_none) {
             return None;
         }
-        let resources = catalog.resources.iter().zip(providers).zip((0..).map(VertexId));
+        let resources = catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first));
         let owners: Vec<_> = resources
             .filter(|((resource, _), _)| !resource.is_hidden() && !resource.meta().is_some_and(|meta| meta.no_autoedge))
             .filter_map(|((_, provider), vertex)| Some((vertex, by_provider[usize::from(*provider)]?)))
@@ -61,21 +61,21 @@ impl<'a> PathClaims<'a> {
     }
 
     /// Adds a resource that may be at a path.
-    pub(crate) fn lies(&mut self, me: VertexId, provider: u16, resource: &'a Resource) {
+    pub(crate) fn lies(&mut self, me: ResourceId, provider: u16, resource: &'a Resource) {
         if self.paths[usize::from(provider)] {
             self.claims.push((me, canonical(&resource.name), PathRelation::Lies));
         }
     }
 
     /// Adds a resource that requires a resource of a provider with this name.
-    pub(crate) fn claim(&mut self, me: VertexId, provider: u16, name: &str) {
+    pub(crate) fn claim(&mut self, me: ResourceId, provider: u16, name: &str) {
         if self.paths[usize::from(provider)] && name.starts_with('/') {
             self.claims.push((me, Cow::Owned(canonical(name).into_owned()), PathRelation::Uses));
         }
     }
 
     /// Returns the edges.
-    pub(crate) fn edges(self, is_to_go: &dyn Fn(VertexId) -> bool) -> Vec<Edge> {
+    pub(crate) fn edges(self, is_to_go: &dyn Fn(ResourceId) -> bool) -> Vec<Edge> {
         if self.claims.is_empty() {
             return Vec::new();
         }
@@ -86,7 +86,7 @@ impl<'a> PathClaims<'a> {
         of(PathRelation::Lies).for_each(|(_, path, _)| wanted.add(path));
         of(PathRelation::Uses).for_each(|(_, path, _)| _ = wanted.name(path));
         for (vertex, owner) in &self.owners {
-            let resource = &self.catalog.resources[vertex.0 as usize];
+            let resource = &self.catalog.resources[vertex.slot()];
             let is_wanted = |path: &str| wanted.found.contains_key(path);
             for path in owner.owned(&resource.name, &resource.attributes, &is_wanted) {
                 wanted.owned(&path, *vertex);
@@ -139,7 +139,7 @@ impl Wanted<'_> {
         true
     }
 
-    fn owned(&mut self, path: &str, by: VertexId) {
+    fn owned(&mut self, path: &str, by: ResourceId) {
         let Some(&slot) = self.found.get(path) else { return };
         self.slots[slot] = match self.slots[slot] {
             Found::Nobody => Found::One(by),
@@ -150,7 +150,7 @@ impl Wanted<'_> {
 
     /// Returns the owner of a path. For a resource at the path, the nearest directory above with an owner counts as
     /// well.
-    fn owner(&self, path: &str, bond: PathRelation) -> Option<VertexId> {
+    fn owner(&self, path: &str, bond: PathRelation) -> Option<ResourceId> {
         let above =
             above(path).take_while(|directory| bond == PathRelation::Lies && !self.declared.contains(directory));
         let found = [path].into_iter().chain(above).filter_map(|path| self.found.get(path));

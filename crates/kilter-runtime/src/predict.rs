@@ -10,9 +10,9 @@ mod paths;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use kilter_engine::{Disposition, Graph, VertexId};
+use kilter_engine::{Disposition, Graph, ResourceId};
 use kilter_model::Because;
 use kilter_provider::{Account, Content, Effect, Forecast, Node, SideEffects};
 use rustc_hash::FxHashMap;
@@ -23,10 +23,10 @@ use order::Order;
 use paths::{Paths, Resolved, Spot};
 
 /// Predicted state of the system when a resource runs: known, changed, or unknown because of an earlier resource.
-pub(crate) struct PredictedWorld<'run> {
-    prepared: &'run Prepared<'run>,
+pub(crate) struct PredictedWorld {
+    prepared: Arc<Prepared>,
     footprints: Footprints,
-    order: Order<'run>,
+    order: Order,
     state: RwLock<State>,
 }
 
@@ -35,19 +35,19 @@ struct State {
     /// Settlement of each resource.
     standing: Vec<Standing>,
     /// For each resource, a pending resource that comes before it. Empty while no resource is pending.
-    behind: Vec<Option<VertexId>>,
+    behind: Vec<Option<ResourceId>>,
     /// Effects of resources whose check has ended, until they settle.
-    expected: FxHashMap<VertexId, Vec<Effect>>,
+    expected: FxHashMap<ResourceId, Vec<Effect>>,
     paths: Paths,
-    accounts: FxHashMap<(&'static str, String), (Account, VertexId)>,
+    accounts: FxHashMap<(&'static str, String), (Account, ResourceId)>,
     /// Pending resources that may change any file.
-    commands: Vec<VertexId>,
+    commands: Vec<ResourceId>,
     /// Paths that pending commands name, and so may write.
-    named: BTreeMap<String, Vec<VertexId>>,
+    named: BTreeMap<String, Vec<ResourceId>>,
     /// Pending resources that install files.
-    bringers: Vec<VertexId>,
+    bringers: Vec<ResourceId>,
     /// Resource that is checked first within a group of resources that wait for each other.
-    ahead: Option<VertexId>,
+    ahead: Option<ResourceId>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,8 +62,8 @@ enum Standing {
 }
 
 impl State {
-    fn standing(&self, vertex: VertexId) -> Standing {
-        self.standing.get(vertex.0 as usize).copied().unwrap_or_default()
+    fn standing(&self, vertex: ResourceId) -> Standing {
+        self.standing.get(vertex.slot()).copied().unwrap_or_default()
     }
 
     fn is_empty(&self) -> bool {
@@ -71,17 +71,17 @@ impl State {
     }
 }
 
-impl<'run> PredictedWorld<'run> {
-    pub(crate) fn new(prepared: &'run Prepared<'run>) -> PredictedWorld<'run> {
+impl PredictedWorld {
+    pub(crate) fn new(prepared: &Arc<Prepared>) -> PredictedWorld {
         PredictedWorld {
-            prepared,
+            prepared: Arc::clone(prepared),
             footprints: Footprints::of(prepared),
-            order: Order::new(&prepared.graph),
+            order: Order::new(Arc::clone(&prepared.graph)),
             state: RwLock::default(),
         }
     }
 
-    fn graph(&self) -> &'run Graph {
+    fn graph(&self) -> &Graph {
         &self.prepared.graph
     }
 
@@ -94,14 +94,14 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Stores the effects that the change of a resource would have.
-    pub(crate) fn expect(&self, vertex: VertexId, effects: Vec<Effect>) {
+    pub(crate) fn expect(&self, vertex: ResourceId, effects: Vec<Effect>) {
         if !effects.is_empty() {
             self.write().expected.insert(vertex, effects);
         }
     }
 
     /// Records the settlement of a resource. The checks of its dependents follow later.
-    pub(crate) fn settled(&self, vertex: VertexId, settlement: Disposition) {
+    pub(crate) fn settled(&self, vertex: ResourceId, settlement: Disposition) {
         let mut state = self.write();
         let expected = state.expected.remove(&vertex).unwrap_or_default();
         let effects = match settlement {
@@ -115,12 +115,12 @@ impl<'run> PredictedWorld<'run> {
         if state.standing.is_empty() {
             state.standing = vec![Standing::Open; self.graph().len()];
         }
-        state.standing[vertex.0 as usize] = if effects.is_empty() { Standing::AtRest } else { Standing::Pending };
+        state.standing[vertex.slot()] = if effects.is_empty() { Standing::AtRest } else { Standing::Pending };
         if !effects.is_empty() && state.behind.is_empty() {
             state.behind = vec![None; self.graph().len()];
         }
         if !state.behind.is_empty() {
-            state.behind[vertex.0 as usize] = self.pending_parent(&state, vertex);
+            state.behind[vertex.slot()] = self.pending_parent(&state, vertex);
         }
         for effect in effects {
             self.take(&mut state, vertex, effect);
@@ -128,7 +128,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns the effects of a refresh.
-    fn reached(&self, vertex: VertexId) -> Vec<Effect> {
+    fn reached(&self, vertex: ResourceId) -> Vec<Effect> {
         let capabilities = self.prepared.provider(vertex).capabilities();
         match capabilities.predict().side_effects(&self.prepared.resource(vertex).attributes) {
             SideEffects::Anything if capabilities.owner.is_none() => vec![Effect::Anything],
@@ -137,7 +137,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns the effects of a resource that may change.
-    fn possible(&self, vertex: VertexId) -> Vec<Effect> {
+    fn possible(&self, vertex: ResourceId) -> Vec<Effect> {
         let (provider, resource) = (self.prepared.provider(vertex), self.prepared.resource(vertex));
         let capabilities = provider.capabilities();
         let mut effects = capabilities.effects_of(capabilities.predict().side_effects(&resource.attributes));
@@ -157,7 +157,7 @@ impl<'run> PredictedWorld<'run> {
         effects
     }
 
-    fn take(&self, state: &mut State, vertex: VertexId, effect: Effect) {
+    fn take(&self, state: &mut State, vertex: ResourceId, effect: Effect) {
         match effect {
             Effect::Anything => {
                 state.commands.push(vertex);
@@ -170,14 +170,14 @@ impl<'run> PredictedWorld<'run> {
             Effect::Path { path, node } => {
                 // Below an unpredictable path, every effect is unpredictable already.
                 let Ok(found) = state.paths.resolve(&path, false) else { return };
-                let is_later = |first: VertexId| self.comes_before(first, vertex);
+                let is_later = |first: ResourceId| self.comes_before(first, vertex);
                 state.paths.insert(found.place, node, vertex, &is_later);
             }
         }
     }
 
     /// Records the paths that a pending command names, links followed and not.
-    fn name_paths(&self, state: &mut State, vertex: VertexId) {
+    fn name_paths(&self, state: &mut State, vertex: ResourceId) {
         let mut names = Vec::new();
         footprints::named(self.prepared.provider(vertex), self.prepared.resource(vertex), &mut |path| {
             for last in [false, true] {
@@ -192,7 +192,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// A pending command that comes before a resource, and names its path or a directory above.
-    fn named_by(&self, state: &State, reader: VertexId, place: &str) -> Option<VertexId> {
+    fn named_by(&self, state: &State, reader: ResourceId, place: &str) -> Option<ResourceId> {
         if state.named.is_empty() {
             return None;
         }
@@ -202,29 +202,29 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns true if `first` comes before `second` in every run.
-    fn comes_before(&self, first: VertexId, second: VertexId) -> bool {
+    fn comes_before(&self, first: ResourceId, second: ResourceId) -> bool {
         self.order.leads_to(first, second)
     }
 
-    fn pending_parent(&self, state: &State, vertex: VertexId) -> Option<VertexId> {
+    fn pending_parent(&self, state: &State, vertex: ResourceId) -> Option<ResourceId> {
         let parents = self.graph().incoming(vertex).iter().map(|id| self.graph().edge(*id).from);
-        let pending = |parent: VertexId| match state.standing(parent) {
+        let pending = |parent: ResourceId| match state.standing(parent) {
             Standing::Pending => Some(parent),
-            _ => state.behind.get(parent.0 as usize).copied().flatten(),
+            _ => state.behind.get(parent.slot()).copied().flatten(),
         };
         parents.filter_map(pending).min()
     }
 
-    fn because(&self, vertex: VertexId, is_ordered: bool) -> Because {
+    fn because(&self, vertex: ResourceId, is_ordered: bool) -> Because {
         Because { resource: self.prepared.resource(vertex).reference.clone(), is_ordered }
     }
 
-    fn after(&self, vertex: VertexId, reader: VertexId) -> Because {
+    fn after(&self, vertex: ResourceId, reader: ResourceId) -> Because {
         self.because(vertex, self.comes_before(vertex, reader))
     }
 
     /// Predicts the path that a resource itself manages.
-    pub(crate) fn own(&self, reader: VertexId, path: &str) -> Forecast<Node> {
+    pub(crate) fn own(&self, reader: ResourceId, path: &str) -> Forecast<Node> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Own, Some(path)) {
             return Forecast::Unknown(self.after(by, reader));
@@ -244,7 +244,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns the recorded prediction for a place; none if there is none.
-    fn recorded(&self, state: &State, reader: VertexId, place: &str) -> Option<Forecast<Node>> {
+    fn recorded(&self, state: &State, reader: ResourceId, place: &str) -> Option<Forecast<Node>> {
         let (spot, by) = state.paths.find(place)?;
         if by == reader {
             return None;
@@ -266,7 +266,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Predicts a path that a resource reads.
-    pub(crate) fn node(&self, reader: VertexId, path: &str) -> Forecast<Node> {
+    pub(crate) fn node(&self, reader: ResourceId, path: &str) -> Forecast<Node> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Others, Some(path)) {
             return Forecast::Unknown(self.after(by, reader));
@@ -308,14 +308,14 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns a resource that determines the content of a path, has settled, and comes before the reader.
-    fn decided_by(&self, state: &State, reader: VertexId, place: &str) -> Option<VertexId> {
-        let by = self.footprints.decides(self.prepared, place)?;
+    fn decided_by(&self, state: &State, reader: ResourceId, place: &str) -> Option<ResourceId> {
+        let by = self.footprints.decides(&self.prepared, place)?;
         (state.standing(by) != Standing::Open && self.comes_before(by, reader)).then_some(by)
     }
 
     /// Returns a pending command that comes before a reader, and may write after the resource `written_by`.
-    fn command_since(&self, state: &State, reader: VertexId, written_by: Option<VertexId>) -> Option<VertexId> {
-        let is_since = |command: VertexId| match written_by {
+    fn command_since(&self, state: &State, reader: ResourceId, written_by: Option<ResourceId>) -> Option<ResourceId> {
+        let is_since = |command: ResourceId| match written_by {
             Some(by) => by != command && !self.comes_before(command, by),
             None => true,
         };
@@ -324,29 +324,29 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns a pending resource that owns a path, or that may install it if it is missing.
-    fn brought_by(&self, state: &State, reader: VertexId, path: &str) -> Option<VertexId> {
+    fn brought_by(&self, state: &State, reader: ResourceId, path: &str) -> Option<ResourceId> {
         if state.bringers.is_empty() {
             return None;
         }
-        let is_pending = |by: &&VertexId| **by != reader && state.bringers.contains(by);
-        let mut owners = self.footprints.owners_of(self.prepared, path).iter().filter(is_pending);
+        let is_pending = |by: &&ResourceId| **by != reader && state.bringers.contains(by);
+        let mut owners = self.footprints.owners_of(&self.prepared, path).iter().filter(is_pending);
         if let Some(by) = owners.find(|by| !self.order.follows(**by, reader)) {
             return Some(*by);
         }
         let is_missing = std::fs::symlink_metadata(path).is_err();
-        let is_before = |by: &&VertexId| **by != reader && self.comes_before(**by, reader);
+        let is_before = |by: &&ResourceId| **by != reader && self.comes_before(**by, reader);
         if is_missing { state.bringers.iter().find(is_before).copied() } else { None }
     }
 
     /// Returns a pending package that comes before a resource, and may install the object that the resource creates.
-    pub(crate) fn brought_before(&self, reader: VertexId) -> Option<Because> {
+    pub(crate) fn brought_before(&self, reader: ResourceId) -> Option<Because> {
         let state = self.read();
         let by = state.bringers.iter().find(|by| **by != reader && self.comes_before(**by, reader))?;
         Some(self.because(*by, true))
     }
 
     /// Returns an earlier resource that changes an entry below a path.
-    pub(crate) fn below(&self, reader: VertexId, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
+    pub(crate) fn below(&self, reader: ResourceId, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Others, None) {
             return Some(self.after(by, reader));
@@ -366,7 +366,7 @@ impl<'run> PredictedWorld<'run> {
         };
         let changed = state.paths.below(&place).find(|(entry, by)| *by != reader && is_meant(entry));
         let may_change = || {
-            let mut writers = self.footprints.writers_below(self.prepared, &place).filter(|_| is_ahead);
+            let mut writers = self.footprints.writers_below(&self.prepared, &place).filter(|_| is_ahead);
             writers.find(|(entry, by)| *by != reader && is_meant(entry) && self.is_open_for(&state, *by, reader))
         };
         let named = || {
@@ -384,7 +384,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Predicts a user or a group.
-    pub(crate) fn account(&self, reader: VertexId, type_name: &str, name: &str) -> Forecast<Account> {
+    pub(crate) fn account(&self, reader: ResourceId, type_name: &str, name: &str) -> Forecast<Account> {
         let state = self.read();
         if state.accounts.is_empty() {
             return Forecast::Unchanged;
@@ -400,7 +400,7 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns a resource whose change may alter the result of a command.
-    pub(crate) fn command(&self, reader: VertexId, text: &str, cwd: Option<&str>) -> Option<Because> {
+    pub(crate) fn command(&self, reader: ResourceId, text: &str, cwd: Option<&str>) -> Option<Because> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Others, None) {
             return Some(self.after(by, reader));
@@ -427,14 +427,14 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns a resource that may write a path, according to its declaration, and need not come after the reader.
-    pub(crate) fn writer(&self, reader: VertexId, path: &str) -> Option<Because> {
-        let mut writers = self.footprints.writers_at(self.prepared, path).filter(|by| *by != reader);
+    pub(crate) fn writer(&self, reader: ResourceId, path: &str) -> Option<Because> {
+        let mut writers = self.footprints.writers_at(&self.prepared, path).filter(|by| *by != reader);
         let by = writers.find(|by| !self.order.follows(*by, reader))?;
         Some(self.after(by, reader))
     }
 
     /// Returns a pending resource that may install an object which another one misses.
-    pub(crate) fn bringer(&self, reader: VertexId) -> Option<Because> {
+    pub(crate) fn bringer(&self, reader: ResourceId) -> Option<Because> {
         let state = self.read();
         let mut all = state.commands.iter().chain(&state.bringers).copied();
         let by = all.find(|by| *by != reader && self.comes_before(*by, reader))?;
@@ -442,40 +442,40 @@ impl<'run> PredictedWorld<'run> {
     }
 
     /// Returns true if a writer of a path that this resource reads has not settled, and is not ordered after it.
-    pub(crate) fn has_to_wait(&self, reader: VertexId) -> bool {
+    pub(crate) fn has_to_wait(&self, reader: ResourceId) -> bool {
         self.waits_for(reader, Reads::All)
     }
 
     /// Returns true if it only has to wait for writers of its own paths.
-    pub(crate) fn waits_for_own_paths(&self, reader: VertexId) -> bool {
+    pub(crate) fn waits_for_own_paths(&self, reader: ResourceId) -> bool {
         !self.waits_for(reader, Reads::Others)
     }
 
-    fn waits_for(&self, reader: VertexId, which: Reads) -> bool {
+    fn waits_for(&self, reader: ResourceId, which: Reads) -> bool {
         if !self.footprints.reads(reader) {
             return false;
         }
         let state = self.read();
-        let writers = self.footprints.writers_for(self.prepared, &state.paths, reader, which);
+        let writers = self.footprints.writers_for(&self.prepared, &state.paths, reader, which);
         writers.iter().any(|writer| self.is_open_for(&state, writer.by, reader))
     }
 
-    fn is_open_for(&self, state: &State, by: VertexId, reader: VertexId) -> bool {
+    fn is_open_for(&self, state: &State, by: ResourceId, reader: ResourceId) -> bool {
         state.standing(by) == Standing::Open && !self.order.follows(by, reader)
     }
 
     /// Records that a resource is checked first, because it and others wait for each other.
-    pub(crate) fn goes_ahead(&self, vertex: VertexId) {
+    pub(crate) fn goes_ahead(&self, vertex: ResourceId) {
         self.write().ahead = Some(vertex);
     }
 
     /// Returns an unsettled resource that may change a path of a reader which is checked first.
-    fn open_writer(&self, state: &State, reader: VertexId, which: Reads, path: Option<&str>) -> Option<VertexId> {
+    fn open_writer(&self, state: &State, reader: ResourceId, which: Reads, path: Option<&str>) -> Option<ResourceId> {
         if state.ahead != Some(reader) {
             return None;
         }
         let is_missing = path.is_none_or(|path| std::fs::symlink_metadata(path).is_err());
-        let mut writers = self.footprints.writers_for(self.prepared, &state.paths, reader, which).into_iter();
+        let mut writers = self.footprints.writers_for(&self.prepared, &state.paths, reader, which).into_iter();
         // Changes of others at the reader's own path count only if they create it.
         let may_change = |how: How| match how {
             How::Own => which == Reads::Others,

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ecow::EcoString;
-use kilter_engine::{Cycle, Graph, VertexId};
+use kilter_engine::{Cycle, Graph, ResourceId};
 use kilter_model::{
     AttributeName, Attributes, Behaviour, Catalog, Feature, Relation, RelationKind, Resource, ResourceRef, Span,
     TypeName, Value,
@@ -13,21 +14,30 @@ use kilter_provider::{Context, Provider, Purpose, Registry, RevertTo, Validation
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edges;
-use crate::lookup::Lookup;
+use crate::lookup::{Indexes, Lookup};
 use crate::plan::Plan;
 
 /// Catalog that is ready for a run: every resource has a provider, every value its canonical form, and the graph
-/// has no cycle.
-pub struct Prepared<'r> {
-    pub(crate) catalog: Catalog,
-    pub(crate) registry: &'r Registry,
-    /// Index of each resource's provider.
-    pub(crate) providers: Vec<u16>,
-    pub(crate) graph: Graph,
+/// has no cycle. Clones share their data.
+#[derive(Clone)]
+pub struct Prepared {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) registry: Arc<Registry>,
+    /// Index of each resource's provider, in manifest order.
+    pub(crate) providers: Arc<[u16]>,
+    /// The graph, with the ids of the resources.
+    pub(crate) graph: Arc<Graph>,
+    indexes: Arc<Indexes>,
     /// Plan that the run carries out, if there is one.
-    pub(crate) plan: Option<Plan>,
+    pub(crate) plan: Option<Arc<Plan>>,
     /// True if the run makes a plan that is saved.
     pub(crate) is_kept: bool,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Prepared({} resources)", self.resources().len())
+    }
 }
 
 /// A `notify` or `subscribe` relation whose target cannot be refreshed: it only sets an order.
@@ -49,7 +59,7 @@ pub struct Rejected {
     /// The catalog.
     pub catalog: Catalog,
     /// Problems that providers found.
-    pub problems: Vec<(VertexId, ValidationError)>,
+    pub problems: Vec<(ResourceId, ValidationError)>,
     /// Cycles of the graph.
     pub cycles: Vec<Cycle>,
 }
@@ -58,16 +68,14 @@ pub struct Rejected {
 ///
 /// # Errors
 /// Every problem of every resource, and every cycle.
-pub fn plan_of<'r>(
-    mut catalog: Catalog,
-    registry: &'r Registry,
-    cx: &Context<'_>,
-) -> Result<Prepared<'r>, Box<Rejected>> {
+pub fn plan_of(mut catalog: Catalog, registry: &Registry, cx: &Context<'_>) -> Result<Prepared, Box<Rejected>> {
     let (providers, problems) = surveyed(&mut catalog, registry, cx);
     let graph = graph_of(&catalog, registry, &providers);
     match graph {
         Ok(graph) if problems.is_empty() => {
-            Ok(Prepared { catalog, registry, providers, graph, plan: None, is_kept: false })
+            let (registry, indexes) = (Arc::new(registry.clone()), Arc::new(Indexes::new(registry)));
+            let (catalog, providers, graph) = (Arc::new(catalog), providers.into(), Arc::new(graph));
+            Ok(Prepared { catalog, registry, providers, graph, indexes, plan: None, is_kept: false })
         }
         graph => Err(Box::new(Rejected { catalog, problems, cycles: graph.err().unwrap_or_default() })),
     }
@@ -84,7 +92,8 @@ pub fn survey(mut catalog: Catalog, registry: &Registry, cx: &Context<'_>) -> Re
 }
 
 fn graph_of(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Result<Graph, Vec<Cycle>> {
-    let lookup = Lookup::new(&catalog.resources, providers, registry);
+    let indexes = Indexes::new(registry);
+    let lookup = Lookup::new(&catalog.resources, providers, registry, &indexes);
     let edges = edges::edges(catalog, registry, providers, &lookup);
     Graph::new(catalog.resources.len() as u32, edges)
 }
@@ -94,13 +103,13 @@ fn surveyed(
     catalog: &mut Catalog,
     registry: &Registry,
     cx: &Context<'_>,
-) -> (Vec<u16>, Vec<(VertexId, ValidationError)>) {
+) -> (Vec<u16>, Vec<(ResourceId, ValidationError)>) {
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     let mut particular = vec![None; registry.len()];
-    let mut valid: Vec<Vec<(VertexId, &mut Resource)>> = Vec::new();
+    let mut valid: Vec<Vec<(ResourceId, &mut Resource)>> = Vec::new();
     valid.resize_with(registry.len(), Vec::new);
-    for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(VertexId)) {
+    for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(ResourceId::first)) {
         let at = match registry
             .choose(resource.reference.type_name.as_str(), resource.provider().map(|name| name.as_str()))
         {
@@ -132,8 +141,8 @@ fn surveyed(
     problems.extend(hidden_senders(catalog));
     problems.extend(duplicate_names(catalog, registry, &providers, &renamed));
     problems.extend(duplicate_resources(catalog, registry, &providers));
-    let is_left_out = |vertex: VertexId| {
-        let resource = &catalog.resources[vertex.0 as usize];
+    let is_left_out = |vertex: ResourceId| {
+        let resource = &catalog.resources[vertex.slot()];
         resource.is_hidden() || !resource.broken().is_empty()
     };
     problems.extend(contradictions(catalog, registry, &providers, &is_left_out));
@@ -141,14 +150,14 @@ fn surveyed(
 }
 
 /// Reports values from hidden resources, which never run.
-fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, ValidationError)> {
+fn hidden_senders(catalog: &Catalog) -> Vec<(ResourceId, ValidationError)> {
     let hidden: Vec<&ResourceRef> =
         catalog.resources.iter().filter(|one| one.is_hidden()).map(|one| &one.reference).collect();
     let mut problems = Vec::new();
     if hidden.is_empty() {
         return problems;
     }
-    for (resource, vertex) in catalog.resources.iter().zip((0..).map(VertexId)) {
+    for (resource, vertex) in catalog.resources.iter().zip((0..).map(ResourceId::first)) {
         for deferred in resource.deferred() {
             let sender = deferred.template.references().into_iter().find(|reference| hidden.contains(&reference));
             if let Some(sender) = sender {
@@ -168,14 +177,14 @@ fn duplicate_names(
     catalog: &Catalog,
     registry: &Registry,
     providers: &[u16],
-    renamed: &[VertexId],
-) -> Vec<(VertexId, ValidationError)> {
+    renamed: &[ResourceId],
+) -> Vec<(ResourceId, ValidationError)> {
     let mut problems = Vec::new();
     if renamed.is_empty() {
         return problems;
     }
-    let mut owners: FxHashMap<(u16, &str), VertexId> = FxHashMap::default();
-    for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+    let mut owners: FxHashMap<(u16, &str), ResourceId> = FxHashMap::default();
+    for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first)) {
         if resource.is_hidden() {
             continue;
         }
@@ -183,7 +192,7 @@ fn duplicate_names(
         let Some(first) = owners.insert((registry.slot(usize::from(*at)), name), vertex) else { continue };
         let is_news = renamed.binary_search(&first).is_ok() || renamed.binary_search(&vertex).is_ok();
         if is_news {
-            let first = &catalog.resources[first.0 as usize].reference;
+            let first = &catalog.resources[first.slot()].reference;
             problems.push((vertex, ValidationError::new(format!("{first} manages the same `{name}`"))));
         }
     }
@@ -193,11 +202,16 @@ fn duplicate_names(
 /// Reports resources whose identity is the name of another one, such as `/etc/motd` and `/etc/motd/`.
 ///
 /// A shared identity that is no name, such as a uid, is permitted (`allowdupe`).
-fn duplicate_resources(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, ValidationError)> {
+fn duplicate_resources(
+    catalog: &Catalog,
+    registry: &Registry,
+    providers: &[u16],
+) -> Vec<(ResourceId, ValidationError)> {
     let mut problems = Vec::new();
-    let lookup = Lookup::new(&catalog.resources, providers, registry);
-    let resource_of = |vertex: VertexId| &catalog.resources[vertex.0 as usize];
-    for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+    let indexes = Indexes::new(registry);
+    let lookup = Lookup::new(&catalog.resources, providers, registry, &indexes);
+    let resource_of = |vertex: ResourceId| &catalog.resources[vertex.slot()];
+    for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first)) {
         if resource.is_hidden() {
             continue;
         }
@@ -218,9 +232,10 @@ fn contradictions(
     catalog: &Catalog,
     registry: &Registry,
     providers: &[u16],
-    is_left_out: &dyn Fn(VertexId) -> bool,
-) -> Vec<(VertexId, ValidationError)> {
-    let lookup = Lookup::new(&catalog.resources, providers, registry);
+    is_left_out: &dyn Fn(ResourceId) -> bool,
+) -> Vec<(ResourceId, ValidationError)> {
+    let indexes = Indexes::new(registry);
+    let lookup = Lookup::new(&catalog.resources, providers, registry, &indexes);
     // Usually the same type as in the last call.
     let last = RefCell::new((TypeName::from(""), None));
     let index = |type_name: &str| {
@@ -232,10 +247,10 @@ fn contradictions(
     };
     let declared = |type_name: &str, name: &str| {
         let vertex = lookup.named(index(type_name)? as u16, name)?;
-        let other = &catalog.resources[vertex.0 as usize];
+        let other = &catalog.resources[vertex.slot()];
         (!is_left_out(vertex)).then_some(&other.attributes)
     };
-    let all = catalog.resources.iter().zip(providers).zip((0..).map(VertexId));
+    let all = catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first));
     all.filter(|(_, vertex)| !is_left_out(*vertex))
         .flat_map(|((resource, at), vertex)| {
             let provider = registry.at(usize::from(*at));
@@ -307,9 +322,9 @@ fn told(resource: &Resource, problems: Vec<ValidationError>) -> Vec<ValidationEr
 fn make_canonical(
     provider: &dyn Provider,
     cx: &Context<'_>,
-    mut resources: Vec<(VertexId, &mut Resource)>,
-    renamed: &mut Vec<VertexId>,
-    problems: &mut Vec<(VertexId, ValidationError)>,
+    mut resources: Vec<(ResourceId, &mut Resource)>,
+    renamed: &mut Vec<ResourceId>,
+    problems: &mut Vec<(ResourceId, ValidationError)>,
 ) {
     if !provider.schema().has(Feature::Canonicalize) {
         resources.into_iter().for_each(|(_, resource)| resource.attributes.shrink(0));
@@ -409,7 +424,7 @@ pub(crate) fn sealed(problem: ValidationError, attributes: &Attributes) -> Valid
     }
 }
 
-impl Prepared<'_> {
+impl Prepared {
     /// Returns the graph, for drawing.
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -425,7 +440,7 @@ impl Prepared<'_> {
     /// Carries out the steps of a plan, and no other changes.
     #[must_use]
     pub fn following(mut self, plan: Plan) -> Self {
-        self.plan = Some(plan);
+        self.plan = Some(Arc::new(plan));
         self
     }
 
@@ -440,8 +455,9 @@ impl Prepared<'_> {
     }
 
     /// Returns true if a change of another resource can refresh this one: its type and provider act on a refresh.
-    pub fn is_refreshable(&self, vertex: VertexId) -> bool {
-        edges::is_refreshable(&self.catalog, self.registry, &self.providers, vertex)
+    pub fn is_refreshable(&self, vertex: ResourceId) -> bool {
+        let provider = self.registry.at(usize::from(self.provider_index(vertex)));
+        provider.schema().has(Feature::Refresh) && !self.resource(vertex).is_hidden()
     }
 
     /// Returns written `notify` and `subscribe` relations that only set an order, one for each target.
@@ -457,14 +473,14 @@ impl Prepared<'_> {
         let mut found = Vec::new();
         for relations in written.into_values() {
             let is_effective = |relation: &&&Relation| {
-                let target = VertexId(relation.second);
+                let target = self.graph.order()[relation.second as usize];
                 // Hidden resources never run, so that their relations are no mistakes.
                 self.resource(target).is_hidden() || self.is_refreshable(target)
             };
             let Some(relation) = relations.first().filter(|_| !relations.iter().any(|one| is_effective(&one))) else {
                 continue;
             };
-            let target = VertexId(relation.second);
+            let target = self.graph.order()[relation.second as usize];
             if seen.insert(target) {
                 let (kind, span) = (relation.kind, relation.span);
                 let provider = self.provider(target).name();
@@ -475,8 +491,8 @@ impl Prepared<'_> {
     }
 
     /// Returns the resource of a vertex.
-    pub fn resource(&self, vertex: VertexId) -> &Resource {
-        &self.catalog.resources[vertex.0 as usize]
+    pub fn resource(&self, vertex: ResourceId) -> &Resource {
+        &self.catalog.resources[self.graph.place(vertex)]
     }
 
     /// Returns all resources in manifest order.
@@ -493,11 +509,32 @@ impl Prepared<'_> {
     }
 
     /// Returns the purpose of the resource of a vertex.
-    pub(crate) fn purpose(&self, vertex: VertexId) -> Purpose {
+    pub(crate) fn purpose(&self, vertex: ResourceId) -> Purpose {
         self.provider(vertex).capabilities().watch().purpose(&self.resource(vertex).attributes)
     }
 
-    pub(crate) fn provider(&self, vertex: VertexId) -> &dyn Provider {
-        self.registry.at(usize::from(self.providers[vertex.0 as usize])).as_ref()
+    pub(crate) fn provider(&self, vertex: ResourceId) -> &dyn Provider {
+        self.registry.at(usize::from(self.provider_index(vertex))).as_ref()
+    }
+
+    /// Returns the index of a resource's provider.
+    pub(crate) fn provider_index(&self, vertex: ResourceId) -> u16 {
+        self.providers[self.graph.place(vertex)]
+    }
+
+    /// Returns all resources with their ids, in manifest order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Resource, ResourceId)> {
+        self.catalog.resources.iter().zip(self.graph.vertices())
+    }
+
+    /// Returns the indexes of the resources by reference and by name.
+    pub(crate) fn lookup(&self) -> Lookup<'_> {
+        let Prepared { catalog, registry, providers, indexes, .. } = self;
+        Lookup::new(&catalog.resources, providers, registry, indexes).with_ids(self.graph.order())
+    }
+
+    /// Gives the resources other ids, in manifest order.
+    pub(crate) fn set_ids(&mut self, ids: Vec<ResourceId>) {
+        self.graph = Arc::new(self.graph.with_ids(ids));
     }
 }

@@ -177,7 +177,7 @@ pub struct Report {
     pub settled: Option<Counts>,
     /// True if the run was interrupted.
     pub interrupted: bool,
-    /// Resource with a fatal failure, which ended the run. It may belong to a former graph.
+    /// Resource with a fatal failure, which ended the run. An edit may have removed it.
     pub ended_by: Option<ResourceRef>,
     /// Reasons why changes may not survive a crash, by provider.
     pub unflushed: Vec<EcoString>,

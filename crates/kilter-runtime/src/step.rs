@@ -6,26 +6,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::{Attributes, Change, Difference, Feature, Outcome, ReceivedValue, State, Value};
 use kilter_provider::{Context, Effect, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Redactor, Wanted};
 use rustc_hash::FxHashMap;
 
 use crate::driver::{CHUNK, Read};
+use crate::prepare::Prepared;
 
 /// Declared attributes of a resource.
 #[derive(Clone)]
-pub(crate) enum Should<'a> {
-    /// As declared.
-    Declared(&'a Attributes),
+pub(crate) enum Should {
+    /// As a catalog declares the resource.
+    Declared(Arc<Prepared>, ResourceId),
     /// With received outputs.
     Resolved(Arc<ResolvedInputs>),
 }
 
-impl Should<'_> {
+impl Should {
     pub(crate) fn get(&self) -> &Attributes {
         match self {
-            Should::Declared(attributes) => attributes,
+            Should::Declared(prepared, vertex) => &prepared.resource(*vertex).attributes,
             Should::Resolved(received) => &received.attributes,
         }
     }
@@ -33,7 +34,7 @@ impl Should<'_> {
     /// Returns the attributes with received outputs.
     pub(crate) fn received(&self) -> &[ReceivedValue] {
         match self {
-            Should::Declared(_) => &[],
+            Should::Declared(..) => &[],
             Should::Resolved(received) => &received.receipts,
         }
     }
@@ -48,11 +49,11 @@ pub(crate) struct ResolvedInputs {
     pub(crate) sent: Box<[Value]>,
 }
 
-/// Resource to check or change.
-pub(crate) struct Job<'a> {
-    pub(crate) vertex: VertexId,
-    pub(crate) name: &'a EcoString,
-    pub(crate) should: Should<'a>,
+/// Resource to check or change. It owns its declaration, so that it outlives an edit.
+pub(crate) struct Job {
+    pub(crate) vertex: ResourceId,
+    pub(crate) name: EcoString,
+    pub(crate) should: Should,
     /// Result of the last check; only for changes.
     pub(crate) found: Option<Found>,
     /// True if a refresh is pending; only for changes.
@@ -69,9 +70,9 @@ pub(crate) struct Job<'a> {
     pub(crate) left: bool,
 }
 
-impl<'a> Job<'a> {
+impl Job {
     fn wanted(&self) -> Wanted<'_> {
-        let wanted = Wanted::new(self.name, Some(self.should.get()));
+        let wanted = Wanted::new(&self.name, Some(self.should.get()));
         wanted.receiving(self.should.received()).with_noop(self.noop)
     }
 
@@ -105,7 +106,7 @@ impl<'a> Job<'a> {
 
 /// Result for one resource.
 pub(crate) struct CallResult {
-    pub(crate) vertex: VertexId,
+    pub(crate) vertex: ResourceId,
     pub(crate) result: Result<Found, EcoString>,
     /// Outcome of a change, or of its preview; none after a mere check.
     pub(crate) outcome: Option<Outcome>,
@@ -119,8 +120,8 @@ pub(crate) struct CallResult {
 }
 
 /// Checks each resource separately.
-pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &mut Vec<CallResult>) {
-    let check = |item: &Job<'_>| {
+pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Job], done: &mut Vec<CallResult>) {
+    let check = |item: &Job| {
         let result = catch_panic(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
         result.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
     };
@@ -138,7 +139,7 @@ pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>]
 }
 
 /// Adds the effects that the changes of a plan would have.
-fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &mut [CallResult]) {
+fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job], done: &mut [CallResult]) {
     if !cx.is_noop() {
         return;
     }
@@ -148,7 +149,7 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &
             continue;
         }
         let change = Change {
-            name: item.name,
+            name: &item.name,
             is: &found.state,
             should: Some(item.should.get()),
             differences: &found.differences,
@@ -165,11 +166,11 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &
 ///
 /// # Errors
 /// The reason why the provider cannot read at all; the items have no results then.
-pub(crate) fn check_together<'a>(
+pub(crate) fn check_together(
     provider: &dyn Provider,
     cx: &Context<'_>,
-    mut items: Vec<(Job<'a>, Option<State>)>,
-    ahead: &[Job<'a>],
+    mut items: Vec<(Job, Option<State>)>,
+    ahead: &[Job],
     done: &mut Vec<CallResult>,
 ) -> Result<Read, EcoString> {
     let mut rest = Read::default();
@@ -182,10 +183,10 @@ pub(crate) fn check_together<'a>(
         let mut states: FxHashMap<EcoString, State> =
             states.into_iter().map(|state| (state.name.clone(), state)).collect();
         for (item, state) in items.iter_mut().filter(|(_, state)| state.is_none()) {
-            *state = Some(states.remove(item.name).unwrap_or_else(|| State::absent(item.name.clone())));
+            *state = Some(states.remove(&item.name).unwrap_or_else(|| State::absent(item.name.clone())));
         }
         rest.all = !provider.schema().has(Feature::SimpleGetFilter);
-        rest.missing = ahead.iter().filter(|item| !states.contains_key(item.name)).map(|i| i.name.clone()).collect();
+        rest.missing = ahead.iter().filter(|item| !states.contains_key(&item.name)).map(|i| i.name.clone()).collect();
         rest.states = states.into_values().collect();
     }
     let (items, states): (Vec<_>, Vec<_>) = items.into_iter().unzip();
@@ -206,13 +207,13 @@ pub(crate) fn check_together<'a>(
 }
 
 /// Returns true if the provider previews a change of one of these.
-pub(crate) fn previews(provider: &dyn Provider, items: &[Job<'_>]) -> bool {
+pub(crate) fn previews(provider: &dyn Provider, items: &[Job]) -> bool {
     provider.schema().has(Feature::SupportsNoop) && items.iter().any(|item| item.previewed)
 }
 
 /// Returns the same failure for each resource.
-pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<CallResult> {
-    let failed = |vertex: &VertexId| CallResult {
+pub(crate) fn failed(vertices: &[ResourceId], why: &EcoString) -> Vec<CallResult> {
+    let failed = |vertex: &ResourceId| CallResult {
         vertex: *vertex,
         result: Err(why.clone()),
         outcome: None,
@@ -231,7 +232,7 @@ pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<CallResult> 
 fn preview(
     provider: &dyn Provider,
     cx: &Context<'_>,
-    items: &[Job<'_>],
+    items: &[Job],
     results: Vec<Result<Found, ProviderError>>,
     done: &mut Vec<CallResult>,
 ) {
@@ -246,7 +247,7 @@ fn preview(
             let (is, should, differences) = (&found.state, Some(item.should.get()), &found.differences[..]);
             Some((
                 at,
-                Change { name: item.name, is, should, differences, refresh: false, received: item.should.received() },
+                Change { name: &item.name, is, should, differences, refresh: false, received: item.should.received() },
             ))
         })
         .unzip();
@@ -269,13 +270,13 @@ fn preview(
 }
 
 /// Changes each resource, and checks each changed one again. A resource that is still out of sync has failed.
-pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Job<'_>>, done: &mut Vec<CallResult>) {
+pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Job>, done: &mut Vec<CallResult>) {
     let start = Instant::now();
     let changes: Vec<Change<'_>> = items.iter().filter_map(change).collect();
     assert_eq!(changes.len(), items.len(), "what is changed was checked before");
     let outcomes = catch_panic(provider, || provider.set(cx, &changes, Mode::Apply));
     let outcomes = answered(outcomes, &changes);
-    let again: Vec<(&Job<'_>, &str)> = items
+    let again: Vec<(&Job, &str)> = items
         .iter()
         .zip(&outcomes)
         .filter(|(_, outcome)| outcome.is_done())
@@ -330,10 +331,10 @@ fn answered(outcomes: Result<Vec<Outcome>, EcoString>, changes: &[Change<'_>]) -
     outcomes
 }
 
-fn change<'a>(item: &'a Job<'_>) -> Option<Change<'a>> {
+fn change(item: &Job) -> Option<Change<'_>> {
     let found = item.found.as_ref()?;
     Some(Change {
-        name: item.name,
+        name: &item.name,
         is: &found.state,
         should: Some(item.should.get()),
         differences: &found.differences,
@@ -343,7 +344,7 @@ fn change<'a>(item: &'a Job<'_>) -> Option<Change<'a>> {
 }
 
 /// Checks resources again after their changes. `by` names the author of each change.
-fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Job<'_>, &str)]) -> Vec<Result<Found, EcoString>> {
+fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Job, &str)]) -> Vec<Result<Found, EcoString>> {
     let mut all = Vec::with_capacity(items.len());
     if provider.capabilities().read_one.is_some() {
         all.extend(items.iter().map(|(item, by)| {
@@ -425,7 +426,7 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// Refreshes each resource.
-pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_>], done: &mut Vec<CallResult>) {
+pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Job], done: &mut Vec<CallResult>) {
     for item in items {
         let start = Instant::now();
         let none = || Outcome::failed("its provider cannot refresh it");
@@ -450,7 +451,7 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Job<'_
 }
 
 /// Returns the results of a batch that was lost to a panic outside of its provider.
-pub(crate) fn lost(vertices: &[VertexId]) -> Vec<CallResult> {
+pub(crate) fn lost(vertices: &[ResourceId]) -> Vec<CallResult> {
     failed(vertices, &"kilter failed in handling this resource: this is a defect of kilter".into())
 }
 

@@ -49,9 +49,9 @@ pub use hub::{Hub, Limits, StartError};
 pub use kilter_provider::Scope;
 pub(crate) use non_file::{EventSource, NonFileWatcher};
 
-/// Number of a subscriber, chosen by the caller, such as the number of a vertex.
+/// Number of a subscriber, chosen by the caller, such as the key of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Subscriber(pub u32);
+pub struct Subscriber(pub u64);
 
 /// Watched path of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

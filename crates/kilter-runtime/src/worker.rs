@@ -12,7 +12,7 @@ struct Job<'env> {
     work: Box<dyn FnOnce() + Send + 'env>,
 }
 
-/// Workers of one pass: at most `limit`. A new one starts when no worker is idle.
+/// Workers of one run: at most `limit`. A new one starts when no worker is idle.
 pub(crate) struct Workers<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
     shared: Arc<Shared<'scope>>,
@@ -38,14 +38,6 @@ impl<'scope, 'env> Workers<'scope, 'env> {
     pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, limit: usize) -> Self {
         let shared = Arc::new(Shared { queue: Mutex::new(Queue::default()), bell: Condvar::new() });
         Workers { scope, shared, limit, started: 0 }
-    }
-
-    /// Raises the limit by one.
-    pub(crate) fn allow_one_more(&mut self) {
-        self.limit += 1;
-        if !self.shared.lock().jobs.is_empty() {
-            self.start();
-        }
     }
 
     /// Queues `work` for a worker. Jobs start in the order of submission.

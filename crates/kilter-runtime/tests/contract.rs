@@ -739,7 +739,8 @@ fn relations_that_a_type_declares_order_its_resources() {
     ];
     let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
         .unwrap_or_else(|_| panic!("sound"));
-    let edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
+    let edges: Vec<(usize, usize)> =
+        prepared.graph().edges().iter().map(|edge| (edge.from.slot(), edge.to.slot())).collect();
     assert_eq!(edges, [(1, 0), (2, 0)]);
 }
 

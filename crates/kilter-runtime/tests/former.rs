@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
-mod unedited;
-
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -16,10 +14,9 @@ use kilter_provider::{
     Strictness,
 };
 use kilter_runtime::{
-    Event, Held, Hold, ManifestSource, Mode, Observer, Options, Prepared, Reload, ReloadNotifier, Report, RunError,
-    ShutdownHandle, SuspendedRun, plan_of,
+    Event, Hold, ManifestSource, Mode, Observer, Options, Prepared, Reload, ReloadNotifier, Report, ShutdownHandle,
+    plan_of,
 };
-use unedited::Fixed;
 
 /// A provider whose changes wait until they are told what comes of them.
 struct Slots {
@@ -63,17 +60,14 @@ impl Scheduling for Slots {
 }
 
 /// What is declared in another way as soon as it is read.
-struct Edited<'a, 'r> {
-    before: &'a Prepared<'r>,
-    after: &'a Prepared<'r>,
-    stop: &'a ShutdownHandle,
+struct Edited<'a> {
+    after: Option<Prepared>,
     slots: &'a Slots,
     /// What comes of what was begun before.
-    outcome: (Sender<Outcome>, Outcome),
-    told: Told,
+    outcome: Option<(Sender<Outcome>, Outcome)>,
 }
 
-impl ManifestSource for Edited<'_, '_> {
+impl ManifestSource for Edited<'_> {
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -88,13 +82,23 @@ impl ManifestSource for Edited<'_, '_> {
 
     fn read(&mut self) -> Reload {
         // A worker has to have begun the change: the driver takes back a call that is only queued.
-        if self.slots.begun.lock().unwrap().is_empty() { Reload::Unsettled } else { Reload::Other }
+        let is_begun = !self.slots.begun.lock().unwrap().is_empty();
+        match self.after.take_if(|_| is_begun) {
+            Some(after) => Reload::Other(after.into()),
+            None => Reload::Unsettled,
+        }
     }
 
-    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
-        let takeover = handover.diff(self.before, self.after);
-        self.outcome.0.send(self.outcome.1.clone()).unwrap();
-        self.after.take_over(takeover, &options(), hold(&mut Fixed), self.stop, &mut self.told.clone())
+    fn reread_interval(&self) -> Option<std::time::Duration> {
+        // It is read at once, and as often as that takes.
+        Some(std::time::Duration::from_millis(20))
+    }
+
+    fn discard(&mut self, _: Arc<Prepared>) {
+        // The edit is made: the call that it supersedes ends.
+        if let Some((sender, outcome)) = self.outcome.take() {
+            sender.send(outcome).unwrap();
+        }
     }
 }
 
@@ -124,8 +128,6 @@ fn hold(declared: &mut dyn ManifestSource) -> Hold<'_> {
         until_converged: false,
         longest: None,
         declared,
-        // It is read at once, and as often as that takes.
-        reread: Some(std::time::Duration::from_millis(20)),
         watchdog_interval: None,
         paused: None,
         window: None,
@@ -146,15 +148,11 @@ fn edited(after: &[(&str, &str)], outcome: Outcome) -> (Report, Vec<String>, Vec
         plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
             .unwrap_or_else(|rejected| panic!("{rejected:?}"))
     };
-    let (before, after, stop, told) =
-        (plan(&[("a", "x")]), plan(after), ShutdownHandle::new().unwrap(), Told::default());
-    let outcome = (sender, outcome);
-    let mut declared =
-        Edited { before: &before, after: &after, stop: &stop, slots: &slots, outcome, told: told.clone() };
-    let held = before.hold(&options(), hold(&mut declared), &stop, &mut told.clone()).unwrap();
-    let Held::Ended(report) = held else { panic!("nothing else is declared") };
+    let (before, stop, told) = (plan(&[("a", "x")]), ShutdownHandle::new().unwrap(), Told::default());
+    let mut declared = Edited { after: Some(plan(after)), slots: &slots, outcome: Some((sender, outcome)) };
+    let report = before.hold(&options(), hold(&mut declared), &stop, &mut told.clone()).unwrap();
     let (begun, told) = (slots.begun.lock().unwrap().clone(), told.0.lock().unwrap().clone());
-    (*report, begun, told)
+    (report, begun, told)
 }
 
 fn slot(name: &str, value: &str) -> Resource {

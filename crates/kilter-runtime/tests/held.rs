@@ -18,9 +18,7 @@ use kilter_provider::{
     Capabilities, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Session, Strictness,
     Wanted, Watch, WatchSink, WatchSource,
 };
-use kilter_runtime::{
-    Event, Held, Hold, Mode, Observer, Options, Pause, Report, ShutdownHandle, StatusHandle, plan_of,
-};
+use kilter_runtime::{Event, Hold, Mode, Observer, Options, Pause, Report, ShutdownHandle, StatusHandle, plan_of};
 use unedited::Fixed;
 
 /// A call that requests the end of the run.
@@ -186,15 +184,13 @@ fn held_with(
         until_converged: false,
         longest: None,
         declared: &mut Fixed,
-        reread: None,
         watchdog_interval: None,
         paused: None,
         window,
         status_socket: None,
     };
-    let held = prepared.hold(&options, hold, &slots.stop, &mut logged).unwrap();
-    let Held::Ended(report) = held else { panic!("nothing else is declared") };
-    (*report, logged.lines)
+    let report = prepared.hold(&options, hold, &slots.stop, &mut logged).unwrap();
+    (report, logged.lines)
 }
 
 #[test]

@@ -16,8 +16,8 @@ use kilter_provider::{
     Registry, Scheduling, Strictness, Wanted,
 };
 use kilter_runtime::{
-    Event, Held, Hold, ManifestSource, Mode, NullObserver, Observer, Options, Prepared, Reload, ReloadNotifier, Report,
-    RunError, ShutdownHandle, StateDir, SuspendedRun, plan_of,
+    Event, Hold, ManifestSource, Mode, NullObserver, Observer, Options, Prepared, Reload, ReloadNotifier, Report,
+    ShutdownHandle, StateDir, plan_of,
 };
 
 /// Declared resources, in this order.
@@ -150,18 +150,13 @@ impl Things {
         let [first, second] = values.map(|value| plan(&registry, value));
         let (options, stop) = (options(state), ShutdownHandle::new().unwrap());
         let manifest = state.join("manifest");
-        let mut edited = Edited { manifest: manifest.clone(), is_first: true };
-        let mut editor = Editor { manifest: &manifest, stop: None };
-        let held = first.hold(&options, hold(&mut edited), &stop, &mut editor).unwrap();
-        let Held::Superseded(handover) = held else { panic!("it was edited") };
-        let of_first = self.noted.lock().unwrap().len();
-        let takeover = handover.diff(&first, &second);
-        let mut edited = Edited { manifest: manifest.clone(), is_first: false };
-        let mut editor = Editor { manifest: &manifest, stop: Some(&stop) };
-        let held = second.take_over(takeover, &options, hold(&mut edited), &stop, &mut editor).unwrap();
-        assert!(matches!(held, Held::Ended(_)), "it was ended");
+        let mut edited =
+            Edited { manifest: manifest.clone(), next: Some(second), things: Arc::clone(self), of_first: 0 };
+        let mut editor = Editor { manifest: &manifest, stop: &stop, is_edited: false };
+        first.hold(&options, hold(&mut edited), &stop, &mut editor).unwrap();
+        assert!(edited.next.is_none(), "it was edited");
         self.note();
-        of_first
+        edited.of_first
     }
 }
 
@@ -220,7 +215,7 @@ impl Refresh for Things {
     }
 }
 
-fn plan(registry: &Registry, value: u32) -> Prepared<'_> {
+fn plan(registry: &Registry, value: u32) -> Prepared {
     let catalog = Catalog { resources: resources(value), relations: relations(), ..Catalog::default() };
     plan_of(catalog, registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"))
 }
@@ -237,7 +232,6 @@ fn hold(declared: &mut Edited) -> Hold<'_> {
         until_converged: false,
         longest: None,
         declared,
-        reread: None,
         watchdog_interval: None,
         paused: None,
         window: None,
@@ -248,7 +242,10 @@ fn hold(declared: &mut Edited) -> Hold<'_> {
 /// A manifest that says something else as soon as it is written.
 struct Edited {
     manifest: PathBuf,
-    is_first: bool,
+    next: Option<Prepared>,
+    things: Arc<Things>,
+    /// How much was noted before the edit.
+    of_first: usize,
 }
 
 impl ManifestSource for Edited {
@@ -265,25 +262,25 @@ impl ManifestSource for Edited {
     }
 
     fn read(&mut self) -> Reload {
-        if self.is_first { Reload::Other } else { Reload::Same }
-    }
-
-    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
-        Ok(Held::Superseded(handover))
+        let Some(next) = self.next.take() else { return Reload::Same };
+        self.of_first = self.things.noted.lock().unwrap().len();
+        Reload::Other(next.into())
     }
 }
 
 /// Edits the manifest when all is as declared, or ends the run.
 struct Editor<'a> {
     manifest: &'a Path,
-    stop: Option<&'a ShutdownHandle>,
+    stop: &'a ShutdownHandle,
+    is_edited: bool,
 }
 
 impl Observer for Editor<'_> {
     fn event(&mut self, event: Event<'_>) {
-        match (event, self.stop) {
-            (Event::Quiet(_), Some(stop)) => stop.request(),
-            (Event::Quiet(_), None) => std::fs::write(self.manifest, "").unwrap(),
+        match event {
+            Event::Reloading => self.is_edited = true,
+            Event::Quiet(_) if self.is_edited => self.stop.request(),
+            Event::Quiet(_) => std::fs::write(self.manifest, "").unwrap(),
             _ => {}
         }
     }

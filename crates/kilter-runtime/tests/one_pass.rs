@@ -206,7 +206,7 @@ impl Fixture {
         Fixture::new(Placement::Inline, Batch::Whole)
     }
 
-    fn prepared(&self, resources: Vec<Resource>, relations: &[Relation]) -> Prepared<'_> {
+    fn prepared(&self, resources: Vec<Resource>, relations: &[Relation]) -> Prepared {
         let catalog = Catalog { resources, relations: relations.to_vec(), ..Catalog::default() };
         plan_of(catalog, &self.registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"))
     }

@@ -264,7 +264,6 @@ fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl Fn
         until_converged: false,
         longest: None,
         declared: &mut Fixed,
-        reread: None,
         watchdog_interval: None,
         paused: None,
         window: Some(&window),

@@ -1,7 +1,7 @@
 //! Carries out the commands of a machine in a random order, with disturbances.
 
 use fastrand::Rng;
-use kilter_engine::{ApplyResult, Batch, CheckResult, Command, Disposition, Input, Machine, Timestamp, VertexId};
+use kilter_engine::{ApplyResult, Batch, CheckResult, Command, Disposition, Input, Machine, ResourceId, Timestamp};
 use rustc_hash::FxHasher;
 
 use crate::chaos::Chaos;
@@ -41,7 +41,7 @@ pub(crate) struct PersistentState {
 /// A call in flight.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
-    vertex: VertexId,
+    vertex: ResourceId,
     act: Act,
     began: u64,
     /// Result of the call, once it has taken effect.
@@ -65,7 +65,7 @@ pub(crate) struct Driver<'a> {
     lasting: &'a mut PersistentState,
     chaos: Chaos,
     flights: Vec<InFlight>,
-    wakes: Vec<(Timestamp, VertexId)>,
+    wakes: Vec<(Timestamp, ResourceId)>,
     now: Timestamp,
     steps: u32,
     commands: u32,
@@ -243,7 +243,7 @@ impl<'a> Driver<'a> {
             return;
         }
         self.chaos.events -= 1;
-        let mut vertex = VertexId(rng.u32(..self.world.vertices.len() as u32));
+        let mut vertex = ResourceId::first(rng.u32(..self.world.vertices.len() as u32));
         if let Some(flight) = rng.choice(&self.flights).filter(|_| self.chaos.slow) {
             // Hit a parent of a vertex in flight, the most critical case.
             vertex = rng.choice(self.world.parents(flight.vertex).collect::<Vec<_>>()).unwrap_or(flight.vertex);
@@ -336,7 +336,7 @@ impl<'a> Driver<'a> {
     }
 
     fn give(&mut self, input: Input) {
-        self.observed.input(input, &self.machine, self.now);
+        self.observed.input(input.clone(), &self.machine, self.now);
         self.machine.input(self.now, input);
         self.told += 1;
     }

@@ -1,6 +1,6 @@
 //! Deliberate bugs in the command stream, which prove that the properties can fail.
 
-use kilter_engine::{Batch, Command, Disposition, RefreshToken, VertexId};
+use kilter_engine::{Batch, Command, Disposition, RefreshToken, ResourceId};
 
 use crate::journal::Journal;
 use crate::observed::{Mode, Observed};
@@ -134,7 +134,7 @@ impl Mutant {
 
     fn instead(self, command: Command, moment: &Moment<'_>) -> Vec<Command> {
         let world = moment.observed.world;
-        let check = |vertex: VertexId| Command::Check(alone(moment, vertex));
+        let check = |vertex: ResourceId| Command::Check(alone(moment, vertex));
         match (self, command) {
             (Mutant::StartsBlocked, Command::Settled(vertex, Disposition::Blocked(_))) => vec![check(vertex)],
             (Mutant::StartsEarly, Command::Check(batch)) => {
@@ -191,7 +191,7 @@ impl Mutant {
             }
             (Mutant::SplitsBatch, Command::Check(batch)) => split(batch).into_iter().map(Command::Check).collect(),
             (Mutant::MixesGroups, Command::Check(mut batch)) => {
-                batch.group += 1;
+                batch.group.provider += 1;
                 vec![Command::Check(batch)]
             }
             (Mutant::HurriesRetry, Command::SetTimer(vertex, mut at)) => {
@@ -253,7 +253,7 @@ fn join_singles(commands: &mut Vec<Command>) {
     }
 }
 
-fn alone(moment: &Moment<'_>, vertex: VertexId) -> Batch {
+fn alone(moment: &Moment<'_>, vertex: ResourceId) -> Batch {
     Batch { group: moment.observed.world.vertex(vertex).group, vertices: vec![vertex] }
 }
 

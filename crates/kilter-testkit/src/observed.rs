@@ -1,7 +1,7 @@
 //! Observer of a run: a model of the required results, without knowledge of the implementation.
 
 use kilter_engine::{
-    ApplyResult, CheckResult, Command, Disposition, Input, Machine, RefreshToken, Timestamp, VertexId,
+    ApplyResult, CheckResult, Command, Disposition, Input, Machine, RefreshToken, ResourceId, Timestamp,
 };
 
 use crate::journal::Journal;
@@ -64,9 +64,9 @@ pub(crate) struct Seen {
     /// True if a refresh succeeded.
     pub(crate) refreshed: bool,
     /// Senders whose pending refreshes the call in flight serves.
-    pub(crate) serving: Vec<VertexId>,
+    pub(crate) serving: Vec<ResourceId>,
     /// Senders whose pending refreshes have been served and must be paid.
-    pub(crate) served: Vec<VertexId>,
+    pub(crate) served: Vec<ResourceId>,
 }
 
 impl Seen {
@@ -95,12 +95,12 @@ impl<'a> Observed<'a> {
     }
 
     /// Returns the observations of a vertex.
-    pub(crate) fn of(&self, vertex: VertexId) -> &Seen {
-        &self.seen[vertex.0 as usize]
+    pub(crate) fn of(&self, vertex: ResourceId) -> &Seen {
+        &self.seen[vertex.slot()]
     }
 
-    fn of_mut(&mut self, vertex: VertexId) -> &mut Seen {
-        &mut self.seen[vertex.0 as usize]
+    fn of_mut(&mut self, vertex: ResourceId) -> &mut Seen {
+        &mut self.seen[vertex.slot()]
     }
 
     /// Checks a command before it is carried out.
@@ -142,7 +142,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    fn begin(&mut self, act: Act, vertex: VertexId, journal: &Journal, tick: u64) -> Result<(), Violation> {
+    fn begin(&mut self, act: Act, vertex: ResourceId, journal: &Journal, tick: u64) -> Result<(), Violation> {
         order::parents_let_pass(self, vertex)?;
         entitled::nothing_is_in_flight(self, vertex)?;
         entitled::nothing_begins_after_an_interrupt(self, vertex)?;
@@ -169,9 +169,9 @@ impl<'a> Observed<'a> {
     }
 
     /// Records the refreshes that a call serves. The refreshes it sends become pending again.
-    fn serve(&mut self, vertex: VertexId, journal: &Journal) {
+    fn serve(&mut self, vertex: ResourceId, journal: &Journal) {
         let world = self.world;
-        let owed = |first: &VertexId| journal.owes(RefreshToken { first: *first, second: vertex });
+        let owed = |first: &ResourceId| journal.owes(RefreshToken { first: *first, second: vertex });
         self.of_mut(vertex).serving = world.parents(vertex).filter(owed).collect();
         for edge in world.refreshing(vertex) {
             let receiver = self.of_mut(edge.to);
@@ -180,7 +180,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    fn settle(&mut self, vertex: VertexId, settlement: Disposition, tick: u64) -> Result<(), Violation> {
+    fn settle(&mut self, vertex: ResourceId, settlement: Disposition, tick: u64) -> Result<(), Violation> {
         entitled::nothing_is_in_flight(self, vertex)?;
         ending::settles_once(self, vertex)?;
         blocking::the_blocker_is_a_failed_ancestor(self, vertex, settlement)?;
@@ -247,12 +247,12 @@ impl<'a> Observed<'a> {
             }
             // These inputs belong to machines that hold a state.
             Input::WatchEstablished(_) | Input::WatchLost(_) | Input::Pause | Input::Resume => {}
-            Input::ResetBudget(_) | Input::Unrecorded(_) | Input::SemaphoreReleased(_) => {}
+            Input::ResetBudget(_) | Input::Unrecorded(_) | Input::Edit(_) => {}
         }
     }
 
     /// Invalidates the results of a vertex's children, because the vertex was restarted.
-    fn outdate_children(&mut self, vertex: VertexId, machine: &Machine) {
+    fn outdate_children(&mut self, vertex: ResourceId, machine: &Machine) {
         let world = self.world;
         for child in world.graph.children(vertex) {
             let seen = self.of_mut(child);
@@ -263,7 +263,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    fn answered(&mut self, vertex: VertexId, now: Timestamp, found: Option<CheckResult>, failed: bool) {
+    fn answered(&mut self, vertex: ResourceId, now: Timestamp, found: Option<CheckResult>, failed: bool) {
         let interrupted = self.interrupted;
         let seen = self.of_mut(vertex);
         seen.flight = None;
@@ -280,7 +280,7 @@ impl<'a> Observed<'a> {
     ///
     /// # Errors
     /// If a crash at this moment would lose a refresh.
-    pub(crate) fn changed(&self, vertex: VertexId, journal: &Journal) -> Result<(), Violation> {
+    pub(crate) fn changed(&self, vertex: ResourceId, journal: &Journal) -> Result<(), Violation> {
         debts::is_journalled(self, vertex, journal)
     }
 

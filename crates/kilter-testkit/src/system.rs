@@ -1,7 +1,7 @@
 //! Simulated system that a run manages, with its failures.
 
 use fastrand::Rng;
-use kilter_engine::{CheckResult, Machine, VertexId};
+use kilter_engine::{CheckResult, Machine, ResourceId};
 
 use crate::world::{World, chance, temper};
 
@@ -98,8 +98,8 @@ impl System {
         System { parts: world.graph.vertices().map(|_| part()).collect() }
     }
 
-    fn part(&mut self, vertex: VertexId) -> &mut Part {
-        &mut self.parts[vertex.0 as usize]
+    fn part(&mut self, vertex: ResourceId) -> &mut Part {
+        &mut self.parts[vertex.slot()]
     }
 
     /// Removes all failures and unknown states.
@@ -113,38 +113,38 @@ impl System {
     }
 
     /// Changes a part from outside, so that it is no longer in sync.
-    pub(crate) fn drift(&mut self, vertex: VertexId) {
+    pub(crate) fn drift(&mut self, vertex: ResourceId) {
         self.part(vertex).in_sync = false;
     }
 
     /// Brings a part in sync from outside.
-    pub(crate) fn mend(&mut self, vertex: VertexId) {
+    pub(crate) fn mend(&mut self, vertex: ResourceId) {
         self.part(vertex).in_sync = true;
     }
 
     /// Returns true if a part is in sync.
-    pub(crate) fn is_in_sync(&self, vertex: VertexId) -> bool {
-        self.parts[vertex.0 as usize].in_sync
+    pub(crate) fn is_in_sync(&self, vertex: ResourceId) -> bool {
+        self.parts[vertex.slot()].in_sync
     }
 
     /// Returns true if an operation on a part always fails.
-    pub(crate) fn is_hopeless(&self, vertex: VertexId) -> bool {
-        let part = &self.parts[vertex.0 as usize];
+    pub(crate) fn is_hopeless(&self, vertex: ResourceId) -> bool {
+        let part = &self.parts[vertex.slot()];
         [part.bad_checks, part.bad_applies, part.bad_refreshes].contains(&ALWAYS)
     }
 
     /// Returns the time of the last change of a part, or of a refresh with an effect; 0 for never.
-    pub(crate) fn changed(&self, vertex: VertexId) -> u64 {
-        self.parts[vertex.0 as usize].changed
+    pub(crate) fn changed(&self, vertex: ResourceId) -> u64 {
+        self.parts[vertex.slot()].changed
     }
 
     /// Returns the start of the last successful refresh of a part; 0 for never.
-    pub(crate) fn served(&self, vertex: VertexId) -> u64 {
-        self.parts[vertex.0 as usize].served
+    pub(crate) fn served(&self, vertex: ResourceId) -> u64 {
+        self.parts[vertex.slot()].served
     }
 
     /// Returns the result of a check.
-    pub(crate) fn check(&mut self, vertex: VertexId) -> CheckResult {
+    pub(crate) fn check(&mut self, vertex: ResourceId) -> CheckResult {
         let part = self.part(vertex);
         match (spend(&mut part.bad_checks), part.unknown, part.in_sync) {
             (true, ..) => CheckResult::Failed,
@@ -155,7 +155,7 @@ impl System {
     }
 
     /// Performs an apply that started at `began` and takes effect at `now`.
-    pub(crate) fn apply(&mut self, rng: &mut Rng, vertex: VertexId, began: u64, now: u64) -> Heard {
+    pub(crate) fn apply(&mut self, rng: &mut Rng, vertex: ResourceId, began: u64, now: u64) -> Heard {
         let part = self.part(vertex);
         let fault = spend(&mut part.bad_applies).then_some(part.fault);
         match fault {
@@ -181,7 +181,7 @@ impl System {
 
     /// Performs a refresh that started at `began` and takes effect at `now`. It counts as a change for the vertices
     /// that the part notifies.
-    pub(crate) fn refresh(&mut self, vertex: VertexId, began: u64, now: u64) -> Heard {
+    pub(crate) fn refresh(&mut self, vertex: ResourceId, began: u64, now: u64) -> Heard {
         let part = self.part(vertex);
         if !spend(&mut part.bad_refreshes) {
             part.changed = now;

@@ -1,7 +1,7 @@
 //! A random graph with random vertices: the input of a simulation.
 
 use fastrand::Rng;
-use kilter_engine::{Edge, Graph, Origin, Reason, Vertex, VertexId};
+use kilter_engine::{Edge, Graph, Group, Origin, Reason, ResourceId, Vertex};
 use kilter_model::{RelationKind, SourceId, Span};
 
 use crate::graph_gen;
@@ -51,23 +51,23 @@ impl World {
     }
 
     /// Returns the configuration of a vertex.
-    pub(crate) fn vertex(&self, vertex: VertexId) -> &Vertex {
-        &self.vertices[vertex.0 as usize]
+    pub(crate) fn vertex(&self, vertex: ResourceId) -> &Vertex {
+        &self.vertices[vertex.slot()]
     }
 
     /// Returns the direct parents of a vertex.
-    pub(crate) fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+    pub(crate) fn parents(&self, vertex: ResourceId) -> impl Iterator<Item = ResourceId> + '_ {
         self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge).from)
     }
 
     /// Returns the edges that carry refreshes to a vertex.
-    pub(crate) fn notifying(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
+    pub(crate) fn notifying(&self, vertex: ResourceId) -> impl Iterator<Item = &Edge> + '_ {
         let edges = self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge));
         edges.filter(|edge| edge.notify)
     }
 
     /// Returns the edges that carry refreshes from a vertex to vertices that handle them.
-    pub(crate) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
+    pub(crate) fn refreshing(&self, vertex: ResourceId) -> impl Iterator<Item = &Edge> + '_ {
         let edges = self.graph.outgoing(vertex).map(|edge| self.graph.edge(edge));
         edges.filter(|edge| edge.notify && self.vertex(edge.to).refreshable)
     }
@@ -79,7 +79,7 @@ fn edge(rng: &mut Rng, (first, second): (u32, u32), notifying: u32) -> Edge {
         RelationKind::Before if rng.bool() => Origin::Automatic(Reason::Name),
         _ => Origin::Written { kind, span: Span::new(SourceId(0), first, second) },
     };
-    Edge { from: VertexId(first), to: VertexId(second), notify: kind.refreshes(), origin }
+    Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify: kind.refreshes(), origin }
 }
 
 fn vertices(rng: &mut Rng, count: u32) -> Vec<Vertex> {
@@ -91,7 +91,7 @@ fn vertices(rng: &mut Rng, count: u32) -> Vec<Vertex> {
         let group = rng.u16(..groups);
         let retry = if chance(rng, retrying) { rng.i32(-1..4) } else { 0 };
         Vertex {
-            group,
+            group: Group { provider: group, ..Group::default() },
             single: single & (1 << group) != 0,
             noop: chance(rng, noop),
             refreshable: chance(rng, refreshable),

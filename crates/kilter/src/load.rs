@@ -53,9 +53,9 @@ impl From<ReportFormat> for ErrorFormat {
 }
 
 /// Prepared run with its inputs.
-pub(crate) struct Loaded<'r> {
+pub(crate) struct Loaded {
     /// The run.
-    pub(crate) prepared: Prepared<'r>,
+    pub(crate) prepared: Prepared,
     /// Manifests of the command line, in order.
     pub(crate) given: Vec<Source>,
     /// Included texts, by the including file and the written path.
@@ -74,12 +74,12 @@ pub(crate) struct Loaded<'r> {
 ///
 /// # Errors
 /// If there is any problem. All problems have been reported, and the system is unchanged.
-pub(crate) fn prepare<'r>(
+pub(crate) fn prepare(
     session: &Session,
     input: &ManifestArgs,
     audience: ErrorFormat,
-    registry: &'r Registry,
-) -> Result<Loaded<'r>, Exit> {
+    registry: &Registry,
+) -> Result<Loaded, Exit> {
     prepare_noting(session, input, audience, registry, &InputFiles::default(), None)
 }
 
@@ -88,14 +88,14 @@ pub(crate) fn prepare<'r>(
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn prepare_noting<'r>(
+pub(crate) fn prepare_noting(
     session: &Session,
     input: &ManifestArgs,
     audience: ErrorFormat,
-    registry: &'r Registry,
+    registry: &Registry,
     noted: &InputFiles,
     fallback: Option<&Path>,
-) -> Result<Loaded<'r>, Exit> {
+) -> Result<Loaded, Exit> {
     let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(session, &input.facts_dirs, directory(&input.manifests).as_deref());
     let mut given = Vec::with_capacity(input.manifests.len());
@@ -134,13 +134,13 @@ pub(crate) fn prepare_noting<'r>(
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn prepare_text<'r>(
+pub(crate) fn prepare_text(
     session: &Session,
     name: &str,
     text: String,
     audience: ErrorFormat,
-    registry: &'r Registry,
-) -> Result<Loaded<'r>, Exit> {
+    registry: &Registry,
+) -> Result<Loaded, Exit> {
     let facts = facts::gather(session, &[], None);
     let noted = InputFiles::default();
     let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(session, &[], &noted, None));
@@ -163,12 +163,12 @@ pub(crate) fn prepare_text<'r>(
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn prepare_plan<'r>(
+pub(crate) fn prepare_plan(
     session: &Session,
     plan: PlanFile,
     audience: ErrorFormat,
-    registry: &'r Registry,
-) -> Result<Loaded<'r>, Exit> {
+    registry: &Registry,
+) -> Result<Loaded, Exit> {
     let PlanFile { sources, origin, includes, facts, vars, plan, provenance: _ } = plan;
     let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
     let timeout = Duration::from_secs(60);
@@ -177,7 +177,7 @@ pub(crate) fn prepare_plan<'r>(
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
-fn compiled<'r>(
+fn compiled(
     session: &Session,
     given: Vec<Source>,
     is_whole: bool,
@@ -187,8 +187,8 @@ fn compiled<'r>(
     includes: &dyn Includes,
     timeout: Duration,
     audience: ErrorFormat,
-    registry: &'r Registry,
-) -> Result<Loaded<'r>, Exit> {
+    registry: &Registry,
+) -> Result<Loaded, Exit> {
     let mut sources = Sources::new();
     for source in &given {
         sources.add(source.clone());

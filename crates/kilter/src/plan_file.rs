@@ -69,7 +69,7 @@ impl PlanFile {
 /// The reason why it cannot be written.
 pub(crate) fn write(
     path: &Path,
-    loaded: &Loaded<'_>,
+    loaded: &Loaded,
     report: &Report,
     registry: &Registry,
     state: &Path,
@@ -90,7 +90,7 @@ pub(crate) fn write(
 }
 
 /// Returns the inputs of a plan.
-fn inputs(loaded: &Loaded<'_>) -> PlanInputs {
+fn inputs(loaded: &Loaded) -> PlanInputs {
     let source = |source: &Source| PlanSource {
         name: source.name.clone(),
         text: source.text.as_str().to_owned(),

@@ -40,7 +40,7 @@ pub(crate) fn prepare(
     state_dir: Option<PathBuf>,
     catalog: Catalog,
     registry: &Registry,
-) -> Result<Prepared<'_>, Box<Rejected>> {
+) -> Result<Prepared, Box<Rejected>> {
     let state = state_dir.map(StateDir::new);
     let Some(reversals) = state.and_then(|state| RevertStore::of(&state, &catalog.origin)).filter(RevertStore::exists)
     else {
@@ -71,8 +71,8 @@ pub(crate) fn prepare(
         let at_fault = rejected
             .problems
             .iter()
-            .filter_map(|(vertex, problem)| Some(((vertex.0 as usize).checked_sub(count)?, problem.to_string())));
-        let (at, why) = at_fault.max().unwrap_or((pending.len() - 1, "it contradicts a declaration".into()));
+            .filter_map(|(vertex, problem)| Some(((vertex.slot()).checked_sub(count)?, problem.to_string())));
+        let (at, why) = at_fault.max().unwrap_or((pending.len() - 1, "it does not go with what is declared".into()));
         let resource = pending.remove(at);
         output::warning(format_args!("the earlier state of {} is not restored: {why}", resource.reference));
     }

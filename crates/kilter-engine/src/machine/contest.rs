@@ -2,7 +2,7 @@
 
 use super::limits::{RepairBudget, RepairWindow};
 use super::{Command, Machine, Timestamp};
-use crate::graph::VertexId;
+use crate::resource_id::ResourceId;
 use crate::vertex::{Disposition, Phase};
 
 /// State of a contested vertex.
@@ -58,7 +58,7 @@ fn later(at: Timestamp, milliseconds: u64) -> Timestamp {
 
 impl Machine {
     /// Returns the contest over a vertex if another program undoes its repairs.
-    pub fn contest(&self, vertex: VertexId) -> Option<Contest> {
+    pub fn contest(&self, vertex: ResourceId) -> Option<Contest> {
         self.hold.as_ref()?.contests.get(&vertex).copied()
     }
 
@@ -73,13 +73,13 @@ impl Machine {
     }
 
     /// Returns true if a vertex is contested and its next repair must wait.
-    pub(super) fn is_held_off(&self, vertex: VertexId) -> bool {
+    pub(super) fn is_held_off(&self, vertex: ResourceId) -> bool {
         let now = self.now;
         self.hold.as_ref().and_then(|hold| hold.contests.get(&vertex)).is_some_and(|contest| now < contest.next)
     }
 
     /// Counts a repair. A vertex that is repaired too often is contested, or demoted if that is its policy.
-    pub(super) fn repaired(&mut self, vertex: VertexId) {
+    pub(super) fn repaired(&mut self, vertex: ResourceId) {
         let now = self.now;
         let Some(hold) = self.hold.as_mut().filter(|hold| !hold.settings.exempt_from_budget.contains(&vertex)) else {
             return;
@@ -115,7 +115,7 @@ impl Machine {
 
     /// Sets the timer of a contested vertex that has settled: for its next repair, or for the end of the
     /// contest.
-    pub(super) fn wake_contested(&mut self, vertex: VertexId, settlement: Disposition) {
+    pub(super) fn wake_contested(&mut self, vertex: ResourceId, settlement: Disposition) {
         let now = self.now;
         let Some(hold) = self.hold.as_mut().filter(|_| !self.interrupted) else { return };
         let Some(contest) = hold.contests.get_mut(&vertex) else { return };
@@ -129,9 +129,9 @@ impl Machine {
     }
 
     /// Handles the timer of a contested vertex: repairs the vertex, or ends the contest.
-    pub(super) fn contest_due(&mut self, vertex: VertexId) {
+    pub(super) fn contest_due(&mut self, vertex: ResourceId) {
         let now = self.now;
-        let Phase::Settled(settlement) = self.progress[vertex.index()].phase else { return };
+        let Phase::Settled(settlement) = self.progress[vertex.slot()].phase else { return };
         let Some(hold) = self.hold.as_mut() else { return };
         let Some(contest) = hold.contests.get_mut(&vertex) else { return };
         contest.wake = None;
@@ -144,7 +144,7 @@ impl Machine {
     }
 
     /// Resets the repair budget of a vertex, and repairs it again if it was contested or demoted.
-    pub(super) fn reinstate(&mut self, vertex: VertexId) {
+    pub(super) fn reinstate(&mut self, vertex: ResourceId) {
         let Some(hold) = &mut self.hold else { return };
         hold.repairs.remove(&vertex);
         let is_contested = hold.contests.remove(&vertex).is_some();
@@ -152,7 +152,7 @@ impl Machine {
         if is_contested {
             self.commands.push(Command::Uncontested(vertex));
         }
-        if let Phase::Settled(settlement) = self.progress[vertex.index()].phase
+        if let Phase::Settled(settlement) = self.progress[vertex.slot()].phase
             && (is_demoted || is_contested && settlement == Disposition::WouldChange)
         {
             self.on_event(vertex, settlement);

@@ -1,7 +1,8 @@
 //! Inputs and commands of the machine.
 
-use crate::graph::VertexId;
-use crate::vertex::Disposition;
+use super::edit::GraphDiff;
+use crate::resource_id::ResourceId;
+use crate::vertex::{Disposition, Group};
 
 /// Time in milliseconds on a monotonic clock of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,14 +12,14 @@ pub struct Timestamp(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RefreshToken {
     /// The vertex that changed.
-    pub first: VertexId,
+    pub first: ResourceId,
     /// The vertex to refresh.
-    pub second: VertexId,
+    pub second: ResourceId,
 }
 
 impl RefreshToken {
     /// Returns a pending refresh whose notifier is no longer a parent of `second`.
-    pub fn orphaned(second: VertexId) -> RefreshToken {
+    pub fn orphaned(second: ResourceId) -> RefreshToken {
         RefreshToken { first: second, second }
     }
 }
@@ -56,49 +57,79 @@ pub enum ApplyResult {
 }
 
 /// An event or a result that the driver passes to the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// An input about a vertex that was removed or changed by an edit has no effect. The answer to a call for such a vertex
+/// releases its semaphores.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A check has finished.
-    Checked(VertexId, CheckResult),
+    Checked(ResourceId, CheckResult),
     /// An apply has finished.
-    Applied(VertexId, ApplyResult),
+    Applied(ResourceId, ApplyResult),
     /// A refresh has finished: true if it succeeded.
-    Refreshed(VertexId, bool),
+    Refreshed(ResourceId, bool),
     /// The driver cancelled a call before it started, because the run is about to end.
-    Cancelled(VertexId),
+    Cancelled(ResourceId),
     /// The driver returned a call before it started, because the run was paused. The machine requests it again
     /// after another check.
-    Requeued(VertexId),
+    Requeued(ResourceId),
     /// The timer of a vertex has expired.
-    TimerFired(VertexId),
+    TimerFired(ResourceId),
     /// A vertex may have changed on the system.
-    Stale(VertexId),
+    Stale(ResourceId),
     /// The run is about to end. Calls in flight finish, and the machine starts no new ones.
     Interrupt,
     /// The watch of a vertex has started. From now on, the driver reports its events.
-    WatchEstablished(VertexId),
+    WatchEstablished(ResourceId),
     /// The watch of a vertex has ended.
-    WatchLost(VertexId),
+    WatchLost(ResourceId),
     /// The run is paused: the machine starts no calls until [`Input::Resume`].
     Pause,
     /// The run continues: the machine starts the calls that [`Input::Pause`] held back.
     Resume,
-    /// A call for a vertex of an earlier graph has ended and releases this semaphore.
-    SemaphoreReleased(u16),
     /// A refresh could not be journalled ([`Command::JournalRefresh`]), so it is not pending. The call for its first
     /// vertex fails.
     Unrecorded(RefreshToken),
     /// A vertex gets a fresh repair budget; if it is contested or demoted, it is repaired again.
-    ResetBudget(VertexId),
+    ResetBudget(ResourceId),
+    /// The manifest was edited.
+    Edit(Box<GraphDiff>),
+}
+
+impl Input {
+    /// Returns the vertex that an input is about, if it is about one.
+    pub(super) fn vertex(&self) -> Option<ResourceId> {
+        match self {
+            Input::Checked(vertex, _)
+            | Input::Applied(vertex, _)
+            | Input::Refreshed(vertex, _)
+            | Input::Cancelled(vertex)
+            | Input::Requeued(vertex)
+            | Input::TimerFired(vertex)
+            | Input::Stale(vertex)
+            | Input::WatchEstablished(vertex)
+            | Input::WatchLost(vertex)
+            | Input::ResetBudget(vertex) => Some(*vertex),
+            Input::Interrupt | Input::Pause | Input::Resume | Input::Unrecorded(_) | Input::Edit(_) => None,
+        }
+    }
+
+    /// Returns true if the input answers a call.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Input::Checked(..) | Input::Applied(..) | Input::Refreshed(..) | Input::Cancelled(_) | Input::Requeued(_)
+        )
+    }
 }
 
 /// Vertices of one group that the driver handles in one call, in manifest order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The group.
-    pub group: u16,
+    pub group: Group,
     /// The vertices.
-    pub vertices: Vec<VertexId>,
+    pub vertices: Vec<ResourceId>,
 }
 
 /// A step for the driver. The driver carries out commands in order. Commands after a [`Command::JournalRefresh`] must not
@@ -116,16 +147,16 @@ pub enum Command {
     /// Refresh these vertices. Answer each with [`Input::Refreshed`].
     Refresh(Batch),
     /// Set a timer. Answer with [`Input::TimerFired`] at this time.
-    SetTimer(VertexId, Timestamp),
+    SetTimer(ResourceId, Timestamp),
     /// The vertex has settled, for now.
-    Settled(VertexId, Disposition),
+    Settled(ResourceId, Disposition),
     /// Restart the watch of a vertex that has no call in flight. Answer with [`Input::WatchEstablished`].
-    Watch(VertexId),
+    Watch(ResourceId),
     /// Another program undoes the repairs of the vertex, and the vertex has been repaired again.
     /// [`Machine::contest`](super::Machine::contest) returns the time of the next repair.
-    Contested(VertexId),
+    Contested(ResourceId),
     /// The contest over the vertex has ended.
-    Uncontested(VertexId),
+    Uncontested(ResourceId),
     /// The vertex used up its repair budget and yields. From now on it is only watched.
-    Demoted(VertexId),
+    Demoted(ResourceId),
 }

@@ -1,7 +1,8 @@
 //! Pending refreshes per edge, and when they are journalled.
 
 use super::{Command, Machine, RefreshToken};
-use crate::graph::{EdgeId, VertexId};
+use crate::graph::EdgeId;
+use crate::resource_id::ResourceId;
 use crate::vertex::RefreshState;
 
 impl Machine {
@@ -9,7 +10,7 @@ impl Machine {
     pub fn owed(&self) -> Vec<RefreshToken> {
         let edges = (0..self.owed.len() as u32).map(EdgeId);
         let along = edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge));
-        let inherited = self.graph.vertices().filter(|v| self.inherited[v.index()] != RefreshState::Nothing);
+        let inherited = self.graph.vertices().filter(|v| self.inherited[v.slot()] != RefreshState::Nothing);
         along.chain(inherited.map(RefreshToken::orphaned)).collect()
     }
 
@@ -19,27 +20,27 @@ impl Machine {
     }
 
     /// Returns true if a refresh of a vertex is pending.
-    pub fn is_owed_to(&self, vertex: VertexId) -> bool {
-        self.inherited[vertex.index()] != RefreshState::Nothing
+    pub fn is_owed_to(&self, vertex: ResourceId) -> bool {
+        self.inherited[vertex.slot()] != RefreshState::Nothing
             || self.graph.incoming(vertex).iter().any(|edge| self.is_owed(*edge))
     }
 
     /// Returns the pending refreshes of a vertex.
-    pub fn owed_to(&self, vertex: VertexId) -> Vec<RefreshToken> {
+    pub fn owed_to(&self, vertex: ResourceId) -> Vec<RefreshToken> {
         let along =
             self.graph.incoming(vertex).iter().filter(|edge| self.is_owed(**edge)).map(|edge| self.token(*edge));
         let inherited =
-            (self.inherited[vertex.index()] != RefreshState::Nothing).then_some(RefreshToken::orphaned(vertex));
+            (self.inherited[vertex.slot()] != RefreshState::Nothing).then_some(RefreshToken::orphaned(vertex));
         along.chain(inherited).collect()
     }
 
     /// Marks vertices whose refresh is pending from an earlier run as possibly failed, because that run may
     /// have tried the refresh and failed.
     pub(super) fn remember_failures(&mut self, owed: &[RefreshToken]) {
-        owed.iter().for_each(|token| self.progress[token.second.index()].refresh_failed = true);
+        owed.iter().for_each(|token| self.progress[token.second.slot()].refresh_failed = true);
     }
 
-    pub(super) fn has_would(&self, vertex: VertexId) -> bool {
+    pub(super) fn has_would(&self, vertex: ResourceId) -> bool {
         self.graph.incoming(vertex).iter().any(|edge| self.would_notify[edge.at()])
     }
 
@@ -49,12 +50,12 @@ impl Machine {
     }
 
     /// Journals the refreshes that a change or refresh of these vertices causes. Called before the change.
-    pub(super) fn journal_refreshes(&mut self, vertices: &[VertexId]) {
+    pub(super) fn journal_refreshes(&mut self, vertices: &[ResourceId]) {
         let mut tokens = Vec::new();
         for &vertex in vertices {
             for edge in self.graph.outgoing(vertex) {
                 let receiver = self.graph.edge(edge).to;
-                let owes = self.graph.edge(edge).notify && self.vertices[receiver.index()].refreshable;
+                let owes = self.graph.edge(edge).notify && self.vertices[receiver.slot()].refreshable;
                 // A refresh in progress belongs to an earlier change, so this change needs another refresh.
                 if owes && std::mem::replace(&mut self.owed[edge.at()], RefreshState::Owed) == RefreshState::Nothing {
                     tokens.push(self.token(edge));
@@ -77,22 +78,22 @@ impl Machine {
     }
 
     /// Marks the pending refreshes of a vertex as in progress.
-    pub(super) fn mark_in_progress(&mut self, vertex: VertexId) {
+    pub(super) fn mark_in_progress(&mut self, vertex: ResourceId) {
         for &edge in self.graph.incoming(vertex) {
             let debt = &mut self.owed[edge.at()];
             if *debt == RefreshState::Owed {
                 *debt = RefreshState::Served;
             }
         }
-        let inherited = &mut self.inherited[vertex.index()];
+        let inherited = &mut self.inherited[vertex.slot()];
         if *inherited == RefreshState::Owed {
             *inherited = RefreshState::Served;
         }
     }
 
     /// Clears the refreshes in progress of a vertex, and removes them from the journal.
-    pub(super) fn clear_refreshes(&mut self, vertex: VertexId) {
-        self.progress[vertex.index()].refresh_failed = false;
+    pub(super) fn clear_refreshes(&mut self, vertex: ResourceId) {
+        self.progress[vertex.slot()].refresh_failed = false;
         let mut tokens = Vec::new();
         for &edge in self.graph.incoming(vertex) {
             if self.owed[edge.at()] == RefreshState::Served {
@@ -100,8 +101,8 @@ impl Machine {
                 tokens.push(self.token(edge));
             }
         }
-        if self.inherited[vertex.index()] == RefreshState::Served {
-            self.inherited[vertex.index()] = RefreshState::Nothing;
+        if self.inherited[vertex.slot()] == RefreshState::Served {
+            self.inherited[vertex.slot()] = RefreshState::Nothing;
             tokens.push(RefreshToken::orphaned(vertex));
         }
         if !tokens.is_empty() {

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Stage};
-use crate::graph::VertexId;
+use crate::resource_id::ResourceId;
 
 /// Semaphores and the vertices that acquire them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Semaphores {
-    /// Maximum number of holders per semaphore. If the graph is replaced while a semaphore is held, the
-    /// semaphore has the same number in the new graph.
+    /// Maximum number of holders per semaphore. An edit keeps the number of a semaphore.
     pub counts: Vec<u32>,
     /// Semaphores of each vertex, as unique indexes into `counts`.
-    pub of: BTreeMap<VertexId, Vec<u16>>,
+    pub of: BTreeMap<ResourceId, Vec<u16>>,
 }
 
 impl Semaphores {
@@ -27,17 +26,15 @@ impl Semaphores {
 pub(super) struct SemaphoreState {
     /// Number of holders per semaphore.
     held: Vec<u32>,
-    /// Number of these holders that belong to an earlier graph and are still in flight.
-    detached: Vec<u32>,
     /// Vertices that hold their semaphores.
-    holders: Vec<VertexId>,
+    holders: Vec<ResourceId>,
     /// Ready vertices that wait for a semaphore.
-    parked: Vec<VertexId>,
+    parked: Vec<ResourceId>,
 }
 
 impl SemaphoreState {
     /// Acquires all semaphores of a vertex, or none.
-    fn take(&mut self, semaphores: &Semaphores, vertex: VertexId) -> bool {
+    fn take(&mut self, semaphores: &Semaphores, vertex: ResourceId) -> bool {
         let Some(wanted) = semaphores.of.get(&vertex) else { return true };
         if self.holders.contains(&vertex) {
             return true;
@@ -51,26 +48,7 @@ impl SemaphoreState {
         true
     }
 
-    /// Keeps the semaphores of vertices that are not kept. [`Input::Freed`](super::Input::Freed) releases them.
-    fn detach_holders(&mut self, semaphores: &Semaphores, vertices: &[VertexId]) {
-        for vertex in vertices.iter().filter(|vertex| self.holders.contains(vertex)) {
-            for at in semaphores.of.get(vertex).into_iter().flatten() {
-                let at = usize::from(*at);
-                self.detached.resize(self.detached.len().max(at + 1), 0);
-                self.detached[at] += 1;
-            }
-        }
-    }
-
-    fn freed(&mut self, semaphore: u16) -> Vec<VertexId> {
-        let at = usize::from(semaphore);
-        let Some(outside) = self.detached.get_mut(at).filter(|outside| **outside > 0) else { return Vec::new() };
-        *outside -= 1;
-        self.held[at] -= 1;
-        std::mem::take(&mut self.parked)
-    }
-
-    fn give_back(&mut self, semaphores: &Semaphores, vertex: VertexId) -> Vec<VertexId> {
+    fn give_back(&mut self, semaphores: &Semaphores, vertex: ResourceId) -> Vec<ResourceId> {
         let Some(at) = self.holders.iter().position(|holder| *holder == vertex) else { return Vec::new() };
         self.holders.swap_remove(at);
         for at in semaphores.of.get(&vertex).into_iter().flatten() {
@@ -93,18 +71,23 @@ impl Shared {
         (!rules.of.is_empty()).then(|| Box::new(Shared { rules, taken: SemaphoreState::default() }))
     }
 
-    /// Converts the state to other semaphores and vertex numbers. Vertices that are `under_way` and not kept
-    /// still hold their semaphores.
-    pub(super) fn renumbered(
-        mut self,
-        rules: Semaphores,
-        new_of: &[Option<VertexId>],
-        under_way: &[VertexId],
-    ) -> Shared {
-        let gone: Vec<VertexId> = under_way.iter().copied().filter(|vertex| new_of[vertex.index()].is_none()).collect();
-        self.taken.detach_holders(&self.rules, &gone);
-        let taken = self.taken.renumbered(&rules, new_of);
-        Shared { rules, taken }
+    /// Forgets a vertex that an edit removed or changed. With a call in flight, it still holds its semaphores.
+    pub(super) fn forget(&mut self, vertex: ResourceId, is_in_flight: bool) {
+        if !is_in_flight {
+            self.taken.give_back(&self.rules, vertex);
+            self.rules.of.remove(&vertex);
+        }
+    }
+
+    /// Adds the semaphores of the vertices that an edit added or changed. If a semaphore now has more holders than
+    /// allowed, no vertex acquires it until enough have released it.
+    pub(super) fn extend(&mut self, added: Semaphores) {
+        self.rules.counts = added.counts;
+        self.rules.of.extend(added.of);
+        let held = self.taken.held.len();
+        self.rules.counts.resize(self.rules.counts.len().max(held), 0);
+        // The parked vertices are ready and try again.
+        self.taken.parked.clear();
     }
 }
 
@@ -116,7 +99,7 @@ impl Machine {
     }
 
     /// Acquires the semaphores of a vertex and returns true, or parks the vertex.
-    pub(super) fn try_acquire(&mut self, vertex: VertexId) -> bool {
+    pub(super) fn try_acquire(&mut self, vertex: ResourceId) -> bool {
         let Some(shared) = &mut self.shared else { return true };
         if shared.taken.take(&shared.rules, vertex) {
             return true;
@@ -126,25 +109,27 @@ impl Machine {
     }
 
     /// Releases the semaphores of a vertex. The parked vertices try again, in manifest order.
-    pub(super) fn release(&mut self, vertex: VertexId) {
+    pub(super) fn release(&mut self, vertex: ResourceId) {
         let Some(shared) = &mut self.shared else { return };
-        for parked in shared.taken.give_back(&shared.rules, vertex) {
-            self.ready.push(std::cmp::Reverse(parked));
+        let parked = shared.taken.give_back(&shared.rules, vertex);
+        let places = parked.into_iter().map(|parked| std::cmp::Reverse(self.graph.place(parked) as u32));
+        self.ready.extend(places);
+    }
+
+    /// Releases the semaphores of a vertex that an edit removed or changed during its call.
+    pub(super) fn release_superseded(&mut self, vertex: ResourceId) {
+        self.release(vertex);
+        if let Some(shared) = &mut self.shared {
+            shared.rules.of.remove(&vertex);
         }
     }
 
-    /// Releases a semaphore that a call of an earlier graph held.
-    pub(super) fn freed(&mut self, semaphore: u16) {
-        let Some(shared) = &mut self.shared else { return };
-        self.ready.extend(shared.taken.freed(semaphore).into_iter().map(std::cmp::Reverse));
-    }
-
     /// Returns the semaphore that a parked vertex waits for, and its holder.
-    pub(super) fn parked(&self, vertex: VertexId) -> Option<Stage> {
+    pub(super) fn parked(&self, vertex: ResourceId) -> Option<Stage> {
         let Shared { rules, taken } = self.shared.as_deref()?;
         let wanted = rules.of.get(&vertex).filter(|_| taken.parked.contains(&vertex))?;
         let holder = |at: &u16| {
-            let has = |holder: &VertexId| rules.of.get(holder).is_some_and(|all| all.contains(at));
+            let has = |holder: &ResourceId| rules.of.get(holder).is_some_and(|all| all.contains(at));
             taken.holders.iter().copied().find(has)
         };
         let is_taken = |at: &u16| !rules.is_free(*at, &taken.held);
@@ -155,20 +140,5 @@ impl Machine {
     /// Returns true if a vertex waits for a semaphore.
     pub(super) fn has_parked(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| !shared.taken.parked.is_empty())
-    }
-}
-
-impl SemaphoreState {
-    /// Converts the holders to other semaphores and vertex numbers. If a semaphore now has more holders than
-    /// allowed, no vertex acquires it until enough have released it.
-    pub(super) fn renumbered(self, new: &Semaphores, new_of: &[Option<VertexId>]) -> SemaphoreState {
-        let holders: Vec<VertexId> = self.holders.iter().filter_map(|holder| new_of[holder.index()]).collect();
-        let mut held = self.detached.clone();
-        held.resize(new.counts.len().max(held.len()), 0);
-        for at in holders.iter().filter_map(|holder| new.of.get(holder)).flatten() {
-            held[usize::from(*at)] += 1;
-        }
-        // The parked vertices are ready and try again.
-        SemaphoreState { held, detached: self.detached, holders, parked: Vec::new() }
     }
 }

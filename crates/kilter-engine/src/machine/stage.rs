@@ -1,7 +1,7 @@
 //! Stages of vertices, for status reports.
 
 use super::{Machine, Timestamp};
-use crate::graph::VertexId;
+use crate::resource_id::ResourceId;
 use crate::vertex::{Disposition, Phase};
 
 /// Current stage of a vertex.
@@ -10,15 +10,15 @@ pub enum Stage {
     /// The vertex is not checked before its watch has started.
     Unwatched,
     /// The vertex waits for this parent, and perhaps for others.
-    Waiting(VertexId),
+    Waiting(ResourceId),
     /// The vertex is ready and starts as soon as the run is not paused.
     Ready,
     /// The vertex is ready and waits for a semaphore.
     Parked {
         /// Index into the semaphores of the vertex.
         semaphore: usize,
-        /// One of the holders. None if the holder belongs to an earlier graph.
-        holder: Option<VertexId>,
+        /// One of the holders. It may be a vertex that an edit has removed or changed.
+        holder: Option<ResourceId>,
     },
     /// The vertex is in sync and is about to be refreshed.
     Owed,
@@ -36,8 +36,8 @@ pub enum Stage {
 
 impl Machine {
     /// Returns the current stage of a vertex.
-    pub fn stage(&self, vertex: VertexId) -> Stage {
-        match self.progress[vertex.index()].phase {
+    pub fn stage(&self, vertex: ResourceId) -> Stage {
+        match self.progress[vertex.slot()].phase {
             Phase::Waiting => self.waits(vertex),
             Phase::Ready => self.parked(vertex).unwrap_or(Stage::Ready),
             Phase::Differs => Stage::Ready,
@@ -51,9 +51,9 @@ impl Machine {
         }
     }
 
-    fn waits(&self, vertex: VertexId) -> Stage {
+    fn waits(&self, vertex: ResourceId) -> Stage {
         let parents = self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge).from);
-        let is_under_way = |parent: &VertexId| !matches!(self.progress[parent.index()].phase, Phase::Settled(_));
+        let is_under_way = |parent: &ResourceId| !matches!(self.progress[parent.slot()].phase, Phase::Settled(_));
         let mut under_way = parents.filter(is_under_way);
         let is_unwatched = self.hold.as_ref().is_some_and(|hold| hold.settings.awaiting_watch.contains(&vertex));
         match under_way.next() {
@@ -65,7 +65,7 @@ impl Machine {
 
     /// Returns the time of the next timer of a vertex. None if there is no timer or the machine is for one
     /// pass.
-    pub fn wakes_at(&self, vertex: VertexId) -> Option<Timestamp> {
+    pub fn wakes_at(&self, vertex: ResourceId) -> Option<Timestamp> {
         self.hold.as_ref()?.due.get(&vertex).copied()
     }
 }

@@ -3,17 +3,22 @@
 use std::cmp::Reverse;
 
 use super::{Batch, Command, Machine};
-use crate::graph::VertexId;
+use crate::resource_id::ResourceId;
 use crate::vertex::{Disposition, Phase, Vertex};
 
 impl Machine {
     /// Returns the queued vertices that are still in `phase`, in manifest order, and empties the queue.
-    pub(super) fn take_in_phase(&mut self, phase: Phase) -> Vec<VertexId> {
+    pub(super) fn take_in_phase(&mut self, phase: Phase) -> Vec<ResourceId> {
         let list = if phase == Phase::Differs { &mut self.differs } else { &mut self.due_refresh };
         let mut vertices = std::mem::take(list);
-        vertices.retain(|vertex| self.progress[vertex.index()].phase == phase);
-        vertices.sort_unstable();
+        vertices.retain(|vertex| self.progress[vertex.slot()].phase == phase);
+        self.sort(&mut vertices);
         vertices
+    }
+
+    /// Sorts vertices in manifest order.
+    fn sort(&self, vertices: &mut [ResourceId]) {
+        vertices.sort_unstable_by_key(|vertex| self.graph.place(*vertex));
     }
 
     pub(super) fn start_applies(&mut self) {
@@ -32,10 +37,11 @@ impl Machine {
 
     /// Settles ready vertices that must not start, and returns the ones to check. This runs before any other
     /// start: a settlement here may restart other vertices, and their dependents must not start then.
-    pub(super) fn drain_ready(&mut self) -> Vec<VertexId> {
+    pub(super) fn drain_ready(&mut self) -> Vec<ResourceId> {
         let mut vertices = Vec::new();
-        while let Some(Reverse(vertex)) = self.ready.pop() {
-            if self.progress[vertex.index()].phase != Phase::Ready {
+        while let Some(Reverse(place)) = self.ready.pop() {
+            let vertex = self.graph.order()[place as usize];
+            if self.progress[vertex.slot()].phase != Phase::Ready {
                 continue;
             }
             match self.blocker(vertex) {
@@ -45,34 +51,34 @@ impl Machine {
             }
         }
         // A vertex may be queued more than once, and a settlement above may have restarted a parent.
-        vertices.sort_unstable();
+        self.sort(&mut vertices);
         vertices.dedup();
-        vertices.retain(|vertex| self.progress[vertex.index()].phase == Phase::Ready);
+        vertices.retain(|vertex| self.progress[vertex.slot()].phase == Phase::Ready);
         vertices
     }
 
-    pub(super) fn start_checks(&mut self, mut vertices: Vec<VertexId>) {
+    pub(super) fn start_checks(&mut self, mut vertices: Vec<ResourceId>) {
         vertices.retain(|vertex| self.try_acquire(*vertex));
         self.start(vertices, Phase::Checking, Command::Check);
     }
 
     /// Starts calls for vertices. The vertices of a group share a batch.
-    fn start(&mut self, vertices: Vec<VertexId>, phase: Phase, command: fn(Batch) -> Command) {
+    fn start(&mut self, vertices: Vec<ResourceId>, phase: Phase, command: fn(Batch) -> Command) {
         if vertices.is_empty() {
             return;
         }
         self.in_flight += vertices.len();
         if let [only] = *vertices {
             // Fast path for chains: each step has a single vertex.
-            self.progress[only.index()].phase = phase;
-            let group = self.vertices[only.index()].group;
+            self.progress[only.slot()].phase = phase;
+            let group = self.vertices[only.slot()].group;
             return self.commands.push(command(Batch { group, vertices }));
         }
         let mut singles: Vec<Batch> = Vec::new();
         let mut batches: Vec<Batch> = Vec::new();
         for vertex in vertices {
-            self.progress[vertex.index()].phase = phase;
-            let Vertex { group, single, .. } = self.vertices[vertex.index()];
+            self.progress[vertex.slot()].phase = phase;
+            let Vertex { group, single, .. } = self.vertices[vertex.slot()];
             if single {
                 singles.push(Batch { group, vertices: vec![vertex] });
                 continue;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{ApplyResult, CheckResult, Disposition, EdgeId, Machine, Timestamp, VertexId};
+use kilter_engine::{ApplyResult, CheckResult, Disposition, EdgeId, Machine, ResourceId, Timestamp};
 use kilter_model::{Attributes, Because, Difference, Meta, ReceivedValue, ResourceRef, Value};
 use kilter_provider::{Context, Found, Log, Redactor};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,7 +25,6 @@ pub(super) use tallies::Counters;
 
 use super::resolve::{self, Resolution};
 use super::{Mode, Options};
-use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
 use crate::outputs::Outputs;
 use crate::prepare::Prepared;
@@ -35,49 +34,48 @@ use crate::step::{CallResult, Job, ResolvedInputs, Should, catch_panic};
 
 /// State of each resource during a pass. Resources that are in sync have no entry.
 pub(super) struct RunState<'run> {
-    prepared: &'run Prepared<'run>,
-    lookup: &'run Lookup<'run>,
+    prepared: Arc<Prepared>,
     options: &'run Options,
     /// Resources whose outputs other resources use, with true if an output is used as a secret.
-    output_producers: FxHashMap<VertexId, bool>,
+    output_producers: FxHashMap<ResourceId, bool>,
     /// Stored outputs of these resources.
     kept: Option<Outputs<'run>>,
     /// Reason why stored outputs cannot be used.
-    unavailable_outputs: FxHashMap<VertexId, EcoString>,
+    unavailable_outputs: FxHashMap<ResourceId, EcoString>,
     /// Outputs of this run.
-    outputs: FxHashMap<VertexId, Attributes>,
+    outputs: FxHashMap<ResourceId, Attributes>,
     /// Declared attributes with the received outputs filled in.
-    resolved: FxHashMap<VertexId, Arc<ResolvedInputs>>,
+    resolved: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
     /// Outputs that a resource had received when it was last in sync.
-    accepted: FxHashMap<VertexId, Arc<ResolvedInputs>>,
+    accepted: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
     /// Received outputs that a resource cannot accept.
-    refused: FxHashMap<VertexId, Box<[ReceivedValue]>>,
+    refused: FxHashMap<ResourceId, Box<[ReceivedValue]>>,
     /// Receivers of each sender.
-    receivers: FxHashMap<VertexId, Vec<VertexId>>,
+    receivers: FxHashMap<ResourceId, Vec<ResourceId>>,
     /// Resources whose received outputs have changed while the state is held.
-    changed_inputs: Vec<VertexId>,
+    changed_inputs: Vec<ResourceId>,
     /// Number of such changes, and the start of the count.
-    renewals: FxHashMap<VertexId, (Timestamp, u32)>,
+    renewals: FxHashMap<ResourceId, (Timestamp, u32)>,
     /// Values to redact in all output about resources of a type; created at the first use.
     seals: FxHashMap<u16, Redactor>,
-    found: FxHashMap<VertexId, Found>,
+    found: FxHashMap<ResourceId, Found>,
     /// Secrets among the outputs: other secrets may be derived from them.
     sent: Vec<Value>,
-    drafts: FxHashMap<VertexId, PendingReport>,
+    drafts: FxHashMap<ResourceId, PendingReport>,
     /// Resources that the plan creates and that did not exist when the run started. Only these may be brought by a
     /// package.
-    missing_at_start: FxHashSet<VertexId>,
+    missing_at_start: FxHashSet<ResourceId>,
     /// Resources that changed or would change.
-    changed: FxHashMap<VertexId, Disposition>,
+    changed: FxHashMap<ResourceId, Disposition>,
     /// Edges along which a change has sent a refresh, since the last change.
     served: FxHashSet<EdgeId>,
-    reports: Vec<(VertexId, ResourceReport)>,
+    reports: Vec<(ResourceId, ResourceReport)>,
     /// Resources out of sync, while a state is held. It replaces the full list of reports.
-    standing: Option<BTreeMap<VertexId, ResourceReport>>,
+    standing: Option<BTreeMap<ResourceId, ResourceReport>>,
     /// Numbers of changes and refreshes, while a state is held.
     tallies: Counters,
     /// Contested resources.
-    contested: FxHashMap<VertexId, BoardContest>,
+    contested: FxHashMap<ResourceId, BoardContest>,
     /// Saved pre-change state; none if the run saves none.
     before: Option<RevertTracker>,
     /// Resources that have settled once, while a state is held.
@@ -86,7 +84,7 @@ pub(super) struct RunState<'run> {
     /// for none.
     checked_at: Vec<u32>,
     /// Resources whose next check is a poll, without an event.
-    polled: FxHashSet<VertexId>,
+    polled: FxHashSet<ResourceId>,
     used: FxHashSet<u16>,
     counts: Counts,
 }
@@ -126,30 +124,12 @@ pub(super) struct PendingReport {
 }
 
 impl<'run> RunState<'run> {
-    pub(super) fn new(
-        prepared: &'run Prepared<'run>,
-        lookup: &'run Lookup<'run>,
-        options: &'run Options,
-    ) -> RunState<'run> {
-        let mut senders = FxHashMap::default();
-        let mut receivers: FxHashMap<VertexId, Vec<VertexId>> = FxHashMap::default();
-        for (resource, receiver) in prepared.resources().iter().zip((0..).map(VertexId)) {
-            for deferred in resource.deferred() {
-                let is_secret = deferred.sensitive || deferred.template.is_sealed();
-                for sender in deferred.template.references().iter().filter_map(|reference| lookup.referred(reference)) {
-                    *senders.entry(sender).or_default() |= is_secret;
-                    let receivers = receivers.entry(sender).or_default();
-                    if receivers.last() != Some(&receiver) {
-                        receivers.push(receiver);
-                    }
-                }
-            }
-        }
+    pub(super) fn new(prepared: &Arc<Prepared>, options: &'run Options) -> RunState<'run> {
+        let (output_producers, receivers) = routes(prepared);
         RunState {
-            prepared,
-            lookup,
+            prepared: Arc::clone(prepared),
             options,
-            output_producers: senders,
+            output_producers,
             kept: options.state_dir.as_ref().map(|state_dir| Outputs::new(state_dir.path())),
             unavailable_outputs: FxHashMap::default(),
             outputs: FxHashMap::default(),
@@ -179,16 +159,16 @@ impl<'run> RunState<'run> {
         }
     }
 
-    fn item(&self, vertex: VertexId) -> Job<'run> {
+    fn item(&self, vertex: ResourceId) -> Job {
         let resource = self.prepared.resource(vertex);
         let should = match self.resolved.get(&vertex) {
             Some(resolved) => Should::Resolved(Arc::clone(resolved)),
-            None => Should::Declared(&resource.attributes),
+            None => Should::Declared(Arc::clone(&self.prepared), vertex),
         };
         let sends = !self.output_producers.is_empty() && self.output_producers.contains_key(&vertex);
         Job {
             vertex,
-            name: &resource.name,
+            name: resource.name.clone(),
             should,
             found: None,
             refresh: false,
@@ -200,16 +180,16 @@ impl<'run> RunState<'run> {
         }
     }
 
-    pub(super) fn items(&self, vertices: &[VertexId]) -> Vec<Job<'run>> {
+    pub(super) fn items(&self, vertices: &[ResourceId]) -> Vec<Job> {
         vertices.iter().map(|vertex| self.item(*vertex)).collect()
     }
 
     /// Adds the resources of a batch that can be checked to `items`; returns the answers for the others.
     pub(super) fn checkable(
         &mut self,
-        vertices: &[VertexId],
-        items: &mut Vec<Job<'run>>,
-    ) -> Vec<(VertexId, CheckResult)> {
+        vertices: &[ResourceId],
+        items: &mut Vec<Job>,
+    ) -> Vec<(ResourceId, CheckResult)> {
         let mut answers = Vec::new();
         for &vertex in vertices {
             if self.prepared.resource(vertex).is_hidden() {
@@ -217,7 +197,7 @@ impl<'run> RunState<'run> {
                 continue;
             }
             if !self.prepared.resource(vertex).deferred().is_empty() {
-                match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
+                match resolve::resolve(&self.prepared, vertex, &self.outputs) {
                     Resolution::Known(attributes, sent) => {
                         self.receive(vertex, attributes, sent);
                         self.seals.clear();
@@ -239,7 +219,7 @@ impl<'run> RunState<'run> {
         answers
     }
 
-    fn unknown(&mut self, vertex: VertexId, unknown: Vec<(EcoString, EcoString)>) -> CheckResult {
+    fn unknown(&mut self, vertex: ResourceId, unknown: Vec<(EcoString, EcoString)>) -> CheckResult {
         let lost = self.lost_to(vertex);
         if self.is_looked_at(vertex) {
             let draft = self.draft(vertex);
@@ -259,14 +239,14 @@ impl<'run> RunState<'run> {
     }
 
     /// Records that a package may install the object that a resource would create.
-    pub(super) fn may_be_brought(&mut self, vertex: VertexId, because: &Because) {
+    pub(super) fn may_be_brought(&mut self, vertex: ResourceId, because: &Because) {
         self.draft(vertex).unknown = vec![("ensure".into(), because.reason())];
     }
 
     /// Records that the whole resource is unknown, for a reason that completes "known …".
     pub(super) fn unknown_as_a_whole(
         &mut self,
-        vertex: VertexId,
+        vertex: ResourceId,
         reason: EcoString,
         because: ResourceRef,
     ) -> CheckResult {
@@ -278,7 +258,7 @@ impl<'run> RunState<'run> {
     }
 
     /// Returns the resources of a batch with the results of their checks.
-    pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Job<'run>> {
+    pub(super) fn changes(&mut self, vertices: &[ResourceId], machine: &Machine) -> Vec<Job> {
         vertices
             .iter()
             .map(|&vertex| {
@@ -291,11 +271,11 @@ impl<'run> RunState<'run> {
             .collect()
     }
 
-    fn draft(&mut self, vertex: VertexId) -> &mut PendingReport {
+    fn draft(&mut self, vertex: ResourceId) -> &mut PendingReport {
         self.drafts.entry(vertex).or_default()
     }
 
-    fn fail(&mut self, vertex: VertexId, why: EcoString) {
+    fn fail(&mut self, vertex: ResourceId, why: EcoString) {
         let why = self.seal(vertex).redact(why);
         let draft = self.draft(vertex);
         draft.failure = Some(why);
@@ -374,8 +354,8 @@ impl<'run> RunState<'run> {
     }
 
     /// Returns the resources to read ahead: not ready yet, and with attributes that depend on no output.
-    pub(super) fn prefetchable(&self, vertices: Vec<VertexId>) -> Vec<Job<'run>> {
-        let is_known = |vertex: &VertexId| {
+    pub(super) fn prefetchable(&self, vertices: Vec<ResourceId>) -> Vec<Job> {
+        let is_known = |vertex: &ResourceId| {
             let resource = self.prepared.resource(*vertex);
             resource.deferred().is_empty() && !resource.is_hidden()
         };
@@ -383,17 +363,17 @@ impl<'run> RunState<'run> {
     }
 
     /// Returns true if a check of the resource has failed in this pass.
-    pub(super) fn is_tried_again(&self, vertex: VertexId) -> bool {
+    pub(super) fn is_tried_again(&self, vertex: ResourceId) -> bool {
         self.drafts.get(&vertex).is_some_and(|draft| draft.tries > 0)
     }
 
     /// Returns true if this run never changes the resource.
-    fn is_looked_at(&self, vertex: VertexId) -> bool {
+    fn is_looked_at(&self, vertex: ResourceId) -> bool {
         self.options.mode == Mode::Noop || self.is_left(vertex)
     }
 
     /// Returns true if the resource declares that it is never changed.
-    fn is_left(&self, vertex: VertexId) -> bool {
+    fn is_left(&self, vertex: ResourceId) -> bool {
         self.prepared.resource(vertex).meta().is_some_and(Meta::is_observe_only)
     }
 
@@ -401,7 +381,7 @@ impl<'run> RunState<'run> {
     pub(super) fn applied(&mut self, done: CallResult, now: Timestamp, owed_by: Vec<ResourceRef>) -> ApplyResult {
         self.has_checked(&done, now);
         let outcome = done.outcome.unwrap_or_default();
-        self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
+        self.needs_flush(self.prepared.provider_index(done.vertex));
         let is_idle = done.result.as_ref().is_ok_and(|found| !found.acts_on_refresh);
         let refreshed = outcome.refreshed && !is_idle;
         let ran = match &done.result {
@@ -432,7 +412,7 @@ impl<'run> RunState<'run> {
     /// Handles the result of a refresh that the resources `owed_by` sent.
     pub(super) fn refreshed(&mut self, done: CallResult, owed_by: Vec<ResourceRef>) -> bool {
         let outcome = done.outcome.unwrap_or_default();
-        self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
+        self.needs_flush(self.prepared.provider_index(done.vertex));
         let seal = self.seal(done.vertex);
         let draft = self.draft(done.vertex);
         draft.duration += done.duration;
@@ -453,7 +433,7 @@ impl<'run> RunState<'run> {
 
     /// Reports the retry of a failed resource. Vertices without a failure wait for their rate limit and are not
     /// reported.
-    pub(super) fn tell_retry(&mut self, vertex: VertexId, observer: &mut dyn Observer) {
+    pub(super) fn tell_retry(&mut self, vertex: ResourceId, observer: &mut dyn Observer) {
         let resource = self.prepared.resource(vertex);
         let Some(failure) = self.drafts.get(&vertex).and_then(|draft| draft.failure.as_deref()) else { return };
         let delay = resource.meta().map_or(0, |meta| meta.delay);
@@ -503,6 +483,27 @@ impl<'run> RunState<'run> {
         let counts = Counts { left_out: self.prepared.catalog.left_out, ..self.counts };
         Report { resources, counts, ..Report::default() }
     }
+}
+
+/// Returns the resources whose outputs others use, with true if an output is used as a secret, and the receivers of
+/// each.
+fn routes(prepared: &Prepared) -> (FxHashMap<ResourceId, bool>, FxHashMap<ResourceId, Vec<ResourceId>>) {
+    let lookup = prepared.lookup();
+    let mut senders = FxHashMap::default();
+    let mut receivers: FxHashMap<ResourceId, Vec<ResourceId>> = FxHashMap::default();
+    for (resource, receiver) in prepared.each() {
+        for deferred in resource.deferred() {
+            let is_secret = deferred.sensitive || deferred.template.is_sealed();
+            for sender in deferred.template.references().iter().filter_map(|reference| lookup.referred(reference)) {
+                *senders.entry(sender).or_default() |= is_secret;
+                let receivers = receivers.entry(sender).or_default();
+                if receivers.last() != Some(&receiver) {
+                    receivers.push(receiver);
+                }
+            }
+        }
+    }
+    (senders, receivers)
 }
 
 fn status(settlement: Disposition) -> Status {

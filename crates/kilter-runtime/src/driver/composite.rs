@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::{Composite, ResourceRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -34,12 +34,12 @@ const WORDS: [&str; 16] = [
 pub(super) struct Asked {
     /// Indexes of the composite resources.
     pub(super) composites: BTreeSet<u32>,
-    pub(super) vertices: Vec<VertexId>,
+    pub(super) vertices: Vec<ResourceId>,
     /// Names that the graph does not contain.
     pub(super) unknown: Vec<ResourceRef>,
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Returns all resources, and all composite resources.
     pub(super) fn all_asked(&self) -> Asked {
         let composites = (0..).zip(self.composites()).map(|(at, _)| at).collect();
@@ -47,17 +47,17 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Returns some resources, and the composite resources that contain them.
-    pub(super) fn asked_with_owners(&self, vertices: Vec<VertexId>) -> Asked {
+    pub(super) fn asked_with_owners(&self, vertices: Vec<ResourceId>) -> Asked {
         let mut composites = BTreeSet::new();
         for vertex in &vertices {
-            let mut next = self.prepared.catalog.owner_of(vertex.0);
+            let mut next = self.prepared.catalog.owner_of(self.place(*vertex));
             while let Some(at) = next.filter(|at| composites.insert(*at)) {
                 next = self.composites()[at as usize].owner;
             }
         }
         let mut all: Option<FxHashSet<u32>> = None;
         for (at, composite) in (0..).zip(self.composites()).filter(|(_, composite)| !composite.entries_in.is_empty()) {
-            let all = all.get_or_insert_with(|| vertices.iter().map(|vertex| vertex.0).collect());
+            let all = all.get_or_insert_with(|| vertices.iter().map(|vertex| self.place(*vertex)).collect());
             if composite.entries_in.iter().any(|vertex| all.contains(vertex)) {
                 composites.insert(at);
             }
@@ -72,7 +72,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         // Only a name that is no resource needs the index.
         let mut by_name: Option<FxHashMap<&ResourceRef, u32>> = None;
         for name in names {
-            if let Some(vertex) = self.lookup.referred(name) {
+            if let Some(vertex) = self.prepared.lookup().referred(name) {
                 asked.vertices.extend(seen.insert(vertex).then_some(vertex));
                 continue;
             }
@@ -95,13 +95,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Returns the composite resource that contains a resource.
-    pub(super) fn owner(&self, vertex: VertexId) -> Option<ResourceRef> {
-        let owner = self.prepared.catalog.owner_of(vertex.0)?;
+    pub(super) fn owner(&self, vertex: ResourceId) -> Option<ResourceRef> {
+        let owner = self.prepared.catalog.owner_of(self.place(vertex))?;
         Some(self.composites()[owner as usize].reference.clone())
     }
 
     /// Returns the state of a composite resource; `queued` contains the vertices that wait for a worker.
-    pub(super) fn composite_standing(&self, at: u32, queued: &FxHashSet<VertexId>) -> CompositeStanding {
+    pub(super) fn composite_standing(&self, at: u32, queued: &FxHashSet<ResourceId>) -> CompositeStanding {
         let Composite { reference, owner, entries_in, .. } = &self.composites()[at as usize];
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for vertex in self.whole(at) {
@@ -118,22 +118,22 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             word: counts.first().map_or("in_sync", |(word, _)| word),
             counts,
             parts: self.parts(at),
-            entries_in: entries_in.iter().map(|at| self.prepared.resource(VertexId(*at)).reference.clone()).collect(),
+            entries_in: entries_in.iter().map(|at| self.prepared.resources()[*at as usize].reference.clone()).collect(),
         }
     }
 
     /// Returns the resources that determine the state of a composite: its parts, and the resources that contain its
     /// entries.
-    fn whole(&self, at: u32) -> impl Iterator<Item = VertexId> + use<'run> {
+    fn whole(&self, at: u32) -> impl Iterator<Item = ResourceId> {
         let Composite { parts, entries_in, .. } = &self.composites()[at as usize];
-        parts.clone().chain(entries_in.iter().copied()).map(VertexId)
+        parts.clone().chain(entries_in.iter().copied()).map(|place| self.prepared.graph.order()[place as usize])
     }
 
     /// Returns the direct parts of a composite resource in manifest order. A nested composite resource stands for
     /// its own parts.
     fn parts(&self, at: u32) -> Vec<ResourceRef> {
         let resources = |parts: std::ops::Range<u32>| {
-            parts.map(|vertex| self.prepared.resource(VertexId(vertex)).reference.clone())
+            parts.map(|place| self.prepared.resources()[place as usize].reference.clone())
         };
         let whole = &self.composites()[at as usize].parts;
         let (mut parts, mut from) = (Vec::new(), whole.start);
@@ -149,8 +149,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         parts
     }
 
-    fn composites(&self) -> &'run [Composite] {
+    fn composites(&self) -> &[Composite] {
         &self.prepared.catalog.composites
+    }
+
+    /// Returns the place of a resource in the manifest.
+    fn place(&self, vertex: ResourceId) -> u32 {
+        self.prepared.graph.place(vertex) as u32
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pending refreshes, in the form of the machine and in the form of the journal.
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Batch, Graph, Input, RefreshToken, Timestamp, VertexId};
+use kilter_engine::{Batch, Graph, Input, RefreshToken, ResourceId, Timestamp};
 use kilter_model::{Outcome, ResourceRef};
 use kilter_provider::Level;
 use rustc_hash::FxHashSet;
@@ -43,7 +43,7 @@ pub(super) fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph
 }
 
 /// Returns the declared resources for which a refresh from `first` is pending.
-pub(super) fn owed_for(lookup: &Lookup<'_>, journal: Option<&Journal>, first: &ResourceRef) -> Vec<VertexId> {
+pub(super) fn owed_for(lookup: &Lookup<'_>, journal: Option<&Journal>, first: &ResourceRef) -> Vec<ResourceId> {
     let debts = journal.into_iter().flat_map(Journal::owed).filter(|debt| debt.0 == *first);
     debts.filter_map(|(_, second)| lookup.referred(second)).collect()
 }
@@ -55,7 +55,7 @@ fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Optio
     Some(first.map_or(RefreshToken::orphaned(second), |first| RefreshToken { first, second }))
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Journals the refreshes of the next changes. If that fails, the driver refuses these changes and makes all
     /// others.
     pub(super) fn owe(&mut self, tokens: &[RefreshToken]) {
@@ -65,8 +65,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         let debts = self.debts(tokens);
         let Err(why) = self.journalled(|journal| journal.owe(debts)) else { return };
-        // A running change cannot be refused: it was started for a graph in which it notified no resource.
-        let under_way: FxHashSet<VertexId> = self.calls.vertices().collect();
+        // A running change cannot be refused: when it started, it notified no resource.
+        let under_way: FxHashSet<ResourceId> = self.calls.ids().collect();
         let (late, next): (Vec<RefreshToken>, Vec<RefreshToken>) =
             tokens.iter().partition(|token| under_way.contains(&token.first));
         let late = self.debts(&late);
@@ -173,23 +173,23 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Returns the resources whose changes have a pending or running refresh of a vertex.
-    pub(super) fn owed_by(&self, vertex: VertexId) -> Vec<ResourceRef> {
+    pub(super) fn owed_by(&self, vertex: ResourceId) -> Vec<ResourceRef> {
         self.debts(&self.machine.owed_to(vertex)).into_iter().map(|(first, _)| first).collect()
     }
 
     /// Converts tokens to journal entries. An inherited token stands for the entries of all notifiers that left the
     /// graph.
     pub(super) fn debts(&self, tokens: &[RefreshToken]) -> Vec<Debt> {
-        let reference = |vertex: VertexId| &self.prepared.resource(vertex).reference;
+        let reference = |vertex: ResourceId| &self.prepared.resource(vertex).reference;
         let mut debts = Vec::with_capacity(tokens.len());
         for token in tokens {
             if token.first != token.second {
                 debts.push((reference(token.first).clone(), reference(token.second).clone()));
                 continue;
             }
+            let lookup = self.prepared.lookup();
             let owed = self.journal.iter().flat_map(Journal::owed);
-            debts
-                .extend(owed.filter(|debt| token_of(self.lookup, debt, self.machine.graph()) == Some(*token)).cloned());
+            debts.extend(owed.filter(|debt| token_of(&lookup, debt, self.machine.graph()) == Some(*token)).cloned());
         }
         debts
     }

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use kilter_engine::{Input, RepairBudget, Timestamp, VertexId};
+use kilter_engine::{Input, RepairBudget, ResourceId, Timestamp};
 use kilter_model::{Poll, Resource};
 use kilter_provider::Purpose;
 use rustc_hash::FxHashMap;
 
 use super::debts::JournalFailure;
-use super::graph_swap::{Kept, Subscribers, Watching};
 use super::listening::ProviderWatches;
 use super::paused::{Pause, PauseState};
 use super::polls::{PollReason, Polls};
@@ -21,7 +20,7 @@ use super::reading::{ManifestSource, Reading};
 use super::stop::Message;
 use super::tidings::EventBuffer;
 use super::window::StatusHandle;
-use super::{Conditions, Driver, millis};
+use super::{Conditions, Driver, Options, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
@@ -30,10 +29,15 @@ use crate::watch::{Counts, Hub, NonFileWatcher, PathWatch, Scope, Subscriber, Wa
 use watched::{NotifyScope, WatchPlan};
 
 /// Subscriber number of the manifest. No resource has this number.
-const DECLARED: Subscriber = Subscriber(u32::MAX);
+const DECLARED: Subscriber = Subscriber(u64::MAX);
 
 /// Subscriber number of the path that status clients need.
-const STATUS_SOCKET: Subscriber = Subscriber(u32::MAX - 1);
+const STATUS_SOCKET: Subscriber = Subscriber(u64::MAX - 1);
+
+/// Returns the subscriber number of a resource.
+fn subscriber(vertex: ResourceId) -> Subscriber {
+    Subscriber(vertex.to_bits())
+}
 
 /// Settings of a run that holds a state.
 pub struct Hold<'a> {
@@ -45,24 +49,14 @@ pub struct Hold<'a> {
     pub longest: Option<Duration>,
     /// Source of the declared state.
     pub declared: &'a mut (dyn ManifestSource + 'a),
-    /// Interval at which the manifest is reloaded without an edit, because the output of programs and the facts may
-    /// change.
-    pub reread: Option<Duration>,
     /// Interval of the signs of life.
     pub watchdog_interval: Option<Duration>,
-    /// Pause at the start of the first graph.
+    /// Pause at the start.
     pub paused: Option<&'a Pause>,
     /// Receiver of status requests.
     pub window: Option<&'a StatusHandle>,
     /// Path that status clients need: the driver reports [`Event::StatusSocketChanged`] after each event on it.
     pub status_socket: Option<&'a Path>,
-}
-
-impl Hold<'_> {
-    /// Borrows the settings for a shorter time.
-    pub(super) fn borrowed(&mut self) -> Hold<'_> {
-        Hold { declared: &mut *self.declared, ..*self }
-    }
 }
 
 /// Minimum interval between two flushes, in milliseconds.
@@ -74,15 +68,13 @@ const FLUSH_AGAIN: u64 = 60_000;
 pub(super) struct ReconcileLoop<'hold> {
     pub(super) hold: Hold<'hold>,
     pub(super) reading: Reading,
-    /// Lives over all graphs of the run.
     hub: Hub,
     bells: NonFileWatcher,
     tidings: EventBuffer,
-    subscribers: Subscribers,
     /// Polled resources.
     pub(super) polls: Polls,
     /// Received outputs with which the watches of a resource were registered.
-    pub(super) followed: FxHashMap<VertexId, Arc<ResolvedInputs>>,
+    pub(super) followed: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
     /// Watches of the providers themselves.
     pub(super) listening: ProviderWatches,
     /// Earliest time of the next flush.
@@ -95,7 +87,6 @@ pub(super) struct ReconcileLoop<'hold> {
     /// Conditions that were reported last.
     pub(super) conditions: Conditions,
     pub(super) is_enough: bool,
-    pub(super) is_superseded: bool,
     /// Reason why the journal cannot be written.
     pub(super) journal: Option<JournalFailure>,
     /// Pause of the run, if it is paused.
@@ -103,44 +94,60 @@ pub(super) struct ReconcileLoop<'hold> {
 }
 
 impl<'hold> ReconcileLoop<'hold> {
-    /// Registers all watches, before any check starts. Kept resources are watched already.
-    pub(super) fn begin(
-        prepared: &Prepared<'_>,
-        hold: Hold<'hold>,
-        sender: &Sender<Message>,
-        before: Option<Watching>,
-        kept: &Kept,
-        state_dir: Option<&Path>,
-        now: Timestamp,
-    ) -> ReconcileLoop<'hold> {
-        let Watching {
-            hub,
-            mut bells,
-            tidings,
-            subscribers,
-            mut polls,
-            followed,
-            listening,
-            mut asked,
-            flush_after,
-            alive_at,
-            is_converged,
-            conditions,
-            journal,
-            paused,
-        } = match before {
-            Some(before) => before.renumbered(kept),
-            None => Watching::new(prepared.resources().len(), sender),
+    /// Starts the hub. It watches nothing yet.
+    pub(super) fn begin(hold: Hold<'hold>, sender: &Sender<Message>) -> ReconcileLoop<'hold> {
+        let tidings = EventBuffer::default();
+        let tell = || {
+            let (tidings, sender) = (tidings.clone(), sender.clone());
+            move |told| tidings.add(told, &sender)
         };
+        if let Some(window) = hold.window {
+            window.attach(Some(sender.clone()));
+        }
+        ReconcileLoop {
+            reading: Reading::default(),
+            hub: Hub::start_or_disabled(tell()),
+            bells: NonFileWatcher::new(tell()),
+            tidings,
+            polls: Polls::default(),
+            followed: FxHashMap::default(),
+            listening: ProviderWatches::default(),
+            flush_after: Timestamp::default(),
+            alive_at: Timestamp::default(),
+            quiet_at: None,
+            is_converged: false,
+            conditions: Conditions::default(),
+            is_enough: false,
+            journal: None,
+            paused: None,
+            hold,
+        }
+    }
+
+    /// Registers the watches of some resources and of the manifest, before any check of them starts.
+    pub(super) fn watch(
+        &mut self,
+        prepared: &Prepared,
+        some: &[ResourceId],
+        options: &Options,
+        sender: &Sender<Message>,
+        now: Timestamp,
+    ) {
+        let state_dir = options.state_dir.as_ref().map(StateDir::path);
         let (mut watches, mut rung) = (Vec::new(), Vec::new());
-        for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
-            if kept.is_kept(vertex) || is_not_held(resource) {
+        let mut asked = self.listening.asked();
+        for names in asked.values_mut() {
+            names.retain(|(_, vertex)| prepared.graph.contains(*vertex));
+        }
+        for &vertex in some {
+            let resource = prepared.resource(vertex);
+            if is_not_held(resource) {
                 continue;
             }
             match poll_of(resource) {
                 Poll::Watched => {}
                 Poll::Every(seconds) => {
-                    polls.declare(vertex, Some(u64::from(seconds) * 1000), now);
+                    self.polls.declare(vertex, Some(u64::from(seconds) * 1000), now);
                     continue;
                 }
                 Poll::Once => continue,
@@ -148,75 +155,58 @@ impl<'hold> ReconcileLoop<'hold> {
             let watches_of =
                 prepared.provider(vertex).capabilities().watch().watches(&resource.name, &resource.attributes);
             let WatchPlan { paths, rings, interval, telling } = WatchPlan::of(watches_of, state_dir);
-            polls.declare(vertex, interval, now);
+            self.polls.declare(vertex, interval, now);
             if let Some(telling) = telling {
                 let alone = (telling == NotifyScope::Alone).then(|| resource.name.clone());
-                let of = (prepared.providers[vertex.0 as usize], alone);
+                let of = (prepared.provider_index(vertex), alone);
                 asked.entry(of).or_default().push((resource.name.clone(), vertex));
             }
             if !paths.is_empty() {
-                watches.push((subscribers.of(vertex), paths));
+                watches.push((subscriber(vertex), paths));
             }
             if !rings.is_empty() {
-                rung.push((subscribers.of(vertex), rings));
+                rung.push((subscriber(vertex), rings));
             }
         }
-        let listening = listening.renumbered(asked, prepared, now);
-        for vertex in listening.unwatched() {
+        asked.retain(|_, names| !names.is_empty());
+        self.listening.declare(asked, prepared, now);
+        for vertex in self.listening.unwatched() {
             if prepared.purpose(vertex) != Purpose::Action {
-                polls.add_reason(vertex, PollReason::Provider, now);
+                self.polls.add_reason(vertex, PollReason::Provider, now);
             }
         }
-        let files = hold.declared.files().into_iter().map(|path| PathWatch { path, scope: Scope::This });
-        let trees = hold.declared.trees().into_iter().map(|path| PathWatch { path, scope: Scope::Tree });
+        let files = self.hold.declared.files().into_iter().map(|path| PathWatch { path, scope: Scope::This });
+        let trees = self.hold.declared.trees().into_iter().map(|path| PathWatch { path, scope: Scope::Tree });
         watches.push((DECLARED, files.chain(trees).collect()));
-        let door = hold.status_socket.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
+        let door = self.hold.status_socket.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
         watches.extend(door.map(|door| (STATUS_SOCKET, vec![door])));
-        for lost in hub.watch_all(watches) {
+        for lost in self.hub.watch_all(watches) {
             // The driver handles it when it starts.
-            tidings.add(WatchEvent::Lost(lost), sender);
+            self.tidings.add(WatchEvent::Lost(lost), sender);
         }
         // The watch on the file starts before the search for its process.
-        for lost in rung.into_iter().filter_map(|(subscriber, rings)| bells.watch(subscriber, rings).err()) {
-            tidings.add(WatchEvent::Lost(lost), sender);
+        for lost in rung.into_iter().filter_map(|(subscriber, rings)| self.bells.watch(subscriber, rings).err()) {
+            self.tidings.add(WatchEvent::Lost(lost), sender);
         }
         // The manifest may have changed between the read and the start of the watch.
-        let mut reading = Reading::begun();
-        reading.read_again_after(hold.reread, now);
-        let (quiet_at, is_enough, is_superseded) = (None, false, false);
-        if let Some(window) = hold.window {
-            window.attach(Some(sender.clone()));
-        }
-        ReconcileLoop {
-            hold,
-            reading,
-            hub,
-            bells,
-            tidings,
-            subscribers,
-            polls,
-            followed,
-            listening,
-            flush_after,
-            alive_at,
-            quiet_at,
-            is_converged,
-            conditions,
-            is_enough,
-            is_superseded,
-            journal,
-            paused,
+        self.reading = Reading::begun();
+        self.reading.read_again_after(self.hold.declared.reread_interval(), now);
+        self.quiet_at = None;
+    }
+
+    /// Ends the watches and polls of resources that have changed or been removed.
+    pub(super) fn forget(&mut self, gone: &[ResourceId]) {
+        for vertex in gone {
+            self.hub.unwatch(subscriber(*vertex));
+            self.bells.unwatch(subscriber(*vertex));
+            self.polls.forget(*vertex);
+            self.followed.remove(vertex);
         }
     }
 
     /// Returns true if the run has reached its end.
     pub(super) fn is_enough(&self) -> bool {
         self.is_enough
-    }
-
-    /// Returns true if the run was reported as converged, and resets that: the new graph must converge again.
-    pub(super) fn begins_anew(&mut self) -> bool {
-        std::mem::take(&mut self.is_converged)
     }
 
     /// Returns the earliest time of the next flush. A paused run flushes at once, and retries after [`FLUSH`]: its
@@ -226,55 +216,13 @@ impl<'hold> ReconcileLoop<'hold> {
         Timestamp(self.flush_after.0.saturating_sub(early))
     }
 
-    /// Returns true if another graph is declared: this driver starts nothing new.
-    pub(super) fn is_superseded(&self) -> bool {
-        self.is_superseded
-    }
-
-    /// Returns the state that the holder of the next graph takes over.
-    pub(super) fn leave(self) -> Watching {
-        let ReconcileLoop {
-            hub,
-            bells,
-            tidings,
-            subscribers,
-            polls,
-            followed,
-            listening,
-            flush_after,
-            alive_at,
-            is_converged,
-            conditions,
-            journal,
-            paused,
-            ..
-        } = self;
-        let asked = listening.asked();
-        Watching {
-            hub,
-            bells,
-            tidings,
-            subscribers,
-            polls,
-            followed,
-            listening,
-            asked,
-            flush_after,
-            alive_at,
-            is_converged,
-            conditions,
-            journal,
-            paused,
-        }
-    }
-
     /// Returns the polled resources, each with the time of its next poll.
-    pub(super) fn next_looks(&self) -> impl Iterator<Item = (Timestamp, VertexId)> {
+    pub(super) fn next_looks(&self) -> impl Iterator<Item = (Timestamp, ResourceId)> {
         self.polls.looks()
     }
 
     /// Returns the poll interval of a resource, if it is polled.
-    pub(super) fn interval(&self, vertex: VertexId) -> Option<Duration> {
+    pub(super) fn interval(&self, vertex: ResourceId) -> Option<Duration> {
         self.polls.interval(vertex).map(Duration::from_millis)
     }
 
@@ -284,7 +232,26 @@ impl<'hold> ReconcileLoop<'hold> {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
+    /// Registers the watches of changed and added resources.
+    pub(super) fn watch_anew(&mut self, fresh: &[ResourceId]) {
+        let Some(holder) = &mut self.holder else { return };
+        holder.watch(&self.prepared, fresh, self.options, &self.sender, self.now);
+        holder.listening.begin(&self.prepared, self.options.mode, &self.sender, self.stop);
+    }
+
+    /// Starts to hold a catalog whose watches have been registered.
+    pub(super) fn begin_holding(&mut self) {
+        // It must converge again.
+        if self.holder.as_mut().is_some_and(|holder| std::mem::take(&mut holder.is_converged)) {
+            self.observer.event(Event::Converged(false));
+        }
+        // The manifest may have changed between the read and the start of the watch.
+        self.tell_door();
+        self.look_at_declared();
+        self.go_on();
+    }
+
     /// Does the idle work. Returns true if the loop must run again.
     pub(super) fn on_idle(&mut self) -> bool {
         self.flush_what_was_done();
@@ -343,7 +310,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Returns the time of the last activity, calls of former graphs included; none while there is activity.
+    /// Returns the time of the last activity, calls of changed and removed resources included; none while there is activity.
     pub(super) fn quiet_since(&self) -> Option<Timestamp> {
         self.machine.quiet_since().filter(|_| self.calls.is_empty()).map(|since| since.max(self.landed_at))
     }
@@ -403,7 +370,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Reports that another program undoes the repairs of a resource.
-    pub(super) fn contested(&mut self, vertex: VertexId) {
+    pub(super) fn contested(&mut self, vertex: ResourceId) {
         // The contest may have ended with a command of the same batch.
         let Some(contest) = self.machine.contest(vertex) else { return };
         let holder = self.holder.as_ref();
@@ -424,14 +391,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Reports that the contest over a resource has ended.
-    pub(super) fn uncontested(&mut self, vertex: VertexId) {
+    pub(super) fn uncontested(&mut self, vertex: ResourceId) {
         if self.board.is_uncontested(vertex) {
             self.observer.event(Event::Uncontested { reference: &self.prepared.resource(vertex).reference });
         }
     }
 
     /// Reports that a contested resource is no longer repaired.
-    pub(super) fn demoted(&mut self, vertex: VertexId) {
+    pub(super) fn demoted(&mut self, vertex: ResourceId) {
         let RepairBudget { repairs, within, .. } = RepairBudget::default();
         let reference = &self.prepared.resource(vertex).reference;
         let differences = self.board.repaired(vertex);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Timestamp, VertexId};
+use kilter_engine::{ResourceId, Timestamp};
 use kilter_model::Meta;
 use kilter_provider::{POLL, Purpose};
 
@@ -29,7 +29,7 @@ pub(super) struct ProviderWatches {
     /// Watches that were requested to end and still run.
     ending: Vec<Listener>,
     /// Single resources that their provider does not watch, with the reason.
-    unwatched: BTreeMap<VertexId, EcoString>,
+    unwatched: BTreeMap<ResourceId, EcoString>,
 }
 
 impl Drop for ProviderWatches {
@@ -46,17 +46,12 @@ impl ProviderWatches {
         self.listeners.iter().map(asked).collect()
     }
 
-    /// Converts to the next graph. Watches with the same arguments continue; the others end in the background.
-    pub(super) fn renumbered(
-        mut self,
-        asked: BTreeMap<Asked, Names>,
-        prepared: &Prepared<'_>,
-        now: Timestamp,
-    ) -> ProviderWatches {
+    /// Replaces the watches. Those with the same arguments continue; the others end in the background.
+    pub(super) fn declare(&mut self, asked: BTreeMap<Asked, Names>, prepared: &Prepared, now: Timestamp) {
         let mut former = std::mem::take(&mut self.listeners);
         let unwatched = std::mem::take(&mut self.unwatched);
         for ((provider, alone), names) in asked {
-            let of = |(name, (_, vertex)): (&EcoString, &(_, VertexId))| {
+            let of = |(name, (_, vertex)): (&EcoString, &(_, ResourceId))| {
                 let resource = prepared.resource(*vertex);
                 let noop = resource.meta().is_some_and(Meta::is_observe_only);
                 WatchedResource { name: name.clone(), should: resource.attributes.clone(), noop }
@@ -84,18 +79,11 @@ impl ProviderWatches {
         }
         former.iter().for_each(Listener::end);
         self.ending.extend(former);
-        self
     }
 
     /// Starts the watches that do not run yet.
-    pub(super) fn begin(
-        &mut self,
-        prepared: &Prepared<'_>,
-        mode: Mode,
-        sender: &Sender<Message>,
-        stop: &ShutdownHandle,
-    ) {
-        self.listeners.iter_mut().for_each(|listener| listener.begin(prepared.registry, mode, sender, stop));
+    pub(super) fn begin(&mut self, prepared: &Prepared, mode: Mode, sender: &Sender<Message>, stop: &ShutdownHandle) {
+        self.listeners.iter_mut().for_each(|listener| listener.begin(&prepared.registry, mode, sender, stop));
     }
 
     /// Returns the listener of a watch; none if the watch is about to end.
@@ -108,28 +96,28 @@ impl ProviderWatches {
     }
 
     /// Returns all resources that providers watch.
-    pub(super) fn vertices(&self) -> Vec<VertexId> {
+    pub(super) fn vertices(&self) -> Vec<ResourceId> {
         self.listeners.iter().flat_map(|listener| listener.told.vertices()).collect()
     }
 
     /// Returns the resources whose watch has not confirmed its start.
-    pub(super) fn silent(&self) -> BTreeSet<VertexId> {
+    pub(super) fn silent(&self) -> BTreeSet<ResourceId> {
         self.of_state(State::Silent).flat_map(|listener| listener.told.vertices()).collect()
     }
 
     /// Returns the resources whose watch is lost.
-    pub(super) fn unwatched(&self) -> Vec<VertexId> {
+    pub(super) fn unwatched(&self) -> Vec<ResourceId> {
         let lost = self.of_state(State::Lost).flat_map(|listener| listener.told.vertices());
         lost.chain(self.unwatched.keys().copied()).collect()
     }
 
     /// Returns true if the watch of a resource has no status yet.
-    pub(super) fn is_silent(&self, vertex: VertexId) -> bool {
+    pub(super) fn is_silent(&self, vertex: ResourceId) -> bool {
         self.of_state(State::Silent).any(|listener| listener.told.has(vertex))
     }
 
     /// Returns the reason why a provider does not watch a resource.
-    pub(super) fn why_unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
+    pub(super) fn why_unwatched(&self, vertex: ResourceId) -> Option<&EcoString> {
         self.unwatched.get(&vertex)
     }
 
@@ -147,7 +135,7 @@ impl ProviderWatches {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Handles the events of a provider.
     pub(super) fn heard(&mut self, told: &Arc<WatchChannel>) {
         if self.holder.as_mut().is_none_or(|holder| holder.listening.find(told).is_none()) {
@@ -161,10 +149,10 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         // In manifest order, as all other events.
         let named = |name: &EcoString| told.named(name).into_iter();
-        let of: BTreeMap<VertexId, &Status> =
+        let of: BTreeMap<ResourceId, &Status> =
             of.iter().flat_map(|(name, status)| named(name).map(move |vertex| (vertex, status))).collect();
         of.into_iter().for_each(|(vertex, status)| self.heard_of(vertex, status));
-        let stale: BTreeSet<VertexId> = match any {
+        let stale: BTreeSet<ResourceId> = match any {
             true => told.vertices().into_iter().collect(),
             false => changed.iter().flat_map(named).collect(),
         };
@@ -184,8 +172,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(listener) = holder.listening.find(told) else { return };
         let was_lost = std::mem::replace(&mut listener.state, State::Watching) == State::Lost;
         let vertices = told.vertices();
-        let is_watched = |vertex: &&VertexId| !holder.listening.unwatched.contains_key(*vertex);
-        let watched: Vec<VertexId> = vertices.iter().filter(is_watched).copied().collect();
+        let is_watched = |vertex: &&ResourceId| !holder.listening.unwatched.contains_key(*vertex);
+        let watched: Vec<ResourceId> = vertices.iter().filter(is_watched).copied().collect();
         watched.into_iter().for_each(|vertex| holder.polls.remove_reason(vertex, PollReason::Provider));
         if was_lost {
             self.observer.event(Event::Rewatched { count: vertices.len() });
@@ -200,12 +188,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Returns true if a resource has a state. An action does not run because its watch was lost.
-    fn is_state(&self, vertex: VertexId) -> bool {
+    fn is_state(&self, vertex: ResourceId) -> bool {
         self.prepared.purpose(vertex) != Purpose::Action
     }
 
     /// Handles the status of the watch of a single resource.
-    fn heard_of(&mut self, vertex: VertexId, status: &Status) {
+    fn heard_of(&mut self, vertex: ResourceId, status: &Status) {
         let is_state = self.is_state(vertex);
         let Some(holder) = &mut self.holder else { return };
         let Status::Lost(why) = status else {
@@ -229,7 +217,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Polls resources while the watch of their provider is lost.
     fn unheard(&mut self, told: &Arc<WatchChannel>, why: &str) {
         let vertices = told.vertices();
-        let states: Vec<VertexId> = vertices.iter().copied().filter(|vertex| self.is_state(*vertex)).collect();
+        let states: Vec<ResourceId> = vertices.iter().copied().filter(|vertex| self.is_state(*vertex)).collect();
         let Some(holder) = &mut self.holder else { return };
         let Some(listener) = holder.listening.find(told) else { return };
         let is_news = std::mem::replace(&mut listener.state, State::Lost) != State::Lost;

@@ -17,7 +17,7 @@ impl Driver<'_, '_, '_, '_> {
             return None;
         }
         let why = match &done.result {
-            Err(why) => self.opened.refusal(self.prepared.providers[done.vertex.0 as usize]).filter(|it| it == why)?,
+            Err(why) => self.opened.refusal(self.prepared.provider_index(done.vertex)).filter(|it| it == why)?,
             Ok(found) => self.cannot_be_created(done, found)?,
         };
         let first = self.outlook.pending_before(done.vertex)?;

@@ -1,5 +1,6 @@
 //! Paused runs, which start nothing new.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::EcoString;
@@ -52,7 +53,7 @@ impl PauseState {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Starts nothing new. Returns true if the run was paused already; the new request then replaces the earlier
     /// one.
     pub(super) fn pause(&mut self, Pause { longest, why }: &Pause) -> bool {
@@ -75,7 +76,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             self.observer.event(Event::Resumed);
             // A pause does not count as quiet time.
             self.landed_at = self.now;
-            if !self.is_superseded() {
+            if self.next.is_none() {
                 self.look_again();
                 self.go_on();
             }
@@ -93,7 +94,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Repeats checks whose results are from before or during the pause.
     fn look_again(&mut self) {
-        for vertex in self.prepared.graph.vertices() {
+        let prepared = Arc::clone(&self.prepared);
+        for vertex in prepared.graph.vertices() {
             if matches!(self.machine.stage(vertex), Stage::Ready | Stage::Owed) {
                 self.machine.input(self.now, Input::Stale(vertex));
             }

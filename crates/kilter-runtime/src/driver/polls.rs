@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use kilter_engine::{Timestamp, VertexId};
+use kilter_engine::{ResourceId, Timestamp};
 use kilter_provider::POLL;
 use rustc_hash::FxHashMap;
 
-use super::graph_swap::Kept;
 use super::millis;
 
 /// Reason why a resource has no events.
@@ -44,8 +43,8 @@ impl Polled {
 /// All polled resources.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
-    of: FxHashMap<VertexId, Polled>,
-    queue: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
+    of: FxHashMap<ResourceId, Polled>,
+    queue: BinaryHeap<Reverse<(Timestamp, ResourceId)>>,
     /// Number of resources with a missing event source.
     missing: usize,
 }
@@ -57,7 +56,7 @@ impl Polls {
     }
 
     /// Returns the reason why a resource is polled instead of watched.
-    pub(super) fn why(&self, vertex: VertexId) -> Option<&'static str> {
+    pub(super) fn why(&self, vertex: ResourceId) -> Option<&'static str> {
         let missing = self.of.get(&vertex)?.missing;
         let whys = [
             (PollReason::Limit, "no more inotify watches: raise the limit by `sysctl fs.inotify.max_user_watches`"),
@@ -69,27 +68,27 @@ impl Polls {
     }
 
     /// Resources that are polled.
-    pub(super) fn polled(&self) -> impl Iterator<Item = VertexId> {
+    pub(super) fn polled(&self) -> impl Iterator<Item = ResourceId> {
         self.of.keys().copied()
     }
 
     /// Sets the interval of a resource in milliseconds. Without one it is polled only while an event source is
     /// missing.
-    pub(super) fn declare(&mut self, vertex: VertexId, interval: Option<u64>, now: Timestamp) {
+    pub(super) fn declare(&mut self, vertex: ResourceId, interval: Option<u64>, now: Timestamp) {
         if interval.is_some() || self.of.contains_key(&vertex) {
             self.update(vertex, now, |polled| polled.declared = interval);
         }
     }
 
     /// Records a missing event source; returns true if the resource was not polled before.
-    pub(super) fn add_reason(&mut self, vertex: VertexId, what: PollReason, now: Timestamp) -> bool {
+    pub(super) fn add_reason(&mut self, vertex: ResourceId, what: PollReason, now: Timestamp) -> bool {
         let was_polled = self.of.contains_key(&vertex);
         self.update(vertex, now, |polled| polled.missing |= what as u8);
         !was_polled
     }
 
     /// Records that an event source works again.
-    pub(super) fn remove_reason(&mut self, vertex: VertexId, what: PollReason) {
+    pub(super) fn remove_reason(&mut self, vertex: ResourceId, what: PollReason) {
         if let Some(polled) = self.of.get_mut(&vertex) {
             // This does not delay the next poll.
             let was_missing = polled.missing != 0;
@@ -101,11 +100,11 @@ impl Polls {
         }
     }
 
-    pub(super) fn is_missing(&self, vertex: VertexId, what: PollReason) -> bool {
+    pub(super) fn is_missing(&self, vertex: ResourceId, what: PollReason) -> bool {
         self.of.get(&vertex).is_some_and(|polled| polled.missing & what as u8 != 0)
     }
 
-    fn update(&mut self, vertex: VertexId, now: Timestamp, change: impl FnOnce(&mut Polled)) {
+    fn update(&mut self, vertex: ResourceId, now: Timestamp, change: impl FnOnce(&mut Polled)) {
         let polled = self.of.entry(vertex).or_default();
         let (before, was_missing) = (polled.interval(), polled.missing != 0);
         change(polled);
@@ -126,12 +125,12 @@ impl Polls {
     }
 
     /// Returns the poll interval of a resource, in milliseconds.
-    pub(super) fn interval(&self, vertex: VertexId) -> Option<u64> {
+    pub(super) fn interval(&self, vertex: ResourceId) -> Option<u64> {
         self.of.get(&vertex).and_then(|polled| polled.interval())
     }
 
     /// Returns the next poll of each resource, unsorted.
-    pub(super) fn looks(&self) -> impl Iterator<Item = (Timestamp, VertexId)> {
+    pub(super) fn looks(&self) -> impl Iterator<Item = (Timestamp, ResourceId)> {
         self.of.iter().map(|(vertex, polled)| (polled.next, *vertex))
     }
 
@@ -141,7 +140,7 @@ impl Polls {
     }
 
     /// Returns the next resource that is due, and schedules its next poll after its interval.
-    pub(super) fn due(&mut self, now: Timestamp) -> Option<VertexId> {
+    pub(super) fn due(&mut self, now: Timestamp) -> Option<ResourceId> {
         self.drop_outdated();
         let Reverse((_, vertex)) = self.queue.peek().copied().filter(|Reverse((at, _))| *at <= now)?;
         self.queue.pop();
@@ -152,7 +151,7 @@ impl Polls {
     }
 
     fn drop_outdated(&mut self) {
-        let is_outdated = |of: &FxHashMap<VertexId, Polled>, at: Timestamp, vertex: VertexId| {
+        let is_outdated = |of: &FxHashMap<ResourceId, Polled>, at: Timestamp, vertex: ResourceId| {
             of.get(&vertex).is_none_or(|polled| polled.next != at)
         };
         while let Some(Reverse((at, vertex))) = self.queue.peek()
@@ -162,16 +161,14 @@ impl Polls {
         }
     }
 
-    /// Converts to the vertices of the next graph.
-    pub(super) fn renumbered(self, kept: &Kept) -> Polls {
-        let of: FxHashMap<VertexId, Polled> = kept.map(self.of);
-        let queue = queue(&of);
-        let missing = of.values().filter(|polled| polled.missing != 0).count();
-        Polls { of, queue, missing }
+    /// Ends the polls of a resource.
+    pub(super) fn forget(&mut self, vertex: ResourceId) {
+        let polled = self.of.remove(&vertex);
+        self.missing -= usize::from(polled.is_some_and(|polled| polled.missing != 0));
     }
 }
 
-fn queue(of: &FxHashMap<VertexId, Polled>) -> BinaryHeap<Reverse<(Timestamp, VertexId)>> {
+fn queue(of: &FxHashMap<ResourceId, Polled>) -> BinaryHeap<Reverse<(Timestamp, ResourceId)>> {
     of.iter().map(|(vertex, polled)| Reverse((polled.next, *vertex))).collect()
 }
 
@@ -179,7 +176,7 @@ fn queue(of: &FxHashMap<VertexId, Polled>) -> BinaryHeap<Reverse<(Timestamp, Ver
 mod tests {
     use super::*;
 
-    const ONE: VertexId = VertexId(1);
+    const ONE: ResourceId = ResourceId::first(1);
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp(seconds * 1000)
@@ -238,13 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn another_graph_has_the_looks_of_what_is_kept() {
+    fn removed_resource_is_polled_no_longer_and_others_are() {
         let mut polls = Polls::default();
         polls.add_reason(ONE, PollReason::Provider, at(0));
-        polls.declare(VertexId(2), Some(5000), at(0));
-        let kept = Kept { new_of: vec![None, Some(VertexId(7)), None], ..Kept::default() };
-        let mut polls = polls.renumbered(&kept);
-        assert_eq!(polls.looks().collect::<Vec<_>>(), [(at(300), VertexId(7))]);
+        polls.add_reason(ONE.next(), PollReason::Limit, at(0));
+        polls.declare(ResourceId::first(2), Some(1000), at(0));
+        polls.forget(ResourceId::first(2));
+        polls.forget(ONE.next());
+        assert_eq!((polls.looks().collect::<Vec<_>>(), polls.missing()), (vec![(at(300), ONE)], 1));
         assert_eq!((looks(&mut polls, 299), polls.next()), (vec![], Some(at(300))));
     }
 }

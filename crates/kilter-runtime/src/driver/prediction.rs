@@ -2,7 +2,7 @@
 //! unknown objects.
 
 use ecow::eco_format;
-use kilter_engine::{Batch, CheckResult, VertexId};
+use kilter_engine::{Batch, CheckResult, Group, ResourceId};
 use kilter_model::Attributes;
 use kilter_provider::{Effect, Node};
 
@@ -20,7 +20,7 @@ fn degrade(effect: &mut Effect) {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Answers a check if a plan cannot know the state of the resource; otherwise hands the effects of its change
     /// to the prediction.
     pub(super) fn unknown(&mut self, done: &mut CallResult) -> Option<CheckResult> {
@@ -57,7 +57,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Delays the checks of a batch that read objects which an unordered resource may still change. Returns the others.
-    pub(super) fn hold_back(&mut self, group: u16, mut vertices: Vec<VertexId>) -> Vec<VertexId> {
+    pub(super) fn hold_back(&mut self, group: Group, mut vertices: Vec<ResourceId>) -> Vec<ResourceId> {
         let Some(predicted) = self.outlook.predicted() else { return vertices };
         let held_back = &mut self.held_back;
         vertices.retain(|vertex| {

@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Timestamp, VertexId};
+use kilter_engine::{ResourceId, Timestamp};
 use kilter_model::Attributes;
 use kilter_provider::{Context, Provider, Registry, Wanted, WatchSink};
 
@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(60);
 const STACK: usize = 256 * 1024;
 
 /// Resources by name, sorted.
-pub(super) type Names = Vec<(EcoString, VertexId)>;
+pub(super) type Names = Vec<(EcoString, ResourceId)>;
 
 /// Events of a provider that the driver has not handled yet. Their number is bounded by the number of resources.
 #[derive(Debug, Default)]
@@ -107,22 +107,22 @@ impl WatchChannel {
         self.heard().names.clone()
     }
 
-    pub(super) fn vertices(&self) -> Vec<VertexId> {
+    pub(super) fn vertices(&self) -> Vec<ResourceId> {
         self.heard().names.iter().map(|(_, vertex)| *vertex).collect()
     }
 
-    pub(super) fn has(&self, vertex: VertexId) -> bool {
+    pub(super) fn has(&self, vertex: ResourceId) -> bool {
         self.heard().names.iter().any(|(_, known)| *known == vertex)
     }
 
     /// Returns the resources of this name.
-    pub(super) fn named(&self, name: &str) -> Vec<VertexId> {
+    pub(super) fn named(&self, name: &str) -> Vec<ResourceId> {
         of_name(&self.heard().names, name).map(|(_, vertex)| *vertex).collect()
     }
 }
 
 /// Returns the entries of this name.
-pub(super) fn of_name<'a>(names: &'a Names, name: &'a str) -> impl Iterator<Item = &'a (EcoString, VertexId)> {
+pub(super) fn of_name<'a>(names: &'a Names, name: &'a str) -> impl Iterator<Item = &'a (EcoString, ResourceId)> {
     let first = names.partition_point(|(known, _)| known.as_str() < name);
     names[first..].iter().take_while(move |(known, _)| known == name)
 }

@@ -3,34 +3,36 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ecow::EcoString;
-use kilter_engine::VertexId;
+use kilter_engine::{Group, ResourceId};
 use kilter_model::State;
 
 use super::shelf::Read;
 use super::stop::{CallKind, Message};
-use super::{CHECKS_ON_WORKER, Driver};
+use super::{CallId, Driver};
 use crate::step::{self, CallResult, Job};
 
-impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
+impl Driver<'_, '_, '_, '_> {
     /// Checks resources with stored states, and reads the others with one call, which also reads ahead.
     ///
     /// While such a call runs, other checks wait for its result.
-    pub(super) fn check_together(&mut self, group: u16, items: Vec<Job<'run>>) {
-        let at = group / 4;
-        let vertices: Vec<VertexId> = items.iter().map(|item| item.vertex).collect();
-        vertices.iter().for_each(|vertex| self.shelves.mark_visited(*vertex));
+    pub(super) fn check_together(&mut self, group: Group, items: Vec<Job>) {
+        let at = group.provider;
+        let vertices: Vec<ResourceId> = items.iter().map(|item| item.vertex).collect();
+        if self.holder.is_none() {
+            vertices.iter().for_each(|vertex| self.shelves.mark_visited(*vertex));
+        }
         let again = self.is_tried_again(vertices.iter().copied());
         if let (Some(why), false) = (self.shelves.at(at).unavailable.clone(), again) {
             return self.answer(CallKind::Check, step::failed(&vertices, &why));
         }
         let (known, unknown): (Vec<_>, Vec<_>) =
-            items.into_iter().map(|item| (self.shelves.take(at, item.name), item)).partition(|(s, _)| s.is_some());
+            items.into_iter().map(|item| (self.shelves.take(at, &item.name), item)).partition(|(s, _)| s.is_some());
         let known = known.into_iter().map(|(state, item)| (item, state));
         let unknown = unknown.into_iter().map(|(state, item)| (item, state));
-        if self.shelves.at(at).reading {
+        if self.shelves.at(at).reading.is_some() {
             let shelf = self.shelves.at(at);
             shelf.parked.extend(unknown.map(|(item, _)| item.vertex));
-            shelf.parked_group |= group;
+            shelf.parked_on_worker |= group.checks_on_worker;
             let known: Vec<_> = known.collect();
             if !known.is_empty() {
                 self.compare(group, known, again);
@@ -40,22 +42,24 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.compare(group, known.chain(unknown).collect(), again);
     }
 
-    fn compare(&mut self, group: u16, items: Vec<(Job<'run>, Option<State>)>, again: bool) {
-        let at = group / 4;
+    fn compare(&mut self, group: Group, items: Vec<(Job, Option<State>)>, again: bool) {
+        let at = group.provider;
         let surroundings = self.surroundings(at, CallKind::Check);
         let reads = items.iter().any(|(_, state)| state.is_none());
         let waits = reads || items.iter().any(|(item, _)| item.previewed);
-        let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
-        let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
+        let vertices: Vec<ResourceId> = items.iter().map(|(item, _)| item.vertex).collect();
+        let on_worker = group.checks_on_worker && waits;
         let call = on_worker.then(|| self.begun(CallKind::Check, &vertices));
         let to_begin = call.and_then(|call| self.to_begin(call, CallKind::Check, &vertices));
         // While a state is held, stored states would be outdated. A call with a timeout reads for one resource
         // only.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
-            true => self.board.prefetchable(self.shelves.ahead(at, &self.prepared.providers)),
+            true => self.board.prefetchable(self.shelves.ahead(at, &self.prepared)),
             false => Vec::new(),
         };
-        self.shelves.at(at).reading |= reads;
+        if reads {
+            self.shelves.at(at).reading = Some(call);
+        }
         let foreign = self.shelves.foreign_changes(at);
         let of = vertices.clone();
         let work = move || -> (Vec<CallResult>, Result<Read, EcoString>) {
@@ -74,14 +78,14 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let Some(call) = call else {
             let (done, rest) = work();
             self.tick();
-            return if reads { self.read(at, done, rest, foreign) } else { self.answer(CallKind::Check, done) };
+            return if reads { self.read(None, at, done, rest, foreign) } else { self.answer(CallKind::Check, done) };
         };
         let sender = self.sender.clone();
         self.workers.submit(call, move || {
             // The driver would wait forever without an answer, so that a panic is an answer as well.
             let answer = catch_unwind(AssertUnwindSafe(work));
             let (done, rest) = answer.unwrap_or_else(|_| (step::lost(&vertices), Ok(Read::default())));
-            // The receiver outlives the workers: it belongs to this driver or a later one.
+            // The receiver outlives the workers.
             let _ = sender.send(match reads {
                 true => Message::Read { call, provider: at, done, rest, foreign },
                 false => Message::Done { call, doing: CallKind::Check, done },
@@ -90,8 +94,19 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     /// Handles the end of a call that read.
-    pub(super) fn read(&mut self, at: u16, done: Vec<CallResult>, rest: Result<Read, EcoString>, foreign: u64) {
-        self.shelves.at(at).reading = false;
+    pub(super) fn read(
+        &mut self,
+        call: Option<CallId>,
+        at: u16,
+        done: Vec<CallResult>,
+        rest: Result<Read, EcoString>,
+        foreign: u64,
+    ) {
+        // After an edit, another read may have started.
+        let is_last = self.shelves.at(at).reading == Some(call);
+        if is_last {
+            self.shelves.at(at).reading = None;
+        }
         match rest {
             Ok(read) => {
                 self.shelves.at(at).unavailable = None;
@@ -102,16 +117,21 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Err(why) => self.shelves.at(at).unavailable = Some(why),
         }
         self.answer(CallKind::Check, done);
+        if !is_last {
+            return;
+        }
         let shelf = self.shelves.at(at);
-        let (parked, group) = (std::mem::take(&mut shelf.parked), std::mem::take(&mut shelf.parked_group));
+        let (parked, checks_on_worker) =
+            (std::mem::take(&mut shelf.parked), std::mem::take(&mut shelf.parked_on_worker));
+        let group = Group { provider: at, checks_on_worker, changes_on_worker: false };
         if parked.is_empty() {
             return;
         }
-        if self.is_ending() || self.is_superseded() {
+        if self.is_ending() {
             return self.drop_vertices(&parked);
         }
         // Resources with a timeout are read one by one, after all others.
-        let (timed, rest): (Vec<VertexId>, Vec<VertexId>) =
+        let (timed, rest): (Vec<ResourceId>, Vec<ResourceId>) =
             parked.into_iter().partition(|vertex| self.is_timed(*vertex));
         for vertices in (!rest.is_empty()).then_some(&*rest).into_iter().chain(timed.chunks(1)) {
             let items = self.board.items(vertices);
@@ -123,8 +143,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     pub(super) fn drop_parked(&mut self) {
         for at in 0..self.prepared.registry.len() as u16 {
             let shelf = self.shelves.at(at);
-            if shelf.reading && self.calls.is_empty() {
-                shelf.reading = false;
+            if self.calls.is_empty() {
+                shelf.reading = None;
             }
             let parked = std::mem::take(&mut shelf.parked);
             self.drop_vertices(&parked);

@@ -1,15 +1,17 @@
 //! Reload of the manifest: triggers, delays and polling.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use kilter_engine::{Stage, Timestamp, VertexId};
+use kilter_engine::{ResourceId, Stage, Timestamp};
 use rustc_hash::FxHashSet;
 
 use super::stop::Message;
-use super::{Driver, Held, Outdated, RunError, Stale, SuspendedRun, millis};
+use super::{Driver, Outdated, Stale, millis};
 use crate::observer::Event;
+use crate::prepare::Prepared;
 
 /// Source of the declared state of a run that holds it.
 pub trait ManifestSource {
@@ -42,11 +44,16 @@ pub trait ManifestSource {
         None
     }
 
-    /// Holds the new graph, while calls for the former graph continue.
-    ///
-    /// # Errors
-    /// If it cannot be held.
-    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError>;
+    /// Returns the interval at which the manifest is reloaded without an edit, because the output of programs and the
+    /// facts may change.
+    fn reread_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Takes the catalog that an edit has replaced, to free it. Calls in flight may still use it.
+    fn discard(&mut self, former: Arc<Prepared>) {
+        drop(former);
+    }
 }
 
 /// Notifies the driver when it is dropped: the manifest has been read.
@@ -61,12 +68,12 @@ impl Drop for ReloadNotifier {
 }
 
 /// Result of a reload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Reload {
     /// The same state as before.
     Same,
     /// Another state, which the run holds from now on.
-    Other,
+    Other(Box<Prepared>),
     /// The manifest has errors. The run continues with the state it holds, and polls the files, because the
     /// manifest may include unwatched ones.
     Wrong,
@@ -139,12 +146,12 @@ impl Reading {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Reads the manifest after a write, when no further write has followed.
     pub(super) fn look_at_declared(&mut self) {
         let Some(holder) = &mut self.holder else { return };
-        if holder.is_enough || holder.is_superseded {
-            // The next graph compares it with the last read.
+        if holder.is_enough || self.next.is_some() {
+            // It is compared with the last read after the edit.
             holder.reading = Reading::default();
             return;
         }
@@ -159,7 +166,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             reading.looked(self.now);
         }
         if reading.again.is_some_and(|at| at <= self.now) {
-            reading.read_again_after(holder.hold.reread, self.now);
+            reading.read_again_after(holder.hold.declared.reread_interval(), self.now);
             reading.due = reading.due.or(Some(self.now));
         }
         if reading.is_under_way || reading.due.is_none_or(|at| at > self.now) {
@@ -188,8 +195,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             return;
         }
         let read = holder.hold.declared.read();
-        reading.is_wrong = read == Reload::Wrong;
-        if read != Reload::Unsettled {
+        reading.is_wrong = matches!(read, Reload::Wrong);
+        if !matches!(read, Reload::Unsettled) {
             reading.outdated = holder.hold.declared.outdated();
         }
         reading.looked(self.now);
@@ -197,27 +204,27 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             // Queued work starts.
             Reload::Same | Reload::Wrong => self.go_on(),
             Reload::Unsettled => reading.touched(self.now),
-            Reload::Other => {
-                holder.is_superseded = true;
+            Reload::Other(next) => {
+                self.next = Some(next);
                 self.observer.event(Event::Reloading);
-                self.pause_for_swap();
+                self.pause_for_edit();
             }
         }
     }
 
-    /// Returns true if a resource with `realize` must still settle once before a new graph may replace it.
+    /// Returns true if a resource with `realize` must still settle once before an edit may take effect.
     ///
     /// A resource that is retried forever, or waits for one, does not count.
     fn is_realizing(&self) -> bool {
-        let realizing = self.prepared.resources().iter().zip((0..).map(VertexId));
-        let mut realizing = realizing.filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
+        let mut realizing =
+            self.prepared.each().filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
         realizing.any(|(_, vertex)| {
             self.machine.settlement(vertex).is_none() && !self.board.has_settled(vertex) && !self.is_held_up(vertex)
         })
     }
 
     /// Returns true if a vertex or one of its unsettled ancestors is retried forever, or waits for its rate limit.
-    fn is_held_up(&self, vertex: VertexId) -> bool {
+    fn is_held_up(&self, vertex: ResourceId) -> bool {
         let graph = self.machine.graph();
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
         while let Some(vertex) = open.pop() {

@@ -1,7 +1,7 @@
 //! Values that depend on outputs of other resources.
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::expr::{EvalError, Lookup as Found, Name, Scope, Template};
 use kilter_model::{Attributes, DataType, Deferred, ResourceRef, Value};
 use kilter_provider::{Context, canonicalize_one};
@@ -22,14 +22,13 @@ pub(super) enum Resolution {
 }
 
 /// Replaces expressions by the received values.
-pub(super) fn resolve<'l>(
-    prepared: &'l Prepared<'l>,
-    lookup: &'l Lookup<'l>,
-    vertex: VertexId,
-    outputs: &FxHashMap<VertexId, Attributes>,
+pub(super) fn resolve(
+    prepared: &Prepared,
+    vertex: ResourceId,
+    outputs: &FxHashMap<ResourceId, Attributes>,
 ) -> Resolution {
     let (resource, provider) = (prepared.resource(vertex), prepared.provider(vertex));
-    let scope = Sent { prepared, outputs, lookup };
+    let scope = Sent { prepared, outputs, lookup: prepared.lookup() };
     let mut attributes = resource.attributes.clone();
     let (mut unknown, mut sent) = (Vec::new(), Vec::new());
     for deferred in resource.deferred() {
@@ -103,13 +102,13 @@ pub(super) fn sources(template: &Template) -> Box<[(ResourceRef, EcoString)]> {
     sources.into()
 }
 
-struct Sent<'a, 'l> {
-    prepared: &'a Prepared<'l>,
-    outputs: &'a FxHashMap<VertexId, Attributes>,
-    lookup: &'a Lookup<'l>,
+struct Sent<'a> {
+    prepared: &'a Prepared,
+    outputs: &'a FxHashMap<ResourceId, Attributes>,
+    lookup: Lookup<'a>,
 }
 
-impl Scope for Sent<'_, '_> {
+impl Scope for Sent<'_> {
     fn var(&self, name: &str) -> Found {
         self.prepared.catalog.vars.get(name).cloned().map_or(Found::Missing, Found::Found)
     }

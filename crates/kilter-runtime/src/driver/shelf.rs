@@ -8,9 +8,12 @@
 use std::collections::VecDeque;
 
 use ecow::EcoString;
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::State;
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::calls::CallId;
+use crate::prepare::Prepared;
 
 /// Cache of one provider.
 #[derive(Default)]
@@ -22,19 +25,19 @@ pub(super) struct ReadCache {
     changed: FxHashSet<EcoString>,
     /// Number of foreign changes at the time of the read.
     at: u64,
-    /// True while a call reads.
-    pub(super) reading: bool,
+    /// The call that reads, while one does; none within for a call on the driver's thread.
+    pub(super) reading: Option<Option<CallId>>,
     /// Resources to check when that call has ended.
-    pub(super) parked: Vec<VertexId>,
-    /// Combined group of these: if one of them is checked on a worker, all are.
-    pub(super) parked_group: u16,
+    pub(super) parked: Vec<ResourceId>,
+    /// True if one of these is checked on a worker: then all are.
+    pub(super) parked_on_worker: bool,
     /// Number of changes by the provider itself.
     own: u64,
     /// Reason why the provider cannot read in this pass.
     pub(super) unavailable: Option<EcoString>,
     /// Resources of the provider in manifest order, without the first ones that have been checked; none before the
     /// first use.
-    queue: Option<VecDeque<VertexId>>,
+    queue: Option<VecDeque<ResourceId>>,
     /// True if states that were read ahead have been discarded.
     prefetch_wasted: bool,
 }
@@ -76,8 +79,18 @@ impl ReadCaches {
     }
 
     /// Records the start of the check of a vertex.
-    pub(super) fn mark_visited(&mut self, vertex: VertexId) {
-        self.turned[vertex.0 as usize] = true;
+    pub(super) fn mark_visited(&mut self, vertex: ResourceId) {
+        self.turned[vertex.slot()] = true;
+    }
+
+    /// Takes the resources that wait for a call which reads.
+    pub(super) fn take_parked(&mut self) -> Vec<ResourceId> {
+        self.of.iter_mut().flat_map(|shelf| std::mem::take(&mut shelf.parked)).collect()
+    }
+
+    /// Lets the resources of an edit read at once, while calls that read for others are running.
+    pub(super) fn stop_waiting(&mut self) {
+        self.of.iter_mut().for_each(|shelf| shelf.reading = None);
     }
 
     /// Takes the state of a resource, if it was read and is still valid.
@@ -112,18 +125,18 @@ impl ReadCaches {
     }
 
     /// Returns the resources of a provider to read ahead: their checks have not started.
-    pub(super) fn ahead(&mut self, provider: u16, providers: &[u16]) -> Vec<VertexId> {
+    pub(super) fn ahead(&mut self, provider: u16, prepared: &Prepared) -> Vec<ResourceId> {
         let turned = &self.turned;
         let shelf = &mut self.of[usize::from(provider)];
         let queue = shelf.queue.get_or_insert_with(|| {
-            let all = providers.iter().zip((0..).map(VertexId)).filter(|(at, _)| **at == provider);
+            let all = prepared.providers.iter().zip(prepared.graph.vertices()).filter(|(at, _)| **at == provider);
             all.map(|(_, vertex)| vertex).collect()
         });
-        while queue.front().is_some_and(|vertex| turned[vertex.0 as usize]) {
+        while queue.front().is_some_and(|vertex| turned[vertex.slot()]) {
             queue.pop_front();
         }
         let limit = if shelf.prefetch_wasted { CAREFUL } else { usize::MAX };
-        let is_known = |vertex: &&VertexId| !turned[vertex.0 as usize];
+        let is_known = |vertex: &&ResourceId| !turned[vertex.slot()];
         queue.iter().filter(is_known).take(limit).copied().collect()
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_engine::{Disposition, Stage, Timestamp, VertexId};
+use kilter_engine::{Disposition, ResourceId, Stage, Timestamp};
 use kilter_provider::WatchSource;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -11,7 +11,7 @@ use super::composite::Asked;
 use super::window::{Contest, Question, ResourceStatus, StatusFilter, StatusSnapshot, Watched};
 use super::{Driver, Mode, hold};
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Answers a request of another thread.
     pub(super) fn answer_question(&mut self, question: Question) {
         self.tick();
@@ -38,7 +38,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     fn standings(&self, which: &StatusFilter) -> Option<StatusSnapshot> {
         let holder = self.holder.as_ref()?;
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
-        let looks: FxHashMap<VertexId, Duration> =
+        let looks: FxHashMap<ResourceId, Duration> =
             holder.next_looks().map(|(at, vertex)| (vertex, until(at))).collect();
         let all = || self.prepared.graph.vertices();
         let Asked { composites, vertices, unknown } = match which {
@@ -47,9 +47,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             StatusFilter::Named(names) => self.asked_by_name(names),
         };
         let under_way = all().filter(|vertex| self.is_open(*vertex)).count();
-        let is_at_rest = |vertex: &VertexId| !self.is_open(*vertex) && self.board.standing_of(*vertex).is_none();
+        let is_at_rest = |vertex: &ResourceId| !self.is_open(*vertex) && self.board.standing_of(*vertex).is_none();
         let watches = holder.watches();
-        let queued = self.calls.vertices_of(&self.workers.queued());
+        let queued = self.calls.ids_of(&self.workers.queued());
         Some(StatusSnapshot {
             held_for: self.start.elapsed(),
             noop: self.options.mode == Mode::Noop,
@@ -65,7 +65,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             settled: self.board.settled(),
             watches: watches.watches,
             overflows: watches.overflows,
-            begun_before: self.calls.superseded_calls().map(|(call, target)| call.begun(target)).collect(),
+            begun_before: self
+                .calls
+                .superseded(&self.prepared.graph)
+                .map(|(call, target)| call.begun(target))
+                .collect(),
             composites: composites.into_iter().map(|at| self.composite_standing(at, &queued)).collect(),
             resources: vertices
                 .into_iter()
@@ -76,11 +80,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Returns true if a vertex has not settled, or waits for its next check.
-    fn is_open(&self, vertex: VertexId) -> bool {
+    fn is_open(&self, vertex: ResourceId) -> bool {
         self.is_under_way(vertex) || self.machine.stage(vertex) == Stage::Delayed
     }
 
-    fn is_notable(&self, vertex: VertexId) -> bool {
+    fn is_notable(&self, vertex: ResourceId) -> bool {
         self.is_open(vertex)
             || self.board.standing_of(vertex).is_some()
             || self.machine.is_watched_only(vertex)
@@ -88,7 +92,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             || self.holder.as_ref().is_some_and(|holder| holder.polls.why(vertex).is_some())
     }
 
-    fn standing(&self, vertex: VertexId, next_look: Option<Duration>, queued: &FxHashSet<VertexId>) -> ResourceStatus {
+    fn standing(
+        &self,
+        vertex: ResourceId,
+        next_look: Option<Duration>,
+        queued: &FxHashSet<ResourceId>,
+    ) -> ResourceStatus {
         let resource = self.prepared.resource(vertex);
         let report = self.board.standing_of(vertex);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
@@ -97,9 +106,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             Stage::Waiting(parent) => (Some(parent), None, None),
             Stage::Parked { semaphore: at, holder } => {
                 let semaphore = resource.meta().and_then(|meta| Some(meta.semaphores.get(at)?.id.clone()));
-                let former = semaphore.as_deref().filter(|_| holder.is_none());
-                let awaited = former.and_then(|name| self.semaphore_holder(name));
-                (holder, semaphore, awaited)
+                let awaited = holder.and_then(|holder| self.superseded_call(holder));
+                (holder.filter(|holder| self.prepared.graph.contains(*holder)), semaphore, awaited)
             }
             _ => (None, None, None),
         };
@@ -129,7 +137,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Contest over a resource, if there is one.
-    fn contest(&self, vertex: VertexId) -> Option<Contest> {
+    fn contest(&self, vertex: ResourceId) -> Option<Contest> {
         let contest = self.machine.contest(vertex)?;
         let between = |from: Timestamp, to: Timestamp| Duration::from_millis(to.0.saturating_sub(from.0));
         Some(Contest {
@@ -142,7 +150,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Returns the word for the state of a resource.
-    pub(super) fn word(&self, vertex: VertexId, queued: &FxHashSet<VertexId>) -> &'static str {
+    pub(super) fn word(&self, vertex: ResourceId, queued: &FxHashSet<ResourceId>) -> &'static str {
         let report = self.board.standing_of(vertex);
         match self.machine.stage(vertex) {
             Stage::Unwatched if self.awaited(vertex).is_some() => "waiting",
@@ -162,17 +170,17 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Returns the reason why a provider does not watch a resource.
-    fn unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
+    fn unwatched(&self, vertex: ResourceId) -> Option<&EcoString> {
         self.holder.as_ref()?.listening.why_unwatched(vertex)
     }
 
     /// Returns the reason why a resource is polled instead of watched.
-    fn why_unwatched(&self, vertex: VertexId) -> Option<EcoString> {
+    fn why_unwatched(&self, vertex: ResourceId) -> Option<EcoString> {
         let of_provider = self.unwatched(vertex).cloned();
         of_provider.or_else(|| self.holder.as_ref()?.polls.why(vertex).map(EcoString::from))
     }
 
-    fn watched(&self, vertex: VertexId) -> Watched {
+    fn watched(&self, vertex: ResourceId) -> Watched {
         let resource = self.prepared.resource(vertex);
         if let Some(interval) = self.holder.as_ref().and_then(|holder| holder.interval(vertex)) {
             return Watched::Polled(interval);

@@ -1,59 +1,56 @@
-//! Calls that were started for a former graph. They run to completion; only resources that replace their targets
-//! wait for them.
+//! Calls for resources that an edit has changed or removed. They run to completion; only resources that replace their
+//! targets wait for them.
 
-use kilter_engine::{Input, VertexId};
+use kilter_engine::{Input, ResourceId};
 use kilter_provider::Level;
 
 use super::Driver;
-use super::calls::{Call, CallId, Target};
+use super::calls::{Call, Target};
 use super::debts::owed_for;
 use super::stop::CallKind;
 use crate::journal::Journal;
 use crate::observer::Event;
 use crate::step::CallResult;
 
-impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
-    /// Removes an answered call; returns it if it was started for a former graph.
-    pub(super) fn landed(&mut self, call: CallId) -> Option<Call> {
-        let call = self.calls.end(call).filter(|call| !self.calls.is_own(call))?;
-        self.workers.allow_one_more();
-        Some(call)
-    }
-
-    /// Handles the answer of a call of a former graph. Unchanged resources use the result; resources that waited
-    /// for the call start.
-    pub(super) fn former(&mut self, call: &Call, doing: CallKind, done: Vec<CallResult>) {
-        let mut kept = Vec::new();
-        for one in done {
-            match call.target(one.vertex) {
-                Some(Target { now: Some(now), .. }) => kept.push(CallResult { vertex: *now, ..one }),
-                Some(gone) if doing != CallKind::Check => self.changed_former(gone, one),
-                _ => {}
+impl Driver<'_, '_, '_, '_> {
+    /// Handles the parts of an answer that are for changed or removed resources; returns the others. Resources that
+    /// waited for the call start.
+    pub(super) fn take_superseded(&mut self, call: &Call, doing: CallKind, done: Vec<CallResult>) -> Vec<CallResult> {
+        if call.superseded(&self.prepared.graph).next().is_none() {
+            return done;
+        }
+        let (current, superseded): (Vec<_>, Vec<_>) =
+            done.into_iter().partition(|one| self.prepared.graph.contains(one.vertex));
+        self.landed_at = self.now;
+        for one in superseded {
+            self.machine.input(self.now, Input::Cancelled(one.vertex));
+            if let Some(target) = call.targets.iter().find(|target| target.id == one.vertex)
+                && doing != CallKind::Check
+            {
+                self.changed_superseded(target, one);
             }
         }
-        self.answer(doing, kept);
-        self.landed_at = self.now;
-        for (_, number) in call.freed() {
-            self.machine.input(self.now, Input::SemaphoreReleased(*number));
-        }
-        let heirs = call.former().filter_map(|(provider, name)| self.lookup.named(*provider, name));
-        let owed = call.gone().flat_map(|target| owed_for(self.lookup, self.journal.as_ref(), &target.reference));
-        for vertex in heirs.chain(owed).collect::<Vec<_>>() {
+        let lookup = self.prepared.lookup();
+        let gone = || call.superseded(&self.prepared.graph);
+        let successors = gone().filter_map(|target| lookup.named(target.of.0, &target.of.1));
+        let owed = gone().flat_map(|target| owed_for(&lookup, self.journal.as_ref(), &target.reference));
+        for vertex in successors.chain(owed).collect::<Vec<_>>() {
             self.begins_to_be_watched(vertex);
         }
+        current
     }
 
-    /// Reports the change of a resource as a former graph declared it.
-    fn changed_former(&mut self, former: &Target, mut done: CallResult) {
+    /// Reports the change of a resource as it was declared before.
+    fn changed_superseded(&mut self, former: &Target, mut done: CallResult) {
         let outcome = done.outcome.take().unwrap_or_default();
         if outcome.fatal {
-            // A fatal failure ends the run, for whichever graph the call was started.
+            // A fatal failure ends the run, also that of a former declaration.
             self.fatal.get_or_insert_with(|| former.reference.clone());
         }
         let sent = outcome.outputs;
         if done.result.is_ok()
             && !sent.is_empty()
-            && let Err(why) = self.board.keep_former(former, &sent)
+            && let Err(why) = self.board.keep_superseded(former, &sent)
         {
             done.result = Err(why);
         }
@@ -71,34 +68,37 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.observer.event(Event::Log { level, type_name: type_name.as_str(), name, message });
     }
 
-    /// Returns the call of a former graph that a resource waits for.
+    /// Returns the superseded call that a resource waits for.
     ///
-    /// The call works on the former version of the resource, or on a resource that has a pending refresh for it.
-    pub(super) fn awaited(&self, vertex: VertexId) -> Option<(&Call, &Target)> {
-        let of_it = |target: &Target| self.lookup.named(target.of.0, &target.of.1) == Some(vertex);
-        self.calls.superseded_calls().find(|(_, target)| of_it(target)).or_else(|| self.awaited_change(vertex))
+    /// The call works on the former declaration of the resource, or on a resource that has a pending refresh for it.
+    pub(super) fn awaited(&self, vertex: ResourceId) -> Option<(&Call, &Target)> {
+        let lookup = self.prepared.lookup();
+        let of_it = |target: &Target| lookup.named(target.of.0, &target.of.1) == Some(vertex);
+        let mut superseded = self.calls.superseded(&self.prepared.graph);
+        superseded.find(|(_, target)| of_it(target)).or_else(|| self.awaited_change(vertex))
     }
 
-    /// Returns the change of a former resource with a pending refresh for a vertex.
-    fn awaited_change(&self, vertex: VertexId) -> Option<(&Call, &Target)> {
-        let mut changes = self.calls.superseded_calls().filter(|(call, _)| call.is_change()).peekable();
+    /// Returns the superseded change of a resource with a pending refresh for a vertex.
+    fn awaited_change(&self, vertex: ResourceId) -> Option<(&Call, &Target)> {
+        let superseded = self.calls.superseded(&self.prepared.graph);
+        let mut changes = superseded.filter(|(call, _)| call.is_change()).peekable();
         changes.peek()?;
+        let lookup = self.prepared.lookup();
         let debts = self.journal.iter().flat_map(Journal::owed);
         let owed_by: Vec<_> =
-            debts.filter(|(_, second)| self.lookup.referred(second) == Some(vertex)).map(|(first, _)| first).collect();
+            debts.filter(|(_, second)| lookup.referred(second) == Some(vertex)).map(|(first, _)| first).collect();
         changes.find(|(_, target)| owed_by.contains(&&target.reference))
     }
 
-    /// Returns the call that holds a semaphore for a resource that has changed or been removed since.
-    pub(super) fn semaphore_holder(&self, semaphore: &str) -> Option<(&Call, &Target)> {
-        let has = |target: &Target| target.semaphores.iter().any(|(name, _)| name == semaphore);
-        self.calls.superseded_calls().find(|(_, target)| has(target))
+    /// Returns the superseded call of a resource that has changed or been removed.
+    pub(super) fn superseded_call(&self, id: ResourceId) -> Option<(&Call, &Target)> {
+        self.calls.superseded(&self.prepared.graph).find(|(_, target)| target.id == id)
     }
 
     /// Reports a resource to the machine as watched, so that it can be checked.
     ///
-    /// Not if a call of a former graph still works on it, or if its provider has not confirmed the watch.
-    pub(super) fn begins_to_be_watched(&mut self, vertex: VertexId) {
+    /// Not if a superseded call still works on it, or if its provider has not confirmed the watch.
+    pub(super) fn begins_to_be_watched(&mut self, vertex: ResourceId) {
         let is_silent = self.holder.as_ref().is_some_and(|holder| holder.listening.is_silent(vertex));
         if !is_silent && self.awaited(vertex).is_none() {
             self.machine.input(self.now, Input::WatchEstablished(vertex));

@@ -1,5 +1,7 @@
 //! Shared context of the calls to one provider.
 
+use std::sync::Arc;
+
 use ecow::EcoString;
 use kilter_model::{Feature, Resource};
 use kilter_provider::{Context, Provider};
@@ -8,7 +10,6 @@ use super::opened::OpenProviders;
 use super::stop::{CallKind, LogSender, ShutdownHandle};
 use super::timeout::PendingDeadline;
 use super::{Driver, Mode, Options};
-use crate::lookup::Lookup;
 use crate::outlook::{Outlook, ProviderPreviewContext};
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
@@ -19,14 +20,14 @@ use crate::state_dir::StateDir;
 pub(super) struct LazyAttributes(Vec<Vec<EcoString>>);
 
 impl LazyAttributes {
-    pub(super) fn new(prepared: &Prepared<'_>) -> LazyAttributes {
+    pub(super) fn new(prepared: &Prepared) -> LazyAttributes {
         let managed = |at: usize| {
             let schema = prepared.registry.at(at).schema();
             if schema.has(Feature::SimpleGetFilter) {
                 return Vec::new();
             }
             let is_managed = |name: &str| {
-                let resources = prepared.resources().iter().zip(&prepared.providers);
+                let resources = prepared.resources().iter().zip(&*prepared.providers);
                 resources.filter(|(_, by)| usize::from(**by) == at).any(|(resource, _)| manages(resource, name))
             };
             let lazy = schema.attributes.iter().filter(|attribute| attribute.lazy);
@@ -41,16 +42,14 @@ fn manages(resource: &Resource, attribute: &str) -> bool {
 }
 
 /// Shared context of the calls to one provider, usable on any thread.
-#[derive(Clone, Copy)]
 pub(super) struct CallContext<'run> {
     at: u16,
     /// Kind of the calls.
     doing: CallKind,
-    prepared: &'run Prepared<'run>,
-    lookup: &'run Lookup<'run>,
-    outlook: &'run Outlook<'run>,
+    prepared: Arc<Prepared>,
+    outlook: Arc<Outlook>,
+    lazy: Arc<LazyAttributes>,
     opened: &'run OpenProviders,
-    lazy: &'run LazyAttributes,
     options: &'run Options,
     stop: &'run ShutdownHandle,
     mail: &'run LogSender,
@@ -61,11 +60,10 @@ impl<'run> Driver<'run, '_, '_, '_> {
         CallContext {
             at,
             doing,
-            prepared: self.prepared,
-            lookup: self.lookup,
-            outlook: self.outlook,
+            prepared: Arc::clone(&self.prepared),
+            outlook: Arc::clone(&self.outlook),
+            lazy: Arc::clone(&self.lazy),
             opened: self.opened,
-            lazy: self.lazy,
             options: self.options,
             stop: self.stop,
             mail: self.mail,
@@ -73,8 +71,8 @@ impl<'run> Driver<'run, '_, '_, '_> {
     }
 }
 
-impl<'run> CallContext<'run> {
-    pub(super) fn provider(&self) -> &'run dyn Provider {
+impl CallContext<'_> {
+    pub(super) fn provider(&self) -> &dyn Provider {
         self.prepared.registry.at(usize::from(self.at)).as_ref()
     }
 
@@ -93,9 +91,10 @@ impl<'run> CallContext<'run> {
     /// Makes a call with a context. With `to_begin`, the call has its own timeout.
     pub(super) fn call_until<T>(&self, to_begin: Option<PendingDeadline>, call: impl FnOnce(&Context<'_>) -> T) -> T {
         let deadline = to_begin.map(|to_begin| to_begin.begin(self.stop));
-        let managed = |name: &str| self.lookup.named(self.at, name).is_some();
-        let managed_below = |path: &str| self.lookup.has_below(self.at, path);
-        let view = ProviderPreviewContext { outlook: self.outlook, provider: self.at };
+        let lookup = self.prepared.lookup();
+        let managed = |name: &str| lookup.named(self.at, name).is_some();
+        let managed_below = |path: &str| lookup.has_below(self.at, path);
+        let view = ProviderPreviewContext { outlook: &self.outlook, provider: self.at };
         let cx = Context::empty()
             .with_log(self.mail)
             .with_interrupt(

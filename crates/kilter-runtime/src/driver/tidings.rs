@@ -81,11 +81,11 @@ mod tests {
     use super::*;
     use crate::watch::WatchError;
 
-    fn changed(numbers: &[u32]) -> WatchEvent {
+    fn changed(numbers: &[u64]) -> WatchEvent {
         WatchEvent::Changed(numbers.iter().copied().map(Subscriber).collect())
     }
 
-    fn lost(numbers: &[u32], why: WatchError) -> WatchEvent {
+    fn lost(numbers: &[u64], why: WatchError) -> WatchEvent {
         WatchEvent::Lost(WatchLost { subscribers: numbers.iter().copied().map(Subscriber).collect(), why })
     }
 

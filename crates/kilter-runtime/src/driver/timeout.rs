@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use ecow::eco_format;
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 
 use super::Driver;
 use super::calls::CallId;
@@ -44,7 +44,7 @@ impl PendingDeadline {
         let PendingDeadline { call, doing, longest, sender } = self;
         let deadline = Arc::new(Deadline { call, doing, begun: Instant::now(), longest, alarm: CancelToken::new() });
         stop.also_ends(&deadline);
-        // The receiver outlives the workers: it belongs to this driver or a later one.
+        // The receiver outlives the workers.
         let _ = sender.send(Message::Begun(Arc::clone(&deadline)));
         deadline
     }
@@ -58,7 +58,7 @@ pub(super) struct RunningDeadline {
 
 impl Driver<'_, '_, '_, '_> {
     /// Returns the timeout for a call on a worker, if it is for one resource with a timeout.
-    pub(super) fn to_begin(&self, call: CallId, doing: CallKind, vertices: &[VertexId]) -> Option<PendingDeadline> {
+    pub(super) fn to_begin(&self, call: CallId, doing: CallKind, vertices: &[ResourceId]) -> Option<PendingDeadline> {
         match *vertices {
             [vertex] if self.is_timed(vertex) => {
                 let longest = Duration::from_millis(self.limit(vertex));
@@ -69,12 +69,12 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Returns true if calls for a resource have a timeout.
-    pub(super) fn is_timed(&self, vertex: VertexId) -> bool {
+    pub(super) fn is_timed(&self, vertex: ResourceId) -> bool {
         self.limit(vertex) > 0
     }
 
     /// Returns the timeout of calls for a resource in milliseconds; 0 for none.
-    fn limit(&self, vertex: VertexId) -> u64 {
+    fn limit(&self, vertex: ResourceId) -> u64 {
         self.prepared.resource(vertex).meta().map_or(0, |meta| meta.timeout)
     }
 

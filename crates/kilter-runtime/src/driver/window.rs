@@ -44,8 +44,8 @@ pub(super) enum Question {
 /// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
-    /// There is no run, or it is between two graphs.
-    #[error("nothing is held just now: what is declared is read anew, or the run is about to end")]
+    /// There is no run.
+    #[error("nothing is held just now: the run is about to start or to end")]
     NoRun,
     /// The driver is busy for longer than the timeout.
     #[error("the run is busy and does not answer")]
@@ -100,7 +100,7 @@ impl StatusHandle {
 /// Snapshot of a run.
 #[derive(Clone, Debug)]
 pub struct StatusSnapshot {
-    /// Time since the start of the run, over all graphs.
+    /// Time since the start of the run, through all edits.
     pub held_for: Duration,
     /// True if the run changes nothing.
     pub noop: bool,
@@ -108,7 +108,7 @@ pub struct StatusSnapshot {
     pub quiet_for: Option<Duration>,
     /// Pause, if the run is paused.
     pub paused: Option<Paused>,
-    /// Number of running calls, with those of former graphs and without those that wait for a worker.
+    /// Number of running calls, with those of changed and removed resources and without those that wait for a worker.
     pub in_flight: usize,
     /// Number of resources, in total and by their last status.
     pub counts: Counts,
@@ -172,7 +172,7 @@ pub struct ResourceStatus {
     pub because_of: Option<ResourceRef>,
     /// Semaphore that it waits for; `because_of` is the holder.
     pub semaphore: Option<EcoString>,
-    /// Running call of a former graph that it waits for.
+    /// Running call of a changed or removed resource that it waits for.
     pub awaits: Option<InFlightCall>,
     /// Reason of the last failure.
     pub failure: Option<EcoString>,
@@ -216,7 +216,7 @@ pub struct Contest {
 /// Running call for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlightCall {
-    /// The resource, as the graph of the call declared it.
+    /// The resource, as it was declared when the call started.
     pub reference: ResourceRef,
     /// Kind of the call: `checking`, `changing`, `refreshing`.
     pub doing: &'static str,

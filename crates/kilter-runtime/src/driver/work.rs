@@ -2,18 +2,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kilter_engine::{Batch, CheckResult, Input, VertexId};
+use kilter_engine::{Batch, CheckResult, Group, Input, ResourceId};
 
 use super::calls::{CallId, Target};
 use super::stop::{CallKind, Message};
-use super::{APPLY_CHUNK, CHANGES_ON_WORKER, CHECKS_ON_WORKER, CHUNK, Driver};
+use super::{APPLY_CHUNK, CHUNK, Driver};
 use crate::observer::Event;
 use crate::step::{self, CallResult, Job};
 
-impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
+impl Driver<'_, '_, '_, '_> {
     /// Changes resources. On this thread it works in portions, so that an interrupt need not wait for all of them.
     pub(super) fn apply(&mut self, batch: &Batch) {
-        let portion = if batch.group & CHANGES_ON_WORKER == 0 { APPLY_CHUNK } else { batch.vertices.len() };
+        let portion = if !batch.group.changes_on_worker { APPLY_CHUNK } else { batch.vertices.len() };
         for vertices in batch.vertices.chunks(portion) {
             if self.is_ending() {
                 self.drop_vertices(vertices);
@@ -38,8 +38,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Checks resources that need not wait for the prediction of a plan.
     pub(super) fn check_now(&mut self, batch: Batch) {
         let Batch { group, vertices } = batch;
-        let together = self.prepared.registry.at(usize::from(group / 4)).capabilities().read_one.is_none();
-        let chunk = if group & CHECKS_ON_WORKER == 0 && !together { CHUNK } else { vertices.len() };
+        let together = self.prepared.registry.at(usize::from(group.provider)).capabilities().read_one.is_none();
+        let chunk = if !group.checks_on_worker && !together { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
             if self.is_ending() {
                 self.drop_vertices(vertices);
@@ -55,7 +55,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             match together {
                 _ if items.is_empty() => {}
                 true => self.check_together(group, items),
-                false if group & CHECKS_ON_WORKER == 0 => self.check_here(group, items),
+                false if !group.checks_on_worker => self.check_here(group, items),
                 false => self.dispatch(CallKind::Check, group, items),
             }
         }
@@ -63,8 +63,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     /// Checks resources on this thread. It allocates nothing per call, because a chain of dependent resources calls
     /// it once for each.
-    fn check_here(&mut self, group: u16, mut items: Vec<Job<'run>>) {
-        let surroundings = self.surroundings(group / 4, CallKind::Check);
+    fn check_here(&mut self, group: Group, mut items: Vec<Job>) {
+        let surroundings = self.surroundings(group.provider, CallKind::Check);
         let again = self.is_tried_again(items.iter().map(|item| item.vertex));
         let mut done = std::mem::take(&mut self.done);
         surroundings.call(|cx| match surroundings.open(cx, again) {
@@ -83,18 +83,18 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     /// Makes a call on this thread, or gives it to a worker.
-    pub(super) fn dispatch(&mut self, doing: CallKind, group: u16, items: Vec<Job<'run>>) {
+    pub(super) fn dispatch(&mut self, doing: CallKind, group: Group, items: Vec<Job>) {
         let on_worker = match doing {
-            CallKind::Check => group & CHECKS_ON_WORKER != 0,
-            CallKind::Apply | CallKind::Refresh => group & CHANGES_ON_WORKER != 0,
+            CallKind::Check => group.checks_on_worker,
+            CallKind::Apply | CallKind::Refresh => group.changes_on_worker,
         };
-        let at = group / 4;
+        let at = group.provider;
         if doing != CallKind::Check {
-            items.iter().for_each(|item| self.shelves.forget(at, item.name));
+            items.iter().for_each(|item| self.shelves.forget(at, &item.name));
         }
         let vertices = || items.iter().map(|item| item.vertex);
         let (surroundings, again) = (self.surroundings(at, doing), self.is_tried_again(vertices()));
-        let of: Vec<VertexId> = if on_worker { vertices().collect() } else { Vec::new() };
+        let of: Vec<ResourceId> = if on_worker { vertices().collect() } else { Vec::new() };
         let call = on_worker.then(|| self.begun(doing, &of));
         let to_begin = call.and_then(|call| self.to_begin(call, doing, &of));
         let work = move || {
@@ -122,24 +122,22 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.workers.submit(call, move || {
             // The driver would wait forever without an answer, so that a panic is an answer as well.
             let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| step::lost(&of));
-            // The receiver outlives the workers: it belongs to this driver or a later one.
+            // The receiver outlives the workers.
             let _ = sender.send(Message::Done { call, doing, done });
         });
     }
 
     /// Registers a call on a worker.
-    pub(super) fn begun(&mut self, doing: CallKind, vertices: &[VertexId]) -> CallId {
+    pub(super) fn begun(&mut self, doing: CallKind, vertices: &[ResourceId]) -> CallId {
         if let [only] = vertices {
             let reference = &self.prepared.resource(*only).reference;
             self.observer.event(Event::Begun { reference, doing: doing.word() });
         }
-        let target = |vertex: &VertexId| {
+        let target = |vertex: &ResourceId| {
             let resource = self.prepared.resource(*vertex);
-            let of = (self.prepared.providers[vertex.0 as usize], resource.name.clone());
             Target {
-                old_vertex: *vertex,
-                now: Some(*vertex),
-                of,
+                id: *vertex,
+                of: (self.prepared.provider_index(*vertex), resource.name.clone()),
                 reference: resource.reference.clone(),
                 semaphores: self.numbers.of_resource(resource),
                 sends: if doing == CallKind::Check { None } else { self.board.sends_as(*vertex) },
@@ -148,7 +146,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.calls.begin(doing, vertices.iter().map(target).collect())
     }
 
-    pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {
+    pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = ResourceId>) -> bool {
         // While a state is held, every attempt counts as a retry.
         self.holder.is_some() || vertices.any(|vertex| self.board.is_tried_again(vertex))
     }
@@ -157,7 +155,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         if doing != CallKind::Check
             && let Some(first) = done.first()
         {
-            self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
+            self.shelves.changed(self.prepared.provider_index(first.vertex), done.len());
             // A preview with a fatal failure does not end the run.
             let is_fatal = |done: &&CallResult| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
             if let Some(fatal) = done.iter().find(is_fatal) {

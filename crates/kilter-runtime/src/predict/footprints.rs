@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use ecow::EcoString;
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::Resource;
 use kilter_provider::{Footprint, Provider};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,13 +13,13 @@ use crate::prepare::Prepared;
 
 /// Paths that resources read, and an index of those that they write.
 pub(super) struct Footprints {
-    readers: FxHashMap<VertexId, Box<[Read]>>,
+    readers: FxHashMap<ResourceId, Box<[Read]>>,
     /// True if a resource may write a path that another one manages.
     is_shared: bool,
     /// Sorted by path. Created at the first query for a resource that reads.
     writers: OnceLock<Vec<Written>>,
     /// Packages that own a path which a resource reads. Made when a resource is asked for that reads.
-    owners: OnceLock<FxHashMap<EcoString, Vec<VertexId>>>,
+    owners: OnceLock<FxHashMap<EcoString, Vec<ResourceId>>>,
 }
 
 #[derive(Clone)]
@@ -30,7 +30,7 @@ struct Read {
 
 struct Written {
     path: EcoString,
-    by: VertexId,
+    by: ResourceId,
     is_whole: bool,
     how: How,
 }
@@ -60,7 +60,7 @@ pub(super) enum Reads {
 /// Resource that writes a path which another one reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Writer {
-    pub(super) by: VertexId,
+    pub(super) by: ResourceId,
     pub(super) how: How,
 }
 
@@ -71,10 +71,10 @@ impl Written {
 }
 
 impl Footprints {
-    pub(super) fn of(prepared: &Prepared<'_>) -> Footprints {
+    pub(super) fn of(prepared: &Prepared) -> Footprints {
         let mut readers = FxHashMap::default();
         let mut is_shared = false;
-        for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
+        for (vertex, resource) in (0..).map(ResourceId::first).zip(prepared.resources()) {
             let mut reads = Vec::new();
             prepared.provider(vertex).capabilities().predict().footprint(
                 &resource.name,
@@ -100,12 +100,12 @@ impl Footprints {
     }
 
     /// Returns true if the check of a resource may read a path that another one writes.
-    pub(super) fn reads(&self, vertex: VertexId) -> bool {
+    pub(super) fn reads(&self, vertex: ResourceId) -> bool {
         self.is_shared || self.readers.contains_key(&vertex)
     }
 
     /// Returns the paths that a resource reads. They include its own paths if others may write these.
-    fn reads_of(&self, prepared: &Prepared<'_>, vertex: VertexId, which: Reads) -> Vec<Read> {
+    fn reads_of(&self, prepared: &Prepared, vertex: ResourceId, which: Reads) -> Vec<Read> {
         let mut reads = Vec::new();
         if self.is_shared && which != Reads::Others {
             written(prepared.provider(vertex), prepared.resource(vertex), &mut |path, _, how| {
@@ -120,11 +120,11 @@ impl Footprints {
         reads
     }
 
-    fn writers(&self, prepared: &Prepared<'_>) -> &[Written] {
+    fn writers(&self, prepared: &Prepared) -> &[Written] {
         self.writers.get_or_init(|| {
             let (mut writers, mut links) = (Vec::new(), Vec::new());
             let mut places = Places::default();
-            for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
+            for (vertex, resource) in (0..).map(ResourceId::first).zip(prepared.resources()) {
                 let provider = prepared.provider(vertex);
                 written(provider, resource, &mut |path, is_whole, how| {
                     let place = places.place(path);
@@ -156,14 +156,14 @@ impl Footprints {
     }
 
     /// The resources that own a path which a resource reads, as packages do.
-    pub(super) fn owners_of(&self, prepared: &Prepared<'_>, path: &str) -> &[VertexId] {
+    pub(super) fn owners_of(&self, prepared: &Prepared, path: &str) -> &[ResourceId] {
         let owners = self.owners.get_or_init(|| {
             let wanted: FxHashSet<&str> = self.readers.values().flatten().map(|read| &*read.path).collect();
-            let mut owners: FxHashMap<EcoString, Vec<VertexId>> = FxHashMap::default();
+            let mut owners: FxHashMap<EcoString, Vec<ResourceId>> = FxHashMap::default();
             if wanted.is_empty() {
                 return owners;
             }
-            for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
+            for (vertex, resource) in (0..).map(ResourceId::first).zip(prepared.resources()) {
                 let Some(owner) = prepared.provider(vertex).capabilities().owner else { continue };
                 for path in owner.owned(&resource.name, &resource.attributes, &|path| wanted.contains(path)) {
                     owners.entry(path).or_default().push(vertex);
@@ -178,9 +178,9 @@ impl Footprints {
     /// predicted links.
     pub(super) fn writers_for(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &Prepared,
         paths: &Paths,
-        reader: VertexId,
+        reader: ResourceId,
         which: Reads,
     ) -> Vec<Writer> {
         let writers = self.writers(prepared);
@@ -210,7 +210,7 @@ impl Footprints {
     }
 
     /// The resources that write a path below a place, with that path.
-    pub(super) fn writers_below(&self, prepared: &Prepared<'_>, place: &str) -> impl Iterator<Item = (&str, VertexId)> {
+    pub(super) fn writers_below(&self, prepared: &Prepared, place: &str) -> impl Iterator<Item = (&str, ResourceId)> {
         let prefix = format!("{}/", place.trim_end_matches('/'));
         let writers = self.writers(prepared);
         let first = writers.partition_point(|one| one.path.as_str() < prefix.as_str());
@@ -219,14 +219,14 @@ impl Footprints {
     }
 
     /// Returns the resources that write a path.
-    pub(super) fn writers_at(&self, prepared: &Prepared<'_>, path: &str) -> impl Iterator<Item = VertexId> {
+    pub(super) fn writers_at(&self, prepared: &Prepared, path: &str) -> impl Iterator<Item = ResourceId> {
         let place = Places::default().place(path);
-        let found: Vec<VertexId> = at_path(self.writers(prepared), &place).map(|one| one.by).collect();
+        let found: Vec<ResourceId> = at_path(self.writers(prepared), &place).map(|one| one.by).collect();
         found.into_iter()
     }
 
     /// Returns the resource whose declaration determines the content of a place.
-    pub(super) fn decides(&self, prepared: &Prepared<'_>, place: &str) -> Option<VertexId> {
+    pub(super) fn decides(&self, prepared: &Prepared, place: &str) -> Option<ResourceId> {
         at_path(self.writers(prepared), place).find(|one| one.is_whole).map(|one| one.by)
     }
 }

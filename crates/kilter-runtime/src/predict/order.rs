@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kilter_engine::{Graph, VertexId};
+use kilter_engine::{Graph, ResourceId};
 use rustc_hash::FxHashMap;
 
 /// Maximum size of the tables of one direction, in words of 64 bits: 32 MiB.
@@ -11,8 +11,8 @@ const MAX_TABLE_WORDS: usize = 4 * 1024 * 1024;
 const MAX_DIRECT_PARENTS: usize = 16;
 
 /// Answers if one resource comes before another one in every run.
-pub(super) struct Order<'run> {
-    graph: &'run Graph,
+pub(super) struct Order {
+    graph: Arc<Graph>,
     descendants: Tables,
     ancestors: Tables,
     /// Maximum size of the tables of one direction, in words.
@@ -20,43 +20,43 @@ pub(super) struct Order<'run> {
 }
 
 /// Sets of vertices, by the vertex that they were made for.
-type Tables = Mutex<FxHashMap<VertexId, Arc<[u64]>>>;
+type Tables = Mutex<FxHashMap<ResourceId, Arc<[u64]>>>;
 
-impl<'run> Order<'run> {
-    pub(super) fn new(graph: &'run Graph) -> Order<'run> {
+impl Order {
+    pub(super) fn new(graph: Arc<Graph>) -> Order {
         Order { graph, descendants: Tables::default(), ancestors: Tables::default(), max_words: MAX_TABLE_WORDS }
     }
 
     /// Returns true if `first` comes before `second`. Fast if it is asked of the same `first` again.
-    pub(super) fn leads_to(&self, first: VertexId, second: VertexId) -> bool {
+    pub(super) fn leads_to(&self, first: ResourceId, second: ResourceId) -> bool {
         if self.is_parent(first, second) {
             return true;
         }
-        let next = |at: VertexId, add: &mut dyn FnMut(VertexId)| self.graph.children(at).for_each(add);
+        let next = |at: ResourceId, add: &mut dyn FnMut(ResourceId)| self.graph.children(at).for_each(add);
         self.is_reached(&self.descendants, first, second, &next)
     }
 
     /// Returns true if `second` comes after `first`. Fast if it is asked of the same `second` again.
-    pub(super) fn follows(&self, second: VertexId, first: VertexId) -> bool {
+    pub(super) fn follows(&self, second: ResourceId, first: ResourceId) -> bool {
         if self.is_parent(first, second) {
             return true;
         }
-        let next = |at: VertexId, add: &mut dyn FnMut(VertexId)| self.parents(at).for_each(add);
+        let next = |at: ResourceId, add: &mut dyn FnMut(ResourceId)| self.parents(at).for_each(add);
         self.is_reached(&self.ancestors, second, first, &next)
     }
 
-    fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> {
+    fn parents(&self, vertex: ResourceId) -> impl Iterator<Item = ResourceId> {
         self.graph.incoming(vertex).iter().map(|id| self.graph.edge(*id).from)
     }
 
-    fn is_parent(&self, first: VertexId, second: VertexId) -> bool {
+    fn is_parent(&self, first: ResourceId, second: ResourceId) -> bool {
         self.parents(second).take(MAX_DIRECT_PARENTS).any(|parent| parent == first)
     }
 
-    fn is_reached(&self, tables: &Tables, from: VertexId, to: VertexId, next: &Neighbours<'_>) -> bool {
+    fn is_reached(&self, tables: &Tables, from: ResourceId, to: ResourceId, next: &Neighbours<'_>) -> bool {
         let known = tables.lock().unwrap_or_else(PoisonError::into_inner).get(&from).cloned();
         let table = known.unwrap_or_else(|| {
-            let table: Arc<[u64]> = reached(from, self.graph.len(), next).into();
+            let table: Arc<[u64]> = reached(from, self.graph.slots(), next).into();
             let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
             // The other tables are kept. Questions about more resources than fit would make all tables again.
             while (tables.len() + 1) * table.len() > self.max_words
@@ -73,16 +73,16 @@ impl<'run> Order<'run> {
 }
 
 /// Passes each neighbour of a vertex in one direction to the second argument.
-type Neighbours<'a> = dyn Fn(VertexId, &mut dyn FnMut(VertexId)) + 'a;
+type Neighbours<'a> = dyn Fn(ResourceId, &mut dyn FnMut(ResourceId)) + 'a;
 
 /// Word and bit of a vertex in a table.
-fn place(vertex: VertexId) -> (usize, u64) {
-    let at = vertex.0 as usize;
+fn place(vertex: ResourceId) -> (usize, u64) {
+    let at = vertex.slot();
     (at / 64, 1 << (at % 64))
 }
 
 /// The vertices that can be reached from a vertex.
-fn reached(from: VertexId, count: usize, next: &Neighbours<'_>) -> Vec<u64> {
+fn reached(from: ResourceId, count: usize, next: &Neighbours<'_>) -> Vec<u64> {
     let mut seen = vec![0_u64; count.div_ceil(64)];
     let mut open = vec![from];
     while let Some(at) = open.pop() {
@@ -106,16 +106,16 @@ mod tests {
     #[test]
     fn order_of_more_resources_than_fit_keeps_other_tables() {
         let edge = |from| Edge {
-            from: VertexId(from),
-            to: VertexId(from + 1),
+            from: ResourceId::first(from),
+            to: ResourceId::first(from + 1),
             notify: false,
             origin: Origin::Automatic(Reason::Owner),
         };
         let graph = Graph::new(6, (0..5).map(edge).collect()).unwrap();
-        let order = Order { max_words: 3, ..Order::new(&graph) };
+        let order = Order { max_words: 3, ..Order::new(Arc::new(graph)) };
         for first in 0..4 {
-            assert!(order.leads_to(VertexId(first), VertexId(5)));
-            assert!(!order.leads_to(VertexId(5), VertexId(first)));
+            assert!(order.leads_to(ResourceId::first(first), ResourceId::first(5)));
+            assert!(!order.leads_to(ResourceId::first(5), ResourceId::first(first)));
         }
         assert_eq!(order.descendants.lock().unwrap().len(), 3);
     }

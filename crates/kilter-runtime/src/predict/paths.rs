@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Bound;
 use std::path::Path;
 
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_provider::{Content, Node};
 
 /// Maximum number of links on the way to a path, as in Linux.
@@ -14,7 +14,7 @@ const MAX_LINKS: usize = 40;
 /// Changed paths by their place: the path without links above it.
 #[derive(Default)]
 pub(super) struct Paths {
-    entries: BTreeMap<String, (Node, VertexId)>,
+    entries: BTreeMap<String, (Node, ResourceId)>,
 }
 
 /// Target of a path.
@@ -23,7 +23,7 @@ pub(super) struct Resolved {
     /// The path without links.
     pub(super) place: String,
     /// Resource that changes a link on the way: on disk the path has another target.
-    pub(super) by_link: Option<VertexId>,
+    pub(super) by_link: Option<ResourceId>,
 }
 
 /// Prediction for a place.
@@ -43,7 +43,7 @@ impl Paths {
     ///
     /// # Errors
     /// The resource that makes the path unpredictable.
-    pub(super) fn resolve(&self, path: &str, last: bool) -> Result<Resolved, VertexId> {
+    pub(super) fn resolve(&self, path: &str, last: bool) -> Result<Resolved, ResourceId> {
         let mut todo: Vec<String> = parts(path);
         let mut place = String::new();
         let mut links = 0;
@@ -89,7 +89,7 @@ impl Paths {
     }
 
     /// Returns the prediction for a place, and the resource that causes it.
-    pub(super) fn find(&self, place: &str) -> Option<(Spot<'_>, VertexId)> {
+    pub(super) fn find(&self, place: &str) -> Option<(Spot<'_>, ResourceId)> {
         if self.entries.is_empty() {
             return None;
         }
@@ -108,7 +108,7 @@ impl Paths {
     }
 
     /// Returns the changed places below a place.
-    pub(super) fn below(&self, place: &str) -> impl Iterator<Item = (&str, VertexId)> {
+    pub(super) fn below(&self, place: &str) -> impl Iterator<Item = (&str, ResourceId)> {
         let prefix = if place == "/" { "/".to_owned() } else { format!("{place}/") };
         let from = (Bound::Excluded(prefix.clone()), Bound::Unbounded);
         let range = self.entries.range::<String, _>(from);
@@ -117,7 +117,7 @@ impl Paths {
 
     /// Records the future state of a place. `is_later` returns true if a resource comes before the one that changes
     /// it now.
-    pub(super) fn insert(&mut self, place: String, node: Node, by: VertexId, is_later: &dyn Fn(VertexId) -> bool) {
+    pub(super) fn insert(&mut self, place: String, node: Node, by: ResourceId, is_later: &dyn Fn(ResourceId) -> bool) {
         // No change replaces the root. An entry for it would discard all others.
         if place == "/" {
             return;
@@ -169,7 +169,7 @@ mod tests {
     fn paths(entries: &[(&str, Node, u32)]) -> Paths {
         let mut paths = Paths::default();
         for (place, node, by) in entries {
-            paths.insert((*place).to_owned(), node.clone(), VertexId(*by), &|_| true);
+            paths.insert((*place).to_owned(), node.clone(), ResourceId::first(*by), &|_| true);
         }
         paths
     }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn find_replaced_directory_hides_entries_below() {
         let paths = paths(&[("/nowhere/d", Node::Absent, 1), ("/nowhere/e", Node::Kept, 2)]);
-        assert_eq!(paths.find("/nowhere/d/x/y"), Some((Spot::Gone, VertexId(1))));
+        assert_eq!(paths.find("/nowhere/d/x/y"), Some((Spot::Gone, ResourceId::first(1))));
         assert_eq!(paths.find("/nowhere/e/x"), None);
         assert_eq!(paths.find("/nowhere/dx"), None);
     }
@@ -186,9 +186,9 @@ mod tests {
     fn resolve_predicted_link_leads_to_its_target() {
         let paths = paths(&[("/nowhere/l", Node::Link("real/d".into()), 1), ("/nowhere/u", Node::Unknown, 2)]);
         let place = |path: &str, last| paths.resolve(path, last).map(|found| (found.place, found.by_link));
-        assert_eq!(place("/nowhere/l/x", true), Ok(("/nowhere/real/d/x".to_owned(), Some(VertexId(1)))));
+        assert_eq!(place("/nowhere/l/x", true), Ok(("/nowhere/real/d/x".to_owned(), Some(ResourceId::first(1)))));
         assert_eq!(place("/nowhere/l", false), Ok(("/nowhere/l".to_owned(), None)));
-        assert_eq!(place("/nowhere/u/x", true), Err(VertexId(2)));
+        assert_eq!(place("/nowhere/u/x", true), Err(ResourceId::first(2)));
     }
 
     #[test]
@@ -200,15 +200,15 @@ mod tests {
     #[test]
     fn insert_root_keeps_other_predictions() {
         let paths = paths(&[("/nowhere/f", Node::Absent, 1), ("/", Node::Absent, 2)]);
-        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&Node::Absent), VertexId(1))));
+        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&Node::Absent), ResourceId::first(1))));
         assert_eq!(paths.find("/nowhere/g"), None);
     }
 
     #[test]
     fn insert_after_unordered_change_is_unknown() {
         let mut paths = paths(&[("/nowhere/f", Node::Absent, 1)]);
-        paths.insert("/nowhere/f".to_owned(), Node::Directory, VertexId(2), &|_| false);
-        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Unknown, VertexId(2))));
+        paths.insert("/nowhere/f".to_owned(), Node::Directory, ResourceId::first(2), &|_| false);
+        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Unknown, ResourceId::first(2))));
     }
 
     #[test]
@@ -216,8 +216,8 @@ mod tests {
         let content = Content::Bytes("a".into());
         let mut paths = paths(&[("/nowhere/f", Node::File { content: content.clone(), mode: Some(0o644) }, 1)]);
         let mode = Node::File { content: Content::Kept, mode: Some(0o600) };
-        paths.insert("/nowhere/f".to_owned(), mode, VertexId(2), &|_| true);
+        paths.insert("/nowhere/f".to_owned(), mode, ResourceId::first(2), &|_| true);
         let whole = Node::File { content, mode: Some(0o600) };
-        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&whole), VertexId(2))));
+        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&whole), ResourceId::first(2))));
     }
 }

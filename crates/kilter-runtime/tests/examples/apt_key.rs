@@ -324,7 +324,8 @@ fn the_source_and_the_package_come_first_where_they_are_managed() {
          package[vim]: {{ ensure: present }}\n"
     );
     let prepared = site.prepare(&manifest).unwrap();
-    let mut edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
+    let mut edges: Vec<(usize, usize)> =
+        prepared.graph().edges().iter().map(|edge| (edge.from.slot(), edge.to.slot())).collect();
     edges.sort_unstable();
     assert_eq!(edges, [(1, 0), (2, 0)]);
     let ran = site.apply(&manifest);

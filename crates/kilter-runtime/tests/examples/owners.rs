@@ -71,7 +71,7 @@ fn edges(owned: &[(&'static str, &'static str)], resources: &[&str]) -> Vec<Stri
     let site = Site::new([kind("pack", false, owned), kind("place", true, &[]), kind("job", false, &[])]);
     let manifest = format!("resources:\n  {}\n", resources.join("\n  "));
     let prepared = site.prepare(&manifest).unwrap_or_else(|problems| panic!("{manifest}{problems:?}"));
-    let label = |vertex: kilter_engine::VertexId| prepared.resource(vertex).reference.to_string();
+    let label = |vertex: kilter_engine::ResourceId| prepared.resource(vertex).reference.to_string();
     let mut edges: Vec<String> =
         prepared.graph().edges().iter().map(|edge| format!("{} < {}", label(edge.from), label(edge.to))).collect();
     edges.sort_unstable();

@@ -127,7 +127,8 @@ fn constants_values_and_expressions_relate_to_what_is_in_the_catalog_and_to_noth
         hub[h]: { ensure: present, ahead: [a, gone], behind: late }\n  spoke[a]: { ensure: present }\n  \
         spoke[always]: { ensure: present }\n  spoke[h-axle]: { ensure: present }\n";
     let prepared = site.prepare(manifest).unwrap();
-    let mut edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.from.0, edge.to.0)).collect();
+    let mut edges: Vec<(usize, usize)> =
+        prepared.graph().edges().iter().map(|edge| (edge.from.slot(), edge.to.slot())).collect();
     edges.sort_unstable();
     assert_eq!(edges, [(1, 0), (2, 1), (3, 1), (4, 1)]);
     assert_eq!(site.apply(manifest).report.counts.changed, 5);

@@ -61,9 +61,9 @@ impl Site {
     }
 
     /// The run that a manifest amounts to, or every problem there is with it.
-    pub(crate) fn prepare(&self, manifest: &str) -> Result<Prepared<'_>, Vec<String>> {
+    pub(crate) fn prepare(&self, manifest: &str) -> Result<Prepared, Vec<String>> {
         plan_of(self.compile(manifest)?, &self.registry, &Context::empty()).map_err(|rejected| {
-            let reference = |at: kilter_engine::VertexId| &rejected.catalog.resources[at.0 as usize].reference;
+            let reference = |at: kilter_engine::ResourceId| &rejected.catalog.resources[at.slot()].reference;
             let problems = rejected.problems.iter().map(|(at, problem)| format!("{}: {problem}", reference(*at)));
             let cycles = rejected.cycles.iter().map(|cycle| {
                 let waits: Vec<String> = cycle

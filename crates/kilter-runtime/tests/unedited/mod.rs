@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kilter_runtime::{Held, ManifestSource, Reload, ReloadNotifier, RunError, SuspendedRun};
+use kilter_runtime::{ManifestSource, Reload, ReloadNotifier};
 
 /// A manifest that never changes.
 pub(crate) struct Fixed;
@@ -22,9 +22,5 @@ impl ManifestSource for Fixed {
 
     fn read(&mut self) -> Reload {
         Reload::Same
-    }
-
-    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
-        Ok(Held::Superseded(handover))
     }
 }

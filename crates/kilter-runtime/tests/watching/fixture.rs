@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// Long enough for the slowest machine: nothing waits for it unless something is wrong.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-const MARKER: Subscriber = Subscriber(u32::MAX);
+const MARKER: Subscriber = Subscriber(u64::MAX);
 
 pub(crate) struct Fixture {
     pub(crate) hub: Hub,
@@ -26,7 +26,7 @@ pub(crate) struct Fixture {
 /// Events between two quiet points.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    pub(crate) changed: BTreeSet<u32>,
+    pub(crate) changed: BTreeSet<u64>,
     pub(crate) everything: bool,
     pub(crate) lost: Vec<WatchLost>,
 }
@@ -61,7 +61,7 @@ impl Fixture {
         self.directory.path()
     }
 
-    pub(crate) fn watch(&self, subscriber: u32, below: &str, scope: Scope) {
+    pub(crate) fn watch(&self, subscriber: u64, below: &str, scope: Scope) {
         let watch = PathWatch { path: self.path(below), scope };
         assert_eq!(self.hub.watch(Subscriber(subscriber), vec![watch]), []);
     }
@@ -104,8 +104,8 @@ impl Fixture {
         }
     }
 
-    /// Returns the notified subscribers since the last quiet point, and checks that no event was lost.
-    pub(crate) fn told(&self) -> Vec<u32> {
+    /// Who was told since the last quiet point; nothing was lost.
+    pub(crate) fn told(&self) -> Vec<u64> {
         let heard = self.quiet();
         assert!(!heard.everything && heard.lost.is_empty(), "{heard:?}");
         heard.changed.into_iter().collect()
@@ -114,6 +114,6 @@ impl Fixture {
     /// Checks that no subscriber was notified since the last quiet point.
     #[track_caller]
     pub(crate) fn assert_silence(&self) {
-        assert_eq!(self.told(), Vec::<u32>::new());
+        assert_eq!(self.told(), Vec::<u64>::new());
     }
 }

@@ -89,7 +89,7 @@ fn what_does_not_exist_is_watched_as_far_as_it_does() {
 #[test]
 fn directories_that_come_while_they_are_looked_for_are_not_missed() {
     let f = Fixture::new();
-    for round in 0..300u32 {
+    for round in 0..300u64 {
         let path = f.path(&format!("{round}/b/c/d/e"));
         f.watch(1, &format!("{round}/b/c/d/e"), Scope::This);
         thread::scope(|scope| {
@@ -138,7 +138,7 @@ fn one_watch_serves_all_files_of_a_directory() {
         f.make(&n.to_string());
     }
     let before = f.hub.counts();
-    let all = (0..10_000u32).map(|n| {
+    let all = (0..10_000u64).map(|n| {
         let path = f.path(&format!("{}/{n}", n % 100));
         (Subscriber(n), vec![PathWatch { path, scope: Scope::This }])
     });

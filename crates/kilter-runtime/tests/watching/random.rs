@@ -12,7 +12,7 @@ use kilter_runtime::watch::{PathWatch, Scope, Subscriber};
 
 use crate::fixture::Fixture;
 
-const SUBSCRIBERS: u32 = 24;
+const SUBSCRIBERS: u64 = 24;
 
 /// Mode, owner and content.
 type State = (u32, u32, Vec<u8>);
@@ -137,11 +137,11 @@ fn rounds(seed: u64, rounds: usize) -> usize {
     let f = Fixture::new();
     let before = f.hub.counts();
     let mut play = Play { f: &f, rng: Rng::with_seed(seed), open: Vec::new() };
-    let mut watched: BTreeMap<u32, (PathWatch, Looks)> = BTreeMap::new();
+    let mut watched: BTreeMap<u64, (PathWatch, Looks)> = BTreeMap::new();
     let mut changes = 0;
     for round in 0..rounds {
-        for _ in 0..if round == 0 { SUBSCRIBERS } else { play.rng.u32(..3) } {
-            let (subscriber, watch) = (play.rng.u32(..SUBSCRIBERS), watch_for(&mut play));
+        for _ in 0..if round == 0 { SUBSCRIBERS } else { play.rng.u64(..3) } {
+            let (subscriber, watch) = (play.rng.u64(..SUBSCRIBERS), watch_for(&mut play));
             assert_eq!(f.hub.watch(Subscriber(subscriber), vec![watch.clone()]), []);
             let looks = looks(&watch);
             watched.insert(subscriber, (watch, looks));

@@ -12,16 +12,16 @@ use kilter_runtime::watch::{Hub, PathWatch, Scope, Subscriber, WatchEvent};
 
 use crate::fixture::DEADLINE;
 
-const FILES: u32 = 64;
-const EVENTS: u32 = 1_000_000;
-const BURST: u32 = 50_000;
+const FILES: u64 = 64;
+const EVENTS: u64 = 1_000_000;
+const BURST: u64 = 50_000;
 
 /// Writes in bursts without a reader, so that the queue of the kernel overflows. A reader then checks each path of an
 /// event. At the end it has seen the last content of every file, although directories were moved meanwhile.
 #[test]
 fn after_a_storm_nothing_is_missed() {
     let directory = tempfile::tempdir().unwrap();
-    let path = |n: u32| directory.path().join(format!("{}/{n}", n % 4));
+    let path = |n: u64| directory.path().join(format!("{}/{n}", n % 4));
     for n in 0..4 {
         fs::create_dir(directory.path().join(n.to_string())).unwrap();
     }
@@ -92,5 +92,5 @@ fn after_a_storm_nothing_is_missed() {
     assert_eq!(seen[4], Some(format!("new 4 {}", EVENTS - BURST).into_bytes()));
     let counts = hub.counts();
     println!("{EVENTS} writes, {counts:?}");
-    assert!(counts.overflows >= u64::from(EVENTS / BURST));
+    assert!(counts.overflows >= EVENTS / BURST);
 }

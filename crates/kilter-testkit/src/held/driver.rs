@@ -7,7 +7,9 @@ mod invariants;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use kilter_engine::{ApplyResult, CheckResult, Disposition, Input, Machine, RefreshToken, Timestamp, VertexId};
+use kilter_engine::{
+    ApplyResult, CheckResult, Disposition, IdAllocator, Input, Machine, RefreshToken, ResourceId, Timestamp,
+};
 use rustc_hash::FxHasher;
 
 use super::Fault;
@@ -39,10 +41,12 @@ pub(super) struct Lasting {
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     part: u32,
+    /// Vertex for which the machine requested the call.
+    vertex: ResourceId,
     act: Act,
     began: u64,
     heard: Option<Answer>,
-    /// True if the vertex was replaced since the start, so that its answer is ignored.
+    /// True if the vertex was replaced since the start, so that its answer must change nothing.
     is_orphan: bool,
 }
 
@@ -84,6 +88,7 @@ struct Seen {
 pub(super) struct Driver<'a> {
     machine: Machine,
     graph: GraphVersion,
+    ids: IdAllocator,
     lasting: &'a mut Lasting,
     flights: Vec<Flight>,
     wakes: Vec<(Timestamp, u32)>,
@@ -116,6 +121,7 @@ impl<'a> Driver<'a> {
         let machine = machine.with_semaphores(lasting.site.shared(&graph, lasting.fault));
         Driver {
             machine,
+            ids: IdAllocator::of_first(graph.part_of.len()),
             graph,
             lasting,
             flights: Vec::new(),
@@ -216,8 +222,13 @@ impl<'a> Driver<'a> {
                 return self.is_as_declared();
             }
         }
-        let unsettled: Vec<u32> =
-            self.graph.graph.vertices().filter(|v| self.machine.settlement(*v).is_none()).map(|v| v.0).collect();
+        let unsettled: Vec<u32> = self
+            .graph
+            .graph
+            .vertices()
+            .filter(|v| self.machine.settlement(*v).is_none())
+            .map(|v| self.part(v))
+            .collect();
         let what = format!(
             "it does not come to rest: {} under way, wakes {:?}, untold {:?}, unsettled {unsettled:?}, quiet since \
              {:?}",
@@ -237,12 +248,12 @@ impl<'a> Driver<'a> {
 
     /// Applies the effect of a call to the system.
     fn happen(&mut self, at: usize) -> Result<(), Violation> {
-        let Flight { part, act, began, heard, is_orphan } = self.flights[at];
+        let Flight { part, act, began, heard, is_orphan, .. } = self.flights[at];
         if heard.is_some() {
             return Ok(());
         }
         self.lasting.tick += 1;
-        let (id, tick) = (VertexId(part), self.lasting.tick);
+        let (id, tick) = (ResourceId::first(part), self.lasting.tick);
         let system = &mut self.lasting.system;
         let answer = match act {
             Act::Check => Answer::Found(system.check(id)),
@@ -258,10 +269,10 @@ impl<'a> Driver<'a> {
     fn notifies(&mut self, part: u32) -> Result<(), Violation> {
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
         for receiver in self.graph.refreshing(vertex) {
-            let token = RefreshToken { first: VertexId(part), second: VertexId(self.part(receiver)) };
-            let what = || format!("it changed, and the refresh of {} is not in the journal", receiver.0);
+            let token = RefreshToken { first: ResourceId::first(part), second: ResourceId::first(self.part(receiver)) };
+            let what = || format!("it changed, and the refresh of {} is not in the journal", receiver.slot());
             ensure(self.lasting.journal.owes(token), Property::Refreshes, vertex, what)?;
-            self.lasting.notified.insert((part, token.second.0), self.lasting.tick);
+            self.lasting.notified.insert((part, token.second.slot() as u32), self.lasting.tick);
         }
         Ok(())
     }
@@ -274,15 +285,8 @@ impl<'a> Driver<'a> {
         let at = self.lasting.rng.usize(..self.flights.len());
         self.happen(at)?;
         let flight = self.flights.swap_remove(at);
-        let Some(vertex) = self.graph.vertex_of(flight.part).filter(|_| !flight.is_orphan) else {
-            if self.lasting.fault != Some(Fault::FreesEarly) {
-                self.free(flight.part);
-            }
-            // The vertex that replaced it may start now.
-            self.untold.insert(flight.part);
-            return Ok(());
-        };
-        let in_sync = self.lasting.system.is_in_sync(VertexId(flight.part));
+        let vertex = flight.vertex;
+        let in_sync = self.lasting.system.is_in_sync(ResourceId::first(flight.part));
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
             (_, Answer::Found(verdict)) => Input::Checked(vertex, told(verdict, &self.machine, &mut self.lasting.rng)),
             (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(vertex, heard != Heard::Failed),
@@ -291,6 +295,12 @@ impl<'a> Driver<'a> {
             }
             (_, Answer::Heard(_)) => Input::Applied(vertex, ApplyResult::Failed),
         };
+        if flight.is_orphan {
+            self.give(input);
+            // The vertex that replaced it may start now.
+            self.untold.insert(flight.part);
+            return Ok(());
+        }
         let failed = matches!(
             input,
             Input::Checked(_, CheckResult::Failed)
@@ -299,7 +309,7 @@ impl<'a> Driver<'a> {
         );
         self.lasting.counts.failures += u64::from(failed);
         let now = self.now;
-        let delay = self.graph.vertices[vertex.0 as usize].delay;
+        let delay = self.graph.described(vertex).delay;
         let is_void = matches!(input, Input::Checked(..)) && self.is_void(vertex);
         let budget = self.lasting.site.budget;
         let is_tireless = self.lasting.site.tireless.contains(&flight.part);
@@ -327,14 +337,14 @@ impl<'a> Driver<'a> {
     fn is_as_declared(&mut self) -> Result<(), Violation> {
         for vertex in self.graph.graph.vertices() {
             let part = self.part(vertex);
-            let described = self.graph.vertices[vertex.0 as usize];
+            let described = *self.graph.described(vertex);
             let settlement = self.machine.settlement(vertex);
             let what = || format!("it has come to rest as {settlement:?}");
             ensure(settlement.is_some_and(Disposition::unblocks_dependents), Property::Converges, vertex, what)?;
-            let in_sync = self.lasting.system.is_in_sync(VertexId(part));
+            let in_sync = self.lasting.system.is_in_sync(ResourceId::first(part));
             let what = || format!("it is not in its state, and said to be {settlement:?}");
             ensure(in_sync || described.noop, Property::Converges, vertex, what)?;
-            let owed = self.lasting.journal.owed().iter().any(|token| token.second.0 == part);
+            let owed = self.lasting.journal.owed().iter().any(|token| token.second == ResourceId::first(part));
             let may_owe = described.noop || !described.refreshable;
             ensure(!owed || may_owe, Property::Refreshes, vertex, || "a refresh is owed to it for ever".into())?;
             let seen = &self.seen[&part];
@@ -344,15 +354,9 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Releases the semaphores of a part that is not in this graph.
-    fn free(&mut self, part: u32) {
-        let held = self.lasting.site.semaphores.get(&part).cloned().unwrap_or_default();
-        held.into_iter().for_each(|semaphore| self.give(Input::SemaphoreReleased(semaphore)));
-    }
-
     /// Returns true if the result of a check does not count, because of an event on the vertex or on its parents
     /// meanwhile.
-    fn is_void(&self, vertex: VertexId) -> bool {
+    fn is_void(&self, vertex: ResourceId) -> bool {
         let seen = &self.seen[&self.part(vertex)];
         seen.outdated || self.graph.parents(vertex).any(|parent| self.machine.settlement(parent).is_none())
     }
@@ -364,13 +368,13 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn outdate_children(&mut self, vertex: VertexId) {
+    fn outdate_children(&mut self, vertex: ResourceId) {
         let children: Vec<u32> = self.graph.graph.children(vertex).map(|child| self.part(child)).collect();
         children.into_iter().for_each(|child| self.outdate(child));
     }
 
-    fn part(&self, vertex: VertexId) -> u32 {
-        self.graph.part_of[vertex.0 as usize]
+    fn part(&self, vertex: ResourceId) -> u32 {
+        self.graph.part(vertex)
     }
 
     fn seen_of(&mut self, part: u32) -> &mut Seen {
@@ -378,7 +382,7 @@ impl<'a> Driver<'a> {
     }
 
     fn of_parts(&self, tokens: &[RefreshToken]) -> Vec<RefreshToken> {
-        let part = |vertex| VertexId(self.part(vertex));
+        let part = |vertex| ResourceId::first(self.part(vertex));
         tokens.iter().map(|token| RefreshToken { first: part(token.first), second: part(token.second) }).collect()
     }
 
@@ -388,7 +392,7 @@ impl<'a> Driver<'a> {
 }
 
 /// Returns the initial observations of the parts, and the vertices whose watches have not started.
-fn watches(site: &Site, graph: &GraphVersion) -> (BTreeMap<u32, Seen>, BTreeSet<VertexId>) {
+fn watches(site: &Site, graph: &GraphVersion) -> (BTreeMap<u32, Seen>, BTreeSet<ResourceId>) {
     let mut unwatched = BTreeSet::new();
     let mut seen = BTreeMap::new();
     for (at, part) in graph.part_of.iter().enumerate() {
@@ -396,7 +400,7 @@ fn watches(site: &Site, graph: &GraphVersion) -> (BTreeMap<u32, Seen>, BTreeSet<
         let tries = Tries::of(graph.vertices[at].retry);
         seen.insert(*part, Seen { watches, asked: true, stirred: true, tries, ..Seen::default() });
         if !watches {
-            unwatched.insert(VertexId(at as u32));
+            unwatched.insert(graph.graph.order()[at]);
         }
     }
     (seen, unwatched)
@@ -409,8 +413,9 @@ fn owed(journal: &Journal, graph: &GraphVersion) -> Vec<RefreshToken> {
         .owed()
         .iter()
         .filter_map(|token| {
-            let second = graph.vertex_of(token.second.0)?;
-            let first = graph.vertex_of(token.first.0).filter(|first| graph.graph.find(*first, second).is_some());
+            let second = graph.vertex_of(token.second.slot() as u32)?;
+            let first =
+                graph.vertex_of(token.first.slot() as u32).filter(|first| graph.graph.find(*first, second).is_some());
             Some(first.map_or(RefreshToken::orphaned(second), |first| RefreshToken { first, second }))
         })
         .collect();

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use kilter_engine::{Backoff, Edge, Graph, HoldConfig, Origin, RateLimit, RepairBudget, Semaphores, Vertex, VertexId};
+use kilter_engine::{
+    Backoff, Edge, Graph, Group, HoldConfig, Origin, RateLimit, RepairBudget, ResourceId, Semaphores, Vertex,
+};
 use kilter_model::{RelationKind, SourceId, Span};
 
 use super::Fault;
@@ -22,18 +24,28 @@ pub(super) struct GraphVersion {
 }
 
 impl GraphVersion {
-    pub(super) fn vertex_of(&self, part: u32) -> Option<VertexId> {
-        self.part_of.iter().position(|known| *known == part).map(|at| VertexId(at as u32))
+    pub(super) fn vertex_of(&self, part: u32) -> Option<ResourceId> {
+        self.part_of.iter().position(|known| *known == part).map(|place| self.graph.order()[place])
     }
 
-    pub(super) fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+    /// Returns the part of a vertex.
+    pub(super) fn part(&self, vertex: ResourceId) -> u32 {
+        self.part_of[self.graph.place(vertex)]
+    }
+
+    /// Returns the properties of a vertex.
+    pub(super) fn described(&self, vertex: ResourceId) -> &Vertex {
+        &self.vertices[self.graph.place(vertex)]
+    }
+
+    pub(super) fn parents(&self, vertex: ResourceId) -> impl Iterator<Item = ResourceId> + '_ {
         self.graph.incoming(vertex).iter().map(|edge| self.graph.edge(*edge).from)
     }
 
     /// Returns the vertices that handle a refresh from a vertex.
-    pub(super) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+    pub(super) fn refreshing(&self, vertex: ResourceId) -> impl Iterator<Item = ResourceId> + '_ {
         let edges = self.graph.outgoing(vertex).map(|edge| self.graph.edge(edge)).filter(|edge| edge.notify);
-        edges.map(|edge| edge.to).filter(|second| self.vertices[second.0 as usize].refreshable)
+        edges.map(|edge| edge.to).filter(|second| self.described(*second).refreshable)
     }
 }
 
@@ -136,7 +148,7 @@ impl Site {
         let edge = |rng: &mut Rng, (first, second): (u32, u32)| {
             let kind = if chance(rng, self.notifying) { RelationKind::Notify } else { RelationKind::Before };
             let origin = Origin::Written { kind, span: Span::new(SourceId(0), first, second) };
-            Edge { from: VertexId(first), to: VertexId(second), notify: kind.refreshes(), origin }
+            Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify: kind.refreshes(), origin }
         };
         let edges = graph_gen::edges(rng, count).into_iter().map(|pair| edge(rng, pair)).collect();
         GraphVersion {
@@ -147,8 +159,13 @@ impl Site {
         }
     }
 
-    /// Returns the configuration of a graph. The watches of the vertices in `awaiting_watch` have not started.
-    pub(super) fn holding(&self, of: &GraphVersion, unwatched: BTreeSet<VertexId>, fault: Option<Fault>) -> HoldConfig {
+    /// Returns the configuration of a graph. The watches of the vertices in `unwatched` have not started.
+    pub(super) fn holding(
+        &self,
+        of: &GraphVersion,
+        unwatched: BTreeSet<ResourceId>,
+        fault: Option<Fault>,
+    ) -> HoldConfig {
         let vertex = |part: &u32| of.vertex_of(*part);
         let forgets = |what: Fault| fault == Some(what);
         let limits = self.limits.iter().filter(|_| !forgets(Fault::ForgetsLimits));
@@ -211,7 +228,7 @@ impl Site {
 
 fn vertex(rng: &mut Rng, noop: u32) -> Vertex {
     Vertex {
-        group: rng.u16(..3),
+        group: Group { provider: rng.u16(..3), ..Group::default() },
         single: rng.bool(),
         noop: chance(rng, noop),
         refreshable: chance(rng, 60),

@@ -1,6 +1,6 @@
 //! Properties of failures and blocked vertices.
 
-use kilter_engine::{Disposition, VertexId};
+use kilter_engine::{Disposition, ResourceId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
@@ -9,12 +9,12 @@ use crate::observed::Observed;
 /// parent that failed or was blocked is that ancestor, or names it.
 pub(crate) fn the_blocker_is_a_failed_ancestor(
     run: &Observed<'_>,
-    vertex: VertexId,
+    vertex: ResourceId,
     settlement: Disposition,
 ) -> Result<(), Violation> {
     let Disposition::Blocked(by) = settlement else { return Ok(()) };
-    let failed = run.seen.get(by.0 as usize).and_then(|seen| seen.settled()) == Some(Disposition::Failed);
-    ensure(failed, Property::Blocking, vertex, || format!("it is blocked by {}, which has not failed", by.0))?;
+    let failed = run.seen.get(by.slot()).and_then(|seen| seen.settled()) == Some(Disposition::Failed);
+    ensure(failed, Property::Blocking, vertex, || format!("it is blocked by {}, which has not failed", by.slot()))?;
     let blamed = |parent| match run.of(parent).settled() {
         Some(Disposition::Failed) => Some((run.of(parent).settled_at, parent)),
         Some(Disposition::Blocked(by)) => Some((run.of(parent).settled_at, by)),
@@ -22,7 +22,7 @@ pub(crate) fn the_blocker_is_a_failed_ancestor(
     };
     let first = run.world.parents(vertex).filter_map(blamed).min().map(|(_, blamed)| blamed);
     ensure(first == Some(by), Property::Blocking, vertex, || {
-        format!("it is blocked by {}, {first:?} is what its parents heard of first", by.0)
+        format!("it is blocked by {}, {first:?} is what its parents heard of first", by.slot())
     })
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn blocked_exactly_behind_failures(run: &Observed<'_>) -> Result<(), 
             }
             let began = seen.began > 0 && seen.began < before.settled_at && before.retakes > 0;
             ensure(began, Property::Blocking, vertex, || {
-                format!("it settled as {:?} behind {}, which is {:?}", seen.settled(), parent.0, before.settled())
+                format!("it settled as {:?} behind {}, which is {:?}", seen.settled(), parent.slot(), before.settled())
             })?;
         }
     }

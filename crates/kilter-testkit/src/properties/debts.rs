@@ -1,6 +1,6 @@
 //! Properties of pending refreshes.
 
-use kilter_engine::{Machine, RefreshToken, VertexId};
+use kilter_engine::{Machine, RefreshToken, ResourceId};
 
 use super::{Property, Violation, ensure};
 use crate::journal::Journal;
@@ -12,7 +12,7 @@ pub(crate) fn owes_only_what_acts(run: &Observed<'_>, tokens: &[RefreshToken]) -
     writes_nothing_when_calm(run, tokens, "is owed a refresh")?;
     for token in tokens {
         let known = run.world.refreshing(token.first).any(|edge| edge.to == token.second);
-        ensure(known, Property::Refreshes, token.second, || format!("it cannot owe {} to it", token.first.0))?;
+        ensure(known, Property::Refreshes, token.second, || format!("it cannot owe {} to it", token.first.slot()))?;
     }
     Ok(())
 }
@@ -28,10 +28,10 @@ pub(crate) fn pays_only_what_was_served(
     for token in tokens {
         let owed = journal.owes(*token);
         let RefreshToken { first, second } = *token;
-        ensure(owed, Property::Refreshes, second, || format!("it is paid what {} did not owe", first.0))?;
+        ensure(owed, Property::Refreshes, second, || format!("it is paid what {} did not owe", first.slot()))?;
         let served = system.changed(first) <= system.served(second) || !run.world.vertex(second).refreshable;
         ensure(served, Property::Refreshes, second, || {
-            format!("the change of {} came after the refresh that pays for it began", first.0)
+            format!("the change of {} came after the refresh that pays for it began", first.slot())
         })?;
     }
     Ok(())
@@ -47,11 +47,11 @@ fn writes_nothing_when_calm(run: &Observed<'_>, tokens: &[RefreshToken], what: &
 }
 
 /// Checks that the refreshes of a change are in the journal.
-pub(crate) fn is_journalled(run: &Observed<'_>, vertex: VertexId, journal: &Journal) -> Result<(), Violation> {
+pub(crate) fn is_journalled(run: &Observed<'_>, vertex: ResourceId, journal: &Journal) -> Result<(), Violation> {
     match run.world.refreshing(vertex).find(|edge| !journal.owes(Observed::token(edge))) {
         None => Ok(()),
         Some(edge) => {
-            let what = format!("it is changed before what it owes to {} is in the journal", edge.to.0);
+            let what = format!("it is changed before what it owes to {} is in the journal", edge.to.slot());
             Err(Violation::at(Property::Refreshes, vertex, what))
         }
     }
@@ -85,7 +85,7 @@ pub(crate) fn every_change_was_followed_by_a_refresh(run: &Observed<'_>, system:
         for edge in run.world.refreshing(vertex).filter(|edge| !run.world.vertex(edge.to).noop) {
             let served = system.changed(vertex) <= system.served(edge.to);
             ensure(served, Property::Refreshes, edge.to, || {
-                format!("it was never refreshed after the change of {}", vertex.0)
+                format!("it was never refreshed after the change of {}", vertex.slot())
             })?;
         }
     }

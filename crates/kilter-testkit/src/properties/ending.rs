@@ -1,13 +1,13 @@
 //! Properties of the end of a run: it ends, and its settlements are true.
 
-use kilter_engine::{CheckResult, Disposition, Machine, VertexId};
+use kilter_engine::{CheckResult, Disposition, Machine, ResourceId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
 use crate::system::System;
 
 /// Checks that a vertex settles once per start.
-pub(crate) fn settles_once(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+pub(crate) fn settles_once(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
     let seen = run.of(vertex);
     ensure(seen.settles <= seen.retakes, Property::Ending, vertex, || {
         format!("it settles once more, after {} times", seen.settles)
@@ -16,7 +16,7 @@ pub(crate) fn settles_once(run: &Observed<'_>, vertex: VertexId) -> Result<(), V
 
 /// Checks that a check is the first one, or follows a failure, an event or the restart of a parent. So a run must
 /// end.
-pub(crate) fn a_check_has_a_reason(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+pub(crate) fn a_check_has_a_reason(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
     let seen = run.of(vertex);
     let parents: u32 = run.world.parents(vertex).map(|parent| run.of(parent).retakes).sum();
     let reasons = 1 + seen.failures + seen.events + parents;
@@ -31,7 +31,7 @@ pub(crate) fn a_check_has_a_reason(run: &Observed<'_>, vertex: VertexId) -> Resu
 /// Checks that a settlement agrees with the answer to the last check, apply or refresh.
 pub(crate) fn the_settlement_says_what_was_found(
     run: &Observed<'_>,
-    vertex: VertexId,
+    vertex: ResourceId,
     settlement: Disposition,
 ) -> Result<(), Violation> {
     let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
@@ -80,7 +80,7 @@ pub(crate) fn what_is_said_to_be_in_its_state_is(run: &Observed<'_>, system: &Sy
 }
 
 /// Returns true if a noop vertex acts on a refresh that an unknown vertex may send.
-fn may_be_refreshed(run: &Observed<'_>, vertex: VertexId) -> bool {
+fn may_be_refreshed(run: &Observed<'_>, vertex: ResourceId) -> bool {
     let told = run.world.vertex(vertex);
     let is_unknown = |parent| run.of(parent).settlement == Some(Disposition::Unknown);
     told.noop && told.refreshable && run.world.notifying(vertex).any(|edge| is_unknown(edge.from))

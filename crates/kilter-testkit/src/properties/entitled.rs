@@ -1,24 +1,24 @@
 //! Properties of calls: each needs a reason.
 
-use kilter_engine::{CheckResult, RefreshToken, VertexId};
+use kilter_engine::{CheckResult, RefreshToken, ResourceId};
 
 use super::{Property, Violation, ensure};
 use crate::journal::Journal;
 use crate::observed::{Mode, Observed};
 
 /// Checks that a vertex has no other call in flight, and none when it settles.
-pub(crate) fn nothing_is_in_flight(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+pub(crate) fn nothing_is_in_flight(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
     let flight = run.of(vertex).flight;
     ensure(flight.is_none(), Property::OneAtATime, vertex, || format!("{flight:?} is still under way"))
 }
 
 /// Checks that no call starts after an interrupt.
-pub(crate) fn nothing_begins_after_an_interrupt(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+pub(crate) fn nothing_begins_after_an_interrupt(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
     ensure(!run.interrupted, Property::Entitled, vertex, || "it is taken in hand after an interrupt".into())
 }
 
 /// Checks that an apply follows a valid check that found a difference, and that the vertex is not noop.
-pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
     let noop = run.world.vertex(vertex).noop;
     ensure(!noop, Property::Entitled, vertex, || "it is changed and only to be looked at".into())?;
     let found = run.of(vertex).found;
@@ -30,7 +30,7 @@ pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: VertexId
 /// Checks that a refresh is pending and follows a check that found the vertex in sync.
 pub(crate) fn a_refresh_follows_a_debt(
     run: &Observed<'_>,
-    vertex: VertexId,
+    vertex: ResourceId,
     journal: &Journal,
 ) -> Result<(), Violation> {
     let told = run.world.vertex(vertex);

@@ -10,7 +10,7 @@ pub(crate) mod retries;
 
 use std::fmt;
 
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 
 /// A property of all runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,13 +82,13 @@ pub struct Violation {
     /// The property.
     pub property: Property,
     /// The vertex, if there is one.
-    pub vertex: Option<VertexId>,
+    pub vertex: Option<ResourceId>,
     /// Description of the violation.
     pub what: String,
 }
 
 impl Violation {
-    pub(crate) fn at(property: Property, vertex: VertexId, what: impl Into<String>) -> Violation {
+    pub(crate) fn at(property: Property, vertex: ResourceId, what: impl Into<String>) -> Violation {
         Violation { property, vertex: Some(vertex), what: what.into() }
     }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.property.sentence())?;
         if let Some(vertex) = self.vertex {
-            write!(f, "vertex {}: ", vertex.0)?;
+            write!(f, "vertex {}: ", vertex.slot())?;
         }
         f.write_str(&self.what)
     }
@@ -111,7 +111,7 @@ impl fmt::Display for Violation {
 pub(crate) fn ensure(
     holds: bool,
     property: Property,
-    vertex: VertexId,
+    vertex: ResourceId,
     what: impl FnOnce() -> String,
 ) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation::at(property, vertex, what())) }

@@ -1,18 +1,18 @@
 //! Properties of the order of commands.
 
-use kilter_engine::{Batch, Command, Disposition, Vertex, VertexId};
+use kilter_engine::{Batch, Command, Disposition, ResourceId, Vertex};
 
 use super::{Property, Violation, ensure};
 use crate::observed::{Observed, Seen};
 
 /// Checks that every parent has settled so that children may run.
-pub(crate) fn parents_let_pass(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
-    let passes = |parent: &VertexId| run.of(*parent).settled().is_some_and(Disposition::unblocks_dependents);
+pub(crate) fn parents_let_pass(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
+    let passes = |parent: &ResourceId| run.of(*parent).settled().is_some_and(Disposition::unblocks_dependents);
     match run.world.parents(vertex).find(|parent| !passes(parent)) {
         None => Ok(()),
         Some(parent) => {
             let stands = run.of(parent).settled();
-            let what = format!("it is taken in hand while its parent {} has settled as {stands:?}", parent.0);
+            let what = format!("it is taken in hand while its parent {} has settled as {stands:?}", parent.slot());
             Err(Violation::at(Property::ParentsFirst, vertex, what))
         }
     }
@@ -23,7 +23,7 @@ pub(crate) fn batch_is_in_manifest_order(batch: &Batch) -> Result<(), Violation>
     match batch.vertices.windows(2).find(|pair| pair[0] >= pair[1]) {
         None => Ok(()),
         Some(pair) => {
-            let what = format!("it comes before {} in a batch of group {}", pair[1].0, batch.group);
+            let what = format!("it comes before {} in a batch of group {:?}", pair[1].slot(), batch.group);
             Err(Violation::at(Property::ManifestOrder, pair[0], what))
         }
     }
@@ -32,7 +32,7 @@ pub(crate) fn batch_is_in_manifest_order(batch: &Batch) -> Result<(), Violation>
 /// Checks that the ready vertices of a group form one batch, and that single vertices have their own batches.
 pub(crate) fn batches_are_whole<'a>(
     commands: &[Command],
-    described: impl Fn(VertexId) -> &'a Vertex,
+    described: impl Fn(ResourceId) -> &'a Vertex,
 ) -> Result<(), Violation> {
     let mut whole = Vec::new();
     for command in commands {
@@ -51,7 +51,7 @@ pub(crate) fn batches_are_whole<'a>(
             continue;
         }
         let is_first = !whole.contains(&(act, batch.group));
-        ensure(is_first, Property::Batches, first, || format!("its group {} is handed over in parts", batch.group))?;
+        ensure(is_first, Property::Batches, first, || format!("its group {:?} is handed over in parts", batch.group))?;
         whole.push((act, batch.group));
     }
     Ok(())

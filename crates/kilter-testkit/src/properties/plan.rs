@@ -1,6 +1,6 @@
 //! Properties of a plan and the following apply.
 
-use kilter_engine::{Disposition, VertexId};
+use kilter_engine::{Disposition, ResourceId};
 
 use super::{Property, Violation, ensure};
 use crate::journal::Journal;
@@ -13,7 +13,9 @@ pub(crate) fn the_apply_did_what_the_plan_showed(
 ) -> Result<(), Violation> {
     for (at, (plan, apply)) in planned.iter().zip(applied).enumerate() {
         let same = plan.map(shown) == apply.map(shown);
-        ensure(same, Property::Plan, VertexId(at as u32), || format!("the plan showed {plan:?}, then came {apply:?}"))?;
+        ensure(same, Property::Plan, ResourceId::first(at as u32), || {
+            format!("the plan showed {plan:?}, then came {apply:?}")
+        })?;
     }
     Ok(())
 }
@@ -25,7 +27,7 @@ pub(crate) fn batches_change_nothing(
 ) -> Result<(), Violation> {
     for (at, (together, alone)) in together.iter().zip(alone).enumerate() {
         let what = || format!("in a batch it came to {together:?}, alone to {alone:?}");
-        ensure(together == alone, Property::Batches, VertexId(at as u32), what)?;
+        ensure(together == alone, Property::Batches, ResourceId::first(at as u32), what)?;
     }
     Ok(())
 }

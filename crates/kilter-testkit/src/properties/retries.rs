@@ -1,12 +1,12 @@
 //! Properties of retries.
 
-use kilter_engine::{Disposition, Timestamp, VertexId};
+use kilter_engine::{Disposition, ResourceId, Timestamp};
 
 use super::{Property, Violation, ensure};
 use crate::observed::Observed;
 
 /// Checks that a failed vertex waits for the configured delay, while retries are left.
-pub(crate) fn waits_as_told(run: &Observed<'_>, vertex: VertexId, at: Timestamp) -> Result<(), Violation> {
+pub(crate) fn waits_as_told(run: &Observed<'_>, vertex: ResourceId, at: Timestamp) -> Result<(), Violation> {
     let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
     let tries = told.retry < 0 || seen.failures <= told.retry.unsigned_abs();
     ensure(tries, Property::Retries, vertex, || {
@@ -17,7 +17,7 @@ pub(crate) fn waits_as_told(run: &Observed<'_>, vertex: VertexId, at: Timestamp)
 }
 
 /// Checks that no call for a failed vertex starts during its delay.
-pub(crate) fn its_time_has_come(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+pub(crate) fn its_time_has_come(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
     let wake = run.of(vertex).wake;
     ensure(wake.is_none(), Property::Retries, vertex, || format!("it is taken in hand before its time {wake:?}"))
 }
@@ -25,7 +25,7 @@ pub(crate) fn its_time_has_come(run: &Observed<'_>, vertex: VertexId) -> Result<
 /// Checks that a vertex fails only when its retries are used up.
 pub(crate) fn fails_after_its_tries(
     run: &Observed<'_>,
-    vertex: VertexId,
+    vertex: ResourceId,
     settlement: Disposition,
 ) -> Result<(), Violation> {
     let (seen, told) = (run.of(vertex), run.world.vertex(vertex));

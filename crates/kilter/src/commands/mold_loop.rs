@@ -61,12 +61,12 @@ impl Prescription<'_> {
     ///
     /// # Errors
     /// As [`load::prepare`].
-    pub(crate) fn prepare<'r>(
+    pub(crate) fn prepare(
         &self,
         session: &Session,
         audience: load::ErrorFormat,
-        registry: &'r Registry,
-    ) -> Result<Loaded<'r>, Exit> {
+        registry: &Registry,
+    ) -> Result<Loaded, Exit> {
         let name = self.mold.directory().join("actors/prescribe").display().to_string();
         let text = format!("{:#}\n", manifest_of(&self.documents));
         load::prepare_text(session, &format!("{name} (prescription)"), text, audience, registry)

@@ -42,7 +42,7 @@ pub(crate) enum ExitCodeMode {
 
 impl ExecOptions {
     /// Executes `prepared` with output, and returns the exit code.
-    pub(crate) fn carry_out(self, prepared: &Prepared<'_>, session: &Session) -> Exit {
+    pub(crate) fn carry_out(self, prepared: &Prepared, session: &Session) -> Exit {
         match self.report(prepared, session) {
             Ok(report) => {
                 let exit = self.conclude(&report, session);
@@ -101,7 +101,7 @@ impl ExecOptions {
     ///
     /// # Errors
     /// If it could not start; reported.
-    pub(crate) fn report(self, prepared: &Prepared<'_>, session: &Session) -> Result<Report, Exit> {
+    pub(crate) fn report(self, prepared: &Prepared, session: &Session) -> Result<Report, Exit> {
         self.report_as(self.shown(session), prepared, session)
     }
 
@@ -109,7 +109,7 @@ impl ExecOptions {
     ///
     /// # Errors
     /// If it could not start; reported.
-    pub(crate) fn report_as(self, shown: Shown, prepared: &Prepared<'_>, session: &Session) -> Result<Report, Exit> {
+    pub(crate) fn report_as(self, shown: Shown, prepared: &Prepared, session: &Session) -> Result<Report, Exit> {
         let _lock = self.lock(session)?;
         self.refuse_if_paused(session)?;
         let stop = Arc::new(self.stop()?);

@@ -14,10 +14,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::Scope;
 use std::time::{Duration, SystemTime};
 
+use ecow::EcoString;
+use indexmap::IndexMap;
+use kilter_manifest::Source;
+use kilter_model::Value;
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{
-    Held, Hold, ManifestSource, Mode, Options, Outdated, Reload, ReloadNotifier, Report, ResumePlan, RunError,
-    ShutdownHandle, Stale, StateDir, StatusHandle, SuspendedRun,
+    Hold, ManifestSource, Mode, Options, Outdated, Prepared, Reload, ReloadNotifier, Report, RunError, ShutdownHandle,
+    Stale, StateDir, StatusHandle,
 };
 
 use super::pass::{ExecOptions, ExitCodeMode, fail};
@@ -138,14 +142,26 @@ impl Drop for EndsPrograms {
     }
 }
 
-/// End of one held graph, and its successor.
-struct PreviousManifest<'r> {
-    held: Held,
-    noted: InputFiles,
-    /// Next graph.
-    next: Option<Loaded<'r>>,
-    /// Last held graph, if it replaced `loaded` while calls of a former graph were still running.
-    last: Option<Loaded<'r>>,
+/// Inputs of the declared state that is held.
+struct HeldInputs {
+    given: Vec<Source>,
+    includes: IndexMap<(EcoString, EcoString), Source>,
+    facts: IndexMap<EcoString, Value>,
+    vars: Vec<(EcoString, Value)>,
+    read_at: SystemTime,
+}
+
+impl HeldInputs {
+    /// Separates the inputs from the prepared run.
+    fn of(loaded: Loaded) -> (Prepared, HeldInputs) {
+        let Loaded { prepared, given, includes, facts, vars, read_at, collected: _ } = loaded;
+        (prepared, HeldInputs { given, includes, facts, vars, read_at })
+    }
+
+    /// Returns true if another read declares the same.
+    fn is_same(&self, new: &Loaded) -> bool {
+        self.given == new.given && self.includes == new.includes && self.vars == new.vars && self.facts == new.facts
+    }
 }
 
 impl<'env, 'r> RunSession<'env, 'r> {
@@ -159,55 +175,31 @@ impl<'env, 'r> RunSession<'env, 'r> {
     }
 
     /// Holds the declared state over all edits until the end.
-    fn until_the_end(&'env self, mut loaded: Loaded<'r>, mut noted: InputFiles) -> Result<Report, RunError> {
+    fn until_the_end(&'env self, loaded: Loaded, noted: InputFiles) -> Result<Report, RunError> {
         std::thread::scope(|scope| {
             // A read that is still running at the end is of no use.
             let _ends = EndsPrograms;
-            let mut takeover = None;
-            loop {
-                let former = self.hold(scope, &loaded, noted, takeover)?;
-                let (handover, next) = match (former.held, former.next) {
-                    (Held::Ended(report), _) => return Ok(*report),
-                    (Held::Superseded(handover), next) => (handover, next.expect(READ)),
-                };
-                takeover = Some(handover.diff(&former.last.as_ref().unwrap_or(&loaded).prepared, &next.prepared));
-                noted = former.noted;
-                former.last.into_iter().for_each(|last| take_apart(scope, last));
-                take_apart(scope, std::mem::replace(&mut loaded, next));
-            }
+            self.hold(scope, loaded, noted)
         })
     }
 
-    /// Holds the declared state until the manifest is edited.
     fn hold<'scope>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
-        loaded: &Loaded<'r>,
+        loaded: Loaded,
         noted: InputFiles,
-        takeover: Option<ResumePlan>,
-    ) -> Result<PreviousManifest<'r>, RunError>
+    ) -> Result<Report, RunError>
     where
         'r: 'scope,
     {
         let args = self.args;
-        let mut declared = Manifests {
-            keeping: self,
-            scope,
-            loaded,
-            noted,
-            read: None,
-            wrong: None,
-            same_at: None,
-            collected: SourceOfCollected::of(loaded),
-            next: None,
-            last: None,
-        };
-        // A pause continues over reloads by itself.
-        let paused = self.outside.status_server.filter(|_| takeover.is_none()).and_then(StatusServer::paused);
+        let collected = SourceOfCollected::of(&loaded);
+        let (prepared, held) = HeldInputs::of(loaded);
+        let mut declared =
+            Manifests { keeping: self, scope, held, noted, read: None, wrong: None, same_at: None, collected };
+        let paused = self.outside.status_server.and_then(StatusServer::paused);
         let socket = crate::status_server::path(self.outside.state_dir.path());
         let hold = Hold {
-            reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
-                .then(|| Duration::from_secs(args.reread)),
             converged: match args.converged_timeout {
                 // A negative value means never, as in mgmt.
                 Some(seconds) => u64::try_from(seconds).ok().map(Duration::from_secs),
@@ -222,23 +214,18 @@ impl<'env, 'r> RunSession<'env, 'r> {
             // A run without a status server watches the path as well, to notice another run in its state directory.
             status_socket: Some(socket.as_path()).filter(|_| self.options.mode == Mode::Apply),
         };
-        let progress = Progress::new(self.shown, loaded.prepared.resources().len());
-        let settled = if takeover.is_some() { MANY } else { 0 };
-        let mut watching = Watching { progress, outside: self.outside, settled, is_unflushed: false };
-        let held = match takeover {
-            Some(takeover) => loaded.prepared.take_over(takeover, &self.options, hold, self.stop, &mut watching),
-            None => loaded.prepared.hold(&self.options, hold, self.stop, &mut watching),
-        };
+        let progress = Progress::new(self.shown, prepared.resources().len());
+        let mut watching = Watching { progress, outside: self.outside, settled: 0, is_unflushed: false };
+        let report = prepared.hold(&self.options, hold, self.stop, &mut watching);
         watching.progress.clear();
-        let Manifests { noted, next, last, .. } = declared;
-        Ok(PreviousManifest { held: held?, noted, next, last })
+        report
     }
 }
 
 /// Frees a replaced graph on another thread. For many resources that takes longer than the replacement.
-fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Loaded<'r>) {
+fn take_apart<'scope>(scope: &'scope Scope<'scope, '_>, former: Arc<Prepared>) {
     let named = || std::thread::Builder::new().name("former".into());
-    if former.prepared.resources().len() < MANY {
+    if former.resources().len() < MANY {
         // Without a thread it is freed here.
         drop(named().spawn_scoped(scope, move || drop(former)));
         return;
@@ -284,47 +271,40 @@ fn pass(args: &RunArgs) -> ExecOptions {
 }
 
 /// Returns true if the declared state may change without an edit.
-fn may_differ(args: &RunArgs, loaded: &Loaded<'_>, noted: &InputFiles) -> bool {
+fn may_differ(args: &RunArgs, held: &HeldInputs, noted: &InputFiles) -> bool {
     let mut manifests = args.input.manifests.iter();
-    !loaded.facts.is_empty() || !noted.trees().is_empty() || manifests.any(|path| load::is_program(path))
+    !held.facts.is_empty() || !noted.trees().is_empty() || manifests.any(|path| load::is_program(path))
 }
 
 /// Manifests of a run, with their edits.
-struct Manifests<'a, 'scope, 'env, 'r> {
+struct Manifests<'scope, 'env, 'r> {
     keeping: &'env RunSession<'env, 'r>,
     scope: &'scope Scope<'scope, 'env>,
-    /// Graph of this holder.
-    loaded: &'a Loaded<'r>,
+    /// Inputs of the held state.
+    held: HeldInputs,
     /// Files of the last read.
     noted: InputFiles,
     /// Channel for the result of the running read.
-    read: Option<Receiver<Read<'r>>>,
+    read: Option<Receiver<Read>>,
     /// Messages of the last read, if it found errors.
     wrong: Option<Said>,
     /// Time of the last read without a change.
     same_at: Option<SystemTime>,
     /// Source of the collected resources in the held graph.
     collected: SourceOfCollected,
-    /// Next graph.
-    next: Option<Loaded<'r>>,
-    /// Last held graph that replaced `loaded`.
-    last: Option<Loaded<'r>>,
 }
 
 /// Result of a read, with its messages.
-struct Read<'r> {
+struct Read {
     noted: InputFiles,
-    loaded: Result<Loaded<'r>, Exit>,
+    loaded: Result<Loaded, Exit>,
     said: Said,
 }
 
 /// Stack size in bytes of a thread that reads manifests, which may be nested. Usually the main thread has the same.
 const STACK: usize = 8 << 20;
 
-/// Message for a missing graph: a graph is superseded only after its successor was read.
-const READ: &str = "the current manifest was loaded";
-
-impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
+impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
     fn files(&self) -> Vec<PathBuf> {
         self.noted.files()
     }
@@ -385,19 +365,20 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
         said.lines.iter().for_each(output::line);
         // The files are still being written.
         if self.noted.has_changed() {
-            take_apart(self.scope, new);
+            take_apart(self.scope, Arc::new(new.prepared));
             return Reload::Unsettled;
         }
         let was_wrong = self.wrong.take().is_some();
         let collected = SourceOfCollected::of(&new);
         self.keeping.report_stale(collected.stale(self.keeping.session.world.as_ref(), false));
-        if !is_same(self.loaded, &new) {
-            self.next = Some(new);
-            return Reload::Other;
+        self.collected = collected;
+        if !self.held.is_same(&new) {
+            let (prepared, held) = HeldInputs::of(new);
+            (self.held, self.same_at) = (held, None);
+            return Reload::Other(prepared.into());
         }
         self.same_at = Some(new.read_at);
-        self.collected = collected;
-        take_apart(self.scope, new);
+        take_apart(self.scope, Arc::new(new.prepared));
         if was_wrong {
             output::line("the manifest is valid again, and unchanged");
         }
@@ -408,7 +389,7 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
         let Said { lines, errors } = self.wrong.as_ref()?;
         let plain = |line: &String| anstream::adapter::strip_str(line).to_string().into();
         Some(Outdated {
-            held: self.same_at.unwrap_or(self.loaded.read_at),
+            held: self.same_at.unwrap_or(self.held.read_at),
             errors: (*errors).max(1),
             messages: lines.iter().map(plain).collect(),
         })
@@ -418,19 +399,18 @@ impl<'scope, 'r: 'scope> ManifestSource for Manifests<'_, 'scope, '_, 'r> {
         self.collected.stale(self.keeping.session.world.as_ref(), self.wrong.is_some())
     }
 
-    fn run_next(&mut self, handover: Box<SuspendedRun>) -> Result<Held, RunError> {
-        let next = self.next.take().expect(READ);
-        let before = self.last.as_ref().unwrap_or(self.loaded);
-        let takeover = handover.diff(&before.prepared, &next.prepared);
-        self.last = None;
-        let former = self.keeping.hold(self.scope, &next, std::mem::take(&mut self.noted), Some(takeover))?;
-        (self.noted, self.next) = (former.noted, former.next);
-        self.last = Some(former.last.unwrap_or(next));
-        Ok(former.held)
+    fn reread_interval(&self) -> Option<Duration> {
+        let args = self.keeping.args;
+        let rereads = args.reread > 0 && may_differ(args, &self.held, &self.noted);
+        rereads.then(|| Duration::from_secs(args.reread))
+    }
+
+    fn discard(&mut self, former: Arc<Prepared>) {
+        take_apart(self.scope, former);
     }
 }
 
-impl Manifests<'_, '_, '_, '_> {
+impl Manifests<'_, '_, '_> {
     /// Reports the errors, unless the same errors of unchanged files were reported before.
     fn tell_wrong(&mut self, said: Said, before: &InputFiles) {
         let is_known = self.wrong.as_ref() == Some(&said) && self.noted.is_of_same(before);
@@ -441,11 +421,6 @@ impl Manifests<'_, '_, '_, '_> {
         }
         self.wrong = Some(said);
     }
-}
-
-/// Returns true if both declare the same.
-fn is_same(old: &Loaded<'_>, new: &Loaded<'_>) -> bool {
-    old.given == new.given && old.includes == new.includes && old.vars == new.vars && old.facts == new.facts
 }
 
 fn status_file(path: &Path) -> Result<File, Exit> {

@@ -230,7 +230,7 @@ fn resource(schema: &TypeSchema, title: &str, mut attributes: Attributes) -> Res
 /// Reports the problems that the provider found in the resource.
 fn refuse(rejected: &Rejected) -> Exit {
     for (vertex, problem) in &rejected.problems {
-        let reference = &rejected.catalog.resources[vertex.0 as usize].reference;
+        let reference = &rejected.catalog.resources[vertex.slot()].reference;
         let attribute = problem.attribute.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         output::error(format_args!("{reference}: {attribute}{}", problem.message));
         problem.hint.iter().for_each(output::hint);

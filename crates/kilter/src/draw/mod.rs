@@ -109,15 +109,15 @@ impl From {
 
 impl Drawing {
     /// Returns the drawing of a run.
-    pub(crate) fn of(prepared: &Prepared<'_>) -> Drawing {
+    pub(crate) fn of(prepared: &Prepared) -> Drawing {
         let node = |resource: &kilter_model::Resource| Node {
             type_name: resource.reference.type_name.to_string(),
             title: resource.reference.title.to_string(),
             state: None,
         };
         let edges = prepared.graph().edges().iter().map(|edge| Edge {
-            first: edge.from.0 as usize,
-            second: edge.to.0 as usize,
+            first: edge.from.slot(),
+            second: edge.to.slot(),
             notify: edge.notify,
             from: from(edge, prepared),
         });
@@ -134,7 +134,7 @@ impl Drawing {
     }
 }
 
-fn from(edge: &kilter_engine::Edge, prepared: &Prepared<'_>) -> From {
+fn from(edge: &kilter_engine::Edge, prepared: &Prepared) -> From {
     match edge.origin {
         Origin::Written { kind, .. } => From::Written(kind.word()),
         Origin::Automatic(Reason::Directory) => From::Automatic("directory"),

@@ -1,6 +1,6 @@
 //! Reports of problems in a manifest.
 
-use kilter_engine::{Cycle, Origin, Reason, VertexId};
+use kilter_engine::{Cycle, Origin, Reason, ResourceId};
 use kilter_manifest::{AttributeSpans, Compiled, Diagnostic, SHOWN, Sources, render, to_json};
 use kilter_provider::Registry;
 use kilter_runtime::{Rejected, survey};
@@ -47,7 +47,7 @@ pub(super) fn with_others(
 
 /// Returns the problems that providers and the graph find in a catalog, each with its place.
 pub(super) fn problems(rejected: &Rejected, places: &mut AttributeSpans, sources: &Sources) -> Vec<Diagnostic> {
-    let resource = |vertex: VertexId| &rejected.catalog.resources[vertex.0 as usize];
+    let resource = |vertex: ResourceId| &rejected.catalog.resources[vertex.slot()];
     let faults = rejected.problems.iter().map(|(vertex, problem)| {
         let resource = resource(*vertex);
         let attribute = problem.attribute.as_ref().map(|name| name.as_str());
@@ -65,7 +65,7 @@ pub(super) fn problems(rejected: &Rejected, places: &mut AttributeSpans, sources
 
 /// Returns a cycle as a problem, with the place of every edge.
 fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
-    let reference = |vertex: VertexId| rejected.catalog.resources[vertex.0 as usize].reference.to_string();
+    let reference = |vertex: ResourceId| rejected.catalog.resources[vertex.slot()].reference.to_string();
     let mut path: Vec<String> = cycle.edges.iter().map(|edge| reference(edge.from)).collect();
     path.push(path[0].clone());
     let mut problem = Diagnostic::new(format!("resources wait for each other: {}", path.join(" → ")));
@@ -84,7 +84,7 @@ fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
                     Reason::Owner => "which owns its path",
                     Reason::Suitability => "which may bring what its provider needs",
                 };
-                let span = rejected.catalog.resources[edge.to.0 as usize].span;
+                let span = rejected.catalog.resources[edge.to.slot()].span;
                 (span, format!("{second} comes after {first}, {why} (automatic)"))
             }
         };

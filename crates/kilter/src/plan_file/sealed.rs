@@ -16,7 +16,7 @@ use kilter_manifest::Schemas;
 
 /// Returns true if the inputs of a run may contain a secret. It errs on the safe side: the name of a sensitive
 /// attribute in a comment suffices.
-pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool {
+pub(super) fn may_hold_secrets(loaded: &Loaded, registry: &Registry) -> bool {
     let sealed = |attribute: &&AttributeSchema| attribute.data_type.may_hold_secrets();
     let schemas = Types(registry);
     let types = schemas.names().into_iter().flat_map(|name| schemas.variants(name));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Timestamp, VertexId};
+use kilter_engine::{ResourceId, Timestamp};
 use kilter_model::expr::Name;
 use kilter_model::{Attributes, ReceivedValue, Value};
 
@@ -21,7 +21,7 @@ const RENEWED_WITHIN: u64 = 60_000;
 
 impl RunState<'_> {
     /// Returns the outputs of a resource that is in sync: reported ones, stored ones or the default.
-    pub(super) fn sent_before(&mut self, vertex: VertexId, said: Attributes) {
+    pub(super) fn sent_before(&mut self, vertex: ResourceId, said: Attributes) {
         if !self.output_producers.contains_key(&vertex) {
             return;
         }
@@ -45,7 +45,7 @@ impl RunState<'_> {
     /// Returns the default outputs of a resource that has never sent any.
     ///
     /// If another declaration of the resource has sent outputs, the default may be wrong, and there is none.
-    fn fallback(&self, vertex: VertexId) -> Option<Attributes> {
+    fn fallback(&self, vertex: ResourceId) -> Option<Attributes> {
         let was_sent = |kept: &Outputs<'_>| kept.has(&self.prepared.resource(vertex).reference);
         if self.outputs.contains_key(&vertex) || self.kept.as_ref().is_some_and(was_sent) {
             return None;
@@ -55,7 +55,7 @@ impl RunState<'_> {
         Some(fallback).filter(|outputs| !outputs.is_empty())
     }
 
-    pub(super) fn send(&mut self, vertex: VertexId, sent: Attributes) {
+    pub(super) fn send(&mut self, vertex: ResourceId, sent: Attributes) {
         // A later receiver cannot recreate a secret, so that secrets are always stored.
         let is_sent = self.output_producers.contains_key(&vertex);
         if sent.is_empty() || !is_sent && !sent.iter().any(|(_, value)| value.holds_sensitive()) {
@@ -73,7 +73,7 @@ impl RunState<'_> {
     }
 
     /// Makes outputs available to receivers.
-    fn sends(&mut self, vertex: VertexId, sent: Attributes) {
+    fn sends(&mut self, vertex: ResourceId, sent: Attributes) {
         let confidential = self.output_producers.get(&vertex).is_some_and(|confidential| *confidential);
         let secret = |value: &Value| match confidential && !value.holds_sensitive() {
             true => Value::sensitive(value.clone()),
@@ -98,12 +98,12 @@ impl RunState<'_> {
     }
 
     /// Returns true if a resource uses one of these outputs of a sender.
-    fn takes(&self, receiver: VertexId, sender: VertexId, is_meant: &dyn Fn(&str) -> bool) -> bool {
+    fn takes(&self, receiver: ResourceId, sender: ResourceId, is_meant: &dyn Fn(&str) -> bool) -> bool {
         let mut takes = false;
         for deferred in self.prepared.resource(receiver).deferred() {
             deferred.template.names(&mut |name, _| {
                 if let Name::Output(reference, output) = name {
-                    takes |= is_meant(output) && self.lookup.referred(reference) == Some(sender);
+                    takes |= is_meant(output) && self.prepared.lookup().referred(reference) == Some(sender);
                 }
             });
         }
@@ -111,12 +111,12 @@ impl RunState<'_> {
     }
 
     /// Takes the resources whose received outputs have changed while the state is held. They need a check.
-    pub(in super::super) fn take_renewed(&mut self) -> Vec<VertexId> {
+    pub(in super::super) fn take_renewed(&mut self) -> Vec<ResourceId> {
         std::mem::take(&mut self.changed_inputs)
     }
 
     /// Returns true if the received outputs of a resource change within the permitted rate.
-    pub(in super::super) fn may_be_renewed(&mut self, vertex: VertexId, now: Timestamp) -> bool {
+    pub(in super::super) fn may_be_renewed(&mut self, vertex: ResourceId, now: Timestamp) -> bool {
         let (since, count) = self.renewals.entry(vertex).or_insert((now, 0));
         if now.0.saturating_sub(since.0) >= RENEWED_WITHIN {
             (*since, *count) = (now, 0);
@@ -126,7 +126,7 @@ impl RunState<'_> {
     }
 
     /// Records the received outputs of a resource as its declared state.
-    pub(super) fn receive(&mut self, vertex: VertexId, attributes: Attributes, sent: Box<[Value]>) {
+    pub(super) fn receive(&mut self, vertex: ResourceId, attributes: Attributes, sent: Box<[Value]>) {
         self.refused.remove(&vertex);
         let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.attributes);
         let receipts = self.prepared.resource(vertex).deferred().iter().map(|deferred| {
@@ -140,7 +140,7 @@ impl RunState<'_> {
 
     /// Records received outputs that cannot be used. All attributes that differ from the accepted ones stay
     /// pending.
-    pub(super) fn refuse(&mut self, vertex: VertexId, sent: &[Value]) {
+    pub(super) fn refuse(&mut self, vertex: ResourceId, sent: &[Value]) {
         let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.sent);
         let receipts = self.prepared.resource(vertex).deferred().iter().enumerate().map(|(at, deferred)| {
             let is_accepted =
@@ -155,7 +155,7 @@ impl RunState<'_> {
     }
 
     /// Records that a resource is in sync with its received outputs.
-    pub(super) fn accept(&mut self, vertex: VertexId) {
+    pub(super) fn accept(&mut self, vertex: ResourceId) {
         if let Some(received) = self.resolved.get(&vertex) {
             self.accepted.insert(vertex, Arc::clone(received));
         }
@@ -163,7 +163,7 @@ impl RunState<'_> {
 
     /// Returns the received outputs as of the last check, with true for those that the resource has not applied
     /// yet.
-    pub(in super::super) fn received(&self, vertex: VertexId) -> Vec<ReceivedValue> {
+    pub(in super::super) fn received(&self, vertex: ResourceId) -> Vec<ReceivedValue> {
         if let Some(refused) = self.refused.get(&vertex) {
             return refused.to_vec();
         }
@@ -174,10 +174,10 @@ impl RunState<'_> {
     }
 
     /// Returns the reason why stored outputs for a resource cannot be used.
-    pub(super) fn lost_to(&self, vertex: VertexId) -> Option<EcoString> {
+    pub(super) fn lost_to(&self, vertex: ResourceId) -> Option<EcoString> {
         let deferred = self.prepared.resource(vertex).deferred().iter();
         let references = deferred.flat_map(|deferred| deferred.template.references());
-        let lost = references.filter_map(|reference| self.lookup.referred(&reference));
+        let lost = references.filter_map(|reference| self.prepared.lookup().referred(&reference));
         lost.into_iter().find_map(|sender| {
             let reference = &self.prepared.resource(sender).reference;
             let why = self.unavailable_outputs.get(&sender)?;
@@ -187,20 +187,20 @@ impl RunState<'_> {
 
     /// Removes the stored outputs before the resource runs again, so that an interrupted run leaves no outdated
     /// ones.
-    pub(super) fn forget(&self, vertex: VertexId) {
+    pub(super) fn forget(&self, vertex: ResourceId) {
         if let (true, Some(outputs)) = (self.output_producers.contains_key(&vertex), &self.kept) {
             outputs.forget(&self.prepared.resource(vertex).reference);
         }
     }
 
     /// Returns the declared attributes of a resource with receivers, and true if an output is used as a secret.
-    pub(in super::super) fn sends_as(&self, vertex: VertexId) -> Option<(Attributes, bool)> {
+    pub(in super::super) fn sends_as(&self, vertex: ResourceId) -> Option<(Attributes, bool)> {
         let confidential = *self.output_producers.get(&vertex)?;
         Some((self.declared(vertex).attributes.clone(), confidential))
     }
 
-    /// Stores the outputs of a resource of a former graph, for a resource with the same declaration.
-    pub(in super::super) fn keep_former(&self, former: &Target, sent: &Attributes) -> Result<(), EcoString> {
+    /// Stores the outputs of a resource as it was declared before, for a resource with the same declaration.
+    pub(in super::super) fn keep_superseded(&self, former: &Target, sent: &Attributes) -> Result<(), EcoString> {
         let (Some((attributes, confidential)), Some(outputs)) = (&former.sends, &self.kept) else { return Ok(()) };
         let provider = self.prepared.registry.at(usize::from(former.of.0));
         let (reference, confidential, apart) =
@@ -209,7 +209,7 @@ impl RunState<'_> {
         kept.map_err(|error| eco_format!("its outputs could not be kept: {error}"))
     }
 
-    fn declared(&self, vertex: VertexId) -> Declared<'_> {
+    fn declared(&self, vertex: ResourceId) -> Declared<'_> {
         let resource = self.prepared.resource(vertex);
         Declared {
             reference: &resource.reference,

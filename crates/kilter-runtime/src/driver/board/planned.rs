@@ -2,9 +2,10 @@
 
 use std::fs::symlink_metadata;
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::Difference;
 use rustc_hash::FxHashSet;
 
@@ -19,9 +20,9 @@ use crate::report::Deviation;
 const REMEDY: &str = "make a new plan with `kilter plan -o FILE`";
 
 /// Returns the resources that the plan creates, that a package may bring, and whose paths do not exist.
-pub(super) fn missing_at_start(prepared: &Prepared<'_>) -> FxHashSet<VertexId> {
+pub(super) fn missing_at_start(prepared: &Prepared) -> FxHashSet<ResourceId> {
     let Some(plan) = &prepared.plan else { return FxHashSet::default() };
-    let is_missing = |vertex: &VertexId| {
+    let is_missing = |vertex: &ResourceId| {
         let resource = prepared.resource(*vertex);
         plan.step(&resource.reference).is_some_and(Step::may_be_brought)
             && prepared.provider(*vertex).capabilities().relations().names_are_paths()
@@ -35,8 +36,8 @@ impl RunState<'_> {
     /// Returns true if the resource must not be changed, because the plan does not show the change.
     ///
     /// A resource is compared once. A change of an earlier attempt of this run is no drift.
-    pub(super) fn is_refused(&mut self, vertex: VertexId, differences: &[Difference], is_owed: bool) -> bool {
-        let prepared = self.prepared;
+    pub(super) fn is_refused(&mut self, vertex: ResourceId, differences: &[Difference], is_owed: bool) -> bool {
+        let prepared = Arc::clone(&self.prepared);
         let Some(plan) = prepared.plan.as_ref().filter(|_| !self.is_left(vertex)) else { return false };
         if self.drafts.get(&vertex).is_some_and(|draft| draft.is_compared) {
             return false;
@@ -67,7 +68,7 @@ impl RunState<'_> {
     }
 
     /// Returns true if the plan shows the change of the resource.
-    pub(super) fn is_shown_in_plan(&self, vertex: VertexId) -> bool {
+    pub(super) fn is_shown_in_plan(&self, vertex: ResourceId) -> bool {
         let step = self.prepared.plan.as_ref().and_then(|plan| plan.step(&self.prepared.resource(vertex).reference));
         step.is_some_and(|step| step.changes() && !step.is_unknown)
     }
@@ -79,7 +80,7 @@ impl RunState<'_> {
     fn drift(
         &self,
         plan: &Plan,
-        vertex: VertexId,
+        vertex: ResourceId,
         differences: &[Difference],
         is_owed: bool,
     ) -> Result<Option<(Deviation, EcoString)>, EcoString> {
@@ -146,7 +147,7 @@ impl RunState<'_> {
 
     /// Describes an unplanned removal or replacement, if the step was unknown for a reason other than the
     /// existence.
-    fn unshown_removal(&self, step: &Step, vertex: VertexId, differences: &[Difference]) -> Option<EcoString> {
+    fn unshown_removal(&self, step: &Step, vertex: ResourceId, differences: &[Difference]) -> Option<EcoString> {
         if step.is_existence_unknown() {
             return None;
         }
@@ -160,12 +161,12 @@ impl RunState<'_> {
 
     /// Returns a package that comes before a resource, has been changed in this run and owns the path of the
     /// resource, which did not exist when the run started.
-    fn brought_by(&self, vertex: VertexId) -> Option<VertexId> {
+    fn brought_by(&self, vertex: ResourceId) -> Option<ResourceId> {
         if !self.prepared.provider(vertex).capabilities().relations().names_are_paths() {
             return None;
         }
         let path = canonical(&self.prepared.resource(vertex).name);
-        let owns = |package: VertexId| {
+        let owns = |package: ResourceId| {
             let resource = self.prepared.resource(package);
             let is_path = |owned: &str| canonical(owned) == path;
             let owner =
@@ -188,7 +189,7 @@ impl RunState<'_> {
     }
 
     /// Returns a resource that was unknown in the plan, has changed and notifies the vertex.
-    fn unknown_notifier(&self, plan: &Plan, vertex: VertexId) -> Option<VertexId> {
+    fn unknown_notifier(&self, plan: &Plan, vertex: ResourceId) -> Option<ResourceId> {
         let graph = &self.prepared.graph;
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
         while let Some(at) = open.pop() {

@@ -1,6 +1,6 @@
 //! Reports and bookkeeping when a resource settles.
 
-use kilter_engine::{Disposition, Graph, Machine, Stage, VertexId};
+use kilter_engine::{Disposition, Graph, Machine, ResourceId, Stage};
 use kilter_model::{Because, Policy, ResourceRef};
 use kilter_provider::Level;
 
@@ -13,7 +13,7 @@ use crate::report::{ResourceReport, Status};
 impl RunState<'_> {
     pub(in super::super) fn settle(
         &mut self,
-        vertex: VertexId,
+        vertex: ResourceId,
         settlement: Disposition,
         machine: &Machine,
         observer: &mut dyn Observer,
@@ -28,7 +28,7 @@ impl RunState<'_> {
             status => status,
         };
         let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
-        if let Some(has_settled) = self.settled_once.get_mut(vertex.0 as usize) {
+        if let Some(has_settled) = self.settled_once.get_mut(vertex.slot()) {
             *has_settled = true;
         }
         self.forget_before(vertex, status);
@@ -99,7 +99,7 @@ impl RunState<'_> {
     }
 
     /// Reports a change of a resource that received an event meanwhile. The next check is reported separately.
-    pub(in super::super) fn report_done(&mut self, vertex: VertexId, machine: &Machine, observer: &mut dyn Observer) {
+    pub(in super::super) fn report_done(&mut self, vertex: ResourceId, machine: &Machine, observer: &mut dyn Observer) {
         let is_done = |draft: &&mut PendingReport| draft.changed || draft.refreshed;
         let (Some(_), Some(draft)) = (&self.standing, self.drafts.get_mut(&vertex).filter(is_done)) else { return };
         // A refresh after a change is reported with it.
@@ -120,7 +120,7 @@ impl RunState<'_> {
 
     fn report_of(
         &self,
-        vertex: VertexId,
+        vertex: ResourceId,
         status: Status,
         settlement: Disposition,
         refreshed_by: Option<Vec<ResourceRef>>,
@@ -157,7 +157,7 @@ impl RunState<'_> {
     }
 
     /// Counts a change, and the refresh that it included.
-    pub(super) fn count_change(&mut self, vertex: VertexId, refreshed: Option<Vec<ResourceRef>>) {
+    pub(super) fn count_change(&mut self, vertex: ResourceId, refreshed: Option<Vec<ResourceRef>>) {
         let differences = self.drafts.get(&vertex).map(|draft| draft.differences.as_slice());
         if self.standing.is_some() {
             self.tallies.changed(vertex, differences.unwrap_or_default());
@@ -168,14 +168,14 @@ impl RunState<'_> {
     }
 
     /// Counts a refresh.
-    pub(super) fn count_refresh(&mut self, vertex: VertexId, owed_by: Vec<ResourceRef>) {
+    pub(super) fn count_refresh(&mut self, vertex: ResourceId, owed_by: Vec<ResourceRef>) {
         if self.standing.is_some() {
             self.tallies.refreshed(vertex, owed_by);
         }
     }
 
     /// Records a resource that refreshes others, and marks the refreshes of this one as served.
-    fn note_causes(&mut self, vertex: VertexId, settlement: Disposition, refreshed: bool, machine: &Machine) {
+    fn note_causes(&mut self, vertex: ResourceId, settlement: Disposition, refreshed: bool, machine: &Machine) {
         let graph = machine.graph();
         if refreshed && !self.changed.is_empty() {
             // A notifier that changed again meanwhile causes another refresh.
@@ -206,17 +206,17 @@ impl RunState<'_> {
         observer.event(Event::Progress { settled: self.counts.total, total: self.prepared.resources().len() });
     }
 
-    fn refreshable(&self, vertex: VertexId) -> bool {
+    fn refreshable(&self, vertex: ResourceId) -> bool {
         self.prepared.is_refreshable(vertex)
     }
 
     /// Returns true if a vertex has a notifier that changed or would change.
-    pub(super) fn is_to_be_refreshed(&self, vertex: VertexId) -> bool {
+    pub(super) fn is_to_be_refreshed(&self, vertex: ResourceId) -> bool {
         self.refreshable(vertex) && !self.refreshing(vertex, &self.prepared.graph).is_empty()
     }
 
     /// Returns the resources whose changes refresh a vertex.
-    fn refreshing(&self, vertex: VertexId, graph: &Graph) -> Vec<ResourceRef> {
+    fn refreshing(&self, vertex: ResourceId, graph: &Graph) -> Vec<ResourceRef> {
         if self.changed.is_empty() {
             return Vec::new();
         }
@@ -228,7 +228,7 @@ impl RunState<'_> {
 }
 
 /// Returns the notifier of a vertex that is unknown.
-fn unknown_notifier(vertex: VertexId, machine: &Machine) -> Option<VertexId> {
+fn unknown_notifier(vertex: ResourceId, machine: &Machine) -> Option<ResourceId> {
     let graph = machine.graph();
     let edges = graph.incoming(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
     edges.map(|edge| edge.from).find(|first| machine.settlement(*first) == Some(Disposition::Unknown))

@@ -1,7 +1,7 @@
 //! Saved pre-change state, restored when a resource is no longer declared.
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::{Meta, Resource};
 use kilter_provider::{Context, RevertTo};
 use rustc_hash::FxHashSet;
@@ -15,7 +15,7 @@ use crate::step::catch_panic;
 
 impl RunState<'_> {
     /// Saves the state of a resource with `reverse` at its first check.
-    pub(super) fn keep_before(&self, vertex: VertexId) -> Result<(), EcoString> {
+    pub(super) fn keep_before(&self, vertex: ResourceId) -> Result<(), EcoString> {
         let resource = self.prepared.resource(vertex);
         let is_reversed = resource.meta().is_some_and(|meta| meta.reverse);
         if !is_reversed || self.is_looked_at(vertex) {
@@ -35,7 +35,7 @@ impl RunState<'_> {
     }
 
     /// Returns the note for a resource that is no longer declared.
-    pub(super) fn reversal_note(&self, vertex: VertexId, status: Status) -> EcoString {
+    pub(super) fn reversal_note(&self, vertex: ResourceId, status: Status) -> EcoString {
         let resource = self.prepared.resource(vertex);
         let before = self.before.as_ref().filter(|_| status == Status::Failed);
         match before.map(|before| before.kept.path(self.prepared.provider(vertex), resource)) {
@@ -51,7 +51,7 @@ impl RunState<'_> {
     }
 
     /// Removes the saved state of a resource that was restored, or that is to stay.
-    pub(super) fn forget_before(&mut self, vertex: VertexId, status: Status) {
+    pub(super) fn forget_before(&mut self, vertex: ResourceId, status: Status) {
         let is_done = matches!(status, Status::InSync | Status::Changed | Status::Refreshed);
         if let Some(before) = self.before.as_mut().filter(|_| is_done && self.options.mode == Mode::Apply)
             && before.over.remove(&vertex)
@@ -65,12 +65,12 @@ impl RunState<'_> {
 pub(super) struct RevertTracker {
     kept: RevertStore,
     /// Resources whose saved state is removed when they are in sync.
-    over: FxHashSet<VertexId>,
+    over: FxHashSet<ResourceId>,
 }
 
 impl RevertTracker {
     /// Returns none if no state is saved and no resource may need one.
-    pub(super) fn of(prepared: &Prepared<'_>, options: &Options) -> Option<RevertTracker> {
+    pub(super) fn of(prepared: &Prepared, options: &Options) -> Option<RevertTracker> {
         let kept = RevertStore::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
         let is_reversed = |one: &Resource| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse);
         if !kept.exists() && !prepared.resources().iter().any(is_reversed) {
@@ -81,7 +81,7 @@ impl RevertTracker {
         let paths = kept.paths();
         let is_kept =
             |one: &Resource, vertex| !paths.is_empty() && paths.contains(&kept.path(prepared.provider(vertex), one));
-        let all = prepared.resources().iter().zip((0..).map(VertexId));
+        let all = prepared.each();
         let over =
             all.filter(|(one, vertex)| is_over(one) && is_kept(one, *vertex)).map(|(_, vertex)| vertex).collect();
         Some(RevertTracker { kept, over })

@@ -1,19 +1,22 @@
 //! State of resources while a state is held.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_engine::{Timestamp, VertexId};
+use kilter_engine::{ResourceId, Timestamp};
 use kilter_model::Difference;
 use rustc_hash::FxHashMap;
 
-use super::RunState;
+use super::reverse::RevertTracker;
+use super::{RunState, routes};
 use crate::driver::Mode;
 use crate::driver::calls::Calls;
-use crate::driver::graph_swap::{CarriedState, Kept};
+use crate::driver::edit::Matches;
 use crate::driver::window::ChangeCounters;
 use crate::opponent::{Opponent, OpponentWatch};
+use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport, Status};
 use crate::step::CallResult;
 use crate::watch::PathWatch;
@@ -36,59 +39,39 @@ const ROOM: usize = 1024;
 
 impl RunState<'_> {
     /// Starts to hold a state: from now on only resources out of sync have a report.
-    ///
-    /// Kept resources keep their known state. A sender with new receivers is not kept, because its outputs must be
-    /// read.
-    pub(in super::super) fn holds(&mut self, carried: Option<CarriedState>, calls: &Calls, kept: &mut Kept) {
-        let carried = carried.unwrap_or_default();
-        for (vertex, confidential) in &self.output_producers {
-            let old = kept.old_of.get(vertex.0 as usize).copied().flatten();
-            let sends =
-                |old: &VertexId| carried.outputs.contains_key(old) && carried.senders.get(old) == Some(confidential);
-            // A running call sends the outputs when it ends.
-            let is_to_send = old.is_some_and(|old| calls.is_to_send(old));
-            if !old.as_ref().is_some_and(sends) && !is_to_send && kept.is_kept(*vertex) {
-                kept.forget(*vertex);
-            }
-        }
-        if self.options.mode == Mode::Noop || carried.noop {
-            // A predicted change depends on the predictions of other resources.
-            self.prepared.graph.vertices().for_each(|vertex| kept.forget(vertex));
-        }
-        self.forget_receivers(kept);
-        self.resolved = kept.map(carried.resolved);
-        self.accepted = kept.map(carried.accepted);
-        self.changed = kept.map(carried.changed);
-        self.outputs = kept.map(carried.outputs);
-        self.found = kept.map(carried.found);
-        self.drafts = kept.map(carried.drafts);
-        self.tallies = carried.tallies.renumbered(kept);
-        self.contested = kept.map(carried.contested);
-        let had_settled =
-            |old: &Option<VertexId>| old.is_some_and(|old| carried.settled_once.get(old.0 as usize) == Some(&true));
-        self.settled_once = kept.old_of.iter().map(had_settled).collect();
-        self.settled_once.resize(self.prepared.resources().len(), false);
-        let checked_at = |old: &Option<VertexId>| Some(*carried.checked_at.get((*old)?.0 as usize)?);
-        self.checked_at = kept.old_of.iter().map(|old| checked_at(old).unwrap_or_default()).collect();
-        self.checked_at.resize(self.prepared.resources().len(), 0);
-        self.standing = Some(kept.map(carried.standing));
-        (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
+    pub(in super::super) fn holds(&mut self) {
+        self.settled_once = vec![false; self.prepared.graph.slots()];
+        self.checked_at = vec![0; self.prepared.graph.slots()];
+        self.standing = Some(BTreeMap::new());
     }
 
-    /// Restarts the receivers of restarted senders.
-    fn forget_receivers(&self, kept: &mut Kept) {
-        let all = self.prepared.resources().iter().zip((0..).map(VertexId));
-        let mut receivers: Vec<_> = all.filter(|(resource, _)| !resource.deferred().is_empty()).collect();
+    /// Restarts senders with new receivers, because their outputs must be read, and the receivers of all restarted
+    /// senders. `next` does not have the ids of the run yet: its ids are places.
+    pub(in super::super) fn restart_receivers(&self, next: &Prepared, calls: &Calls, matches: &mut Matches) {
+        if self.options.mode == Mode::Noop {
+            // A predicted change depends on the predictions of other resources.
+            matches.is_unchanged.fill(false);
+            return;
+        }
+        let (senders, _) = routes(next);
+        for (sender, confidential) in &senders {
+            let sends = |old: ResourceId| {
+                let known = self.outputs.contains_key(&old) && self.output_producers.get(&old) == Some(confidential);
+                // A running call sends the outputs when it ends.
+                known || calls.is_to_send(old)
+            };
+            matches.is_unchanged[sender.slot()] &= matches.unchanged(sender.slot()).is_some_and(sends);
+        }
+        let lookup = next.lookup();
+        let all = next.resources().iter().enumerate();
+        let mut receivers: Vec<_> = all.filter(|(_, resource)| !resource.deferred().is_empty()).collect();
         loop {
             let before = receivers.len();
-            receivers.retain(|(resource, vertex)| {
+            receivers.retain(|(place, resource)| {
                 let references = resource.deferred().iter().flat_map(|deferred| deferred.template.references());
-                let mut senders = references.filter_map(|reference| self.lookup.referred(&reference));
-                let is_kept = kept.is_kept(*vertex) && senders.all(|sender| kept.is_kept(sender));
-                if !is_kept && kept.is_kept(*vertex) {
-                    kept.forget(*vertex);
-                }
-                is_kept
+                let mut senders = references.filter_map(|reference| lookup.referred(&reference));
+                matches.is_unchanged[*place] &= senders.all(|sender| matches.is_unchanged[sender.slot()]);
+                matches.is_unchanged[*place]
             });
             if receivers.len() == before {
                 return;
@@ -96,55 +79,44 @@ impl RunState<'_> {
         }
     }
 
-    /// Returns the state that the board of the next graph takes over.
-    pub(in super::super) fn leave(self) -> CarriedState {
-        let noop = self.options.mode == Mode::Noop;
-        let RunState {
-            output_producers: senders,
-            outputs,
-            resolved,
-            accepted,
-            changed,
-            sent,
-            found,
-            drafts,
-            standing,
-            tallies,
-            contested,
-            settled_once,
-            checked_at,
-            ..
-        } = self;
-        let (used, counts, standing) = (self.used, self.counts, standing.unwrap_or_default());
-        CarriedState {
-            senders,
-            outputs,
-            resolved,
-            accepted,
-            changed,
-            noop,
-            sent,
-            found,
-            drafts,
-            standing,
-            tallies,
-            contested,
-            settled_once,
-            checked_at,
-            used,
-            counts,
+    /// Takes another catalog, and forgets the resources that have changed or been removed.
+    pub(in super::super) fn edit(&mut self, next: &Arc<Prepared>, gone: &[ResourceId]) {
+        (self.output_producers, self.receivers) = routes(next);
+        self.before = RevertTracker::of(next, self.options);
+        self.prepared = Arc::clone(next);
+        self.settled_once.resize(self.settled_once.len().max(next.graph.slots()), false);
+        self.checked_at.resize(self.settled_once.len(), 0);
+        for vertex in gone {
+            self.outputs.remove(vertex);
+            self.resolved.remove(vertex);
+            self.accepted.remove(vertex);
+            self.changed.remove(vertex);
+            self.found.remove(vertex);
+            self.drafts.remove(vertex);
+            self.contested.remove(vertex);
+            self.tallies.forget(*vertex);
+            self.standing.as_mut().map(|standing| standing.remove(vertex));
+            self.settled_once[vertex.slot()] = false;
+            self.checked_at[vertex.slot()] = 0;
         }
+        self.unavailable_outputs.clear();
+        self.refused.clear();
+        self.changed_inputs.clear();
+        self.renewals.clear();
+        self.seals.clear();
+        self.served.clear();
+        self.polled.clear();
     }
 
     /// Returns the differences of the last change of a resource, until the change has settled.
-    pub(in super::super) fn repaired(&self, vertex: VertexId) -> &[Difference] {
+    pub(in super::super) fn repaired(&self, vertex: ResourceId) -> &[Difference] {
         let Some(draft) = self.drafts.get(&vertex) else { return &[] };
         if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
     }
 
     /// Records the differences that the last repair of a contested resource removed, and from now on the processes that
     /// change its paths.
-    pub(in super::super) fn is_contested(&mut self, vertex: VertexId, paths: impl FnOnce() -> Vec<PathWatch>) {
+    pub(in super::super) fn is_contested(&mut self, vertex: ResourceId, paths: impl FnOnce() -> Vec<PathWatch>) {
         let differences = self.repaired(vertex).into();
         let is_new = !self.contested.contains_key(&vertex);
         let has_room = self.contested.len() < MAX_OPPONENT_WATCHES;
@@ -156,17 +128,17 @@ impl RunState<'_> {
     }
 
     /// Returns the last process that undid a repair of a contested resource.
-    pub(in super::super) fn opponent(&self, vertex: VertexId) -> Option<Opponent> {
+    pub(in super::super) fn opponent(&self, vertex: ResourceId) -> Option<Opponent> {
         self.contested.get(&vertex)?.opponents.as_ref()?.last()
     }
 
     /// Ends the contest over a resource. Returns true if it was known as contested.
-    pub(in super::super) fn is_uncontested(&mut self, vertex: VertexId) -> bool {
+    pub(in super::super) fn is_uncontested(&mut self, vertex: ResourceId) -> bool {
         self.contested.remove(&vertex).is_some()
     }
 
     /// Differences that the last repair of a contested resource removed.
-    pub(in super::super) fn contested(&self, vertex: VertexId) -> &[Difference] {
+    pub(in super::super) fn contested(&self, vertex: ResourceId) -> &[Difference] {
         self.contested.get(&vertex).map_or(&[], |contest| &contest.differences)
     }
 
@@ -203,30 +175,30 @@ impl RunState<'_> {
 
     /// Records the time of a successful check.
     pub(in super::super) fn has_checked(&mut self, done: &CallResult, now: Timestamp) {
-        if let (Some(at), Ok(_)) = (self.checked_at.get_mut(done.vertex.0 as usize), &done.result) {
+        if let (Some(at), Ok(_)) = (self.checked_at.get_mut(done.vertex.slot()), &done.result) {
             *at = u32::try_from(now.0 / 1000 + 1).unwrap_or(u32::MAX);
         }
     }
 
     /// Returns the time since the last check of a resource, in whole seconds.
-    pub(in super::super) fn last_check(&self, vertex: VertexId, now: Timestamp) -> Option<Duration> {
-        let at = self.checked_at.get(vertex.0 as usize)?.checked_sub(1)?;
+    pub(in super::super) fn last_check(&self, vertex: ResourceId, now: Timestamp) -> Option<Duration> {
+        let at = self.checked_at.get(vertex.slot())?.checked_sub(1)?;
         Some(Duration::from_secs((now.0 / 1000).saturating_sub(at.into())))
     }
 
     /// Records that the next check of a settled resource is a poll.
-    pub(in super::super) fn is_polled(&mut self, vertex: VertexId) {
+    pub(in super::super) fn is_polled(&mut self, vertex: ResourceId) {
         self.polled.insert(vertex);
     }
 
     /// Records an event on a resource: its next check is no poll.
-    pub(in super::super) fn is_stale(&mut self, vertex: VertexId) {
+    pub(in super::super) fn is_stale(&mut self, vertex: ResourceId) {
         self.polled.remove(&vertex);
     }
 
     /// Returns true if a resource has settled once, while a state is held.
-    pub(in super::super) fn has_settled(&self, vertex: VertexId) -> bool {
-        self.settled_once.get(vertex.0 as usize).is_some_and(|has_settled| *has_settled)
+    pub(in super::super) fn has_settled(&self, vertex: ResourceId) -> bool {
+        self.settled_once.get(vertex.slot()).is_some_and(|has_settled| *has_settled)
     }
 
     /// Returns the numbers of settlements, by status.
@@ -235,23 +207,23 @@ impl RunState<'_> {
     }
 
     /// Returns the report of a resource that is out of sync, while a state is held.
-    pub(in super::super) fn standing_of(&self, vertex: VertexId) -> Option<&ResourceReport> {
+    pub(in super::super) fn standing_of(&self, vertex: ResourceId) -> Option<&ResourceReport> {
         self.standing.as_ref()?.get(&vertex)
     }
 
     /// Returns the failure of a resource with a pending retry.
-    pub(in super::super) fn failure_under_way(&self, vertex: VertexId) -> Option<EcoString> {
+    pub(in super::super) fn failure_under_way(&self, vertex: ResourceId) -> Option<EcoString> {
         self.drafts.get(&vertex)?.failure.clone()
     }
 
     /// Returns the numbers of changes and refreshes of a resource.
-    pub(in super::super) fn tally(&self, vertex: VertexId) -> ChangeCounters {
+    pub(in super::super) fn tally(&self, vertex: ResourceId) -> ChangeCounters {
         self.tallies.of(vertex)
     }
 }
 
 /// Shrinks a map that is nearly empty, unless it is small.
-fn give_back<T>(map: &mut FxHashMap<VertexId, T>) {
+fn give_back<T>(map: &mut FxHashMap<ResourceId, T>) {
     if map.capacity() > ROOM && map.len() < map.capacity() / 4 {
         map.shrink_to(ROOM);
     }
@@ -263,10 +235,10 @@ mod tests {
 
     #[test]
     fn room_is_given_back_by_what_is_nearly_empty() {
-        let mut map: FxHashMap<VertexId, [u64; 8]> = (0..50_000).map(|at| (VertexId(at), [0; 8])).collect();
+        let mut map: FxHashMap<ResourceId, [u64; 8]> = (0..50_000).map(|at| (ResourceId::first(at), [0; 8])).collect();
         give_back(&mut map);
         assert_eq!(map.len(), 50_000);
-        map.retain(|vertex, _| vertex.0 < 3);
+        map.retain(|vertex, _| vertex.slot() < 3);
         give_back(&mut map);
         assert!(map.len() == 3 && map.capacity() < 4 * ROOM, "{}", map.capacity());
     }

@@ -2,23 +2,22 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kilter_engine::VertexId;
+use kilter_engine::ResourceId;
 use kilter_model::{AttributeName, Difference, ResourceRef};
 use rustc_hash::FxHashMap;
 
-use crate::driver::graph_swap::Kept;
 use crate::driver::millis;
 use crate::driver::window::ChangeCounters;
 
 /// Changes and refreshes of all resources.
 #[derive(Debug, Default)]
 pub(in super::super) struct Counters {
-    of: FxHashMap<VertexId, Done>,
+    of: FxHashMap<ResourceId, Done>,
     /// Sets of attributes that changed together, stored once for many resources.
     sets: Vec<Box<[AttributeName]>>,
     numbers: FxHashMap<Box<[AttributeName]>, u32>,
     /// Time of the last refresh in milliseconds since 1970, with its causes. Few resources have one.
-    refreshes: FxHashMap<VertexId, (u64, Box<[ResourceRef]>)>,
+    refreshes: FxHashMap<ResourceId, (u64, Box<[ResourceRef]>)>,
 }
 
 /// Changes and refreshes of one resource.
@@ -35,7 +34,7 @@ struct Done {
 
 impl Counters {
     /// Counts a change.
-    pub(super) fn changed(&mut self, vertex: VertexId, differences: &[Difference]) {
+    pub(super) fn changed(&mut self, vertex: ResourceId, differences: &[Difference]) {
         let set = self.number(differences);
         let done = self.of.entry(vertex).or_default();
         done.changes = done.changes.saturating_add(1);
@@ -43,14 +42,14 @@ impl Counters {
     }
 
     /// Counts a refresh that the resources `owed_by` caused.
-    pub(super) fn refreshed(&mut self, vertex: VertexId, owed_by: Vec<ResourceRef>) {
+    pub(super) fn refreshed(&mut self, vertex: ResourceId, owed_by: Vec<ResourceRef>) {
         let done = self.of.entry(vertex).or_default();
         done.refreshes = done.refreshes.saturating_add(1);
         self.refreshes.insert(vertex, (now(), owed_by.into()));
     }
 
     /// Counts a failure.
-    pub(super) fn failed(&mut self, vertex: VertexId) {
+    pub(super) fn failed(&mut self, vertex: ResourceId) {
         let done = self.of.entry(vertex).or_default();
         done.failures = done.failures.saturating_add(1);
     }
@@ -69,7 +68,7 @@ impl Counters {
     }
 
     /// Returns the numbers of a resource.
-    pub(super) fn of(&self, vertex: VertexId) -> ChangeCounters {
+    pub(super) fn of(&self, vertex: ResourceId) -> ChangeCounters {
         let Some(done) = self.of.get(&vertex) else { return ChangeCounters::default() };
         let set = self.sets.get(done.set as usize).filter(|_| done.changes > 0);
         let time = |at: u64| UNIX_EPOCH + Duration::from_millis(at);
@@ -82,9 +81,10 @@ impl Counters {
         }
     }
 
-    /// Converts to the vertices of the next graph.
-    pub(super) fn renumbered(self, kept: &Kept) -> Counters {
-        Counters { of: kept.map(self.of), refreshes: kept.map(self.refreshes), ..self }
+    /// Forgets a resource.
+    pub(super) fn forget(&mut self, vertex: ResourceId) {
+        self.of.remove(&vertex);
+        self.refreshes.remove(&vertex);
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
     fn what_was_done_is_told_as_it_was() {
         let difference = |name: &str| Difference::new(name, 1.into(), 2.into());
         let mut tallies = Counters::default();
-        let (one, other) = (VertexId(1), VertexId(2));
+        let (one, other) = (ResourceId::first(1), ResourceId::first(2));
         assert_eq!(tallies.of(one), ChangeCounters::default());
         tallies.failed(one);
         assert_eq!(tallies.of(one), ChangeCounters { failures: 1, ..ChangeCounters::default() });
@@ -116,6 +116,6 @@ mod tests {
         assert_eq!(tally.last_refresh.unwrap().1[0].to_string(), "file[/a]");
         assert!(at.elapsed().unwrap_or_default() < Duration::from_secs(60));
         assert_eq!((tallies.of(other).refreshes, tallies.sets.len()), (1, 1), "what is alike is kept once");
-        assert!(size_of::<(VertexId, Done)>() <= 32);
+        assert!(size_of::<(ResourceId, Done)>() <= 32);
     }
 }

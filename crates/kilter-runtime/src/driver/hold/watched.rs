@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kilter_engine::{Input, Timestamp, VertexId};
+use kilter_engine::{Input, ResourceId, Timestamp};
 use kilter_model::Poll;
 use kilter_provider::{POLL, WatchSource};
 
-use super::{DECLARED, ReconcileLoop, STATUS_SOCKET, is_watched, poll_of};
+use super::{DECLARED, ReconcileLoop, STATUS_SOCKET, is_watched, poll_of, subscriber};
 use crate::driver::polls::PollReason;
 use crate::driver::reading::LOOK_AT_DECLARED;
 use crate::driver::{Driver, millis};
@@ -66,12 +66,12 @@ impl ReconcileLoop<'_> {
     /// follows.
     fn follow(
         &mut self,
-        vertex: VertexId,
+        vertex: ResourceId,
         received: Arc<ResolvedInputs>,
         ways: WatchPlan,
         now: Timestamp,
     ) -> Vec<WatchLost> {
-        let subscriber = self.subscribers.of(vertex);
+        let subscriber = subscriber(vertex);
         let mut lost = self.hub.watch(subscriber, ways.paths);
         self.bells.unwatch(subscriber);
         if !ways.rings.is_empty() {
@@ -92,7 +92,7 @@ impl ReconcileLoop<'_> {
             self.reading.looked(now);
             return is_news;
         }
-        let Some(vertex) = self.subscribers.vertex(subscriber) else { return false };
+        let vertex = ResourceId::from_bits(subscriber.0);
         let what = match why {
             WatchError::Process(_) => PollReason::Process,
             why if why.is_limit() => PollReason::Limit,
@@ -105,9 +105,9 @@ impl ReconcileLoop<'_> {
     }
 
     /// Retries watches that failed because of a limit; returns true if they work now.
-    pub(super) fn finds(&mut self, vertex: VertexId) -> bool {
-        let is_found = self.polls.is_missing(vertex, PollReason::Limit)
-            && self.hub.watch_again(self.subscribers.of(vertex)).is_empty();
+    pub(super) fn finds(&mut self, vertex: ResourceId) -> bool {
+        let is_found =
+            self.polls.is_missing(vertex, PollReason::Limit) && self.hub.watch_again(subscriber(vertex)).is_empty();
         if is_found {
             self.polls.remove_reason(vertex, PollReason::Limit);
         }
@@ -120,7 +120,7 @@ impl ReconcileLoop<'_> {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// Handles the queued events of the hub.
     pub(in super::super) fn take_tidings(&mut self) {
         for told in self.holder.as_ref().map(|holder| holder.tidings.take()).unwrap_or_default() {
@@ -136,9 +136,10 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 }
             }
             WatchEvent::Everything => {
-                for vertex in self.prepared.graph.vertices() {
+                let prepared = Arc::clone(&self.prepared);
+                for (resource, vertex) in prepared.each() {
                     // An unwatched resource has missed no event.
-                    if poll_of(self.prepared.resource(vertex)) == Poll::Watched {
+                    if poll_of(resource) == Poll::Watched {
                         self.is_stale(vertex);
                     }
                 }
@@ -152,8 +153,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Reports lost watches and starts polling.
     fn lost(&mut self, subscribers: &[Subscriber], why: &WatchError) {
         let Some(holder) = &mut self.holder else { return };
-        let news: Vec<Subscriber> =
-            subscribers.iter().copied().filter(|subscriber| holder.lost(*subscriber, why, self.now)).collect();
+        let graph = &self.prepared.graph;
+        let is_known =
+            |subscriber: &Subscriber| *subscriber == DECLARED || graph.contains(ResourceId::from_bits(subscriber.0));
+        let known = subscribers.iter().copied().filter(is_known);
+        let news: Vec<Subscriber> = known.filter(|subscriber| holder.lost(*subscriber, why, self.now)).collect();
         let why = &why.to_string();
         if news.contains(&DECLARED) {
             self.observer.event(Event::DeclaredUnwatched { why, every: Duration::from_millis(LOOK_AT_DECLARED) });
@@ -171,7 +175,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             holder.reading.touched(self.now);
         } else if subscriber == STATUS_SOCKET {
             self.tell_door();
-        } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
+        } else if let vertex = ResourceId::from_bits(subscriber.0)
+            && self.prepared.graph.contains(vertex)
+        {
             match holder.bells.look(subscriber) {
                 Ok(()) => holder.polls.remove_reason(vertex, PollReason::Process),
                 Err(WatchLost { why, .. }) => {
@@ -193,7 +199,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Updates the watches of a resource whose received outputs have changed.
-    pub(in super::super) fn follow(&mut self, item: &Job<'_>) {
+    pub(in super::super) fn follow(&mut self, item: &Job) {
         let (Some(holder), Should::Resolved(received)) = (&mut self.holder, &item.should) else { return };
         let vertex = item.vertex;
         let resource = self.prepared.resource(vertex);
@@ -210,7 +216,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Handles an event on a resource.
-    pub(in super::super) fn is_stale(&mut self, vertex: VertexId) {
+    pub(in super::super) fn is_stale(&mut self, vertex: ResourceId) {
         self.board.is_stale(vertex);
         self.machine.input(self.now, Input::Stale(vertex));
     }

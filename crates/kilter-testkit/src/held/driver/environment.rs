@@ -1,6 +1,9 @@
 //! Disturbances around a machine: drift, events, watches, timers and graph swaps.
 
-use kilter_engine::{Command, Disposition, Input, Replacement, Stage, VertexId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kilter_engine::{ChangedVertex, Command, Disposition, GraphDiff, Input, ResourceId, Stage};
 
 use super::{Driver, Flight, owed, watches};
 use crate::held::Fault;
@@ -15,8 +18,8 @@ impl Driver<'_> {
         let rng = &mut self.lasting.rng;
         let part = rng.u32(..self.lasting.site.parts());
         match rng.u32(..4) {
-            0 => self.lasting.system.mend(VertexId(part)),
-            _ => self.lasting.system.drift(VertexId(part)),
+            0 => self.lasting.system.mend(ResourceId::first(part)),
+            _ => self.lasting.system.drift(ResourceId::first(part)),
         }
         if self.lasting.fault != Some(Fault::LosesEvents) {
             self.untold.insert(part);
@@ -51,7 +54,7 @@ impl Driver<'_> {
             Some(Fault::SwallowsEvents) if is_worked_on => return Ok(()),
             Some(Fault::HearsLate) if is_settled => return Ok(()),
             Some(Fault::WakesDependants) => {
-                let children: Vec<VertexId> = self.graph.graph.children(vertex).collect();
+                let children: Vec<ResourceId> = self.graph.graph.children(vertex).collect();
                 children.into_iter().for_each(|child| self.give(Input::Stale(child)));
             }
             _ => {}
@@ -63,11 +66,12 @@ impl Driver<'_> {
     /// Gives an input that may restart a settled vertex, and counts the restart against its limit.
     fn heed(
         &mut self,
-        vertex: VertexId,
+        vertex: ResourceId,
         input: Input,
         counts: impl FnOnce(Disposition) -> bool,
     ) -> Result<(), Violation> {
         let before = self.machine.settlement(vertex);
+        let is_late = matches!(input, Input::TimerFired(_));
         self.give(input);
         let is_taken_up = before.is_some_and(counts) && self.machine.settlement(vertex).is_none();
         if !is_taken_up {
@@ -75,7 +79,6 @@ impl Driver<'_> {
         }
         let part = self.part(vertex);
         let (now, limit) = (self.now, self.lasting.site.limits.get(&part).copied());
-        let is_late = matches!(input, Input::TimerFired(_));
         let most = self.seen_of(part).heeded.count(now, limit, is_late);
         ensure(most.is_none(), Property::Limits, vertex, || format!("of {most:?} events by now one more is heeded"))
     }
@@ -162,7 +165,7 @@ impl Driver<'_> {
 
     /// Invalidates the results of earlier checks, because the system may have changed during the pause.
     fn look_again_at_what_is_about_to_be_done(&mut self) {
-        for vertex in self.graph.graph.vertices() {
+        for vertex in self.graph.graph.order().to_vec() {
             let part = self.part(vertex);
             if matches!(self.machine.stage(vertex), Stage::Ready | Stage::Owed) && !self.flies(part) {
                 self.seen_of(part).differs = false;
@@ -172,8 +175,8 @@ impl Driver<'_> {
     }
 
     pub(super) fn reinstate(&mut self) {
-        let is_meant = |v: &VertexId| self.machine.is_watched_only(*v) || self.machine.contest(*v).is_some();
-        let all: Vec<VertexId> = self.graph.graph.vertices().filter(is_meant).collect();
+        let is_meant = |v: &ResourceId| self.machine.is_watched_only(*v) || self.machine.contest(*v).is_some();
+        let all: Vec<ResourceId> = self.graph.graph.vertices().filter(is_meant).collect();
         let Some(vertex) = self.lasting.rng.choice(all) else { return };
         let part = self.part(vertex);
         // A call in flight continues and causes no additional check. A contested part that is in sync stays so.
@@ -201,38 +204,17 @@ impl Driver<'_> {
         lasting.site.edit(&mut lasting.rng);
         let new = lasting.site.incarnate(&mut lasting.rng, is_whole);
         let blindly = lasting.fault == Some(Fault::SwapsBlindly);
-        let kept: Vec<Option<VertexId>> = (0..new.part_of.len())
+        // The vertex that stays the same, by place.
+        let kept: Vec<Option<ResourceId>> = (0..new.part_of.len())
             .map(|at| {
                 let old = self.graph.vertex_of(new.part_of[at])?;
-                (self.graph.version[old.0 as usize] == new.version[at] && !blindly).then_some(old)
+                (self.graph.version[self.graph.graph.place(old)] == new.version[at] && !blindly).then_some(old)
             })
             .collect();
-        let (mut seen, mut unwatched) = watches(&lasting.site, &new);
-        for (at, old) in kept.iter().enumerate() {
-            let (part, vertex) = (new.part_of[at], VertexId(at as u32));
-            match (old, self.seen.get(&part)) {
-                (Some(_), Some(known)) => {
-                    unwatched.remove(&vertex);
-                    seen.insert(part, known.clone());
-                }
-                _ => {
-                    let flies = self.flights.iter().any(|flight| flight.part == part);
-                    if flies && !blindly {
-                        // The watch starts when the earlier calls have ended.
-                        unwatched.insert(vertex);
-                        seen.entry(part).or_default().watches = false;
-                    }
-                }
-            }
-        }
-        for flight in &mut self.flights {
-            let is_kept = new.vertex_of(flight.part).is_some_and(|vertex| kept[vertex.0 as usize].is_some());
-            flight.is_orphan |= !is_kept;
-        }
+        // The vertex that the machine is told to keep.
         let whole = lasting.fault == Some(Fault::SwapsWhole);
-        let is_under_way =
-            |old: &VertexId| self.flights.iter().any(|flight| flight.part == self.graph.part_of[old.0 as usize]);
-        let mut told: Vec<Option<VertexId>> =
+        let is_under_way = |old: &ResourceId| self.flights.iter().any(|flight| flight.vertex == *old);
+        let mut told: Vec<Option<ResourceId>> =
             kept.iter().map(|old| old.filter(|old| !whole || is_under_way(old))).collect();
         if lasting.fault == Some(Fault::KeepsFailed) {
             for (told, part) in told.iter_mut().zip(&new.part_of) {
@@ -240,27 +222,68 @@ impl Driver<'_> {
                 *told = told.or(old.filter(|old| self.machine.settlement(*old) == Some(Disposition::Failed)));
             }
         }
+        let removed: Vec<ResourceId> =
+            self.graph.graph.vertices().filter(|old| new.vertex_of(self.graph.part(*old)).is_none()).collect();
+        removed.iter().for_each(|old| self.ids.remove(*old));
+        let (mut added, mut changed) = (Vec::new(), Vec::new());
+        let described = Site::told(&new, lasting.fault);
+        let mut ids = Vec::with_capacity(told.len());
+        for ((told, part), vertex) in told.iter().zip(&new.part_of).zip(described) {
+            ids.push(match (told, self.graph.vertex_of(*part)) {
+                (Some(kept), _) => *kept,
+                (None, Some(before)) => {
+                    changed.push(ChangedVertex { before, vertex, inherits_retries: false });
+                    self.ids.change(before)
+                }
+                (None, None) => {
+                    let id = self.ids.add();
+                    added.push((id, vertex));
+                    id
+                }
+            });
+        }
+        let new = GraphVersion { graph: new.graph.with_ids(ids), ..new };
+        let (mut seen, mut unwatched) = watches(&lasting.site, &new);
+        for ((old, part), vertex) in kept.iter().zip(&new.part_of).zip(new.graph.vertices()) {
+            match (old, self.seen.get(part)) {
+                (Some(_), Some(known)) => {
+                    unwatched.remove(&vertex);
+                    seen.insert(*part, known.clone());
+                }
+                _ => {
+                    let flies = self.flights.iter().any(|flight| flight.part == *part);
+                    if flies && !blindly {
+                        // The watch starts when the earlier calls have ended.
+                        unwatched.insert(vertex);
+                        seen.entry(*part).or_default().watches = false;
+                    }
+                }
+            }
+        }
+        let is_kept = |part: u32| new.vertex_of(part).is_some_and(|vertex| kept[new.graph.place(vertex)].is_some());
+        for flight in &mut self.flights {
+            flight.is_orphan |= !is_kept(flight.part);
+        }
+        self.wakes.retain(|(_, part)| is_kept(*part));
         self.graph = new;
         self.seen = seen;
-        let is_kept =
-            |part: u32, graph: &GraphVersion| graph.vertex_of(part).is_some_and(|v| kept[v.0 as usize].is_some());
-        self.wakes.retain(|(_, part)| is_kept(*part, &self.graph));
+        let news: BTreeSet<ResourceId> =
+            added.iter().map(|(id, _)| *id).chain(changed.iter().map(|changed| changed.before.next())).collect();
+        let mut holding = self.lasting.site.holding(&self.graph, unwatched, self.lasting.fault);
+        holding.limits.retain(|vertex, _| news.contains(vertex));
+        for set in [&mut holding.retry_reset, &mut holding.exempt_from_budget, &mut holding.yielding] {
+            set.retain(|vertex| news.contains(vertex));
+        }
+        let mut semaphores = self.lasting.site.shared(&self.graph, self.lasting.fault);
+        semaphores.of.retain(|vertex, _| news.contains(vertex));
         let owed = owed(&self.lasting.journal, &self.graph);
-        let replacement = Replacement {
-            graph: self.graph.graph.clone(),
-            vertices: Site::told(&self.graph, self.lasting.fault),
-            holding: self.lasting.site.holding(&self.graph, unwatched, self.lasting.fault),
-            semaphores: self.lasting.site.shared(&self.graph, self.lasting.fault),
-            unchanged: &told,
-            modified: &[],
-            owed: &owed,
-        };
-        self.machine.replace(self.now, replacement);
+        let edges = Arc::new(self.graph.graph.clone());
+        self.give(Input::Edit(GraphDiff { added, changed, removed, edges, holding, semaphores, owed }.into()));
         self.outdate_behind_others();
         if self.lasting.fault == Some(Fault::FreesEarly) {
-            let gone: Vec<u32> =
-                self.flights.iter().filter(|flight| flight.is_orphan).map(|flight| flight.part).collect();
-            gone.into_iter().for_each(|part| self.free(part));
+            let gone: Vec<ResourceId> =
+                self.flights.iter().filter(|flight| flight.is_orphan).map(|flight| flight.vertex).collect();
+            gone.into_iter().for_each(|vertex| self.give(Input::Cancelled(vertex)));
         }
         if is_whole && self.paused {
             self.toggle();

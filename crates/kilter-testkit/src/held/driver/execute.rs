@@ -1,6 +1,6 @@
 //! Carries out commands and checks the properties that must hold when a call starts.
 
-use kilter_engine::{Batch, Command, Disposition, Input, RefreshToken, VertexId};
+use kilter_engine::{Batch, Command, Disposition, Input, RefreshToken, ResourceId};
 
 use super::{Answer, Driver, Flight, owed};
 use crate::held::Fault;
@@ -21,8 +21,8 @@ impl Driver<'_> {
             if commands.is_empty() {
                 return self.between();
             }
-            let vertices = &self.graph.vertices;
-            order::batches_are_whole(&commands, |vertex| &vertices[vertex.0 as usize])?;
+            let graph = &self.graph;
+            order::batches_are_whole(&commands, |vertex| graph.described(vertex))?;
             rounds += 1;
             if rounds > 100_000 {
                 return Err(Violation::of(Property::Ending, "the machine commands without end"));
@@ -113,7 +113,7 @@ impl Driver<'_> {
     }
 
     /// Checks that a contested part has exceeded its budget.
-    fn contested(&mut self, vertex: VertexId) -> Result<(), Violation> {
+    fn contested(&mut self, vertex: ResourceId) -> Result<(), Violation> {
         let (part, budget, now) = (self.part(vertex), self.lasting.site.budget, self.now);
         let may_be = !self.lasting.site.tireless.contains(&part) && !self.lasting.site.yielding.contains(&part);
         ensure(may_be, Property::Limits, vertex, || "it has no budget, or yields, and is contested".to_owned())?;
@@ -126,7 +126,7 @@ impl Driver<'_> {
     }
 
     /// Checks that a contest ends only after one quiet interval, or after a reset.
-    fn uncontested(&mut self, vertex: VertexId) -> Result<(), Violation> {
+    fn uncontested(&mut self, vertex: ResourceId) -> Result<(), Violation> {
         let (part, now) = (self.part(vertex), self.now);
         let contest = self.seen_of(part).repairs.contest;
         let is_over = contest.is_none_or(|contest| contest.is_over(now));
@@ -136,7 +136,7 @@ impl Driver<'_> {
     }
 
     /// Checks that a demoted part has exceeded its budget.
-    fn demoted(&mut self, vertex: VertexId) -> Result<(), Violation> {
+    fn demoted(&mut self, vertex: ResourceId) -> Result<(), Violation> {
         let (part, budget) = (self.part(vertex), self.lasting.site.budget);
         let is_tireless = self.lasting.site.tireless.contains(&part);
         let may_be = !is_tireless && self.lasting.site.yielding.contains(&part);
@@ -149,18 +149,18 @@ impl Driver<'_> {
     }
 
     /// Checks that a blocked vertex names a failed vertex, which is one of its parents or is named by a parent.
-    fn is_blocked_by(&self, vertex: VertexId, by: VertexId) -> Result<(), Violation> {
+    fn is_blocked_by(&self, vertex: ResourceId, by: ResourceId) -> Result<(), Violation> {
         let blamed = Some(self.part(by));
         let failed = self.seen[&self.part(by)].settlement;
         let is_failed = by != vertex && failed == Some(Disposition::Failed);
-        ensure(is_failed, Property::Blocking, vertex, || format!("blocked by {}, which is {failed:?}", by.0))?;
+        ensure(is_failed, Property::Blocking, vertex, || format!("blocked by {}, which is {failed:?}", by.slot()))?;
         let comes = self.graph.parents(vertex).any(|parent| self.seen[&self.part(parent)].blames == blamed);
-        ensure(comes, Property::Blocking, vertex, || format!("blocked by {}, which no parent is or names", by.0))
+        ensure(comes, Property::Blocking, vertex, || format!("blocked by {}, which no parent is or names", by.slot()))
     }
 
     /// Checks that each parent has settled so that children may run, has no call in flight, and no event that the
     /// child must wait for.
-    fn parents_pass(&self, act: Act, vertex: VertexId) -> Result<(), Violation> {
+    fn parents_pass(&self, act: Act, vertex: ResourceId) -> Result<(), Violation> {
         for parent in self.graph.parents(vertex) {
             let part = self.part(parent);
             let seen = &self.seen[&part];
@@ -168,13 +168,13 @@ impl Driver<'_> {
             let passes = seen.rests && !self.flies(part) && (!seen.stirred || is_put_off);
             let settlement = seen.settlement;
             ensure(passes, Property::ParentsFirst, vertex, || {
-                format!("{act:?}, and {} has come to {settlement:?}, or is to be looked at", parent.0)
+                format!("{act:?}, and {} has come to {settlement:?}, or is to be looked at", parent.slot())
             })?;
         }
         Ok(())
     }
 
-    pub(super) fn settled(&mut self, vertex: VertexId, settlement: Disposition) -> Result<(), Violation> {
+    pub(super) fn settled(&mut self, vertex: ResourceId, settlement: Disposition) -> Result<(), Violation> {
         if let Disposition::Blocked(by) = settlement {
             self.is_blocked_by(vertex, by)?;
         }
@@ -184,7 +184,7 @@ impl Driver<'_> {
             Disposition::Blocked(by) => Some(self.part(by)),
             _ => None,
         };
-        let retry = self.graph.vertices[vertex.0 as usize].retry;
+        let retry = self.graph.described(vertex).retry;
         let is_forgiving = self.lasting.site.is_forgiving(part, None);
         // A vertex that was already out of sync causes no activity.
         let is_left = matches!(
@@ -235,7 +235,7 @@ impl Driver<'_> {
         let inherited = |token: &RefreshToken| token.first == token.second;
         let all: Vec<RefreshToken> = self.lasting.journal.owed();
         let paid = tokens.iter().flat_map(|token| {
-            let part = |part: VertexId| self.graph.vertex_of(part.0);
+            let part = |part: ResourceId| self.graph.vertex_of(part.slot() as u32);
             let to = token.second;
             let is_edge = |known: &RefreshToken| {
                 part(known.first).zip(part(to)).is_some_and(|(a, b)| self.graph.graph.find(a, b).is_some())
@@ -246,16 +246,21 @@ impl Driver<'_> {
         });
         let paid: Vec<RefreshToken> = paid.collect();
         for RefreshToken { first, second } in &paid {
-            let Some(vertex) = self.graph.vertex_of(second.0) else { continue };
-            if !self.graph.vertices[vertex.0 as usize].refreshable {
+            let Some(vertex) = self.graph.vertex_of(second.slot() as u32) else { continue };
+            if !self.graph.described(vertex).refreshable {
                 continue;
             }
             let system = &self.lasting.system;
-            let (served, looked) = (system.served(*second), self.seen[&second.0].looked);
-            let what = || format!("it is paid what {} owes, and was not refreshed since it was looked at", first.0);
+            let (served, looked) = (system.served(*second), self.seen[&(second.slot() as u32)].looked);
+            let what =
+                || format!("it is paid what {} owes, and was not refreshed since it was looked at", first.slot());
             ensure(served > looked, Property::Refreshes, vertex, what)?;
-            let is_served = self.lasting.notified.get(&(first.0, second.0)).is_none_or(|changed| *changed <= served);
-            let what = || format!("it is paid what {} owes, and was not refreshed since that changed", first.0);
+            let is_served = self
+                .lasting
+                .notified
+                .get(&(first.slot() as u32, second.slot() as u32))
+                .is_none_or(|changed| *changed <= served);
+            let what = || format!("it is paid what {} owes, and was not refreshed since that changed", first.slot());
             ensure(is_served, Property::Refreshes, vertex, what)?;
         }
         self.lasting.journal.write(Record::Paid(paid));
@@ -294,7 +299,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    pub(super) fn begin(&mut self, act: Act, vertex: VertexId) -> Result<(), Violation> {
+    pub(super) fn begin(&mut self, act: Act, vertex: ResourceId) -> Result<(), Violation> {
         let part = self.part(vertex);
         let tick = self.lasting.tick;
         ensure(!self.interrupted, Property::Entitled, vertex, || format!("{act:?} after an interrupt"))?;
@@ -304,7 +309,7 @@ impl Driver<'_> {
         ensure(self.seen_of(part).watches, Property::Watched, vertex, || format!("{act:?} before its watch"))?;
         self.parents_pass(act, vertex)?;
         self.semaphores_are_kept(vertex)?;
-        let owed = self.lasting.journal.owed().iter().any(|token| token.second.0 == part);
+        let owed = self.lasting.journal.owed().iter().any(|token| token.second == ResourceId::first(part));
         let now = self.now;
         let seen = self.seen.entry(part).or_default();
         match act {
@@ -339,17 +344,17 @@ impl Driver<'_> {
             ensure(!is_watched_only, Property::Limits, vertex, || format!("{act:?} of what is given up"))?;
             let contest = seen.repairs.contest.filter(|contest| act == Act::Apply && now < contest.next);
             ensure(contest.is_none(), Property::Limits, vertex, || format!("a repair at {now:?}, before {contest:?}"))?;
-            let described = self.graph.vertices[vertex.0 as usize];
+            let described = self.graph.described(vertex);
             ensure(!described.noop, Property::Entitled, vertex, || format!("{act:?} of what is only looked at"))?;
         }
         if act == Act::Check {
             self.outdate_children(vertex);
         }
-        self.flights.push(Flight { part, act, began: tick, heard: None, is_orphan: false });
+        self.flights.push(Flight { part, vertex, act, began: tick, heard: None, is_orphan: false });
         Ok(())
     }
 
-    pub(super) fn semaphores_are_kept(&self, vertex: VertexId) -> Result<(), Violation> {
+    pub(super) fn semaphores_are_kept(&self, vertex: ResourceId) -> Result<(), Violation> {
         let site = &self.lasting.site;
         let part = self.part(vertex);
         for at in site.semaphores.get(&part).into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! Properties that must hold whenever all commands have been carried out.
 
-use kilter_engine::{Disposition, Timestamp, VertexId};
+use kilter_engine::{Disposition, ResourceId, Timestamp};
 
 use super::Driver;
 use crate::held::Fault;
@@ -50,7 +50,7 @@ impl Driver<'_> {
 
     /// Checks that each failed vertex has a timer for a retry.
     fn what_failed_comes_back(&self) -> Result<(), Violation> {
-        let has_failed = |vertex: &VertexId| self.machine.settlement(*vertex) == Some(Disposition::Failed);
+        let has_failed = |vertex: &ResourceId| self.machine.settlement(*vertex) == Some(Disposition::Failed);
         for vertex in self.graph.graph.vertices().filter(has_failed) {
             let part = self.part(vertex);
             let comes = self.wakes.iter().any(|(_, known)| *known == part);
@@ -63,7 +63,7 @@ impl Driver<'_> {
     /// failed parent. Vertices with semaphores may have to wait.
     fn nothing_ready_is_held_back(&self) -> Result<(), Violation> {
         // A vertex that never settled under its current declaration has not settled, even if the machine reports it.
-        let has_settled = |vertex: &VertexId| {
+        let has_settled = |vertex: &ResourceId| {
             self.machine.settlement(*vertex).is_some() && self.seen[&self.part(*vertex)].settlement.is_some()
         };
         for vertex in self.graph.graph.vertices().filter(|vertex| !has_settled(vertex)) {

@@ -8,7 +8,7 @@ use crate::load::Loaded;
 use crate::world::Collected;
 
 /// Stores collected resources for a start while the world is unreachable, and frees their memory.
-pub(super) fn keep(keeper: Option<&Keeper>, loaded: &mut Loaded<'_>) {
+pub(super) fn keep(keeper: Option<&Keeper>, loaded: &mut Loaded) {
     match (keeper, &mut loaded.collected) {
         (Some(keeper), Some(collected)) => keeper.keep(collected),
         (None, Some(collected)) => drop(std::mem::take(&mut collected.offered)),
@@ -26,7 +26,7 @@ pub(super) struct SourceOfCollected {
 }
 
 impl SourceOfCollected {
-    pub(super) fn of(loaded: &Loaded<'_>) -> SourceOfCollected {
+    pub(super) fn of(loaded: &Loaded) -> SourceOfCollected {
         let kept = |collected: &Collected| collected.unreachable.clone().map(|why| Stale { at: collected.at, why });
         SourceOfCollected { is_any: loaded.collected.is_some(), kept: loaded.collected.as_ref().and_then(kept) }
     }

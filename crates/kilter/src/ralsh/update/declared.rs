@@ -10,12 +10,12 @@ use crate::providers;
 use crate::ralsh::trouble::Error;
 
 /// Prepares a run with only this resource.
-pub(super) fn prepared<'r>(
-    registry: &'r Registry,
+pub(super) fn prepared(
+    registry: &Registry,
     provider: &dyn Provider,
     name: &str,
     should: &Attributes,
-) -> Result<Prepared<'r>, Error> {
+) -> Result<Prepared, Error> {
     let catalog = Catalog { resources: vec![resource(provider, name, should)?], ..Catalog::default() };
     plan_of(catalog, registry, &providers::declaring(registry.hostname())).map_err(|rejected| refused(&rejected))
 }

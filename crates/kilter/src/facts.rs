@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use ecow::EcoString;
 use kilter_facts::{ExternalFacts, Facts, System};
 use kilter_model::{Hash, Value};
+use kilter_recording::RecordMode;
 use serde_json::Value as Json;
 
-use crate::recording::RecordMode;
 use crate::session::Session;
 use crate::{output, paths, signals};
 

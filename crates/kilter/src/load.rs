@@ -3,6 +3,7 @@
 mod diagnostics;
 mod executable;
 mod noted;
+mod recorded;
 mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +18,16 @@ use kilter_manifest::{Compiled, Diagnostic, Inputs, Source, Sources, compile_par
 use kilter_model::{RelationKind, Value};
 use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
+use kilter_recording::RecordMode;
 use kilter_runtime::{IneffectiveNotification, PlanDocument, Prepared};
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::PlanFile;
-use crate::recording::RecordMode;
 use crate::session::Session;
 use crate::world::Collected;
 use crate::{facts, output, reversals, signals, trust};
+use recorded::RecordedSource;
 use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use noted::InputFiles;
@@ -105,9 +107,9 @@ pub(crate) fn prepare_noting(
         match session.record.record_or_replay(
             "manifest",
             || path.to_string_lossy().into(),
-            || read(session, path, &facts, timeout),
+            || read(session, path, &facts, timeout).map(RecordedSource),
         ) {
-            Ok(source) => given.push(source.leniently(input.lenient)),
+            Ok(RecordedSource(source)) => given.push(source.leniently(input.lenient)),
             Err(message) => failed = Some(output::fail(message)),
         }
     }

@@ -26,7 +26,6 @@ mod plan_file;
 mod providers;
 mod puppet;
 mod ralsh;
-mod recording;
 mod render;
 mod resources;
 mod reversals;
@@ -45,10 +44,10 @@ mod yaml;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use kilter_recording::RecordMode;
 
 use crate::cli::{Cli, Command};
 use crate::exit::Exit;
-use crate::recording::RecordMode;
 use crate::session::Session;
 
 fn main() -> ExitCode {

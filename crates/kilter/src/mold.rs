@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use ecow::EcoString;
 use kilter_model::Hash;
 use kilter_provider::{Context, Interrupt, Level};
+use kilter_recording::{RecordMode, Recordable};
 use kilter_script::Note;
 use kilter_script::mold::{Files, Historian, LiveFiles, Mold, NoHistorian, RawLog};
 
 use crate::commands::get::Lines;
 use crate::exit::Exit;
-use crate::recording::{RecordMode, Recordable};
 use crate::session::Session;
 use crate::{output, providers, signals};
 

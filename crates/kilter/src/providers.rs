@@ -125,7 +125,7 @@ pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, E
     }
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
     let registry = Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free));
-    Ok(Providers { registry: session.record.witnessed(registry).on_machine(session.host()), scripts, notes })
+    Ok(Providers { registry: session.record.decorate(registry).on_machine(session.host()), scripts, notes })
 }
 
 /// Returns the providers of mold's directory.

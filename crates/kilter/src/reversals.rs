@@ -6,9 +6,9 @@ use ecow::EcoString;
 use kilter_manifest::Source;
 use kilter_model::{Catalog, Resource};
 use kilter_provider::Registry;
+use kilter_recording::RecordMode;
 use kilter_runtime::{Prepared, Rejected, RevertStore, StateDir, plan_of};
 
-use crate::recording::RecordMode;
 use crate::{output, providers};
 
 /// Returns the identity of these manifests, independent of the paths used; empty if a manifest is no file.

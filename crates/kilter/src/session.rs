@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use kilter_process::trust::TrustPolicy;
 use kilter_provider::World;
+use kilter_recording::RecordMode;
 use kilter_script::mold::RawLog;
 
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::load::ReportedWarnings;
 use crate::mold::OpenedMold;
-use crate::recording::RecordMode;
 use crate::{mold, output, paths, trust, world};
 
 /// Session of a command.

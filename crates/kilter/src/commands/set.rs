@@ -8,13 +8,13 @@ use kilter_model::{
     AttributeSchema, Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, TypeSchema, Value,
 };
 use kilter_provider::Durability;
+use kilter_recording::RecordMode;
 use kilter_runtime::{Mode, Rejected, plan_of};
 
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::SetArgs;
 use crate::exit::Exit;
 use crate::parse_value::{self, WordError};
-use crate::recording::RecordMode;
 use crate::session::Session;
 use crate::{output, pauses, providers, signals};
 

@@ -14,6 +14,7 @@ use kilter_model::{TypeSchema, Value};
 use kilter_process::Capture;
 use kilter_provider::Registry;
 
+use super::recorded::RecordedSource;
 use super::{InputFiles, executable};
 use crate::facts::Gathered;
 use crate::session::Session;
@@ -171,10 +172,10 @@ impl<'a> LiveIncludes<'a> {
 
 impl Loader for LiveIncludes<'_> {
     fn load(&self, from: &str, path: &str) -> Result<Source, String> {
-        let source = self.session.record.record_or_replay(
+        let RecordedSource(source) = self.session.record.record_or_replay(
             "include",
             || serde_json::json!([from, path]),
-            || self.read(from, path),
+            || self.read(from, path).map(RecordedSource),
         )?;
         self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
         Ok(source)

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Parser};
+use kilter_recording::{RecordMode, Recorder};
 
 use crate::cli::{Cli, Command, Global, Strict};
 use crate::exit::Exit;
 use crate::output;
-use crate::recording::{RecordMode, Recorder};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Parser};
+use kilter_recording::{Player, RecordMode, Recording, VERSION};
 
 use crate::cli::{Cli, Command, Global, GraphFormat, ReportFormat, ResourceFormat, TypesFormat};
 use crate::exit::Exit;
-use crate::recording::{Player, RecordMode, Recording, VERSION};
 use crate::render::diff::visible;
 use crate::table::Table;
 use crate::{output, signals};

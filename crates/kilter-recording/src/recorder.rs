@@ -12,10 +12,10 @@ use kilter_provider::Registry;
 use kilter_script::recorded::{RecordedExchange, SecretMasker};
 use serde_json::Value as Json;
 
-use super::file::{self, Line};
+use crate::file::{self, Line};
 
 /// Writes a recording line by line.
-pub(crate) struct Recorder {
+pub struct Recorder {
     path: PathBuf,
     state: Mutex<State>,
 }
@@ -35,12 +35,13 @@ struct State {
 }
 
 /// Statistics of a recording.
-pub(crate) struct Entry {
-    pub(crate) exchanges: usize,
+pub struct RecordingSummary {
+    /// Number of recorded calls of scripts.
+    pub exchanges: usize,
     /// Number of replaced secrets.
-    pub(crate) secrets: usize,
+    pub secrets: usize,
     /// Number of secrets that were too short to replace.
-    pub(crate) short: usize,
+    pub short: usize,
 }
 
 impl Recorder {
@@ -48,7 +49,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the file cannot be created.
-    pub(crate) fn begin(path: &Path, words: &[Vec<u8>], replaced: &[String]) -> io::Result<Recorder> {
+    pub fn begin(path: &Path, words: &[Vec<u8>], replaced: &[String]) -> io::Result<Recorder> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut veil = SecretMasker::default();
         replaced.iter().for_each(|text| veil.learn(text));
@@ -63,7 +64,7 @@ impl Recorder {
     }
 
     /// Remembers the sensitive attributes of all types.
-    pub(super) fn know(&self, registry: &Registry) {
+    pub(crate) fn know(&self, registry: &Registry) {
         let mut state = self.state();
         for provider in registry.iter() {
             let names = state.sensitive.entry(provider.schema().name.to_string()).or_default();
@@ -75,17 +76,17 @@ impl Recorder {
     }
 
     /// Registers secrets.
-    pub(super) fn learn(&self, teach: impl FnOnce(&mut SecretMasker)) {
+    pub(crate) fn learn(&self, teach: impl FnOnce(&mut SecretMasker)) {
         teach(&mut self.state().veil);
     }
 
     /// Writes a query and its answer.
-    pub(super) fn asked(&self, what: &str, of: Json, answer: Json) {
+    pub(crate) fn asked(&self, what: &str, of: Json, answer: Json) {
         self.state().line(Line::Asked { what: what.to_owned(), of, answer });
     }
 
     /// Writes an exchange with a script.
-    pub(super) fn exchanged(&self, exchange: RecordedExchange) {
+    pub(crate) fn exchanged(&self, exchange: RecordedExchange) {
         let mut state = self.state();
         state.exchanges += 1;
         let number = state.exchanges;
@@ -94,7 +95,7 @@ impl Recorder {
     }
 
     /// Marks the point at which all secrets of the earlier lines are known.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         self.state().settle();
     }
 
@@ -102,7 +103,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If a write failed, now or before.
-    pub(crate) fn end(&self, exit: Option<u8>) -> io::Result<Entry> {
+    pub fn end(&self, exit: Option<u8>) -> io::Result<RecordingSummary> {
         let mut state = self.state();
         state.settle();
         state.line(Line::Ended { exit });
@@ -115,7 +116,7 @@ impl Recorder {
             state.file.sync_all()?;
         }
         sync_directory(&self.path)?;
-        Ok(Entry { exchanges: state.exchanges, secrets: state.veil.count(), short: state.veil.too_short() })
+        Ok(RecordingSummary { exchanges: state.exchanges, secrets: state.veil.count(), short: state.veil.too_short() })
     }
 }
 

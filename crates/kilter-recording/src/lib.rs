@@ -8,13 +8,14 @@
 //! known when manifests are compiled and words are compared with a type. [`RecordMode::settle`] marks this point; earlier lines
 //! are held back until then.
 
+mod answers;
 mod exchanges;
 mod file;
-mod kept;
 mod player;
+mod provider;
+mod recordable;
 mod recorder;
 mod subject;
-mod witness;
 
 use std::sync::Arc;
 
@@ -23,17 +24,17 @@ use kilter_provider::{Provider, Registry};
 use kilter_script::{ProcessRunner, ScriptRunner};
 use serde_json::Value as Json;
 
-pub(crate) use file::{Recording, VERSION};
-pub(crate) use kept::Recordable;
-pub(crate) use player::Player;
-pub(crate) use recorder::Recorder;
+pub use file::{Recording, Unreadable, VERSION};
+pub use player::Player;
+pub use recordable::Recordable;
+pub use recorder::{Recorder, RecordingSummary};
 
 use exchanges::{Played, Recorded};
-use witness::RecordingProvider;
+use provider::RecordingProvider;
 
 /// Destination of queries.
 #[derive(Clone)]
-pub(crate) enum RecordMode {
+pub enum RecordMode {
     /// Queries go to the machine.
     Live,
     /// Queries go to the machine, and the recorder writes the answers.
@@ -44,17 +45,17 @@ pub(crate) enum RecordMode {
 
 impl RecordMode {
     /// Returns true during a recording or replay.
-    pub(crate) fn is_recorded(&self) -> bool {
+    pub fn is_recorded(&self) -> bool {
         !matches!(self, RecordMode::Live)
     }
 
     /// Returns true during a replay.
-    pub(crate) fn is_replay(&self) -> bool {
+    pub fn is_replay(&self) -> bool {
         matches!(self, RecordMode::Replaying(_))
     }
 
     /// Makes an external query: `what` is its kind, `of` its subject.
-    pub(crate) fn record_or_replay<T: Recordable>(
+    pub fn record_or_replay<T: Recordable>(
         &self,
         what: &'static str,
         of: impl FnOnce() -> Json,
@@ -64,7 +65,7 @@ impl RecordMode {
             RecordMode::Live => live(),
             RecordMode::Recording(recorder) => {
                 let answer = live();
-                recorder.asked(what, of(), answer.keep());
+                recorder.asked(what, of(), answer.to_json());
                 answer
             }
             RecordMode::Replaying(player) => player.answer(what, &of()),
@@ -72,28 +73,28 @@ impl RecordMode {
     }
 
     /// Registers the sensitive values among these as secrets.
-    pub(crate) fn register_secrets<'a>(&self, values: impl IntoIterator<Item = &'a Value>) {
+    pub fn register_secrets<'a>(&self, values: impl IntoIterator<Item = &'a Value>) {
         if let RecordMode::Recording(recorder) = self {
             recorder.learn(|veil| values.into_iter().for_each(|value| veil.learn_value(value)));
         }
     }
 
     /// Registers texts as secrets.
-    pub(crate) fn learn_texts<T: AsRef<str>>(&self, texts: impl IntoIterator<Item = T>) {
+    pub fn learn_texts<T: AsRef<str>>(&self, texts: impl IntoIterator<Item = T>) {
         if let RecordMode::Recording(recorder) = self {
             recorder.learn(|veil| texts.into_iter().for_each(|text| veil.learn(text.as_ref())));
         }
     }
 
     /// Marks the point at which all secrets of the earlier queries are known.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         if let RecordMode::Recording(recorder) = self {
             recorder.settle();
         }
     }
 
     /// Returns the runner of scripts.
-    pub(crate) fn exchanges(&self) -> Arc<dyn ScriptRunner> {
+    pub fn exchanges(&self) -> Arc<dyn ScriptRunner> {
         match self {
             RecordMode::Live => Arc::new(ProcessRunner),
             RecordMode::Recording(recorder) => Arc::new(Recorded(Arc::clone(recorder))),
@@ -102,7 +103,7 @@ impl RecordMode {
     }
 
     /// Wraps providers for a recording or replay: native ones become queries, and secrets from scripts are registered.
-    pub(crate) fn witnessed(&self, registry: Registry) -> Registry {
+    pub fn decorate(&self, registry: Registry) -> Registry {
         if !self.is_recorded() {
             return registry;
         }

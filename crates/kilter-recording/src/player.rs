@@ -11,15 +11,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kilter_script::recorded::RecordedExchange;
 use serde_json::Value as Json;
 
-use super::file::{Entry, Recording};
-use super::kept::Recordable;
-use super::subject::Subject;
+use crate::file::{Entry, Recording};
+use crate::recordable::Recordable;
+use crate::subject::Subject;
 
 /// Maximum size of a query in messages, in bytes.
 const SHOWN: usize = 2000;
 
 /// Answers queries and replays scripts from a recording.
-pub(crate) struct Player {
+pub struct Player {
     state: Mutex<State>,
 }
 
@@ -43,7 +43,7 @@ struct Event {
 
 impl Player {
     /// Creates a player for a recording.
-    pub(crate) fn new(recording: Recording) -> Player {
+    pub fn new(recording: Recording) -> Player {
         let mut state =
             State { events: Vec::new(), same: HashMap::new(), changes: Vec::new(), divergences: Vec::new() };
         for entry in recording.entries {
@@ -63,16 +63,16 @@ impl Player {
     }
 
     /// Returns the recorded reply to a query.
-    pub(super) fn answer<T: Recordable>(&self, what: &str, of: &Json) -> T {
+    pub(crate) fn answer<T: Recordable>(&self, what: &str, of: &Json) -> T {
         let mut state = self.state();
         let found = state.take(&key_asked(what, of)).map(|at| match &state.events[at].entry {
-            Entry::Asked { answer, .. } => T::kept(answer),
+            Entry::Asked { answer, .. } => T::from_json(answer),
             Entry::Exchange { .. } => None,
         });
         match found {
             Some(Some(answer)) => return answer,
             Some(None) => {
-                let told = format!("the recorded reply to `{what}` {} cannot be read", shown(&of.to_string()));
+                let told = format!("the recorded reply to `{what}` {} cannot be read", clipped(&of.to_string()));
                 state.divergences.push(told);
             }
             None if T::is_optional(what) => {}
@@ -88,7 +88,7 @@ impl Player {
     ///
     /// # Errors
     /// If there is none: the message for the error of the call.
-    pub(super) fn exchange(&self, asked: &RecordedExchange) -> Result<RecordedExchange, String> {
+    pub(crate) fn exchange(&self, asked: &RecordedExchange) -> Result<RecordedExchange, String> {
         let mut state = self.state();
         if let Some(at) = state.take(&key_called(asked))
             && let Entry::Exchange { exchange, .. } = &state.events[at].entry
@@ -101,7 +101,7 @@ impl Player {
     }
 
     /// Returns the deviations from the recording, missing calls included.
-    pub(crate) fn divergences(&self) -> Vec<String> {
+    pub fn divergences(&self) -> Vec<String> {
         let mut state = self.state();
         let mut told = std::mem::take(&mut state.divergences);
         told.extend(state.events.iter().filter(|event| state.is_missed(event)).filter_map(
@@ -112,7 +112,7 @@ impl Player {
                     clipped(&exchange.words())
                 )),
                 Entry::Asked { what, of, .. } if event.subject.is_change => {
-                    Some(format!("`{what}` of the recording was not requested: {}", shown(&of.to_string())))
+                    Some(format!("`{what}` of the recording was not requested: {}", clipped(&of.to_string())))
                 }
                 Entry::Asked { .. } => None,
             },
@@ -183,7 +183,7 @@ impl State {
     fn not_asked(&self, what: &str, of: &Json) -> String {
         let mut told = format!(
             "`{what}` was requested with other arguments than in the recording\n  + {}",
-            shown(&of.to_string())
+            clipped(&of.to_string())
         );
         let call = |of: &Json| (of.get("type").cloned(), of.get("call").cloned());
         let next = self.events.iter().find_map(|event| match &event.entry {
@@ -194,7 +194,7 @@ impl State {
             }
             _ => None,
         });
-        told.extend(next.map(|next| format!("\n  - {}", shown(&next.to_string()))));
+        told.extend(next.map(|next| format!("\n  - {}", clipped(&next.to_string()))));
         told
     }
 
@@ -268,10 +268,6 @@ fn difference(told: &mut String, recorded: &RecordedExchange, asked: &RecordedEx
 fn input(of: &RecordedExchange) -> Option<String> {
     let stdin = of.stdin.as_deref()?;
     Some(clipped(&kilter_script::recorded::shell_quoted(stdin)))
-}
-
-fn shown(text: &str) -> String {
-    clipped(&crate::render::diff::visible(text))
 }
 
 fn clipped(text: &str) -> String {

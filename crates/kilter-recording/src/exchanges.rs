@@ -7,11 +7,11 @@ use kilter_process::{Cancel, Observer, Output, SpawnError};
 use kilter_script::recorded::{CallRecorder, RecordedExchange};
 use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
 
-use super::player::Player;
-use super::recorder::Recorder;
+use crate::player::Player;
+use crate::recorder::Recorder;
 
 /// Runs scripts and records the results.
-pub(super) struct Recorded(pub(super) Arc<Recorder>);
+pub(crate) struct Recorded(pub(crate) Arc<Recorder>);
 
 impl ScriptRunner for Recorded {
     fn run<'a>(
@@ -39,7 +39,7 @@ impl ScriptRunner for Recorded {
 }
 
 /// Replays scripts from a recording.
-pub(super) struct Played(pub(super) Arc<Player>);
+pub(crate) struct Played(pub(crate) Arc<Player>);
 
 impl ScriptRunner for Played {
     fn run<'a>(

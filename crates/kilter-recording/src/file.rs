@@ -9,7 +9,7 @@ use kilter_script::recorded::{RecordedExchange, SecretMasker};
 use serde_json::{Value as Json, json};
 
 /// Version of the format.
-pub(crate) const VERSION: u64 = 1;
+pub const VERSION: u64 = 1;
 
 /// Line of a recording.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ pub(crate) enum Line {
 
 impl Line {
     /// Returns the line with placeholders for secrets.
-    pub(super) fn veiled(&self, veil: &SecretMasker) -> Line {
+    pub(crate) fn veiled(&self, veil: &SecretMasker) -> Line {
         match self {
             Line::Command(words) => Line::Command(words.iter().map(|word| veil.hide_bytes(word)).collect()),
             Line::Asked { what, of, answer } => Line::Asked {
@@ -81,7 +81,7 @@ impl Line {
     ///
     /// # Errors
     /// A description of the damage.
-    pub(super) fn parse(line: &str) -> Result<Line, String> {
+    pub(crate) fn parse(line: &str) -> Result<Line, String> {
         let json: Json = serde_json::from_str(line)
             .map_err(|error| if error.is_eof() { "it is cut off".to_owned() } else { "it is not JSON".to_owned() })?;
         Line::from_json(&json).ok_or_else(|| "it is not a line of a recording".to_owned())
@@ -145,13 +145,13 @@ fn bytes(json: &Json) -> Option<Vec<u8>> {
 }
 
 /// Writes a complete line with one call.
-pub(super) fn write(file: &mut File, line: &Line) -> io::Result<()> {
+pub(crate) fn write(file: &mut File, line: &Line) -> io::Result<()> {
     file.write_all(format!("{}\n", line.to_json()).as_bytes())
 }
 
 /// Reason why a file cannot be read as a recording.
 #[derive(Debug)]
-pub(crate) struct Unreadable(pub(crate) String);
+pub struct Unreadable(pub String);
 
 /// Query with its answer.
 #[derive(Debug)]
@@ -164,17 +164,17 @@ pub(crate) enum Entry {
 
 /// Recording that was read.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub struct Recording {
     /// Version of kilter that made it.
-    pub(crate) kilter_version: String,
+    pub kilter_version: String,
     /// Words of the command line.
-    pub(crate) words: Vec<Vec<u8>>,
+    pub words: Vec<Vec<u8>>,
     /// Queries and answers, in order.
     pub(crate) entries: Vec<Entry>,
     /// Exit code of the command; none for a panic.
-    pub(crate) exit: Option<u8>,
+    pub exit: Option<u8>,
     /// Reason why it is incomplete, if it is: kilter was killed, or the file was truncated.
-    pub(crate) cut: Option<String>,
+    pub cut: Option<String>,
 }
 
 impl Recording {
@@ -182,7 +182,7 @@ impl Recording {
     ///
     /// # Errors
     /// If it is no recording.
-    pub(crate) fn read(path: &Path) -> Result<Recording, Unreadable> {
+    pub fn read(path: &Path) -> Result<Recording, Unreadable> {
         let shown = path.display();
         let cannot = |error: io::Error| Unreadable(format!("cannot read {shown}: {error}"));
         let mut reader = BufReader::new(File::open(path).map_err(cannot)?);
@@ -220,7 +220,7 @@ impl Recording {
     }
 
     /// Returns the calls of scripts, by their numbers.
-    pub(crate) fn exchanges(&self) -> impl Iterator<Item = (usize, &RecordedExchange)> + Clone {
+    pub fn exchanges(&self) -> impl Iterator<Item = (usize, &RecordedExchange)> + Clone {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Exchange { number, exchange } => Some((*number, &**exchange)),
             Entry::Asked { .. } => None,

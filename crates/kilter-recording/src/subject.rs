@@ -3,20 +3,20 @@
 use kilter_script::recorded::RecordedExchange;
 use serde_json::Value as Json;
 
-use super::file::Entry;
+use crate::file::Entry;
 
 /// Subject of a query.
-pub(super) struct Subject {
+pub(crate) struct Subject {
     /// Type of the resources; empty if there are none.
     type_name: String,
     /// Names of the resources; empty for all.
     names: Vec<String>,
     /// True if the query changes them.
-    pub(super) is_change: bool,
+    pub(crate) is_change: bool,
 }
 
 impl Subject {
-    pub(super) fn of(entry: &Entry) -> Subject {
+    pub(crate) fn of(entry: &Entry) -> Subject {
         match entry {
             Entry::Asked { what, of, .. } if what == "provider" => Subject::of_provider(of),
             Entry::Asked { .. } => Subject { type_name: String::new(), names: Vec::new(), is_change: false },
@@ -43,7 +43,7 @@ impl Subject {
     }
 
     /// Returns true if both concern the same resource.
-    pub(super) fn concerns(&self, other: &Subject) -> bool {
+    pub(crate) fn concerns(&self, other: &Subject) -> bool {
         let is_any = self.names.is_empty() || other.names.is_empty();
         self.type_name == other.type_name && (is_any || self.names.iter().any(|name| other.names.contains(name)))
     }

@@ -4,6 +4,9 @@
 //! their secrets. Reads and changes of native providers are recorded as their results. A replay calls native
 //! providers only for results that follow from the declaration.
 
+// A decorator that takes the default method of a trait would hide the method of the provider.
+#![warn(clippy::missing_trait_methods)]
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::EcoString;
@@ -15,13 +18,13 @@ use kilter_provider::{
 };
 use serde_json::{Value as Json, json};
 
-use super::RecordMode;
-use super::kept::Recordable;
+use crate::RecordMode;
+use crate::recordable::Recordable;
 
 /// Wrapper of a provider.
-pub(super) struct RecordingProvider {
-    pub(super) inner: Arc<dyn Provider>,
-    pub(super) mode: RecordMode,
+pub(crate) struct RecordingProvider {
+    pub(crate) inner: Arc<dyn Provider>,
+    pub(crate) mode: RecordMode,
 }
 
 /// Log line of a provider: severity, type, name and message.
@@ -111,17 +114,17 @@ fn decorated<T>(capability: Option<T>) -> T {
 fn wanted(of: &Wanted<'_>) -> Json {
     json!({
         "name": of.name.as_str(),
-        "namevars": of.namevars.map(Recordable::keep),
-        "should": of.should.map(Recordable::keep),
+        "namevars": of.namevars.map(Recordable::to_json),
+        "should": of.should.map(Recordable::to_json),
     })
 }
 
 fn change(of: &Change<'_>) -> Json {
     json!({
         "name": of.name.as_str(),
-        "is": of.is.keep(),
-        "should": of.should.map(Recordable::keep),
-        "differences": of.differences.iter().map(Recordable::keep).collect::<Vec<_>>(),
+        "is": of.is.to_json(),
+        "should": of.should.map(Recordable::to_json),
+        "differences": of.differences.iter().map(Recordable::to_json).collect::<Vec<_>>(),
         "refresh": of.refresh,
     })
 }
@@ -425,7 +428,7 @@ impl Owner for RecordingProvider {
 mod tests {
     use kilter_devkit::{EveryCapability, capability_names};
 
-    use super::*;
+    use crate::*;
 
     #[test]
     fn recording_provider_forwards_every_capability() {

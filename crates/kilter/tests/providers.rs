@@ -170,7 +170,7 @@ fn pip_conforms() {
 }
 
 #[test]
-fn what_is_said_of_packages_of_node_conforms() {
+fn npm_conforms() {
     conforms_in_the_main("npm");
 }
 

@@ -56,7 +56,10 @@ fn installed_programs_and_units_are_unknown_in_plan() {
 }
 
 const PIP_MANIFEST: &str = "resources:
-  package[kilter-one]: { provider: pip, source: /srv/kilter_one-1.0-py3-none-any.whl, options: [--no-index, --break-system-packages] }
+  package[kilter-one]:
+    provider: pip
+    source: /srv/kilter_one-1.0-py3-none-any.whl
+    options: [--no-index, --break-system-packages]
   package[python3-pip]: {}
 ";
 

@@ -185,6 +185,9 @@ impl Writer {
             };
             named = here.map(|here| (here, provider.span()));
         }
+        if let Some(why) = left_out(type_name, title.text()) {
+            return self.warn(why.into(), title.span());
+        }
         self.text(&eco_format!("{type_name}[{}]", title.text()), title.span());
         self.start(Kind::Mapping, title.span());
         let shared = SHARED.iter().find(|(name, _)| *name == type_name);
@@ -291,6 +294,19 @@ impl Writer {
             self.text(name_here, name);
             self.plain(truth, at);
         }
+    }
+}
+
+/// Returns the reason why a resource that Puppet lists is left out. Declared, it would be another one.
+fn left_out(type_name: &str, title: &str) -> Option<&'static str> {
+    match type_name {
+        "service" if title.ends_with("@.service") || title.ends_with('@') => {
+            Some("templates of units are left out: they are no services; declare an instance, `getty@tty1`")
+        }
+        "cron" if title.starts_with("unmanaged:") => {
+            Some("entries that Puppet does not manage are left out: they have no name, and would be added once more")
+        }
+        _ => None,
     }
 }
 

@@ -185,6 +185,14 @@ fn explained(error: &ScanError, text: &str, builder: &Builder) -> Diagnostic {
         ErrorKind::UnexpectedCharacter { character } if !character.is_control() => {
             (eco_format!("a text cannot start with `{character}`"), Some("put the text in quotes".into()))
         }
+        ErrorKind::MappingValueNotAllowed
+            if before.lines().any(|line| line.starts_with(' ') && line.trim() == "---") =>
+        {
+            (
+                "unexpected `:`".into(),
+                Some("take the line `---` out: a document begins with it only in the first column".into()),
+            )
+        }
         ErrorKind::MappingValueNotAllowed => (
             "unexpected `:`".into(),
             Some("a text that holds `: ` is put in quotes; keys of one mapping start in one column".into()),

@@ -146,6 +146,25 @@ fn package_hold_is_omitted_with_warning() {
 }
 
 #[test]
+fn templates_and_unmanaged_entries_of_puppet_are_left_out_with_a_warning() {
+    for (type_name, left, taken, warning) in [
+        ("service", "service[getty@.service]", "service[cron.service]", "templates of units are left out"),
+        ("cron", "cron[unmanaged:unnamed-1]", "cron[named]", "entries that Puppet does not manage are left out"),
+    ] {
+        let (resources, warnings) = compiled(&printed(&format!("{type_name}-left-out")));
+        assert!(resources.iter().any(|one| one.starts_with(taken)), "{resources:#?}");
+        assert!(!resources.iter().any(|one| one.starts_with(left)), "{resources:#?}");
+        assert!(warnings.contains(warning), "{warnings}");
+    }
+}
+
+#[test]
+fn indented_document_marker_of_puppet_is_named_in_the_hint() {
+    let problem = refused("resources:\n  ---\n  host:\n    a:\n      ip: 10.0.0.1\n");
+    assert!(problem.contains("take the line `---` out"), "{problem}");
+}
+
+#[test]
 fn a_target_that_is_not_the_default_is_a_problem() {
     for resource in [
         "ssh_authorized_key: {a: {type: rsa, key: A, user: alice, target: /etc/ssh/keys/alice}}",

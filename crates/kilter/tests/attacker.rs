@@ -1,6 +1,6 @@
 //! An unprivileged account against root's `plan`, `apply` and `run`: links, FIFOs, hard links, exchanges, access
-//! lists and huge files at every path that root manages, reads or executes. Nothing of root is read or written, and
-//! nothing waits.
+//! lists, huge files and directories full of them at every path that root manages, reads or executes, and at the
+//! account's own `authorized_keys`. Nothing of root is read or written, and nothing waits.
 //!
 //! `KILTER_ATTACK_SECONDS=600 cargo test -p kilter --test attacker -- --nocapture` runs it for ten minutes.
 
@@ -32,10 +32,23 @@ const SECONDS: u64 = 4;
 const DELAY: Duration = Duration::from_secs(1);
 
 /// The names below `open`, `shared` and `home` that root manages, reads or executes.
-const NAMES: [&str; 10] =
-    ["content", "secret", "source", "copy", "backed", "tree", "part.yaml", "program", "plan", "acl"];
+const NAMES: [&str; 11] =
+    ["content", "secret", "source", "copy", "backed", "tree", "directory", "part.yaml", "program", "plan", "acl"];
 
 const PLACES: [&str; 3] = ["open", "shared", "home"];
+
+/// The account of the attacker, and one whose keys the attacker must not touch; only the tests know them.
+const ACCOUNTS: [(&str, u32, &str); 2] =
+    [("kilter-mallory", ATTACKER, "home"), ("kilter-victim", 54_323, "root/victim")];
+
+/// A public key that root declares, of which nobody has the private one.
+const KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
+
+/// A public key that root removes.
+const OLD_KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJm";
+
+/// The most files in a directory that the attacker fills.
+const MOST_FILES: usize = 200;
 
 struct Arena(tempfile::TempDir);
 
@@ -65,10 +78,13 @@ impl Arena {
                  '0600' }}\n  \
                  file[{at}/{place}/backed]: {{ content: new, backup: true }}\n  \
                  file[{at}/{place}/tree]: {{ ensure: directory, recurse: true, source: {at}/root/tree, purge: true, \
-                 force: true }}\n"
+                 force: true }}\n  \
+                 file[{at}/{place}/directory]: {{ ensure: directory, recurse: true, owner: root, mode: \
+                 'u=rwX,go=rX' }}\n"
             );
         }
         arena.file("root/managed.yaml", &managed, 0o644);
+        arena.accounts();
         for place in PLACES {
             let copied =
                 format!("resources: {{ 'file[{at}/root/copied]': {{ source: {at}/{place}/source, mode: '0644' }} }}\n");
@@ -79,6 +95,31 @@ impl Arena {
         fs::copy(std::env::current_exe().unwrap(), arena.path("attacker")).unwrap();
         arena.mode("attacker", 0o755);
         arena
+    }
+
+    /// Adds the accounts, their homes, and the keys that root declares.
+    fn accounts(&self) {
+        let mut passwd = fs::read_to_string("/etc/passwd").unwrap();
+        let mut keys = String::from("resources:\n");
+        for (name, uid, home) in ACCOUNTS {
+            let home = self.path(home);
+            passwd += &format!("{name}:x:{uid}:{uid}::{}:/bin/sh\n", home.display());
+            fs::create_dir_all(&home).unwrap();
+            chown(&home, Some(uid), Some(uid)).unwrap();
+            for (comment, key, ensure) in [("work", KEY, "present"), ("old", OLD_KEY, "absent")] {
+                keys += &format!(
+                    "  ssh_authorized_key[{name}:{comment}]: {{ ensure: {ensure}, user: {name}, type: ssh-ed25519, \
+                     key: {key} }}\n"
+                );
+            }
+        }
+        self.file("root/passwd", &passwd, 0o644);
+        self.file("root/keys.yaml", &keys, 0o644);
+        let supplied = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers");
+        fs::create_dir(self.path("root/providers")).unwrap();
+        for name in ["ssh_authorized_key.prov", "ssh_authorized_key.yaml"] {
+            fs::copy(supplied.join(name), self.path("root/providers").join(name)).unwrap();
+        }
     }
 
     /// Gives the attacker empty directories: what root made there is in the attacker's way.
@@ -109,7 +150,17 @@ impl Arena {
     }
 
     fn kilter(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kilter"));
+        // The machine knows the accounts in this process alone.
+        let mut command = Command::new("unshare");
+        command.args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-euc",
+            "mount --bind \"$0\" /etc/passwd; exec \"$@\"",
+        ]);
+        command.arg(self.path("root/passwd")).args([env!("CARGO_BIN_EXE_kilter"), "-I", "root/providers"]);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir(self.path("")).args(args);
         command.arg("--state-dir").arg(self.path("root/state")).stdin(Stdio::null());
         command
@@ -117,7 +168,8 @@ impl Arena {
 
     /// Commands of root in one round.
     fn commands(&self) -> Vec<Vec<String>> {
-        let mut commands = vec![vec!["apply".to_owned(), "root/managed.yaml".to_owned()]];
+        let of_root = |name: &str| vec!["apply".to_owned(), format!("root/{name}.yaml")];
+        let mut commands = vec![of_root("managed"), of_root("keys")];
         for place in PLACES {
             commands.push(vec!["apply".to_owned(), format!("root/copies-{place}.yaml")]);
             commands.push(vec!["plan".to_owned(), format!("root/includes-{place}.yaml")]);
@@ -138,6 +190,11 @@ impl Arena {
         let said = String::from_utf8_lossy(&said);
         assert!(!said.contains(SECRET), "{args:?} shows the secret: {said}");
         assert!(!said.contains("there is a defect"), "{args:?}: {said}");
+        if args == ["apply", "root/keys.yaml"] {
+            let [_, (name, _, home)] = ACCOUNTS;
+            let keys = fs::read_to_string(self.path(home).join(".ssh/authorized_keys")).unwrap_or_default();
+            assert_eq!(keys, format!("ssh-ed25519 {KEY} work\n"), "the attacker is in the way of {name}: {said}");
+        }
         self.check(&args);
         took
     }
@@ -169,46 +226,51 @@ impl Arena {
 fn unprivileged_user_cannot_read_write_or_delay_root() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: it runs kilter against another user");
     let seconds = std::env::var("KILTER_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
-    let arena = Arena::new();
-    let commands = arena.commands();
-    // Twice: the first round makes what later ones find.
-    let longest = |rounds: usize| (0..rounds).flat_map(|_| commands.iter()).map(|args| arena.run(args)).max().unwrap();
-    let calm = longest(2);
+    // The same commands at the same time, where no attacker is.
+    let arenas = [Arena::new(), Arena::new()];
+    let [arena, _] = &arenas;
     let mut attackers = [arena.attacker(), arena.attacker()];
     let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(SECONDS));
-    let (mut worst, mut rounds) = ((Duration::ZERO, String::new()), 0);
+    let (mut longest, mut rounds) = ([(Duration::ZERO, String::new()), (Duration::ZERO, String::new())], 0);
+    let commands = arenas.each_ref().map(Arena::commands);
     while Instant::now() < until {
-        for args in &commands {
-            let took = arena.run(args);
-            if took > worst.0 {
-                worst = (took, args.join(" "));
+        for args in commands[0].iter().zip(&commands[1]) {
+            for ((arena, args), longest) in arenas.iter().zip(<[_; 2]>::from(args)).zip(&mut longest) {
+                let took = arena.run(args);
+                if took > longest.0 {
+                    *longest = (took, args.join(" "));
+                }
             }
         }
         rounds += 1;
-        hold(&arena);
-        arena.clear(rounds);
+        for manifest in ["root/managed.yaml", "root/keys.yaml"] {
+            hold(arena, manifest);
+        }
+        arenas.iter().for_each(|arena| arena.clear(rounds));
     }
-    for attacker in &mut attackers {
-        attacker.kill().unwrap();
-        let mut said = String::new();
-        attacker.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        attacker.wait().unwrap();
-        assert!(!said.contains("LEAK"), "the attacker has read it: {said}");
-    }
+    attackers.iter_mut().for_each(end);
+    let [(worst, which), (calm, other)] = longest;
     println!(
-        "{rounds} rounds of {} commands; at most {:?} ({}), without an attacker {calm:?}",
-        commands.len(),
-        worst.0,
-        worst.1
+        "{rounds} rounds of {} commands; at most {worst:?} ({which}), without an attacker {calm:?} ({other})",
+        commands[0].len(),
     );
     // A few seconds on a busy machine measure the machine: there only a wait without end counts.
     let most = if seconds.is_some() { calm + DELAY } else { calm + DELAY * 20 };
-    assert!(worst.0 < most, "{} took {:?}, without an attacker at most {calm:?}", worst.1, worst.0);
+    assert!(worst < most, "{which} took {worst:?}, without an attacker at most {calm:?}");
 }
 
-/// Holds the state for half a second, and ends it.
-fn hold(arena: &Arena) {
-    let args = ["run", "root/managed.yaml", "--max-runtime", "1", "--quiet"];
+/// Ends an attacker, which has read nothing of root.
+fn end(attacker: &mut Child) {
+    attacker.kill().unwrap();
+    let mut said = String::new();
+    attacker.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    attacker.wait().unwrap();
+    assert!(!said.contains("LEAK"), "the attacker has read it: {said}");
+}
+
+/// Holds the state for a second, and ends it.
+fn hold(arena: &Arena, manifest: &str) {
+    let args = ["run", manifest, "--max-runtime", "1", "--quiet"];
     let begun = Instant::now();
     let output = arena.kilter(&args).output().unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -225,6 +287,9 @@ fn attack() {
     let own = arena.join("home");
     let mut random = fastrand::Rng::new();
     loop {
+        if random.usize(..8) == 0 {
+            let _ = replace_keys(&arena, &mut random);
+        }
         let place = arena.join(PLACES[random.usize(..PLACES.len())]);
         let name = NAMES[random.usize(..NAMES.len())];
         let path = place.join(name);
@@ -249,13 +314,14 @@ fn attack() {
 /// Lays something in wait.
 fn prepare(arena: &Path, new: &Path, random: &mut fastrand::Rng) -> std::io::Result<()> {
     let _ = fs::remove_file(new).or_else(|_| fs::remove_dir_all(new));
-    match random.usize(..9) {
+    match random.usize(..10) {
         0 => symlink(arena.join("root/secret"), new),
         1 => symlink(arena.join("victims/file"), new),
         2 => symlink(arena.join("victims"), new),
         3 => Ok(mkfifoat(CWD, new, Mode::from_raw_mode(0o666))?),
         4 => fs::hard_link(arena.join("victims/file"), new),
-        5 => fs::File::create(new)?.set_len(8 << 40),
+        5 if random.bool() => fs::write(new, "\n".repeat(1 << 20)),
+        5 => fs::File::create(new)?.set_len(huge(random)),
         6 => {
             let program = format!("#!/bin/sh\n>{}/open/ran-as-$(id -u)\necho 'resources: {{}}'\n", arena.display());
             fs::write(new, program)?;
@@ -266,11 +332,57 @@ fn prepare(arena: &Path, new: &Path, random: &mut fastrand::Rng) -> std::io::Res
             symlink(arena.join("victims"), new.join("below"))?;
             Ok(setxattr(new, "system.posix_acl_default", &access_list(), XattrFlags::empty())?)
         }
+        8 => {
+            // Some have the names, and some also the sizes, of files of root's tree.
+            fs::create_dir_all(new.join("below"))?;
+            for n in 0..random.usize(..MOST_FILES) {
+                let name = if n < 5 { format!("below/f{n}") } else { format!("mine-{n}") };
+                fs::File::create(new.join(name))?.set_len(if n == 0 { 12 } else { huge(random) })?;
+            }
+            Ok(())
+        }
         _ => {
             fs::write(new, "mine")?;
             Ok(setxattr(new, "system.posix_acl_access", &access_list(), XattrFlags::empty())?)
         }
     }
+}
+
+/// The size of a sparse file: too large for any limit, or just below one.
+fn huge(random: &mut fastrand::Rng) -> u64 {
+    [8 << 40, 1 << 30, 16 << 20, 1 << 20][random.usize(..4)]
+}
+
+/// Exchanges the keys of the attacker, or the directory that has them.
+fn replace_keys(arena: &Path, random: &mut fastrand::Rng) -> std::io::Result<()> {
+    let home = arena.join("home");
+    let (directory, new) = (home.join(".ssh"), home.join(format!(".keys-{}", std::process::id())));
+    let _ = fs::remove_file(&new).or_else(|_| fs::remove_dir_all(&new));
+    if random.usize(..4) == 0 {
+        match random.usize(..3) {
+            0 => fs::create_dir(&new)?,
+            1 => symlink(arena.join("victims"), &new)?,
+            _ => symlink(arena.join("root/victim/.ssh"), &new)?,
+        }
+        return Ok(renameat_with(CWD, &new, CWD, &directory, RenameFlags::EXCHANGE)
+            .or_else(|_| rustix::fs::rename(&new, &directory))?);
+    }
+    match random.usize(..10) {
+        0 => symlink(arena.join("root/secret"), &new)?,
+        1 => symlink(arena.join("victims/file"), &new)?,
+        2 => mkfifoat(CWD, &new, Mode::from_raw_mode(0o666))?,
+        3 => fs::write(&new, "mine\n").and_then(|()| fs::hard_link(&new, home.join(".keys-twice")))?,
+        4 => fs::File::create(&new)?.set_len(huge(random))?,
+        // Lines that are as long, or as many, as a file that is still read may have.
+        5 => fs::write(&new, ["a", ",", "\"a\"", "\"", "a\\\"", " "][random.usize(..6)].repeat((1 << 20) / 3))?,
+        6 => fs::write(&new, format!("{} ssh-ed25519 {KEY} work\n", ["a"; 1 << 18].join(",")))?,
+        7 => fs::write(&new, "a\n".repeat(1 << 19))?,
+        8 => fs::write(&new, format!("ssh-ed25519 {OLD_KEY} work\n").repeat((1 << 20) / 90))?,
+        _ => {
+            fs::write(&new, format!("ssh-ed25519 {KEY} kilter-victim:work\ncommand=\"x\" ssh-ed25519 {OLD_KEY} old\n"))?
+        }
+    }
+    fs::rename(&new, directory.join("authorized_keys"))
 }
 
 /// An access control list that lets the attacker read and write.

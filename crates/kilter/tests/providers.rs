@@ -170,6 +170,11 @@ fn pip_conforms() {
 }
 
 #[test]
+fn npm_conforms() {
+    conforms_in_the_main("npm");
+}
+
+#[test]
 fn every_check_file_is_used() {
     let this = include_str!("providers.rs");
     for provider in files_with(".check.yaml") {

@@ -147,7 +147,7 @@ impl<'a> Batch<'a> {
         self.record(parent);
         let durable = self.is_durable();
         let cx = self.around.cx;
-        Keeper { var_dir: cx.var_dir(), barrier: &mut self.barrier, durable, interrupt: cx.interrupt() }
+        Keeper::new(cx.var_dir(), &mut self.barrier, durable, cx.interrupt())
     }
 
     fn is_durable(&self) -> bool {

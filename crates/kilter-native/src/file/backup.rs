@@ -21,7 +21,7 @@ use super::error::FileError;
 use super::kind::Kind;
 use super::look::{Entry, OpenedPath, list, look_at, look_within, open_seen};
 use super::mode::{ALL, SET_ID};
-use super::open::{LIST, Parent, READ};
+use super::open::{LIST, Parent, READ, is_own};
 use super::ownership::Ownership;
 use super::spec::Checksum;
 use super::stage::{Data, Temporary, rename_new, stage};
@@ -29,23 +29,36 @@ use super::{mode, temp_names};
 
 /// Maximum number of backups of a path with a suffix.
 const MOST: usize = 10_000;
-/// Maximum size in bytes of a file that is read for a backup. Another user may have made the file as large as the
-/// file system allows.
+/// Maximum size in bytes of a file that is read for a backup.
 const MAX_BACKUP_BYTES: u64 = 1 << 30;
+/// Maximum size in bytes of files that another user can write, also of all such files of a directory. They may be
+/// as large as the file system allows, and a backup of this size delays a run by less than a second.
+const MAX_FOREIGN_BACKUP_BYTES: u64 = 16 << 20;
 
 /// Destination of backups.
 pub(super) struct Keeper<'a> {
     /// State directory, if there is one.
-    pub(super) var_dir: Option<&'a Path>,
+    var_dir: Option<&'a Path>,
     /// Files that must be on disk before the originals may be removed.
-    pub(super) barrier: &'a mut PendingFsync,
+    barrier: &'a mut PendingFsync,
     /// True if backups must survive a crash.
-    pub(super) durable: bool,
+    durable: bool,
     /// Interrupts a long backup.
-    pub(super) interrupt: Interrupt<'a>,
+    interrupt: Interrupt<'a>,
+    /// Number of bytes that may still be read from files that another user can write.
+    foreign_bytes_left: u64,
 }
 
-impl Keeper<'_> {
+impl<'a> Keeper<'a> {
+    pub(super) fn new(
+        var_dir: Option<&'a Path>,
+        barrier: &'a mut PendingFsync,
+        durable: bool,
+        interrupt: Interrupt<'a>,
+    ) -> Keeper<'a> {
+        Keeper { var_dir, barrier, durable, interrupt, foreign_bytes_left: MAX_FOREIGN_BACKUP_BYTES }
+    }
+
     /// Backs up an entry as `backup` declares. The original stays in place, except a directory that gets a suffix.
     pub(super) fn keep(
         &mut self,
@@ -95,7 +108,7 @@ impl Keeper<'_> {
         name: &[u8],
     ) -> Result<(), FileError> {
         let path = parent.join(leaf);
-        bounded(&path, old)?;
+        self.reserve(&path, old)?;
         let source = Source::of(open_seen(&parent.fd, leaf, &path, &old.stat, READ)?, path)?;
         let wanted = Ownership {
             uid: Some(old.stat.st_uid),
@@ -174,12 +187,12 @@ impl Keeper<'_> {
     /// that name is reused only if its content is equal.
     fn store(&mut self, directory: &OwnedFd, leaf: &[u8], old: &OpenedPath, path: &str) -> Result<(), FileError> {
         let var_dir = self.var_dir.ok_or_else(|| FileError::NoBackupDir(path.to_owned()))?;
-        bounded(path, old)?;
+        let limit = self.reserve(path, old)?;
         let fd = open_seen(directory, leaf, path, &old.stat, READ)?;
         let store = var_dir.join("backup");
         let failed = |error: std::io::Error| failed_at(&store, &error);
         DirBuilder::new().recursive(true).mode(0o700).create(&store).map_err(failed)?;
-        let (temporary, checksum) = self.copy(&fd, path, &store)?;
+        let (temporary, checksum) = self.copy(&fd, path, &store, limit)?;
         let digits = checksum.trim_start_matches("{sha256}");
         let kept = store.join(&digits[..2]).join(digits);
         let named = self.name(&temporary, &kept, old.size(), &checksum);
@@ -191,11 +204,11 @@ impl Keeper<'_> {
     }
 
     /// Copies a content to a temporary file, and flushes it. Returns the file and its checksum.
-    fn copy(&self, from: &OwnedFd, path: &str, store: &Path) -> Result<(PathBuf, EcoString), FileError> {
+    fn copy(&self, from: &OwnedFd, path: &str, store: &Path, limit: u64) -> Result<(PathBuf, EcoString), FileError> {
         let temporary = store.join(temp_names::temporary_name());
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-            let checksum = copy_at_most(MAX_BACKUP_BYTES, from, &mut file, self.interrupt)?;
+            let checksum = copy_at_most(limit, from, &mut file, self.interrupt)?;
             if self.durable {
                 file.sync_data()?;
             }
@@ -258,6 +271,21 @@ impl Keeper<'_> {
         self.note(file.into(), &path)
     }
 
+    /// Returns the maximum number of bytes to read from a file, or refuses a file that is too large.
+    fn reserve(&mut self, path: &str, old: &OpenedPath) -> Result<u64, FileError> {
+        let (limit, left) = match is_foreign(old) {
+            true => (MAX_FOREIGN_BACKUP_BYTES, self.foreign_bytes_left),
+            false => (MAX_BACKUP_BYTES, MAX_BACKUP_BYTES),
+        };
+        let size = old.size();
+        let rest = left.checked_sub(size);
+        let rest = rest.ok_or_else(|| FileError::BackupTooLarge { path: path.to_owned(), size, limit })?;
+        if is_foreign(old) {
+            self.foreign_bytes_left = rest;
+        }
+        Ok(left)
+    }
+
     fn note(&mut self, file: OwnedFd, path: &Path) -> Result<(), FileError> {
         if !self.durable {
             return Ok(());
@@ -295,14 +323,9 @@ fn copy_at_most(
     Ok(hasher.finish())
 }
 
-/// Refuses a file that is too large for a backup.
-fn bounded(path: &str, old: &OpenedPath) -> Result<(), FileError> {
-    match old.size() {
-        size if size > MAX_BACKUP_BYTES => {
-            Err(FileError::BackupTooLarge { path: path.to_owned(), size, limit: MAX_BACKUP_BYTES })
-        }
-        _ => Ok(()),
-    }
+/// Returns true if users other than root and kilter's user can write a file.
+fn is_foreign(old: &OpenedPath) -> bool {
+    !is_own(old.stat.st_uid) || old.stat.st_mode & 0o022 != 0
 }
 
 /// Returns true if an entry is a backup with the content of the old file.
@@ -323,7 +346,7 @@ fn is_kept(
         return Ok(true);
     }
     // A second backup is cheaper than reading files of any size.
-    if old.size() > MAX_BACKUP_BYTES {
+    if old.size() > if is_foreign(old) { MAX_FOREIGN_BACKUP_BYTES } else { MAX_BACKUP_BYTES } {
         return Ok(false);
     }
     let kept = open_seen(&parent.fd, name, &path, &kept.stat, READ);
@@ -368,9 +391,34 @@ fn failed_at(path: &Path, error: &std::io::Error) -> FileError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+
+    #[test]
+    fn files_that_another_user_can_write_share_a_smaller_limit() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name).display().to_string();
+        let parent = Rc::new(super::super::open::open_parent(&path("x")).unwrap());
+        let never = AtomicBool::new(false);
+        let mut barrier = PendingFsync::default();
+        let mut keeper = Keeper::new(None, &mut barrier, false, Interrupt::new(&never, None));
+        let mut reserve = |name: &str, mode: u32, size: u64| {
+            let file = File::create(path(name)).unwrap();
+            file.set_len(size).unwrap();
+            file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
+            let Ok(Some(old)) = look_at(&parent.fd, name.as_bytes(), &path(name)) else { panic!("{name} is there") };
+            keeper.reserve(&path(name), &old).is_ok()
+        };
+        assert!(!reserve("foreign", 0o666, MAX_FOREIGN_BACKUP_BYTES + 1));
+        assert!(
+            reserve("half", 0o666, MAX_FOREIGN_BACKUP_BYTES / 2)
+                && reserve("rest", 0o666, MAX_FOREIGN_BACKUP_BYTES / 2)
+        );
+        assert!(!reserve("more", 0o666, 1));
+        assert!(reserve("own", 0o644, MAX_BACKUP_BYTES) && !reserve("large", 0o644, MAX_BACKUP_BYTES + 1));
+    }
 
     #[test]
     fn backup_may_be_as_large_as_the_limit() {

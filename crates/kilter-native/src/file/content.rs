@@ -20,6 +20,9 @@ const CHUNK: usize = 64 * 1024;
 const INTRODUCED: usize = 16 << 10;
 /// Maximum size in bytes of content that is shown as a diff.
 pub(super) const SHOWN: u64 = 1024 * 1024;
+/// Maximum number of lines of a content in a diff. Another user may write a file of empty lines, whose comparison
+/// takes seconds.
+const MAX_DIFF_LINES: usize = 20_000;
 /// Maximum size of a file that `get` computes a checksum of, in bytes.
 pub(super) const MAX_HASHED_BYTES: u64 = 256 << 20;
 
@@ -221,6 +224,8 @@ pub(super) enum DiffOmitted {
     Binary,
     /// The content has more bytes than this.
     Large(u64),
+    /// The content has more lines than `MAX_DIFF_LINES`.
+    ManyLines,
 }
 
 impl fmt::Display for DiffOmitted {
@@ -229,6 +234,7 @@ impl fmt::Display for DiffOmitted {
             DiffOmitted::Binary => f.write_str("binary"),
             DiffOmitted::Large(limit) if limit % (1 << 20) == 0 => write!(f, "larger than {} MiB", limit >> 20),
             DiffOmitted::Large(limit) => write!(f, "larger than {} KiB", limit >> 10),
+            DiffOmitted::ManyLines => write!(f, "more than {MAX_DIFF_LINES} lines"),
         }
     }
 }
@@ -246,6 +252,9 @@ pub(super) fn unintroduced(bytes: &[u8]) -> Option<DiffOmitted> {
 fn unshown_above(limit: u64, bytes: &[u8]) -> Option<DiffOmitted> {
     if bytes.len() as u64 > limit {
         return Some(DiffOmitted::Large(limit));
+    }
+    if bytes.iter().filter(|byte| **byte == b'\n').count() > MAX_DIFF_LINES {
+        return Some(DiffOmitted::ManyLines);
     }
     (bytes.contains(&0) || std::str::from_utf8(bytes).is_err()).then_some(DiffOmitted::Binary)
 }
@@ -288,6 +297,16 @@ pub(super) fn introduction(path: &str, content: &[u8]) -> Option<EcoString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn diff_of_more_lines_than_the_limit_is_omitted() {
+        for (lines, is_shown) in [(MAX_DIFF_LINES, true), (MAX_DIFF_LINES + 1, false)] {
+            let is = "\n".repeat(lines);
+            assert_eq!(diff("/x", is.as_bytes(), b"new\n").is_some(), is_shown, "{lines}");
+        }
+        let omitted = unshown(&[b'\n'; MAX_DIFF_LINES + 1]);
+        assert_eq!(omitted.map(|why| why.to_string()).as_deref(), Some("more than 20000 lines"));
+    }
 
     #[test]
     fn a_checksum_names_its_kind() {

@@ -65,7 +65,7 @@ pub(super) enum FileError {
     NoBackupDir(String),
     /// The content is too large for a backup.
     #[error(
-        "backup: {path} has {size} bytes, and the maximum in the state directory is {limit}; give a suffix, such as \
+        "backup: {path} has {size} bytes, and the maximum for a file of its owner is {limit}; give a suffix, such as \
          `.orig`, or `false`"
     )]
     BackupTooLarge {

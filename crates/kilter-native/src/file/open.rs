@@ -251,7 +251,8 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
     parts
 }
 
-fn is_own(uid: u32) -> bool {
+/// Returns true if root or kilter's user owns a file.
+pub(super) fn is_own(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 

@@ -46,9 +46,9 @@ const ACTIONS: [&str; 2] = ["exec", "notify"];
 /// Attributes that Puppet does not need: its `ensure` says the same, or they cannot be declared.
 const IMPLIED: [(&str, &str); 2] = [("package", "version"), ("package", "latest")];
 
-/// State of systemd for a unit that a generator enables, or that is enabled until the next boot. Puppet treats it
-/// as enabled, and would change `enable => false` in each run.
-const ENABLED_FOR_NOW: &str = "enabled-runtime";
+/// States of systemd that last until the next boot. Puppet treats a unit of the first as enabled and one of the
+/// second as disabled, and would change `enable` in each run.
+const UNTIL_BOOT: [&str; 2] = ["enabled-runtime", "masked-runtime"];
 
 /// Returns the resources as declarations of the Puppet language.
 ///
@@ -111,6 +111,9 @@ fn resource(schema: &TypeSchema, shared: Option<&[&str]>, state: &State, name: &
     if state.attributes.get("ensure").and_then(Value::as_str) == Some("broken") {
         return format!("# {type_name}[{}] is left out: it is half installed\n", visible(state.label()));
     }
+    if type_name == "host" && name.chars().nth(1).is_none() {
+        return format!("# host[{}] is left out: Puppet reads no name of one character\n", visible(state.label()));
+    }
     let declared = declared(schema, state, secrets);
     let mut attributes: Vec<(&str, String)> = Vec::new();
     if name != state.label() {
@@ -144,6 +147,10 @@ fn resource(schema: &TypeSchema, shared: Option<&[&str]>, state: &State, name: &
     text + "}\n"
 }
 
+fn is_until_boot(state: &State) -> bool {
+    state.attributes.get("unit_file").and_then(Value::as_str).is_some_and(|word| UNTIL_BOOT.contains(&word))
+}
+
 /// Returns an attribute for Puppet; none if Puppet does not need it.
 fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -> Option<(&'a str, String)> {
     let text = found.as_str();
@@ -156,9 +163,7 @@ fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -
         }
         // Puppet has no word for a unit that can be neither enabled nor disabled.
         ("service", "enable") if text == Some("static") => None,
-        ("service", "enable") if state.attributes.get("unit_file").and_then(Value::as_str) == Some(ENABLED_FOR_NOW) => {
-            None
-        }
+        ("service", "enable") if is_until_boot(state) => None,
         ("cron", "special") if text == Some("none") => None,
         ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") if is_special() => None,
         ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") => {

@@ -1,5 +1,7 @@
 //! Resources whose programs and units the same manifest installs: planned, applied, and planned again.
 
+use std::path::Path;
+
 use kilter_testkit::hosts::sandboxed;
 
 use crate::host_with_kilter;
@@ -48,6 +50,64 @@ fn installed_programs_and_units_are_unknown_in_plan() {
         let apply = kilter("apply", "/root/site.yaml");
         assert_eq!(apply.code, 0, "{apply:#?}");
         host.bash("crontab -l | grep -q nightly && systemctl is-enabled kilter-greeter");
+        let again = kilter("plan", "/root/site.yaml");
+        assert_eq!(again.code, 0, "{again:#?}");
+    });
+}
+
+const PIP_MANIFEST: &str = "resources:
+  package[kilter-one]:
+    provider: pip
+    source: /srv/kilter_one-1.0-py3-none-any.whl
+    options: [--no-index, --break-system-packages]
+  package[python3-pip]: {}
+";
+
+/// Builds a package of the machine's pip, which the host lacks, and a wheel.
+const PIP: &str = r#"
+mkdir -p /srv/pip/DEBIAN /srv/repository
+printf '%s\n' 'Package: python3-pip' 'Version: 1.0' 'Architecture: all' 'Maintainer: Nobody <nobody@kilter.test>' \
+    'Description: A test' >/srv/pip/DEBIAN/control
+dpkg-deb --root-owner-group -b /srv/pip /srv/repository
+cd /srv && python3 -c '
+import zipfile
+info = "kilter_one-1.0.dist-info"
+files = {
+    "kilter_one.py": "",
+    f"{info}/METADATA": "Metadata-Version: 2.1\nName: kilter-one\nVersion: 1.0\n",
+    f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: check\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+}
+files[f"{info}/RECORD"] = "".join(f"{one},,\n" for one in [*files, f"{info}/RECORD"])
+with zipfile.ZipFile("kilter_one-1.0-py3-none-any.whl", "w") as wheel:
+    for name, text in files.items():
+        wheel.writestr(name, text)
+'
+"#;
+
+#[test]
+fn packages_of_pip_are_unknown_until_the_manifest_installs_pip() {
+    let name = "installed::packages_of_pip_are_unknown_until_the_manifest_installs_pip";
+    sandboxed(name, || {
+        let host = host_with_kilter("web");
+        let pip = Path::new("/usr/lib/python3/dist-packages/pip");
+        host.copy(&[(pip, "/srv/pip/usr/lib/python3/dist-packages/pip")]);
+        host.bash(PIP);
+        host.bash(REPOSITORY);
+        std::fs::write(host.root().join("root/site.yaml"), PIP_MANIFEST).unwrap();
+        std::fs::write(host.root().join("root/alone.yaml"), PIP_MANIFEST.replace("  package[python3-pip]: {}\n", ""))
+            .unwrap();
+        let kilter = |command: &str, manifest: &str| host.run(&["kilter", command, manifest]);
+        let alone = kilter("plan", "/root/alone.yaml");
+        assert!(alone.code == 4 && alone.stdout.contains("No module named pip"), "{alone:#?}");
+
+        let plan = kilter("plan", "/root/site.yaml");
+        assert_eq!(plan.code, 2, "{plan:#?}");
+        assert!(plan.stdout.contains("known after package[python3-pip] ("), "{plan:#?}");
+        assert!(plan.stdout.contains("2 resources: 1 to change, 1 not known yet"), "{plan:#?}");
+
+        let apply = kilter("apply", "/root/site.yaml");
+        assert_eq!(apply.code, 0, "{apply:#?}");
+        host.bash("cd / && python3 -c 'import kilter_one'");
         let again = kilter("plan", "/root/site.yaml");
         assert_eq!(again.code, 0, "{again:#?}");
     });

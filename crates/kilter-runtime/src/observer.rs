@@ -80,7 +80,7 @@ pub enum Event<'a> {
         next: std::time::Duration,
         /// Differences that the last repair removed: the values of the other program, and the declared ones.
         differences: &'a [Difference],
-        /// Last process that undid a repair, if the kernel reports it.
+        /// Last process that undid the repair before, if the kernel reports it.
         opponent: Option<&'a Opponent>,
     },
     /// No program undoes the repairs of a resource any more.

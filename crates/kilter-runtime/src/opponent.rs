@@ -6,15 +6,15 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use ecow::EcoString;
+use kilter_provider::{Scope, WatchSource};
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
-
-use crate::watch::{PathWatch, Scope};
 
 /// Last process that undid the repairs of a contested resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,106 +40,116 @@ const REPORT_NAMES: InitFlags = InitFlags::from_bits_retain(0x0c00);
 /// Type of the record with the directory and the name: `FAN_EVENT_INFO_TYPE_DFID_NAME`.
 const INFO_NAME: u8 = 2;
 
-/// Maximum number of ancestors of a process that are searched for kilter.
-const MAX_ANCESTORS: usize = 64;
+/// Maximum number of ancestors of a process that are searched for kilter. A process with more is not named.
+const MAX_ANCESTORS: usize = 16;
 
 /// Size of the read buffer in bytes: room for some dozen events.
 const READ: usize = 16 * 1024;
 
-/// Records the processes that change the paths of one resource, until it is dropped.
+/// Maximum size of an event in bytes: metadata, and a record with a handle of 128 bytes and a name of 255.
+const MAX_EVENT: usize = 512;
+
+/// Returns the name of a resource as a path if the provider watches this path as the state of the resource. Other
+/// paths, such as a source, are inputs: a process that changes them undoes no repair.
+pub(crate) fn own_path<'a>(name: &'a str, watches: &[WatchSource]) -> Option<&'a Path> {
+    let own = Path::new(name);
+    let is_own = |watch: &WatchSource| match watch {
+        WatchSource::Path { path, scope } => path == own && *scope != Scope::Entries,
+        _ => false,
+    };
+    (own.is_absolute() && watches.iter().any(is_own)).then_some(own)
+}
+
+/// Records the last process that changes a path, until it is dropped.
 pub(crate) struct OpponentWatch {
-    group: Arc<Group>,
+    last: Arc<Mutex<Option<Opponent>>>,
     stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
-struct Group {
-    fanotify: Fanotify,
-    /// Names of the paths; none if every entry of the marked directories belongs to the resource.
-    names: Option<Vec<Box<OsStr>>>,
-    record: Mutex<Record>,
-}
-
-struct Record {
-    last: Option<Opponent>,
-    /// [`reaped`] before the events that are handled next.
-    reaped: Option<u64>,
 }
 
 impl OpponentWatch {
-    /// Starts to record. Returns none if the kernel reports no process for these paths.
-    pub(crate) fn start(paths: &[PathWatch]) -> Option<OpponentWatch> {
-        let flags = InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK | InitFlags::FAN_CLASS_NOTIF | REPORT_NAMES;
-        let fanotify = Fanotify::init(flags, EventFFlags::O_RDONLY).ok()?;
-        let is_alone = paths.iter().all(|watch| watch.scope == Scope::This);
-        let marked = paths.iter().filter(|watch| mark(&fanotify, watch).is_some()).count();
-        if marked == 0 {
-            return None;
-        }
-        let names = paths.iter().filter_map(|watch| watch.path.file_name().map(Into::into));
-        let names = is_alone.then(|| names.collect());
-        let group = Arc::new(Group { fanotify, names, record: Mutex::new(Record { last: None, reaped: reaped() }) });
+    /// Starts to record. Returns none if the kernel reports no process for this path.
+    pub(crate) fn start(path: &Path) -> Option<OpponentWatch> {
+        let mut group = Group::of(path)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?);
-        let (of_thread, stopped) = (Arc::clone(&group), Arc::clone(&stop));
-        let thread = thread::Builder::new().name("opponent".to_owned()).spawn(move || of_thread.record(&stopped));
-        Some(OpponentWatch { group, stop, thread: Some(thread.ok()?) })
+        let last = Arc::new(Mutex::new(None));
+        let (recorded, stopped) = (Arc::clone(&last), Arc::clone(&stop));
+        let thread = thread::Builder::new().name("opponent".to_owned());
+        thread.spawn(move || group.record(&recorded, &stopped)).ok()?;
+        Some(OpponentWatch { last, stop })
     }
 
-    /// Returns the last process that changed one of the paths.
+    /// Returns the last recorded process. Makes no system calls: a process that floods the path delays nothing.
     pub(crate) fn last(&self) -> Option<Opponent> {
-        self.group.drain()
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Drop for OpponentWatch {
+    /// Stops the thread, which ends after its current buffer, without waiting for it.
     fn drop(&mut self) {
         // An eventfd whose counter is full is readable already.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
-        // A panic of the thread has printed its own message.
-        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Marks the directory of a path, or the path itself if its entries belong to the resource.
-fn mark(fanotify: &Fanotify, watch: &PathWatch) -> Option<()> {
-    let names = MaskFlags::FAN_CREATE | MaskFlags::FAN_DELETE | MaskFlags::FAN_MOVE;
-    let content = MaskFlags::FAN_MODIFY | MaskFlags::FAN_ATTRIB;
-    let mask = names | content | MaskFlags::FAN_EVENT_ON_CHILD | MaskFlags::FAN_ONDIR;
-    let directory = if watch.scope == Scope::This { watch.path.parent()? } else { &watch.path };
-    fanotify.mark(MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_ONLYDIR, mask, rustix::fs::CWD, Some(directory)).ok()
+/// Events in the directory of one path.
+struct Group {
+    fanotify: Fanotify,
+    /// Name of the path in the directory.
+    name: Box<OsStr>,
+    /// [`reaped`] before all events that are not read yet.
+    reaped: Option<u64>,
 }
 
 impl Group {
-    /// Reads events until the stop. A thread of its own reads them at once, because a program such as `chmod` ends
+    /// Marks the directory of a path.
+    fn of(path: &Path) -> Option<Group> {
+        let flags = InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK | InitFlags::FAN_CLASS_NOTIF | REPORT_NAMES;
+        let fanotify = Fanotify::init(flags, EventFFlags::O_RDONLY).ok()?;
+        let names = MaskFlags::FAN_CREATE | MaskFlags::FAN_DELETE | MaskFlags::FAN_MOVE;
+        let content = MaskFlags::FAN_MODIFY | MaskFlags::FAN_ATTRIB;
+        let mask = names | content | MaskFlags::FAN_EVENT_ON_CHILD | MaskFlags::FAN_ONDIR;
+        let flags = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_ONLYDIR;
+        let reaped = reaped();
+        fanotify.mark(flags, mask, rustix::fs::CWD, Some(path.parent()?)).ok()?;
+        Some(Group { fanotify, name: path.file_name()?.into(), reaped })
+    }
+
+    /// Records until the stop. A thread of its own reads events at once, because a program such as `chmod` ends
     /// immediately.
-    fn record(&self, stop: &OwnedFd) {
+    fn record(&mut self, last: &Mutex<Option<Opponent>>, stop: &OwnedFd) {
         loop {
             let mut all = [PollFd::new(&self.fanotify, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut all, None) {
-                Ok(_) if all[1].revents().is_empty() => drop(self.drain()),
+                Ok(_) if all[1].revents().is_empty() => {
+                    if let Some(opponent) = self.read() {
+                        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(opponent);
+                    }
+                }
                 Err(Errno::INTR) => {}
                 _ => return,
             }
         }
     }
 
-    /// Handles the queued events. Returns the last process.
-    fn drain(&self) -> Option<Opponent> {
-        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Reads one buffer of events. Returns the last process among them that changed the path.
+    fn read(&mut self) -> Option<Opponent> {
+        let reaped_now = reaped();
         let mut buffer = [0; READ];
-        while let Ok(length @ 1..) = rustix::io::read(&self.fanotify, &mut buffer) {
-            for (pid, name) in events(&buffer[..length]) {
-                let is_meant = |names: &Vec<Box<OsStr>>| names.iter().any(|known| known.as_bytes() == name);
-                if self.names.as_ref().is_none_or(is_meant)
-                    && let Some(opponent) = opponent(pid, record.reaped)
-                {
-                    record.last = Some(opponent);
-                }
-            }
-            record.reaped = reaped();
+        let length = rustix::io::read(&self.fanotify, &mut buffer).ok()?;
+        let opponent = newest(&buffer[..length], &self.name).and_then(|pid| opponent(pid, self.reaped));
+        if length + MAX_EVENT <= READ {
+            // The queue was empty after the read.
+            self.reaped = reaped_now;
         }
-        record.last.clone()
+        opponent
     }
+}
+
+/// Returns the last process other than kilter with an event of this name.
+fn newest(buffer: &[u8], name: &OsStr) -> Option<u32> {
+    let is_meant = |(pid, of): &(u32, &[u8])| *of == name.as_bytes() && ![0, std::process::id()].contains(pid);
+    events(buffer).into_iter().rfind(is_meant).map(|(pid, _)| pid)
 }
 
 /// Size of `struct fanotify_event_metadata` in bytes.
@@ -171,34 +181,34 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Returns a process; none if it is kilter or a child of kilter, or if this PID namespace does not have it. A process
-/// that has ended may have been a child if kilter has children, or had some since `reaped_before`.
+/// Returns a process; none if it may be kilter or a descendant of kilter. A process that has ended may have been one if
+/// kilter has children, or had some since `reaped_before`.
 fn opponent(pid: u32, reaped_before: Option<u64>) -> Option<Opponent> {
     let own = std::process::id();
-    if pid == 0 || pid == own {
+    if pid == own {
         return None;
     }
-    let Some(status) = Status::of(pid) else {
-        let is_foreign = !has_children() && reaped() == reaped_before;
+    let Some(Status { program, mut parent, uid }) = Status::of(pid) else {
+        let is_foreign = !has_children() && reaped_before.is_some() && reaped() == reaped_before;
         return is_foreign.then_some(Opponent { pid, process: None });
     };
-    let mut parent = status.parent;
     for _ in 0..MAX_ANCESTORS {
-        if parent == own {
-            return None;
-        }
-        match Status::of(parent) {
-            Some(status) => parent = status.parent,
-            None => break,
+        match parent {
+            0 => return Some(Opponent { pid, process: Some(OpponentProcess { program, uid }) }),
+            parent if parent == own => return None,
+            _ => parent = Status::of(parent)?.parent,
         }
     }
-    Some(Opponent { pid, process: Some(OpponentProcess { program: status.program, uid: status.uid }) })
+    None
 }
 
-/// Returns true if this process has children.
+/// Returns true if this process has children, or if that cannot be read.
 fn has_children() -> bool {
-    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    threads.map(|thread| std::fs::read(thread.path().join("children"))).any(|read| !read.unwrap_or_default().is_empty())
+    let Ok(mut threads) = std::fs::read_dir("/proc/self/task") else { return true };
+    threads.any(|thread| {
+        let children = thread.and_then(|thread| std::fs::read(thread.path().join("children")));
+        !children.is_ok_and(|children| children.is_empty())
+    })
 }
 
 /// Returns a number that grows with each child that ends: the page faults of all of them, `cminflt` of proc(5).
@@ -258,6 +268,76 @@ mod tests {
             assert_eq!(events(&buffer[..length]).len(), expected, "{length} bytes");
         }
         assert!(events(&[0; 64]).is_empty() && events(&[255; 64]).is_empty());
+    }
+
+    #[test]
+    fn only_events_of_the_name_by_other_processes_count() {
+        let own = event(std::process::id(), b"f");
+        let buffer = [event(7, b"f"), event(8, b"f"), event(9, b"other"), event(0, b"f"), own].concat();
+        assert_eq!(newest(&buffer, OsStr::new("f")), Some(8));
+        assert_eq!(newest(&buffer, OsStr::new("g")), None);
+    }
+
+    #[test]
+    fn source_and_listed_inputs_are_not_the_own_path() {
+        let path = |path: &str, scope| WatchSource::Path { path: path.into(), scope };
+        let file = [path("/etc/f", Scope::This), path("/srv/source", Scope::This), path("/srv/parts", Scope::Entries)];
+        assert_eq!(own_path("/etc/f", &file), Some(Path::new("/etc/f")));
+        for name in ["/srv/parts", "/etc/g", "etc/f", "f"] {
+            assert_eq!(own_path(name, &file), None, "{name}");
+        }
+    }
+
+    /// Process that appends to files and that is no descendant of this one. It runs until it is dropped.
+    struct Stranger {
+        orders: std::process::ChildStdin,
+        done: std::io::BufReader<std::process::ChildStdout>,
+        pid: u32,
+    }
+
+    impl Stranger {
+        fn begin() -> Stranger {
+            let script = "exec 3<&0; (while read -r file <&3; do echo x >> \"$file\"; sh -c 'echo $PPID'; done) &";
+            let mut shell = std::process::Command::new("sh");
+            let pipes = shell.args(["-c", script]).stdin(std::process::Stdio::piped());
+            let mut shell = pipes.stdout(std::process::Stdio::piped()).spawn().unwrap();
+            let (orders, done) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
+            shell.wait().unwrap();
+            Stranger { orders, done: std::io::BufReader::new(done), pid: 0 }
+        }
+
+        /// Appends to a file, and returns when that is done.
+        fn append(&mut self, file: &Path) {
+            use std::io::{BufRead as _, Write as _};
+            writeln!(self.orders, "{}", file.display()).unwrap();
+            let mut pid = String::new();
+            self.done.read_line(&mut pid).unwrap();
+            self.pid = pid.trim().parse().unwrap();
+        }
+    }
+
+    #[test]
+    fn new_group_follows_the_replaced_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let (directory, old) = (place.path().join("d"), place.path().join("old"));
+        std::fs::create_dir(&directory).unwrap();
+        let file = directory.join("f");
+        let group = || Group::of(&file).expect("run this test as root with CAP_SYS_ADMIN");
+        let pid = |group: &mut Group| group.read().map(|opponent| opponent.pid);
+        let (mut stranger, mut first) = (Stranger::begin(), group());
+        stranger.append(&directory.join("other"));
+        assert_eq!(pid(&mut first), None);
+        stranger.append(&file);
+        assert_eq!(pid(&mut first), Some(stranger.pid));
+
+        std::fs::rename(&directory, &old).unwrap();
+        assert!(Group::of(&file).is_none());
+        std::fs::create_dir(&directory).unwrap();
+        let mut second = group();
+        stranger.append(&old.join("f"));
+        assert_eq!(pid(&mut second), None);
+        stranger.append(&file);
+        assert_eq!(pid(&mut second), Some(stranger.pid));
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub struct ResourceReport {
     pub notes: Vec<EcoString>,
     /// True if it has to wait for its repair because another program undoes its repairs.
     pub is_contested: bool,
-    /// Last process that undid the repairs of a contested resource, if the kernel reports it.
+    /// Last process that undid the last repair of a contested resource, if the kernel reports it.
     pub opponent: Option<Opponent>,
     /// Digest of the state that its change reads and replaces, if the plan is saved.
     pub basis: Option<Value>,

@@ -20,12 +20,12 @@ use kilter_provider::{Context, Found, Log, Redactor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use reverse::RevertTracker;
-pub(super) use status::BoardContest;
 pub(super) use tallies::Counters;
 
 use super::resolve::{self, Resolution};
 use super::{Mode, Options};
 use crate::observer::{Event, Observer};
+use crate::opponent::OpponentWatch;
 use crate::outputs::Outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Deviation, Report, ResourceReport, Status};
@@ -74,8 +74,10 @@ pub(super) struct RunState<'run> {
     standing: Option<BTreeMap<ResourceId, ResourceReport>>,
     /// Numbers of changes and refreshes, while a state is held.
     tallies: Counters,
-    /// Contested resources.
-    contested: FxHashMap<ResourceId, BoardContest>,
+    /// Contested resources, and the differences that their last repair removed.
+    contested: FxHashMap<ResourceId, Box<[Difference]>>,
+    /// Records of the processes that change contested resources.
+    opponents: FxHashMap<ResourceId, OpponentWatch>,
     /// Saved pre-change state; none if the run saves none.
     before: Option<RevertTracker>,
     /// Resources that have settled once, while a state is held.
@@ -150,6 +152,7 @@ impl<'run> RunState<'run> {
             standing: None,
             tallies: Counters::default(),
             contested: FxHashMap::default(),
+            opponents: FxHashMap::default(),
             before: RevertTracker::of(prepared, options),
             settled_once: Vec::new(),
             checked_at: Vec::new(),

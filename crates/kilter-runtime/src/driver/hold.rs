@@ -22,6 +22,7 @@ use super::tidings::EventBuffer;
 use super::window::StatusHandle;
 use super::{Conditions, Driver, Options, millis};
 use crate::observer::Event;
+use crate::opponent::own_path;
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
 use crate::step::ResolvedInputs;
@@ -375,12 +376,9 @@ impl Driver<'_, '_, '_, '_> {
         let Some(contest) = self.machine.contest(vertex) else { return };
         let holder = self.holder.as_ref();
         let (resource, followed) = (self.prepared.resource(vertex), holder.and_then(|of| of.followed.get(&vertex)));
-        self.board.is_contested(vertex, || {
-            let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
-            let watches = self.prepared.provider(vertex).capabilities().watch().watches(&resource.name, attributes);
-            WatchPlan::of(watches, self.options.state_dir.as_ref().map(StateDir::path)).paths
-        });
-        let opponent = self.board.opponent(vertex);
+        let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
+        let watches = self.prepared.provider(vertex).capabilities().watch().watches(&resource.name, attributes);
+        let opponent = self.board.record_contest(vertex, own_path(&resource.name, &watches));
         self.observer.event(Event::Contested {
             reference: &resource.reference,
             repairs: contest.repairs,
@@ -392,7 +390,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Reports that the contest over a resource has ended.
     pub(super) fn uncontested(&mut self, vertex: ResourceId) {
-        if self.board.is_uncontested(vertex) {
+        if self.board.end_contest(vertex) {
             self.observer.event(Event::Uncontested { reference: &self.prepared.resource(vertex).reference });
         }
     }

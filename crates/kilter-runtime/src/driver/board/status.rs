@@ -1,6 +1,7 @@
 //! State of resources while a state is held.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,20 +20,10 @@ use crate::opponent::{Opponent, OpponentWatch};
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport, Status};
 use crate::step::CallResult;
-use crate::watch::PathWatch;
 
 /// Maximum number of contested resources whose opponents are recorded: each takes a descriptor group of the kernel, of
 /// which a user has 128.
 const MAX_OPPONENT_WATCHES: usize = 16;
-
-/// Contest over a resource.
-#[derive(Default)]
-pub(in super::super) struct BoardContest {
-    /// Differences that the last repair removed.
-    differences: Box<[Difference]>,
-    /// Record of the processes that change its paths.
-    opponents: Option<OpponentWatch>,
-}
 
 /// Number of entries for which a map always keeps room.
 const ROOM: usize = 1024;
@@ -94,6 +85,7 @@ impl RunState<'_> {
             self.found.remove(vertex);
             self.drafts.remove(vertex);
             self.contested.remove(vertex);
+            self.opponents.remove(vertex);
             self.tallies.forget(*vertex);
             self.standing.as_mut().map(|standing| standing.remove(vertex));
             self.settled_once[vertex.slot()] = false;
@@ -115,31 +107,32 @@ impl RunState<'_> {
     }
 
     /// Records the differences that the last repair of a contested resource removed, and from now on the processes that
-    /// change its paths.
-    pub(in super::super) fn is_contested(&mut self, vertex: ResourceId, paths: impl FnOnce() -> Vec<PathWatch>) {
+    /// change its path. Returns the last process that undid the repair before.
+    pub(in super::super) fn record_contest(&mut self, vertex: ResourceId, path: Option<&Path>) -> Option<Opponent> {
         let differences = self.repaired(vertex).into();
-        let is_new = !self.contested.contains_key(&vertex);
-        let has_room = self.contested.len() < MAX_OPPONENT_WATCHES;
-        let contest = self.contested.entry(vertex).or_default();
-        contest.differences = differences;
-        if is_new && has_room {
-            contest.opponents = OpponentWatch::start(&paths());
+        self.contested.insert(vertex, differences);
+        // A new watch marks the directory that the path has now.
+        let last = self.opponents.remove(&vertex).and_then(|watch| watch.last());
+        if self.opponents.len() < MAX_OPPONENT_WATCHES {
+            self.opponents.extend(path.and_then(OpponentWatch::start).map(|watch| (vertex, watch)));
         }
+        last
     }
 
-    /// Returns the last process that undid a repair of a contested resource.
+    /// Returns the last process that undid the last repair of a contested resource.
     pub(in super::super) fn opponent(&self, vertex: ResourceId) -> Option<Opponent> {
-        self.contested.get(&vertex)?.opponents.as_ref()?.last()
+        self.opponents.get(&vertex)?.last()
     }
 
     /// Ends the contest over a resource. Returns true if it was known as contested.
-    pub(in super::super) fn is_uncontested(&mut self, vertex: ResourceId) -> bool {
+    pub(in super::super) fn end_contest(&mut self, vertex: ResourceId) -> bool {
+        self.opponents.remove(&vertex);
         self.contested.remove(&vertex).is_some()
     }
 
     /// Differences that the last repair of a contested resource removed.
     pub(in super::super) fn contested(&self, vertex: ResourceId) -> &[Difference] {
-        self.contested.get(&vertex).map_or(&[], |contest| &contest.differences)
+        self.contested.get(&vertex).map_or(&[], |differences| differences)
     }
 
     /// Frees memory that was used while many resources were active. After a first run it is as large as the rest

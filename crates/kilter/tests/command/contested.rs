@@ -30,9 +30,20 @@ fn fight(place: &Place, file: &Path) {
     });
 }
 
-/// Starts `chmod` as another user. The process keeps its number and its name until the test waits for it.
-fn chmod(mode: &str, file: &Path) -> Child {
-    Command::new("chmod").arg(mode).arg(file).uid(NOBODY).gid(NOBODY).spawn().unwrap()
+/// Changes the mode of a file by `chmod` of another user, until `status` names that process. A repair in between forgets
+/// the process. The process keeps its number and its name until the caller waits for it.
+fn named_chmod(place: &Place, mode: &str, file: &Path) -> Child {
+    let mut child = None;
+    wait("the name of chmod", || {
+        let opponent = &contest(place)["opponent"];
+        let known = child.as_ref().is_some_and(|child: &Child| opponent["pid"] == child.id());
+        if !known && (child.is_none() || opponent.is_null()) {
+            let next = Command::new("chmod").arg(mode).arg(file).uid(NOBODY).gid(NOBODY).spawn().unwrap();
+            child.replace(next).map(|mut former| former.wait());
+        }
+        known
+    });
+    child.unwrap()
 }
 
 #[test]
@@ -46,16 +57,19 @@ fn contested_file_names_program_and_user_that_change_it() {
     fight(&place, &file);
 
     // The test process is an opponent that goes on.
-    std::fs::write(&file, "again").unwrap();
     let own = std::process::id();
-    wait("the name of this process", || contest(&place)["opponent"]["pid"] == own);
+    wait("the name of this process", || {
+        if content(&file) == "declared" {
+            std::fs::write(&file, "again").unwrap();
+        }
+        contest(&place)["opponent"]["pid"] == own
+    });
     let opponent = contest(&place)["opponent"].clone();
     let name = std::fs::read_to_string("/proc/self/comm").unwrap();
     assert_eq!((&opponent["program"], &opponent["user"]), (&Json::from(name.trim()), &Json::from("root")));
 
     // So is a program of another user that ends at once.
-    let mut child = chmod("600", &file);
-    wait("the name of chmod", || contest(&place)["opponent"]["pid"] == child.id());
+    let mut child = named_chmod(&place, "600", &file);
     let opponent = contest(&place)["opponent"].clone();
     assert_eq!((&opponent["program"], &opponent["uid"]), (&Json::from("chmod"), &Json::from(NOBODY)), "{opponent}");
     let changed = format!("    changed by chmod (pid {}, user nobody)\n", child.id());
@@ -66,9 +80,8 @@ fn contested_file_names_program_and_user_that_change_it() {
     // The next repair names it, and the report of the resource.
     let last = format!("so far, last chmod (pid {}, user nobody))", child.id());
     wait("the next repair", || running.told(&last) == 1);
-    let mut child = chmod("640", &file);
+    let mut child = named_chmod(&place, "640", &file);
     let changed = format!("contested: its repair has to wait; changed by chmod (pid {}, user nobody)", child.id());
-    wait("the next change", || contest(&place)["opponent"]["pid"] == child.id());
     child.wait().unwrap();
     let (_, out, _) = running.end();
     assert!(out.contains(&changed), "{out}");

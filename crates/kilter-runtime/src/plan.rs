@@ -82,6 +82,16 @@ impl Step {
         !self.is_unknown && self.unknown.iter().any(|name| name == "ensure")
     }
 
+    /// Returns true if an unknown step found no such object.
+    pub(crate) fn was_absent(&self) -> bool {
+        self.found("absent") && !self.is_existence_unknown()
+    }
+
+    /// Returns true if the step shows the removal of an entry.
+    pub(crate) fn removes_entry(&self, entry: &str) -> bool {
+        self.differences.iter().any(|one| one["entry"] == *entry && one["should"] == *"absent")
+    }
+
     /// Returns true if the plan could not know the existence of the resource.
     pub(crate) fn is_existence_unknown(&self) -> bool {
         self.is_unknown
@@ -172,6 +182,7 @@ impl Plan {
     /// The step must read no source and remove or replace nothing. Each value must be the planned one, or follow from
     /// the declaration.
     pub(crate) fn permits_brought(&self, reference: &ResourceRef, step: &Step, differences: &[Difference]) -> bool {
+        let is_unknown = |now: &Difference| step.unknown.iter().any(|unknown| unknown == now.attribute.as_str());
         let is_planned = |now: &Difference| {
             let then = step.differences.iter().find(|then| then["attribute"] == now.attribute.as_str());
             let Some(then) = then else { return !now.should.holds_sensitive() };
@@ -184,10 +195,10 @@ impl Plan {
             then.get("should") == Some(&to_canonical_json(&now.should))
         };
         let is_change = |now: &Difference| now.entry.is_none() && now.attribute != "ensure";
-        step.may_be_brought()
-            && step.basis.is_none()
+        let is_awaited = step.was_absent() || step.may_be_brought() && step.basis.is_none();
+        is_awaited
             && step.otherwise.is_empty()
-            && differences.iter().all(|now| is_change(now) && is_planned(now))
+            && differences.iter().all(|now| is_change(now) && (is_unknown(now) || is_planned(now)))
     }
 
     /// Compares the state that a change reads and replaces with the digest in the plan; describes a deviation.

@@ -559,9 +559,17 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     };
     let fell_short = names.iter().any(is_short);
     tally.fell_short += u64::from(fell_short);
-    // Nobody else has changed anything: a step is stale only behind one that has failed.
+    // Nobody else has changed anything: a step is stale only behind one that has failed, or if it was unknown and
+    // would remove an entry that the plan does not show.
+    let refuses_removal = |one: &ResourceReport| {
+        let plan = planned.get(&one.reference.to_string()).filter(|plan| plan.status == Status::Unknown);
+        let is_removal = |one: &&Difference| one.entry.is_some() && one.should.as_str() == Some("absent");
+        let mut removals = one.differences.iter().filter(is_removal);
+        plan.is_some_and(|plan| removals.any(|one| !plan.differences.contains(one)))
+    };
     let has_failed = |name: &String| {
-        is_short(name) && done.get(name).is_some_and(|one| one.status == Status::Failed && one.deviation.is_none())
+        let is_cause = |one: &ResourceReport| one.deviation.is_none() || refuses_removal(one);
+        is_short(name) && done.get(name).is_some_and(|one| one.status == Status::Failed && is_cause(one))
     };
     let fell_short_otherwise = names.iter().any(has_failed);
     for name in &names {
@@ -906,6 +914,25 @@ fn plan_of_purged_directory_is_unknown_if_earlier_command_names_an_entry() {
 }
 
 #[test]
+fn unknown_step_of_a_directory_removes_no_entry_that_it_does_not_show() {
+    for shows_entry in [true, false] {
+        let mut scene = Scene::new([]);
+        fs::create_dir(scene.path("d")).unwrap();
+        if shows_entry {
+            scene.write("d/shown", "");
+        }
+        let command = scene.declare("exec", "make", &[("command", "touch @/d/y".into())]);
+        let purged = [("ensure", "directory".into()), ("recurse", true.into()), ("purge", true.into())];
+        let directory = scene.declare("file", "@/d", &purged);
+        scene.order(command, directory);
+        let (planned, done) = scene.run_after(true, |root| fs::write(root.join("d/data"), "foreign\n").unwrap());
+        assert_eq!(planned, [Status::WouldChange, Status::Unknown]);
+        assert_eq!(done[1], (Status::Failed, Some(Deviation::Stale)), "{shows_entry}");
+        assert_eq!(fs::read_to_string(scene.path("d/data")).unwrap(), "foreign\n");
+    }
+}
+
+#[test]
 fn plan_of_reader_of_accounts_is_unknown_if_a_user_is_created() {
     for user_first in [true, false] {
         let accounts = tempfile::tempdir().unwrap();
@@ -985,6 +1012,28 @@ fn plan_of_new_home_is_unknown_if_the_skeleton_changes() {
 }
 
 #[test]
+fn plan_of_new_home_is_unknown_if_the_defaults_of_useradd_change() {
+    for is_ordered in [true, false] {
+        for home in [None, Some("/home/eve")] {
+            let (accounts, mut scene, _) = new_user_with_home([]);
+            let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
+            fs::create_dir(at("etc/default")).unwrap();
+            if let Some(home) = home {
+                scene.resources[0].attributes.set("home", home);
+            }
+            let defaults = scene.declare("file", &at("etc/default/useradd"), &[("content", "HOME=/srv\n".into())]);
+            let file = scene.declare("file", &at("home/eve/.profile"), &[("content", "".into())]);
+            scene.order(0, file);
+            if is_ordered {
+                scene.order(defaults, 0);
+            }
+            let expected = [Status::WouldChange, Status::WouldChange, Status::Unknown];
+            assert_eq!(scene.run(false).0, expected, "{is_ordered} {home:?}");
+        }
+    }
+}
+
+#[test]
 fn plan_of_reader_of_a_backup_is_unknown_in_any_order() {
     for reader_first in [true, false] {
         let mut scene = Scene::new([]);
@@ -1047,6 +1096,37 @@ fn creation_after_a_package_is_stale_if_another_program_has_made_the_file() {
         assert_eq!(done, (Status::Failed, Some(Deviation::Stale)), "{brought}");
         let left = if brought == "f" { "default\n" } else { "foreign\n" };
         assert_eq!(fs::read_to_string(scene.path("f")).unwrap(), left);
+    }
+}
+
+#[test]
+fn unknown_creation_after_a_package_permits_only_a_file_of_the_package() {
+    for (brought, foreign, expected) in [
+        ("g", None, (Status::Changed, Some(Deviation::Unknown))),
+        ("f", None, (Status::Changed, Some(Deviation::Unknown))),
+        ("g", Some("foreign\n"), (Status::Failed, Some(Deviation::Stale))),
+    ] {
+        let mut scene = Scene::new([]);
+        scene.write("part", "a\n");
+        scene.registry = Registry::new([
+            Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
+            Arc::new(FileProvider::new()),
+            Arc::new(ExecProvider::new(System::real())),
+        ]);
+        let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
+        let command = scene.declare("exec", "make", &[("command", "echo b >@/part".into()), ("shell", true.into())]);
+        let parts = Value::strings([EcoString::from(scene.path("part"))]);
+        let file = scene.declare("file", "@/f", &[("fragments", parts)]);
+        scene.order(package, file);
+        scene.order(command, file);
+        let (planned, done) = scene.run_after(true, |root| {
+            if let Some(foreign) = foreign {
+                fs::write(root.join("f"), foreign).unwrap();
+            }
+        });
+        assert_eq!(planned, [Status::WouldChange, Status::WouldChange, Status::Unknown]);
+        assert_eq!(done[2], expected, "{brought} {foreign:?}");
+        assert_eq!(fs::read_to_string(scene.path("f")).unwrap(), foreign.unwrap_or("b\n"));
     }
 }
 

@@ -243,6 +243,10 @@ impl ReadOne for FileProvider {
             Some(should) => self.look(cx, wanted.name, path, should),
             None => observe::whole(cx, &self.accounts, wanted.name, path),
         };
+        let state = state.map(|state| match wanted.should {
+            Some(should) => keeping_absent_list(state, should),
+            None => state,
+        });
         state.map_err(|error| match wanted.should {
             Some(should) => ProviderError::new(Redactor::of(should).redact(eco_format!("{error}"))),
             None => ProviderError::new(eco_format!("{error}")),
@@ -377,6 +381,14 @@ fn sealed(change: &Change<'_>, outcome: Outcome) -> Outcome {
         Some(should) if outcome.failure.is_some() || !outcome.notes.is_empty() => Redactor::of(should).outcome(outcome),
         _ => outcome,
     }
+}
+
+/// Adds `acl: keep` to the state of a missing file that declares it: the change of a new file sets no access list.
+fn keeping_absent_list(mut state: State, should: &Attributes) -> State {
+    if !state.exists && should.text("acl") == Some("keep") {
+        state.attributes.push("acl", "keep");
+    }
+    state
 }
 
 fn ensure_insync(is: &State, should: &Attributes) -> Insync {

@@ -4,6 +4,8 @@ mod schema;
 mod state;
 mod tools;
 
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
 
 use ecow::{EcoString, eco_format};
@@ -67,7 +69,8 @@ impl UserProvider {
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
             return is.map(|home| becomes(at(home), Node::Absent)).into_iter().collect();
         };
-        let home = self.home_of(change.name, should);
+        let defaults = self.useradd_defaults();
+        let home = defaults.home_of(change.name, should);
         if home.trim_matches('/').is_empty() {
             return Vec::new();
         }
@@ -77,12 +80,16 @@ impl UserProvider {
             let moved = is.filter(|_| is_moved).map(|is| [becomes(at(is), Node::Absent), becomes(home, Node::Unknown)]);
             return moved.into_iter().flatten().collect();
         }
-        if std::fs::symlink_metadata(home.as_str()).is_ok() {
+        let outlook = cx.outlook();
+        let is_default_known = outlook.own(change.name, &at(USERADD)) == Forecast::Unchanged;
+        // A change of the defaults may choose another home.
+        let is_home_known = is_default_known || should.text("home").is_some();
+        if is_home_known && std::fs::symlink_metadata(home.as_str()).is_ok() {
             return Vec::new();
         }
-        let skel = at(&self.useradd_default("SKEL", "/etc/skel"));
-        let outlook = cx.outlook();
-        if outlook.own(change.name, &skel) != Forecast::Unchanged
+        let skel = at(&defaults.skel);
+        if !is_default_known
+            || outlook.own(change.name, &skel) != Forecast::Unchanged
             || outlook.below(change.name, &skel, &|_| true).is_some()
         {
             return vec![becomes(home, Node::Unknown)];
@@ -93,18 +100,12 @@ impl UserProvider {
         [becomes(home, Node::Directory)].into_iter().chain(copies).collect()
     }
 
-    /// Returns the home directory of a user: the declared one, or the default of `useradd`.
-    fn home_of(&self, name: &str, should: &Attributes) -> EcoString {
-        let default = || eco_format!("{}/{name}", self.useradd_default("HOME", "/home").trim_end_matches('/'));
-        should.text("home").map_or_else(default, EcoString::from)
-    }
-
-    /// Returns a value of useradd(8) from `/etc/default/useradd`.
-    fn useradd_default(&self, key: &str, otherwise: &str) -> EcoString {
-        let path = predict::below(self.accounts.root(), "/etc/default/useradd");
-        let text = std::fs::read_to_string(path.as_str()).unwrap_or_default();
-        let values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        values.map(str::trim_end).rfind(|value| value.starts_with('/')).unwrap_or(otherwise).into()
+    /// Reads the defaults of useradd(8). A missing or unreadable file has the built-in defaults.
+    fn useradd_defaults(&self) -> UseraddDefaults {
+        let path = predict::below(self.accounts.root(), USERADD);
+        let mut text = String::new();
+        let read = File::open(path.as_str()).and_then(|file| file.take(USERADD_MAX).read_to_string(&mut text));
+        UseraddDefaults::parse(if read.is_ok() { &text } else { "" })
     }
 
     fn has_home(&self, is: &State) -> bool {
@@ -136,6 +137,35 @@ impl UserProvider {
     fn primary(&self, is: &State) -> Option<EcoString> {
         let gid = u32::try_from(is.attributes.get("gid")?.as_integer()?).ok()?;
         Some(self.accounts.groups().ok()?.find_gid(gid)?.name.clone())
+    }
+}
+
+/// Path of the defaults of useradd(8).
+const USERADD: &str = "/etc/default/useradd";
+/// Maximum number of bytes that are read of the defaults.
+const USERADD_MAX: u64 = 64 * 1024;
+
+/// Defaults of useradd(8).
+struct UseraddDefaults {
+    /// Directory of the home directories.
+    home: EcoString,
+    /// Directory whose entries are copied to a new home.
+    skel: EcoString,
+}
+
+impl UseraddDefaults {
+    fn parse(text: &str) -> UseraddDefaults {
+        let value = |key: &str, otherwise: &str| {
+            let values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+            values.map(str::trim_end).rfind(|value| value.starts_with('/')).unwrap_or(otherwise).into()
+        };
+        UseraddDefaults { home: value("HOME", "/home"), skel: value("SKEL", "/etc/skel") }
+    }
+
+    /// Returns the home directory of a user: the declared one, or the default.
+    fn home_of(&self, name: &str, should: &Attributes) -> EcoString {
+        let default = || eco_format!("{}/{name}", self.home.trim_end_matches('/'));
+        should.text("home").map_or_else(default, EcoString::from)
     }
 }
 
@@ -305,14 +335,15 @@ impl Predict for UserProvider {
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         predict::footprint(self.accounts.root(), predict::USER_FILES, say);
         if should.get_bool("managehome") == Some(true) {
-            let home = predict::below(self.accounts.root(), &self.home_of(name, should));
+            let defaults = self.useradd_defaults();
+            say(Footprint::Reads { path: &predict::below(self.accounts.root(), USERADD), below: false });
+            let home = predict::below(self.accounts.root(), &defaults.home_of(name, should));
             let home = home.trim_end_matches('/');
             if !home.is_empty() {
                 say(Footprint::Writes { path: home, is_whole: false });
             }
             // The entries of the skeleton directory are copied to a new home.
-            let skel = self.useradd_default("SKEL", "/etc/skel");
-            say(Footprint::Reads { path: &predict::below(self.accounts.root(), &skel), below: true });
+            say(Footprint::Reads { path: &predict::below(self.accounts.root(), &defaults.skel), below: true });
         }
     }
 

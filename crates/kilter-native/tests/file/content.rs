@@ -97,6 +97,31 @@ fn replace_false_only_creates() {
 }
 
 #[test]
+fn plan_of_a_new_file_shows_what_is_written() {
+    let home = directory();
+    let attributes = |of: &[kilter_model::Difference]| -> Vec<String> {
+        of.iter().map(|one| one.attribute.as_str().to_owned()).collect()
+    };
+    let path = home.path().join("kept");
+    let declared = file(&path, [("content", text("x")), ("acl", text("keep"))]);
+    assert_eq!(attributes(&plan(&declared)), ["ensure", "content"]);
+    assert_eq!(attributes(&bring(&declared)), ["ensure", "content"]);
+    assert_eq!(plan(&declared), []);
+
+    let path = home.path().join("once");
+    let declared = file(&path, [("content", text("first")), ("replace", Value::from(false))]);
+    assert_eq!(attributes(&plan(&declared)), ["ensure", "content"]);
+    bring(&declared);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+
+    let path = home.path().join("link");
+    let declared = file(&path, [("ensure", text("link")), ("target", text("once")), ("replace", Value::from(false))]);
+    assert_eq!(attributes(&plan(&declared)), ["ensure", "target"]);
+    bring(&declared);
+    assert_eq!(fs::read_link(&path).unwrap(), std::path::Path::new("once"));
+}
+
+#[test]
 fn a_reader_never_sees_part_of_a_content() {
     let home = directory();
     let path = home.path().join("x");

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{ApplyResult, CheckResult, Disposition, EdgeId, Machine, ResourceId, Timestamp};
-use kilter_model::{Attributes, Because, Difference, Meta, ReceivedValue, ResourceRef, Value};
+use kilter_model::{Attributes, Because, Behaviour, Difference, Meta, ReceivedValue, ResourceRef, Unknown, Value};
 use kilter_provider::{Context, Found, Log, Redactor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -306,12 +306,20 @@ impl<'run> RunState<'run> {
             Ok(mut found) if !found.state.unknown.is_empty() => {
                 let is_unknown = |name: &str| found.state.unknown.iter().any(|one| one.attribute == *name);
                 let is_certain = found.state.exists && !is_unknown("ensure");
+                let decides_property = |unknown: &Unknown| {
+                    let attribute = self.prepared.provider(done.vertex).schema().known(unknown.attribute.as_str());
+                    attribute.is_some_and(|one| matches!(one.behaviour, Behaviour::Property | Behaviour::InitOnly))
+                };
+                // If a guard is unknown, all differences are. A resource without `ensure` counts as present.
+                let is_compared = is_certain && found.state.unknown.iter().all(decides_property);
+                let present = || is_compared.then(|| Value::from("present"));
+                let basis = found.state.attributes.get("ensure").cloned().or_else(present);
                 found.differences.retain(|one| is_certain && !is_unknown(one.attribute.as_str()));
                 let differences = self.told(done.vertex, found.differences);
                 let seal = self.seal(done.vertex);
                 let draft = self.draft(done.vertex);
                 // An apply of the plan removes or replaces nothing else.
-                draft.basis = found.state.attributes.get("ensure").cloned();
+                draft.basis = basis;
                 draft.differences = differences;
                 draft.unknown_by = found.state.unknown.iter().find_map(|unknown| unknown.because.resource().cloned());
                 let unknown = found.state.unknown.into_iter();

@@ -3,7 +3,7 @@
 
 use ecow::eco_format;
 use kilter_engine::{Batch, CheckResult, Group, ResourceId};
-use kilter_model::Attributes;
+use kilter_model::Unknown;
 use kilter_provider::{Effect, Node};
 
 use super::Driver;
@@ -31,9 +31,13 @@ impl Driver<'_, '_, '_, '_> {
         let why = match &mut done.result {
             Err(why) => why,
             Ok(found) => {
-                if !found.state.exists && predicted.brought_before(done.vertex).is_some() {
-                    // The step accepts an object that the package brings.
-                    found.state.attributes = Attributes::new();
+                if !found.state.exists
+                    && !found.state.unknown.is_empty()
+                    && !self.prepared.provider(done.vertex).capabilities().relations().names_are_paths()
+                    && let Some(because) = predicted.brought_before(done.vertex)
+                {
+                    // Only for a path can the apply ask if the package has brought the object.
+                    found.state.unknown.push(Unknown { attribute: "ensure".into(), because: because.into() });
                 }
                 let is_created = !found.state.exists && found.state.unknown.is_empty() && !found.differences.is_empty();
                 let brought_by = if is_created { predicted.brought_before(done.vertex) } else { None };

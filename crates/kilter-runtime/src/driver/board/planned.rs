@@ -24,7 +24,7 @@ pub(super) fn missing_at_start(prepared: &Prepared) -> FxHashSet<ResourceId> {
     let Some(plan) = &prepared.plan else { return FxHashSet::default() };
     let is_missing = |vertex: &ResourceId| {
         let resource = prepared.resource(*vertex);
-        plan.step(&resource.reference).is_some_and(Step::may_be_brought)
+        plan.step(&resource.reference).is_some_and(|step| step.may_be_brought() || step.was_absent())
             && prepared.provider(*vertex).capabilities().relations().names_are_paths()
             && symlink_metadata(&*resource.name)
                 .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
@@ -96,8 +96,10 @@ impl RunState<'_> {
                     plan.known_drift(reference, step, &told)
                 }
             };
-            return match drift.or_else(|| self.unshown_removal(step, vertex, differences)) {
-                Some(why) => Err(why),
+            let unshown = self.unshown_removal(step, vertex, differences);
+            return match drift.filter(|_| unshown.is_none()) {
+                Some(why) => self.permit_brought(plan, vertex, differences).map(Some).ok_or(why),
+                None if unshown.is_some() => Err(unshown.unwrap_or_default()),
                 None => Ok(Some((Deviation::Unknown, "it was unknown in the plan".into()))),
             };
         }
@@ -116,16 +118,7 @@ impl RunState<'_> {
             }
         };
         if let Some(why) = drift {
-            let told: Vec<Difference> =
-                differences.iter().map(|one| self.seal(vertex).redact_difference(one.clone())).collect();
-            let brought_by = match step {
-                Some(step) if plan.permits_brought(reference, step, &told) => self.brought_by(vertex),
-                _ => None,
-            };
-            let Some(package) = brought_by else { return Err(why) };
-            let package = &self.prepared.resource(package).reference;
-            let note = eco_format!("the plan did not show what differs: {package} has brought it");
-            return Ok(Some((Deviation::Unknown, note)));
+            return self.permit_brought(plan, vertex, differences).map(Some).ok_or(why);
         }
         let is_shown = step.is_some_and(|step| step.is_refreshed || step.is_unknown);
         if is_owed && !is_shown && self.prepared.is_refreshable(vertex) {
@@ -145,9 +138,33 @@ impl RunState<'_> {
         })
     }
 
-    /// Describes an unplanned removal or replacement, if the step was unknown for a reason other than the
-    /// existence.
+    /// Permits the change of an object that the step has as absent, if a package of this run has brought the object.
+    fn permit_brought(
+        &self,
+        plan: &Plan,
+        vertex: ResourceId,
+        differences: &[Difference],
+    ) -> Option<(Deviation, EcoString)> {
+        let reference = &self.prepared.resource(vertex).reference;
+        let seal = self.seal(vertex);
+        let told: Vec<Difference> = differences.iter().map(|one| seal.redact_difference(one.clone())).collect();
+        let step = plan.step(reference)?;
+        let package = plan.permits_brought(reference, step, &told).then(|| self.brought_by(vertex))??;
+        let package = &self.prepared.resource(package).reference;
+        Some((Deviation::Unknown, eco_format!("the plan did not show what differs: {package} has brought it")))
+    }
+
+    /// Describes a removal or replacement that an unknown step does not show.
+    ///
+    /// If the existence was unknown, only the removal of entries is unplanned.
     fn unshown_removal(&self, step: &Step, vertex: ResourceId, differences: &[Difference]) -> Option<EcoString> {
+        let is_entry_removal = |one: &&Difference| one.attribute == "ensure" && one.should.as_str() == Some("absent");
+        let mut removals = differences.iter().filter(is_entry_removal);
+        let unshown = removals.find_map(|one| one.entry.as_ref().filter(|entry| !step.removes_entry(entry)));
+        if let Some(entry) = unshown {
+            let entry = self.seal(vertex).redact(entry.clone());
+            return Some(eco_format!("{entry} would be removed, which the plan did not show"));
+        }
         if step.is_existence_unknown() {
             return None;
         }

@@ -91,7 +91,8 @@ pub struct Graph {
     edges: Vec<Edge>,
     /// `edges[out[v]..out[v + 1]]` leave the vertex in slot `v`.
     out: Vec<u32>,
-    /// `incoming[into[v]..into[v + 1]]` are the indexes of the edges that enter the vertex in slot `v`.
+    /// `incoming[into[v]..into[v + 1]]` are the indexes of the edges that enter the vertex in slot `v`, in manifest
+    /// order of the vertices that they leave.
     into: Vec<u32>,
     incoming: Vec<EdgeId>,
 }
@@ -151,10 +152,12 @@ impl Graph {
         }
         let mut incoming = vec![EdgeId(0); edges.len()];
         let mut next = into.clone();
-        for (id, edge) in edges.iter().enumerate() {
-            let slot = &mut next[edge.to.slot()];
-            incoming[*slot as usize] = EdgeId(id as u32);
-            *slot += 1;
+        for from in &order {
+            for id in out[from.slot()]..out[from.slot() + 1] {
+                let slot = &mut next[edges[id as usize].to.slot()];
+                incoming[*slot as usize] = EdgeId(id);
+                *slot += 1;
+            }
         }
         Graph { order, places, edges, out, into, incoming }
     }
@@ -220,7 +223,7 @@ impl Graph {
         (self.out[vertex.slot()]..self.out[vertex.slot() + 1]).map(EdgeId)
     }
 
-    /// Returns the edges that enter a vertex.
+    /// Returns the edges that enter a vertex, in manifest order of the vertices that they leave.
     pub fn incoming(&self, vertex: ResourceId) -> &[EdgeId] {
         &self.incoming[self.into[vertex.slot()] as usize..self.into[vertex.slot() + 1] as usize]
     }

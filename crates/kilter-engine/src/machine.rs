@@ -279,11 +279,11 @@ impl Machine {
         self.settle(vertex, Disposition::Interrupted);
     }
 
-    /// Handles a call that the driver returned before it started. Journalled refreshes stay pending, as in
-    /// [`Machine::dropped`].
+    /// Handles a call that the driver returned before it started. It costs nothing of the rate limit. Journalled
+    /// refreshes stay pending, as in [`Machine::dropped`].
     fn returned(&mut self, vertex: ResourceId) {
         self.cancel_pending(vertex);
-        self.look_again(vertex);
+        self.requeue_or_wait(vertex);
     }
 
     fn cancel_pending(&mut self, vertex: ResourceId) {

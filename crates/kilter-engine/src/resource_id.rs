@@ -69,10 +69,12 @@ impl IdAllocator {
         id.next()
     }
 
-    /// Frees the slot of a removed resource.
+    /// Frees the slot of a removed resource, unless all generations of the slot are used.
     pub fn remove(&mut self, id: ResourceId) {
-        self.ids[id.slot()] = id.next();
-        self.free.push(id.slot);
+        if id.generation < u32::MAX {
+            self.ids[id.slot()] = id.next();
+            self.free.push(id.slot);
+        }
     }
 }
 
@@ -92,5 +94,15 @@ mod tests {
         let all = [first, second, changed, added, other, ids.add()];
         assert!((0..all.len()).all(|at| !all[..at].contains(&all[at])), "{all:?}");
         assert!(all.iter().all(|id| ResourceId::from_bits(id.to_bits()) == *id));
+    }
+
+    #[test]
+    fn allocator_retires_a_slot_after_its_last_generation() {
+        for (generation, slot) in [(u32::MAX - 1, 0), (u32::MAX, 1)] {
+            let id = ResourceId { slot: 0, generation };
+            let mut ids = IdAllocator { ids: vec![id], free: Vec::new() };
+            ids.remove(id);
+            assert_eq!(ids.add().slot(), slot);
+        }
     }
 }

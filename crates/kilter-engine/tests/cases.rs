@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{
     ApplyResult, Backoff, Batch, ChangedVertex, CheckResult, Command, Disposition, Edge, Graph, GraphDiff, Group,
-    HoldConfig, Input, Machine, Origin, Reason, RefreshToken, RepairBudget, ResourceId, Semaphores, Timestamp, Vertex,
+    HoldConfig, Input, Machine, Origin, RateLimit, Reason, RefreshToken, RepairBudget, ResourceId, Semaphores,
+    Timestamp, Vertex,
 };
 
 const A: ResourceId = ResourceId::first(0);
@@ -527,6 +528,31 @@ fn what_has_failed_is_left_alone_behind_an_edit_that_does_not_mean_it() {
         let again = run.machine.commands();
         assert_eq!(again.is_empty(), inherits_retries.is_none(), "{again:?}");
     }
+}
+
+#[test]
+fn returned_call_costs_nothing_of_the_rate_limit() {
+    let limits = BTreeMap::from([(A, RateLimit { interval: 100_000, burst: 1 })]);
+    let mut run = Run::holding_as(&[], vertices(1), HoldConfig { limits, ..HoldConfig::default() });
+    assert_eq!(run.machine.commands(), [check(A)]);
+    for _ in 0..3 {
+        assert_eq!(run.give(Input::Pause), []);
+        assert_eq!(run.give(Input::Requeued(A)), []);
+        assert_eq!(run.give(Input::Edit(GraphDiff::of_edges(graph(1, &[])).into())), []);
+        assert_eq!(run.give(Input::Resume), [check(A)]);
+    }
+}
+
+#[test]
+fn vertex_is_blocked_by_its_first_failed_parent_in_manifest_order_after_an_edit() {
+    let edges = [before(A, C), before(B, C)];
+    let mut run = Run::holding(&edges, vertices(3));
+    assert_eq!(run.check_all(CheckResult::Failed), [A, B]);
+    assert_eq!(run.machine.settlement(C), Some(Disposition::Blocked(A)));
+    // The graph of a fresh run has its ids in manifest order. Here A and B have changed places.
+    let swapped = graph(3, &edges).with_ids(vec![B, A, C]);
+    let commands = run.give(Input::Edit(GraphDiff::of_edges(swapped).into()));
+    assert_eq!(commands, [settled(C, Disposition::Blocked(B))]);
 }
 
 /// The batches in which five vertices of two groups are checked; the last one comes behind the first.

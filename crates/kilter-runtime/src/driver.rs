@@ -1,4 +1,4 @@
-//! One pass: the loop between the state machine and the providers.
+//! The driver: the loop between the state machine and the providers.
 
 mod board;
 mod calls;
@@ -400,7 +400,12 @@ impl Driver<'_, '_, '_, '_> {
             Mode::Noop => Vec::new(),
         };
         let owed = match self.options.mode {
-            Mode::Apply => self.debts(&self.machine.owed()),
+            Mode::Apply => {
+                let place = |vertex: ResourceId| prepared.graph.place(vertex);
+                let mut owed = self.machine.owed();
+                owed.sort_by_key(|token| (token.first == token.second, place(token.first), place(token.second)));
+                self.debts(&owed)
+            }
             Mode::Noop => Vec::new(),
         };
         let ended_by = self.fatal;

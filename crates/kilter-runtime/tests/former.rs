@@ -177,6 +177,14 @@ fn a_fatal_failure_of_what_is_declared_otherwise_by_now_ends_the_run() {
 }
 
 #[test]
+fn edited_run_reports_in_manifest_order() {
+    // The added resource comes first, and its id comes last.
+    let (report, _, _) = edited(&[("b", "x"), ("a", "other")], fatal());
+    let names: Vec<&str> = report.resources.iter().map(|one| one.reference.title.as_str()).collect();
+    assert_eq!(names, ["b", "a"]);
+}
+
+#[test]
 fn a_fatal_failure_of_what_is_declared_no_longer_ends_the_run() {
     let (report, _, _) = edited(&[], fatal());
     assert_eq!(report.ended_by.as_ref().map(ToString::to_string).as_deref(), Some("slot[a]"));

@@ -108,6 +108,11 @@ impl Machine {
         self.hold.as_ref().is_some_and(|hold| hold.watched_only.contains(&vertex))
     }
 
+    /// Returns the vertices whose watch has yet to start.
+    pub fn awaiting_watch(&self) -> Vec<ResourceId> {
+        self.hold.iter().flat_map(|hold| &hold.settings.awaiting_watch).copied().collect()
+    }
+
     /// Returns true if the run is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.paused)

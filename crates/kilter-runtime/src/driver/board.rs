@@ -486,7 +486,9 @@ impl<'run> RunState<'run> {
     pub(super) fn report(mut self) -> Report {
         let counts = self.standing_counts();
         if let Some(standing) = self.standing.take() {
-            let resources = standing.into_values().collect();
+            let mut reports: Vec<_> = standing.into_iter().collect();
+            reports.sort_by_key(|(vertex, _)| self.prepared.graph.place(*vertex));
+            let resources = reports.into_iter().map(|(_, report)| report).collect();
             return Report { resources, counts, settled: Some(self.counts), ..Report::default() };
         }
         self.reports.sort_by_key(|(vertex, _)| *vertex);

@@ -20,6 +20,8 @@ pub(super) struct Matches {
     pub(super) before: Vec<Option<ResourceId>>,
     /// True for resources that stay as they are.
     pub(super) is_unchanged: Vec<bool>,
+    /// True for resources that are declared as before. Some of them restart because of other resources.
+    is_same: Vec<bool>,
 }
 
 impl Matches {
@@ -29,20 +31,20 @@ impl Matches {
         let inputs = TemplateInputs::of(&before.catalog, &after.catalog);
         let order = before.graph.order();
         let count = after.resources().len();
-        let mut matches = Matches { before: Vec::with_capacity(count), is_unchanged: Vec::with_capacity(count) };
+        let (mut olds, mut declared_as_before) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let mut next = 0;
         for (place, resource) in after.resources().iter().enumerate() {
             // Most resources keep their order.
             let is_next = before.resources().get(next).is_some_and(|before| before.reference == resource.reference);
             let old = if is_next { Some(order[next]) } else { lookup.referred(&resource.reference) };
             next = old.map_or(next, |old| before.graph.place(old) + 1);
-            let is_unchanged = old.is_some_and(|old| {
+            let is_same = old.is_some_and(|old| {
                 before.provider_index(old) == after.providers[place] && is_same(before.resource(old), resource, &inputs)
             });
-            matches.before.push(old);
-            matches.is_unchanged.push(is_unchanged);
+            olds.push(old);
+            declared_as_before.push(is_same);
         }
-        matches
+        Matches { before: olds, is_unchanged: declared_as_before.clone(), is_same: declared_as_before }
     }
 
     /// Returns the id of a resource that stays as it is.
@@ -150,7 +152,7 @@ impl Driver<'_, '_, '_, '_> {
                 Some(before) if matches.is_unchanged[place] => *before,
                 Some(before) => {
                     let tries = |meta: &Meta| meta.retry != 0 && !meta.reset;
-                    let inherits_retries = next.resources()[place].meta().is_some_and(tries);
+                    let inherits_retries = !matches.is_same[place] && next.resources()[place].meta().is_some_and(tries);
                     changed.push(ChangedVertex { before: *before, vertex: vertex(), inherits_retries });
                     self.ids.change(*before)
                 }

@@ -147,7 +147,7 @@ impl Driver<'_, '_, '_, '_> {
             Some(Status::Lost(why)) => self.unheard(told, &why),
             None => {}
         }
-        // In manifest order, as all other events.
+        // Each resource once, in the order of the ids.
         let named = |name: &EcoString| told.named(name).into_iter();
         let of: BTreeMap<ResourceId, &Status> =
             of.iter().flat_map(|(name, status)| named(name).map(move |vertex| (vertex, status))).collect();

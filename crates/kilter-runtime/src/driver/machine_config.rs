@@ -97,6 +97,10 @@ fn semaphores_of(resource: &Resource) -> impl Iterator<Item = &Semaphore> {
 #[derive(Debug, Default)]
 pub(super) struct SemaphoreIds {
     of: FxHashMap<EcoString, u16>,
+    /// The numbers in `of`.
+    taken: FxHashSet<u16>,
+    /// All smaller numbers are taken.
+    next: u16,
 }
 
 impl SemaphoreIds {
@@ -108,17 +112,21 @@ impl SemaphoreIds {
         let declared = next.resources().iter().flat_map(semaphores_of).map(|semaphore| &semaphore.id);
         let used: FxHashSet<&EcoString> = declared.chain(held.map(|(name, _)| name)).collect();
         self.of.retain(|name, _| used.contains(name));
+        self.taken = self.of.values().copied().collect();
+        self.next = 0;
     }
 
     fn of(&mut self, name: &EcoString) -> u16 {
         if let Some(number) = self.of.get(name) {
             return *number;
         }
-        let taken: FxHashSet<u16> = self.of.values().copied().collect();
         // If the numbers run out, the remaining semaphores share the last one.
-        let number = (0..u16::MAX).find(|number| !taken.contains(number)).unwrap_or(u16::MAX);
-        self.of.insert(name.clone(), number);
-        number
+        while self.next < u16::MAX && self.taken.contains(&self.next) {
+            self.next += 1;
+        }
+        self.of.insert(name.clone(), self.next);
+        self.taken.insert(self.next);
+        self.next
     }
 
     /// Returns the semaphores of a resource.
@@ -126,5 +134,18 @@ impl SemaphoreIds {
         semaphores_of(resource)
             .filter_map(|semaphore| Some((semaphore.id.clone(), *self.of.get(&semaphore.id)?)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semaphores_get_distinct_numbers_until_none_is_left() {
+        let mut ids = SemaphoreIds::default();
+        let name = |at: u32| EcoString::from(at.to_string());
+        assert!((0..70_000).all(|at| u32::from(ids.of(&name(at))) == at.min(u16::MAX.into())));
+        assert_eq!(ids.of(&name(5)), 5);
     }
 }

@@ -6,7 +6,6 @@ use kilter_provider::Level;
 
 use super::Driver;
 use super::calls::{Call, Target};
-use super::debts::owed_for;
 use super::stop::CallKind;
 use crate::journal::Journal;
 use crate::observer::Event;
@@ -22,19 +21,19 @@ impl Driver<'_, '_, '_, '_> {
         let (current, superseded): (Vec<_>, Vec<_>) =
             done.into_iter().partition(|one| self.prepared.graph.contains(one.vertex));
         self.landed_at = self.now;
+        // The answer of a call that ended early does not name all targets.
+        for target in call.superseded(&self.prepared.graph) {
+            self.machine.input(self.now, Input::Cancelled(target.id));
+        }
         for one in superseded {
-            self.machine.input(self.now, Input::Cancelled(one.vertex));
             if let Some(target) = call.targets.iter().find(|target| target.id == one.vertex)
                 && doing != CallKind::Check
             {
                 self.changed_superseded(target, one);
             }
         }
-        let lookup = self.prepared.lookup();
-        let gone = || call.superseded(&self.prepared.graph);
-        let successors = gone().filter_map(|target| lookup.named(target.of.0, &target.of.1));
-        let owed = gone().flat_map(|target| owed_for(&lookup, self.journal.as_ref(), &target.reference));
-        for vertex in successors.chain(owed).collect::<Vec<_>>() {
+        // The journal may have changed since the edit chose the resources that wait for the call.
+        for vertex in self.machine.awaiting_watch() {
             self.begins_to_be_watched(vertex);
         }
         current

@@ -125,7 +125,7 @@ fn until_nothing_is_under_way(session: &Session) -> Result<(), Exit> {
     }
 }
 
-/// Returns the names of resources with running calls, calls of former graphs included.
+/// Returns the names of resources with running calls, calls of changed and removed resources included.
 fn under_way(status: &Json) -> String {
     let of = |key: &str| status[key].as_array().into_iter().flatten();
     let is_under_way = |one: &&Json| matches!(one["state"].as_str(), Some("checking" | "changing" | "refreshing"));

@@ -40,7 +40,7 @@ const CLIENTS: usize = 32;
 /// Timeout for the whole request, and for each write of a response.
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time to retry while the run is between two graphs.
+/// Maximum time to retry while no driver answers: the run starts or ends.
 const RELOAD_RETRY: Duration = Duration::from_secs(5);
 
 /// Time to drain `--follow` clients on shutdown.
@@ -305,7 +305,7 @@ fn send(mut stream: &Stream, json: &Json) {
     let _ = stream.write_all(line(json).as_bytes());
 }
 
-/// Sends a request to the driver, and retries for a moment while the run is between two graphs.
+/// Sends a request to the driver, and retries for a moment while no driver answers.
 fn retry_during_reload<T>(ask: impl Fn() -> Result<T, StatusError>) -> Result<T, StatusError> {
     let begun = Instant::now();
     loop {

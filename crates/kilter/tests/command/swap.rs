@@ -101,6 +101,22 @@ fn edit_keeps_remaining_retries_unless_reset() {
 }
 
 #[test]
+fn receiver_of_an_edited_sender_has_all_its_retries_again() {
+    let place = Place::new();
+    let tries = || content(&place.path().join("tries")).lines().count();
+    let text = "resources:\n  exec[from]: {command: \"echo COMMAND\"}\n  \
+                exec[late]: {command: [sh, -c, \"echo ${exec[from].stdout} >> DIR/tries; false\"], meta: {retry: 1, \
+                delay: 4000}}\n";
+    let running = Running::begin(&place, &[&manifest(&place, &text.replace("COMMAND", "one"))]);
+    wait("a first try", || tries() == 1);
+    // The receiver starts again before its retry is due.
+    manifest(&place, &text.replace("COMMAND", "two"));
+    wait("the end of its tries", || status(&place, &["exec[late]"])["resources"][0]["state"] == "failed");
+    assert_eq!(content(&place.path().join("tries")), "one\ntwo\ntwo\n");
+    running.end();
+}
+
+#[test]
 fn edit_checks_failed_resources() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);

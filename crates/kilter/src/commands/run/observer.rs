@@ -77,7 +77,7 @@ impl Observer for Watching<'_> {
         self.outside.manager.borrow_mut().notify(&event);
         match event {
             Event::Settled(_) => self.settled += 1,
-            // The former graph is freed.
+            // The former catalog is freed.
             Event::Reloading => self.settled = MANY,
             Event::Quiet(_) if self.settled >= MANY => {
                 self.settled = 0;

@@ -209,7 +209,7 @@ fn names(resources: &[ResourceRef]) -> Json {
     resources.iter().map(ToString::to_string).collect()
 }
 
-/// Returns a running call of a former graph.
+/// Returns a running call of a changed or removed resource.
 fn in_flight(call: &InFlightCall) -> Json {
     json!({"resource": call.reference.to_string(), "doing": call.doing, "for_ms": ms(call.since)})
 }

@@ -253,7 +253,7 @@ fn contest(json: &Json) -> String {
     text
 }
 
-/// Returns a running call of a former graph, with its duration.
+/// Returns a running call of a changed or removed resource, with its duration.
 fn former(json: &Json) -> String {
     let shown = |key: &str| visible(json[key].as_str().unwrap_or_default());
     format!("{} {}, for {}", shown("doing"), shown("resource"), long(&json["for_ms"]))

@@ -242,8 +242,8 @@ fn what_could_not_be_flushed_is_flushed_later() {
 }
 
 #[test]
-fn paused_run_retries_a_failed_flush_within_seconds() {
-    let slots = Slots::new(1, Ends::Flush(2));
+fn paused_run_retries_a_failed_flush_within_seconds_and_reports_it_once() {
+    let slots = Slots::new(2, Ends::Flush(3));
     let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]);
     let (window, (told, tells)) = (StatusHandle::default(), channel());
     std::thread::scope(|scope| {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use ecow::EcoString;
 use kilter_engine::{Input, RepairBudget, ResourceId, Timestamp};
 use kilter_model::{Poll, Resource};
 use kilter_provider::Purpose;
@@ -62,8 +63,27 @@ pub struct Hold<'a> {
 
 /// Minimum interval between two flushes, in milliseconds.
 const FLUSH: u64 = 1000;
-/// Interval after a failed flush, in milliseconds.
+/// Longest interval after a failed flush, in milliseconds.
 const FLUSH_AGAIN: u64 = 60_000;
+
+/// Failed flushes since the last successful one.
+#[derive(Default)]
+struct FlushFailure {
+    /// Messages of the last flush.
+    why: Vec<EcoString>,
+    /// Interval until the next flush, in milliseconds.
+    pause: u64,
+}
+
+impl FlushFailure {
+    /// Records the messages of a flush, and doubles the interval up to [`FLUSH_AGAIN`]. Returns true if they are new.
+    fn record(&mut self, why: &[EcoString]) -> bool {
+        self.pause = self.pause.saturating_mul(2).clamp(FLUSH, FLUSH_AGAIN);
+        let is_new = self.why != why;
+        self.why = why.to_vec();
+        is_new
+    }
+}
 
 /// Mutable state of a run that holds a state.
 pub(super) struct ReconcileLoop<'hold> {
@@ -80,6 +100,8 @@ pub(super) struct ReconcileLoop<'hold> {
     pub(super) listening: ProviderWatches,
     /// Earliest time of the next flush.
     flush_after: Timestamp,
+    /// Failure of the last flush.
+    flush_failure: Option<FlushFailure>,
     /// Time of the next sign of life.
     alive_at: Timestamp,
     /// Number of settlements at the last report that nothing is left to do; none while there is work.
@@ -114,6 +136,7 @@ impl<'hold> ReconcileLoop<'hold> {
             followed: FxHashMap::default(),
             listening: ProviderWatches::default(),
             flush_after: Timestamp::default(),
+            flush_failure: None,
             alive_at: Timestamp::default(),
             quiet_at: None,
             is_converged: false,
@@ -210,11 +233,19 @@ impl<'hold> ReconcileLoop<'hold> {
         self.is_enough
     }
 
-    /// Returns the earliest time of the next flush. A paused run flushes at once, and retries after [`FLUSH`]: its
+    /// Returns the earliest time of the next flush. A paused run flushes at once, unless the last flush failed: its
     /// requester expects the changes on disk.
     fn flush_due(&self) -> Timestamp {
-        let early = if self.paused.is_some() { FLUSH_AGAIN - FLUSH } else { 0 };
-        Timestamp(self.flush_after.0.saturating_sub(early))
+        let is_at_once = self.paused.is_some() && self.flush_failure.is_none();
+        if is_at_once { Timestamp::default() } else { self.flush_after }
+    }
+
+    /// Retries a failed flush at once.
+    pub(super) fn hurry_flush(&mut self) {
+        if let Some(failure) = &mut self.flush_failure {
+            failure.pause = 0;
+            self.flush_after = Timestamp::default();
+        }
     }
 
     /// Returns the polled resources, each with the time of its next poll.
@@ -283,8 +314,9 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Flushes completed changes, also while a retry is pending, which may never succeed.
     ///
-    /// A paused run flushes at once, because the administrator may be about to copy the disk. After a failed flush it
-    /// still waits for the longer interval.
+    /// A paused run flushes at once, because the administrator may be about to copy the disk. After a failed flush, a
+    /// run waits for 1 second, then twice as long after each further failure, up to [`FLUSH_AGAIN`]. It reports a
+    /// failure once, until the messages change.
     pub(super) fn flush_what_was_done(&mut self) {
         if !self.board.is_unflushed() || self.in_flight() > 0 {
             return;
@@ -293,9 +325,17 @@ impl Driver<'_, '_, '_, '_> {
         let unflushed = self.board.flush_now(self.mail);
         self.board.give_room_back();
         self.observer.event(Event::Flushed);
-        let pause = if unflushed.is_empty() { FLUSH } else { FLUSH_AGAIN };
+        let mut is_new = false;
+        let pause = if unflushed.is_empty() {
+            holder.flush_failure = None;
+            FLUSH
+        } else {
+            let failure = holder.flush_failure.get_or_insert_default();
+            is_new = failure.record(&unflushed);
+            failure.pause
+        };
         holder.flush_after = Timestamp(self.now.0.saturating_add(pause));
-        for why in unflushed {
+        for why in unflushed.iter().filter(|_| is_new) {
             let (level, message) = (kilter_provider::Level::Err, why.as_str());
             self.observer.event(Event::Log { level, type_name: "", name: "", message });
         }
@@ -416,4 +456,20 @@ pub(super) fn is_watched(resource: &Resource) -> bool {
 /// Returns true if a resource has no held state: it is hidden, or it is only restored once.
 fn is_not_held(resource: &Resource) -> bool {
     resource.is_reversal() || resource.is_hidden()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FlushFailure;
+
+    #[test]
+    fn interval_after_failed_flushes_doubles_up_to_a_minute() {
+        let mut failure = FlushFailure::default();
+        let mut record = |why: &str| (failure.record(&[why.into()]), failure.pause / 1000);
+        let intervals = [1, 2, 4, 8, 16, 32, 60, 60];
+        let recorded = intervals.map(|_| record("stuck"));
+        assert_eq!(recorded.map(|(_, pause)| pause), intervals);
+        assert_eq!(recorded.map(|(is_new, _)| is_new), [true, false, false, false, false, false, false, false]);
+        assert_eq!(record("full"), (true, 60));
+    }
 }

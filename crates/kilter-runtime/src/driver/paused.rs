@@ -62,6 +62,9 @@ impl Driver<'_, '_, '_, '_> {
         let until = longest.map(|longest| Timestamp(self.now.0.saturating_add(millis(longest))));
         let since = holder.paused.as_ref().map_or(self.now, |paused| paused.since);
         holder.paused = Some(PauseState { since, until, why: why.clone() });
+        if !was_paused {
+            holder.hurry_flush();
+        }
         self.machine.input(self.now, Input::Pause);
         self.workers.pause(true);
         self.return_changes();

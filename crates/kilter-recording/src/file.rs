@@ -9,7 +9,7 @@ use kilter_script::recorded::{RecordedExchange, SecretMasker};
 use serde_json::{Value as Json, json};
 
 /// Version of the format.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Line of a recording.
 #[derive(Clone, Debug, PartialEq)]

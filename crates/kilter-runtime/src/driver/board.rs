@@ -488,6 +488,11 @@ impl<'run> RunState<'run> {
         if let Some(standing) = self.standing.take() {
             let mut reports: Vec<_> = standing.into_iter().collect();
             reports.sort_by_key(|(vertex, _)| self.prepared.graph.place(*vertex));
+            // The kernel may have named an opponent after the check that found its change.
+            for (vertex, report) in reports.iter_mut().filter(|(_, report)| report.is_contested) {
+                let newest = self.opponents.get(vertex).and_then(OpponentWatch::last);
+                report.opponent = newest.or_else(|| report.opponent.take());
+            }
             let resources = reports.into_iter().map(|(_, report)| report).collect();
             return Report { resources, counts, settled: Some(self.counts), ..Report::default() };
         }

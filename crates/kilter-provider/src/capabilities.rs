@@ -335,7 +335,8 @@ pub trait Watch {
 
     /// Watches resources and reports events until it is interrupted, then returns immediately. Runs on a thread
     /// of its own and is restarted after a delay when it returns. Runs once for all resources with
-    /// [`WatchSource::Provider`], and once for each resource with [`WatchSource::ProviderPerResource`], which is then `alone`.
+    /// [`WatchSource::Provider`], and once for each resource with [`WatchSource::ProviderPerResource`], which is then
+    /// `alone`.
     ///
     /// The provider first reports that it is [watching](WatchSink::watching). The run finds earlier changes with a
     /// check. The provider must report all later changes; an event too many is harmless. Events may be about

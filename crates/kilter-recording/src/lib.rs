@@ -1,12 +1,12 @@
 //! Recordings: all external queries of a command, with the answers.
 //!
-//! A command makes queries through [`RecordMode::record_or_replay`], and runs scripts through [`RecordMode::exchanges`]. A recording writes every
-//! query with its answer. In a replay, the answers come from the recording: kilter then reads no state of the
-//! machine, starts no program and changes nothing.
+//! A command makes queries through [`RecordMode::record_or_replay`], and runs scripts through
+//! [`RecordMode::exchanges`]. A recording writes every query with its answer. In a replay, the answers come from the
+//! recording: kilter then reads no state of the machine, starts no program and changes nothing.
 //!
-//! The recording contains placeholders for secrets ([`SecretMasker`](kilter_script::recorded::SecretMasker)). The secrets are only
-//! known when manifests are compiled and words are compared with a type. [`RecordMode::settle`] marks this point; earlier lines
-//! are held back until then.
+//! The recording contains placeholders for secrets ([`SecretMasker`](kilter_script::recorded::SecretMasker)). The
+//! secrets are only known when manifests are compiled and words are compared with a type. [`RecordMode::settle`] marks
+//! this point; earlier lines are held back until then.
 
 mod answers;
 mod exchanges;

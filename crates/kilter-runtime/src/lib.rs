@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | at the end of the pass |
 //! | up to `jobs` workers | calls that may block, one batch each; results go to the caller's thread by channel | at the end of the run |
-//! | one for each provider that [watches itself](kilter_provider::Watch::Provider), and for each resource that a provider watches [separately](kilter_provider::Watch::ProviderPerResource) | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
+//! | one for each provider that [watches itself](kilter_provider::WatchSource::Provider), and for each resource that a provider watches [separately](kilter_provider::WatchSource::ProviderPerResource) | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
 //! | that of a [`watch::Hub`] | reads file system events, notifies subscribers | when the hub is dropped |
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].

@@ -94,7 +94,10 @@ impl PlanInputs {
         let values = |values: &[(EcoString, Value)]| -> Map<String, Json> {
             values.iter().map(|(name, value)| (name.to_string(), to_canonical_json_clear(value))).collect()
         };
-        let include = |((from, path), source): &((EcoString, EcoString), PlanSource)| json!({ "from": from.as_str(), "path": path.as_str(), "source": source.to_json() });
+        let include = |include: &((EcoString, EcoString), PlanSource)| {
+            let ((from, path), source) = include;
+            json!({ "from": from.as_str(), "path": path.as_str(), "source": source.to_json() })
+        };
         let mut inputs = Map::new();
         inputs.insert("sources".into(), self.sources.iter().map(PlanSource::to_json).collect());
         if !self.origin.is_empty() {

@@ -29,12 +29,25 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Converged(converged) => json!({"event": "converged", "converged": converged}),
         Event::Contested { reference, repairs, next, differences, opponent } => {
             let differences: Vec<Json> = differences.iter().map(json::difference).collect();
-            json!({"event": "contested", "resource": reference.to_string(), "repairs": repairs, "next_repair_ms": ms(*next), "differences": differences, "opponent": opponent.map(json::opponent)})
+            json!({
+                "event": "contested",
+                "resource": reference.to_string(),
+                "repairs": repairs,
+                "next_repair_ms": ms(*next),
+                "differences": differences,
+                "opponent": opponent.map(json::opponent),
+            })
         }
         Event::Uncontested { reference } => json!({"event": "uncontested", "resource": reference.to_string()}),
         Event::Demoted { reference, repairs, within, differences } => {
             let differences: Vec<Json> = differences.iter().map(json::difference).collect();
-            json!({"event": "demoted", "resource": reference.to_string(), "repairs": repairs, "within_ms": within, "differences": differences})
+            json!({
+                "event": "demoted",
+                "resource": reference.to_string(),
+                "repairs": repairs,
+                "within_ms": within,
+                "differences": differences,
+            })
         }
         Event::Unwatched { count, why, every } => {
             json!({"event": "unwatched", "resources": count, "why": why, "every_ms": every.map(ms)})

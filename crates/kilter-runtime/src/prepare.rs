@@ -276,7 +276,7 @@ fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Vali
             format!("a resource of the type `{type_name}` cannot be restored (`reverse`)")
         }
         Some(RevertTo::Earlier) if !resource.deferred().is_empty() => {
-            "it takes values of other resources, and cannot be restored (`reverse`)".to_owned()
+            "it receives outputs of other resources, and cannot be restored (`reverse`)".to_owned()
         }
         _ => return None,
     };

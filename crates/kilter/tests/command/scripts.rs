@@ -623,7 +623,7 @@ fn script_outputs_are_checked_against_declared_types() {
         place.file("m.yaml", format!("resources:\n  site[a]: {{}}\n  alias[x]: {{}}\n  test[t]: {{{attributes}}}\n"))
     };
     let refused = place.run(&["-I", ".", "plan", &manifest("int: '${site[a].url}'")]);
-    assert!(refused.stderr.contains("`int` takes Integer, and `site[a].url` is String"), "{refused:?}");
+    assert!(refused.stderr.contains("`int` takes Integer, but `site[a].url` is String"), "{refused:?}");
     let fits = manifest("int: '${site[a].port}', int8: '${alias[x].port}'");
     place.file("port", "80");
     let applied = place.run(&["-I", ".", "apply", &fits]);

@@ -139,13 +139,13 @@ const CASES: &[Case] = &[
     (
         "resources:\n  exec[b]: { command: c }\n  file[/a]: { tags: [a, '${exec[b].exit_code}'], limits: { a: \
          'x${exec[b].stdout}' } }\n",
-        &[("`tags` takes String, and", "3:25"), ("`limits` takes Integer[0, 10], but this is a text", "3:63")],
+        &[("`tags` takes String, but", "3:25"), ("`limits` takes Integer[0, 10], but this is a text", "3:63")],
     ),
     (
         "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${true ? exec[b].stdout : \"hunter2\"}', password: \
          { sensitive: '${exec[b].exit_code + 1}' } }\n",
         &[
-            ("and this is Variant[String, Binary] | write `${int(x)}`", "3:19"),
+            ("but this is Variant[String, Binary] | write `${int(x)}`", "3:19"),
             ("`password` takes Sensitive[String], but this is Numeric | write `${string(x)}`", "3:82"),
         ],
     ),

@@ -89,7 +89,11 @@ fn file_that_is_too_large_for_a_backup_stays() {
     let cx = Context::empty().with_var_dir(Some(state.path()));
     for attributes in [("content", text("ours")), ("ensure", text("absent"))] {
         let failure = apply_in(&cx, &file(&path, [attributes, ("backup", yes())])).unwrap_err();
-        assert!(failure.contains("has 8796093022208 bytes") && failure.contains("at most 1073741824"), "{failure}");
+        assert!(
+            failure.contains("has 8796093022208 bytes")
+                && failure.contains("the maximum for a file of its owner is 1073741824"),
+            "{failure}"
+        );
         assert_eq!(fs::metadata(&path).unwrap().len(), HUGE);
     }
     assert_eq!(names(state.path()), [""; 0], "nothing was begun");

@@ -51,7 +51,9 @@ fn run_without_status_server_ends_if_another_run_locked_the_new_state_directory(
     // The path of the socket is taken.
     fs::create_dir(state(&place).join("status.sock")).unwrap();
     let running = Running::begin(&place, &[&manifest(&place, MANIFEST)]);
-    wait("the start", || running.told("`kilter status` cannot query this run") == 1 && state(&place).join("journal").exists());
+    wait("the start", || {
+        running.told("`kilter status` cannot query this run") == 1 && state(&place).join("journal").exists()
+    });
     end_by_exchange(&place, running);
 }
 

@@ -3,13 +3,16 @@
 //! Many tests wait more than they compute. So the simulator and the release builds run in parallel with them, at a
 //! lower priority. Only the gates run alone, at the end.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
-use crate::step::{cargo, shown};
+use serde_json::Value;
+
+use crate::step::{cargo, nice, output, shown};
 use crate::{dist, hosts, measure, requirements};
 
 /// Number of random graphs that the simulator runs in each of its two modes. `--graphs` asks for more.
@@ -46,8 +49,14 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     parts.push(("build", plainly(cargo(root).args(args))));
     println!("the tests took {} s to build", begun.elapsed().as_secs());
     let beside = Beside::begin(root, simulation);
-    let args = ["test", "--workspace", "--locked", "--no-fail-fast"];
-    parts.push(("cargo test", watched(cargo(root).args(args), &mut tally)));
+    let mut tests = cargo(root);
+    tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        // Tests of a program wait for other processes and for test hosts more than they compute.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        tests.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    }
+    parts.push(("cargo test", watched(&mut tests, &mut tally)));
     println!("the tests have ended after {} s", begun.elapsed().as_secs());
     base.end();
     parts.extend(beside.end());
@@ -56,18 +65,44 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     ExitCode::from(worst(&parts))
 }
 
-/// Runs the tests of all libraries: those that start no kilter and no test host. They are for the minutes before a commit.
+/// Runs the tests of all libraries, which start neither kilter nor a test host. Run them before each commit.
+///
+/// It selects targets and not packages: cargo would compile the dependencies of single packages again, with other features.
 pub(crate) fn run_quick(root: &Path) -> ExitCode {
     let begun = Instant::now();
     let mut tally = Tally::default();
-    let libraries = ["test", "--workspace", "--exclude", "kilter", "--locked", "--no-fail-fast", "--all-targets"];
-    let command = ["test", "-p", "kilter", "--locked", "--no-fail-fast", "--bins"];
-    let parts = [
-        ("libraries", watched(cargo(root).args(libraries), &mut tally)),
-        ("command", watched(cargo(root).args(command), &mut tally)),
-    ];
+    let programs = match library_tests(root) {
+        Ok(programs) => programs,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut tests = cargo(root);
+    tests.args(["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins"]);
+    tests.args(programs.iter().flat_map(|name| ["--test", name]));
+    let parts = [("tests", watched(&mut tests, &mut tally))];
     println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
+}
+
+/// Returns the names of the test programs of all packages except the command.
+fn library_tests(root: &Path) -> Result<BTreeSet<String>, String> {
+    let metadata = output(cargo(root).args(["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
+    let metadata: Value = serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    let of = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let (command, libraries): (Vec<Value>, Vec<Value>) =
+        of(&metadata, "packages").into_iter().partition(|package| package["name"] == "kilter");
+    let programs = |packages: &[Value]| -> BTreeSet<String> {
+        let targets = packages.iter().flat_map(|package| of(package, "targets"));
+        let tests = targets.filter(|target| of(target, "kind").iter().any(|kind| kind == "test"));
+        tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect()
+    };
+    let (slow, quick) = (programs(&command), programs(&libraries));
+    match slow.intersection(&quick).next() {
+        Some(name) => Err(format!("two packages have a test program `{name}`: rename the one of kilter")),
+        None => Ok(quick),
+    }
 }
 
 /// Commands that run in parallel with the tests.
@@ -89,13 +124,13 @@ impl Beside {
         for (name, held) in [("simulator", None), ("simulator, holding", Some("--held"))] {
             let mut simulate = cargo(root);
             simulate.args(program).args(["--", "--graphs", &graphs, "--seed", &seed]).args(held);
-            commands.push((name, nicely(&simulate)));
+            commands.push((name, nice(&simulate)));
         }
         let root = root.to_owned();
         Beside(std::thread::spawn(move || {
             let mut parts: Vec<Part> = commands.into_iter().map(|(name, command)| Part::of(name, command)).collect();
             // The gates build it too, and report errors then.
-            parts.extend(dist::command(&root).map(|build| Part::of("dist", nicely(&build))));
+            parts.extend(dist::command(&root).map(|build| Part::of("dist", nice(&build))));
             parts
         }))
     }
@@ -121,17 +156,6 @@ impl Part {
         };
         Part { name, code, printed }
     }
-}
-
-/// Returns the same command with a lower priority than the tests.
-fn nicely(command: &Command) -> Command {
-    let mut nice = Command::new("nice");
-    nice.arg(command.get_program()).args(command.get_args());
-    if let Some(directory) = command.get_current_dir() {
-        nice.current_dir(directory);
-    }
-    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    nice
 }
 
 /// Runs the measurements without noise: system calls, processes, and bytes of memory per resource.
@@ -251,7 +275,7 @@ mod tests {
     fn extra_step_keeps_arguments_output_and_exit_code() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $1 $MARK; pwd; echo oops >&2; exit 3", "sh", "x"]).env("MARK", "y").current_dir("/");
-        let part = Part::of("simulator", nicely(&command));
+        let part = Part::of("simulator", nice(&command));
         assert_eq!((part.name, part.code), ("simulator", 3));
         assert!(part.printed.ends_with("\nx y\n/\noops\n"), "{}", part.printed);
         assert_eq!(Part::of("x", Command::new("/nonexistent/program")).code, 1);

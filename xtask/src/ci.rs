@@ -1,10 +1,12 @@
 //! `cargo xtask ci`: checks that every change must pass, the fastest first.
+//!
+//! The first run compiles cargo-deny for some minutes. It does so in parallel with the tests, which wait more than they compute.
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::step::{cargo, output, succeeds};
+use crate::step::{cargo, nice, output, succeeds};
 use crate::{all_tests, docs, layers};
 
 /// Version of cargo-deny for `deny.toml`.
@@ -12,16 +14,22 @@ const CARGO_DENY: &str = "0.20.2";
 
 type Step = (&'static str, fn(&Path) -> Result<(), String>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 6] = [
     ("fmt", |root| succeeds(cargo(root).args(["fmt", "--all", "--", "--check"]))),
     ("layers", |root| tell(layers::run(root))),
     ("clippy", clippy),
     ("doc", rustdoc),
     ("docs", |root| tell(docs::run(root, docs::Pages::Check))),
-    ("deny", deny),
-    ("test", |root| match all_tests::run(root, all_tests::Simulation::fresh(all_tests::GRAPHS)) {
-        code if code == ExitCode::SUCCESS => Ok(()),
-        _ => Err("tests fail".to_owned()),
+    ("test, deny", |root| {
+        let of_deny = root.to_owned();
+        let deny = std::thread::spawn(move || deny(&of_deny));
+        let tests = all_tests::run(root, all_tests::Simulation::fresh(all_tests::GRAPHS));
+        let deny = deny.join().unwrap_or_else(|_| Err("the thread of cargo-deny panicked".to_owned()));
+        match (tests == ExitCode::SUCCESS, deny) {
+            (true, deny) => deny,
+            (false, Ok(())) => Err("tests fail".to_owned()),
+            (false, Err(why)) => Err(format!("tests fail\nerror: {why}")),
+        }
     }),
 ];
 
@@ -69,7 +77,9 @@ fn deny(root: &Path) -> Result<(), String> {
         println!("installing cargo-deny {CARGO_DENY}: some minutes, once");
         let args = ["install", "cargo-deny", "--locked", "--quiet", "--version", CARGO_DENY];
         // A separate build directory, so that the build does not depend on the workspace's settings.
-        succeeds(cargo(root).args(args).env_remove("CARGO_TARGET_DIR"))?;
+        succeeds(nice(cargo(root).args(args)).env_remove("CARGO_TARGET_DIR"))?;
     }
-    succeeds(cargo(root).args(["deny", "--workspace", "--locked", "check", "licenses", "bans", "sources"]))
+    output(cargo(root).args(["deny", "--workspace", "--locked", "check", "licenses", "bans", "sources"]))?;
+    println!("deny: licenses, bans and sources: ok");
+    Ok(())
 }

@@ -29,13 +29,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|_| format!("`{}` prints what is not UTF-8", shown(command)))
 }
 
-/// Builds the command and returns its path.
+/// Builds the workspace with its tests, and returns the path of the command.
+///
+/// `cargo build -p kilter` would build most crates a second time: without the tests, their dependencies have other features.
 pub(crate) fn built_kilter(root: &Path) -> Result<PathBuf, String> {
-    let args = ["build", "--quiet", "--locked", "-p", "kilter", "--message-format", "json-render-diagnostics"];
+    let args =
+        ["test", "--no-run", "--workspace", "--quiet", "--locked", "--message-format", "json-render-diagnostics"];
     let messages = output(cargo(root).args(args))?;
     let mut executables = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
+        let program = message["target"]["name"] == "kilter" && message["profile"]["test"] == false;
+        message["executable"].as_str().filter(|_| program).map(PathBuf::from)
     });
     executables.next_back().ok_or_else(|| "cargo built no executable of kilter".to_owned())
 }
@@ -45,4 +49,15 @@ pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the same command with a lower priority than the tests.
+pub(crate) fn nice(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.arg(command.get_program()).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        nice.current_dir(directory);
+    }
+    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    nice
 }

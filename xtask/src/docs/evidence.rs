@@ -47,7 +47,7 @@ fn missing_in(document: &Document, tests: &mut Tests<'_>) -> Vec<String> {
             tell(format!("the row begins with none of **{known}**"));
         }
         if PROMISES.contains(&word) && named.is_empty() {
-            tell(format!("what is {word} is held by a test, and none is named"));
+            tell(format!("a row that begins with **{word}** needs the name of a test"));
         }
         for name in named {
             if let Err(why) = tests.find(name) {
@@ -153,7 +153,7 @@ mod tests {
         let [second, third, fifth, no_file, sixth] = told(page).try_into().unwrap();
         let no_test = "page.md:6: the test `a.rs::helper` does not exist: a.rs has no such function under #[test]";
         assert_eq!(second, no_test);
-        assert_eq!(third, "page.md:7: what is lifted is held by a test, and none is named");
+        assert_eq!(third, "page.md:7: a row that begins with **lifted** needs the name of a test");
         assert!(fifth.starts_with("page.md:9: the row begins with none of **kept**, **lifted**"), "{fifth}");
         assert!(no_file.starts_with("page.md:9: the test `b.rs::x` does not exist: b.rs: "), "{no_file}");
         assert_eq!(sixth, "page.md:10: the test `it_holds` does not exist: it is no `path::test`");

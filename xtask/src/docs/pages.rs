@@ -50,18 +50,27 @@ pub(super) const TABLE: [Page; 15] = [
     of_type!("value"),
 ];
 
-/// Commands in the order of the manual.
-const COMMANDS: [&str; 13] = [
+/// All commands, in the order of the manual.
+const COMMANDS: [&str; 22] = [
     "types",
     "get",
     "set",
+    "act",
     "plan",
     "apply",
+    "run",
+    "status",
+    "pause",
+    "resume",
+    "clean",
     "facts",
     "graph",
+    "history",
     "provider",
     "provider new",
     "provider check",
+    "provider record",
+    "provider replay",
     "schema",
     "completions",
     "man",
@@ -93,15 +102,30 @@ fn text_of(content: &Content, print: Print<'_>) -> Result<String, String> {
     match content {
         Content::Printed(args) => printed(args),
         Content::Help(commands) => {
-            let mut text = format!("# The command\n\n```text\n{}\n```\n", printed(&["--help"])?);
+            let help = printed(&["--help"])?;
+            let mut missing = unlisted(&help, "", commands);
+            let mut text = format!("# The command\n\n```text\n{help}\n```\n");
             for command in *commands {
                 let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
                 let help = printed(&words)?;
+                missing.extend(unlisted(&help, &format!("{command} "), commands));
                 text.push_str(&format!("\n## kilter {command}\n\n```text\n{help}\n```\n"));
             }
-            Ok(text.trim_end().to_owned())
+            match &missing[..] {
+                [] => Ok(text.trim_end().to_owned()),
+                _ => Err(format!("COMMANDS in xtask/src/docs/pages.rs lacks {}", missing.join(", "))),
+            }
         }
     }
+}
+
+/// Returns the commands in a help text that are not in the list. Commands are the indented lines below `Commands:`.
+fn unlisted(help: &str, prefix: &str, commands: &[&str]) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    let names = names.map(|name| format!("{prefix}{name}"));
+    names.filter(|name| !commands.contains(&name.as_str())).collect()
 }
 
 fn origin(content: &Content) -> String {
@@ -195,5 +219,15 @@ mod tests {
             text,
             "# The command\n\n```text\nhelp of --help\n```\n\n## kilter plan\n\n```text\nhelp of plan --help\n```"
         );
+    }
+
+    #[test]
+    fn command_that_is_not_listed_is_reported() {
+        let help = "Commands:\n  plan   Show the changes\n         of a manifest\n  check  Check it\n  help   Help\n\nOptions:\n  -q";
+        assert_eq!(unlisted(help, "", &["plan"]), ["check"]);
+        assert_eq!(unlisted(help, "all ", &["all plan", "all check"]), [""; 0]);
+        let print = |_: &[&str]| Ok(help.to_owned());
+        let problem = text_of(&Content::Help(&["plan", "check"]), &print).unwrap_err();
+        assert!(problem.ends_with("lacks plan plan, plan check, check plan, check check"), "{problem}");
     }
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the tests of the providers share. Each test is a program that is run with the path of kilter in $KILTER; it prints
-# what failed, and exits with 0 only if everything holds. The tests change the machine as root: they run only where the harness
-# has put copies over its directories (`cargo test -p kilter --test providers`).
+# Functions for the tests of the providers. Each test is a program that runs with the path of kilter in $KILTER. It prints failures, and exits
+# with 0 only if every check succeeds. The tests change the machine as root. They run only if the harness has put copies over its directories
+# (`cargo test -p kilter --test providers`).
 set -u
 
 [ -e /etc/.kilter-test ] || { echo "not in a copy of the machine: cargo test -p kilter --test providers" >&2 && exit 1; }
@@ -36,7 +36,7 @@ holds() {
     output=$("$@" 2>&1) || failed "$what" "$* exited with $?" "$output"
 }
 
-# value TYPE NAME ATTRIBUTE: what kilter reads; `-` where there is no such value.
+# value TYPE NAME ATTRIBUTE: prints the value that kilter reads, or `-` if there is none.
 value() {
     kilter get --show-sensitive --format json -- "$1" "$2" | python3 -c '
 import json, sys
@@ -44,17 +44,17 @@ value = json.load(sys.stdin)[0]["attributes"].get(sys.argv[1], "-")
 print(value if isinstance(value, str) else json.dumps(value))' "$3"
 }
 
-# names TYPE: the names of all that there are, sorted.
+# names TYPE: prints the names of all resources, sorted.
 names() {
     kilter get "$1" --format json | python3 -c '
 import json, sys
 print("\n".join(sorted(one["name"] for one in json.load(sys.stdin))))'
 }
 
-# count OUTPUT WHAT: a number of a report.
+# count OUTPUT KEY: prints a count of a report.
 count() { python3 -c 'import json, sys; print(json.loads(sys.argv[1])["counts"][sys.argv[2]])' "$1" "$2" 2>&1; }
 
-# changes TYPE NAME ATTRIBUTE=VALUE...: it is brought to the state, and is in it the second time.
+# changes TYPE NAME ATTRIBUTE=VALUE...: the first set changes the resource, the second finds it in sync.
 changes() {
     local report errors=$place/errors
     checks=$((checks + 1))
@@ -67,7 +67,7 @@ changes() {
     fi
 }
 
-# keeps TYPE NAME ATTRIBUTE=VALUE...: it is in the state already.
+# keeps TYPE NAME ATTRIBUTE=VALUE...: the resource is in sync.
 keeps() {
     local report errors=$place/errors
     checks=$((checks + 1))
@@ -75,7 +75,7 @@ keeps() {
     [ "$(count "$report" in_sync)" = 1 ] || failed "set $* is not in its state" "$report"
 }
 
-# refuses WORDS TYPE NAME ATTRIBUTE=VALUE...: it cannot be brought to the state, and the error has the words.
+# refuses WORDS TYPE NAME ATTRIBUTE=VALUE...: the set fails, and the error contains WORDS.
 refuses() {
     local words=$1 output code
     shift
@@ -86,10 +86,10 @@ refuses() {
     [[ $output == *"$words"* ]] || failed "set $* does not say: $words" "$output"
 }
 
-# there PATH: yes or no.
+# there PATH: prints yes if the path exists, otherwise no.
 there() { if [ -e "$1" ]; then echo yes; else echo no; fi; }
 
-# The last line of a test.
+# Ends a test. Every test calls it last.
 finish() {
     rm -rf "$place"
     echo "$checks checks, $failures failed"

@@ -1,8 +1,9 @@
 //! Tools for authors of providers.
 //!
 //! [`conformance`] is the test suite for all providers: laws, and a report. [`CheckFile`] is the test data that an
-//! author writes beside a provider. [`EveryCapability`] tests decorators of providers. [`Check`] inspects the files of a provider and tries every law in its own
-//! sandbox. The crate prints nothing: the caller shows the progress and the report.
+//! author writes beside a provider. [`EveryCapability`] tests decorators of providers. [`Check`] inspects the files of
+//! a provider and tries every law in its own sandbox. The crate prints nothing: the caller shows the progress and the
+//! report.
 //!
 //! *Start from* [`conformance::Suite`] and [`Check`].
 

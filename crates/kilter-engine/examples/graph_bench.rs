@@ -15,7 +15,7 @@ fn cpu() -> f64 {
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
-/// What `work` gives, and the milliseconds of CPU that it took.
+/// Returns the result of `work` and its CPU time in milliseconds.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let before = cpu();
     let result = work();

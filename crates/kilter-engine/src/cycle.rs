@@ -101,14 +101,14 @@ fn shortest(graph: &Graph, knot: &[ResourceId]) -> Cycle {
         return Cycle { edges: vec![*graph.edge(own)] };
     }
     let mut best: Option<Vec<Edge>> = None;
-    let mut patience = MAX_STEPS;
+    let mut steps_left = MAX_STEPS;
     let mut came_by = vec![None; graph.len()];
     for &start in knot {
         let limit = best.as_ref().map_or(usize::MAX, Vec::len);
-        if let Some(edges) = around(graph, knot, start, limit, &mut came_by, &mut patience) {
+        if let Some(edges) = around(graph, knot, start, limit, &mut came_by, &mut steps_left) {
             best = Some(edges);
         }
-        if best.as_ref().is_some_and(|edges| edges.len() <= 2 || patience == 0) {
+        if best.as_ref().is_some_and(|edges| edges.len() <= 2 || steps_left == 0) {
             break;
         }
     }
@@ -125,17 +125,17 @@ fn around(
     start: ResourceId,
     limit: usize,
     came_by: &mut [Option<Edge>],
-    patience: &mut usize,
+    steps_left: &mut usize,
 ) -> Option<Vec<Edge>> {
     knot.iter().for_each(|v| came_by[v.slot()] = None);
-    *patience = patience.saturating_sub(knot.len());
+    *steps_left = steps_left.saturating_sub(knot.len());
     let mut queue = VecDeque::from([(start, 0usize)]);
     while let Some((vertex, length)) = queue.pop_front() {
         if length + 1 >= limit {
             return None;
         }
         for id in graph.outgoing(vertex) {
-            *patience = patience.saturating_sub(1);
+            *steps_left = steps_left.saturating_sub(1);
             let edge = *graph.edge(id);
             if edge.to == start {
                 return Some(path(edge, start, came_by));

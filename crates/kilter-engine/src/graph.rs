@@ -189,7 +189,13 @@ impl Graph {
 
     /// Returns the index of a vertex in manifest order.
     pub fn place(&self, vertex: ResourceId) -> usize {
+        self.check_is_current(vertex);
         self.places[vertex.slot()] as usize
+    }
+
+    /// Asserts in debug builds that an id is not of another graph. Its slot may have another vertex.
+    fn check_is_current(&self, vertex: ResourceId) {
+        debug_assert!(self.contains(vertex), "{vertex:?} is the id of a vertex that an edit has removed or changed");
     }
 
     /// Returns true if a vertex is part of the graph.
@@ -220,11 +226,13 @@ impl Graph {
 
     /// Returns the edges that leave a vertex.
     pub fn outgoing(&self, vertex: ResourceId) -> impl Iterator<Item = EdgeId> + use<> {
+        self.check_is_current(vertex);
         (self.out[vertex.slot()]..self.out[vertex.slot() + 1]).map(EdgeId)
     }
 
     /// Returns the edges that enter a vertex, in manifest order of the vertices that they leave.
     pub fn incoming(&self, vertex: ResourceId) -> &[EdgeId] {
+        self.check_is_current(vertex);
         &self.incoming[self.into[vertex.slot()] as usize..self.into[vertex.slot() + 1] as usize]
     }
 
@@ -235,6 +243,7 @@ impl Graph {
 
     /// Number of direct predecessors of a vertex.
     pub fn parent_count(&self, vertex: ResourceId) -> u32 {
+        self.check_is_current(vertex);
         self.into[vertex.slot() + 1] - self.into[vertex.slot()]
     }
 }
@@ -310,7 +319,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_several_words_the_one_that_notifies_counts() {
+    fn notify_relation_wins_over_other_relations() {
         let (require, subscribe) = (written(0, 1, RelationKind::Require), written(0, 1, RelationKind::Subscribe));
         for edges in [vec![require, subscribe], vec![subscribe, require]] {
             let graph = Graph::new(2, edges).unwrap();
@@ -323,7 +332,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_written_wins_over_an_automatic_edge_against_it() {
+    fn declared_edge_overrides_opposite_automatic_edge() {
         let graph = Graph::new(2, vec![automatic(0, 1), written(1, 0, RelationKind::Before)]).unwrap();
         assert_eq!(graph.edges().len(), 1);
         assert_eq!(graph.edges()[0].from, ResourceId::first(1));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::graph::Graph;
 use crate::resource_id::ResourceId;
-use crate::vertex::{Disposition, Phase, Progress, RefreshState, Vertex};
+use crate::vertex::{Disposition, Phase, RefreshState, Vertex, VertexState};
 
 pub use contest::Contest;
 pub use edit::{ChangedVertex, GraphDiff};
@@ -45,7 +45,7 @@ pub struct Machine {
     graph: Arc<Graph>,
     /// Per slot, as the next two.
     vertices: Vec<Vertex>,
-    progress: Vec<Progress>,
+    progress: Vec<VertexState>,
     /// Pending refreshes per edge.
     owed: Vec<RefreshState>,
     /// Pending refreshes per vertex whose notifier is no longer its parent.
@@ -83,7 +83,7 @@ impl Machine {
         assert_eq!(graph.len(), vertices.len(), "each vertex of the graph is described");
         let progress = graph
             .vertices()
-            .map(|v| Progress { waiting: graph.parent_count(v), ..Progress::new(vertices[v.slot()].retry) })
+            .map(|v| VertexState { waiting: graph.parent_count(v), ..VertexState::new(vertices[v.slot()].retry) })
             .collect();
         let mut machine = Machine {
             owed: vec![RefreshState::Nothing; graph.edges().len()],
@@ -132,6 +132,7 @@ impl Machine {
 
     /// Returns the settlement of a vertex, or none if it has not settled.
     pub fn settlement(&self, vertex: ResourceId) -> Option<Disposition> {
+        debug_assert!(self.graph.contains(vertex), "{vertex:?} is not of this graph");
         match self.progress[vertex.slot()].phase {
             Phase::Settled(settlement) => Some(settlement),
             _ => None,
@@ -394,8 +395,8 @@ impl Machine {
     /// refreshed.
     fn done(&self, vertex: ResourceId) -> Option<Disposition> {
         match self.progress[vertex.slot()] {
-            Progress { changed: true, .. } => Some(Disposition::Changed),
-            Progress { refreshed: true, .. } => Some(Disposition::Refreshed),
+            VertexState { changed: true, .. } => Some(Disposition::Changed),
+            VertexState { refreshed: true, .. } => Some(Disposition::Refreshed),
             _ => None,
         }
     }

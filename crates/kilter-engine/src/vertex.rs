@@ -96,7 +96,7 @@ pub(crate) enum RefreshState {
 
 /// Mutable state of a vertex.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct VertexState {
     pub(crate) phase: Phase,
     /// Number of parents and watches that the vertex waits for.
     pub(crate) waiting: u32,
@@ -114,10 +114,10 @@ pub(crate) struct Progress {
     pub(crate) stale: bool,
 }
 
-impl Progress {
+impl VertexState {
     /// Returns the initial state of a vertex with this number of retries.
-    pub(crate) fn new(retries: i32) -> Progress {
-        Progress {
+    pub(crate) fn new(retries: i32) -> VertexState {
+        VertexState {
             phase: Phase::Waiting,
             waiting: 0,
             retries,

@@ -8,7 +8,7 @@ use crate::resource_id::ResourceId;
 
 /// Maximum number of steps in the search for cycles. Weak edges that have not been examined by then are dropped
 /// too.
-const PATIENCE: usize = 5_000_000;
+const MAX_STEPS: usize = 5_000_000;
 
 fn is_weak(edge: &Edge) -> bool {
     matches!(edge.origin, Origin::Automatic(Reason::Number | Reason::Owner | Reason::Suitability))
@@ -55,9 +55,9 @@ impl Component {
     /// Returns the weak edges that would close a cycle if the weak edges were added in order.
     fn closing(mut self) -> Vec<(ResourceId, ResourceId)> {
         let mut closing = Vec::new();
-        let mut patience = PATIENCE;
+        let mut steps_left = MAX_STEPS;
         for (first, second) in std::mem::take(&mut self.giving_way) {
-            match self.leads(second, first, &mut patience) {
+            match self.leads(second, first, &mut steps_left) {
                 true => closing.push((first, second)),
                 false => self.after.entry(first).or_default().push(second),
             }
@@ -66,13 +66,13 @@ impl Component {
     }
 
     /// Returns true if a path leads from `from` to `to`, or if the step limit is reached.
-    fn leads(&self, from: ResourceId, to: ResourceId, patience: &mut usize) -> bool {
+    fn leads(&self, from: ResourceId, to: ResourceId, steps_left: &mut usize) -> bool {
         let mut seen = FxHashSet::from_iter([from]);
         let mut open = vec![from];
         while let Some(vertex) = open.pop() {
             let next = self.after.get(&vertex).map(Vec::as_slice).unwrap_or_default();
-            *patience = patience.saturating_sub(1 + next.len());
-            if vertex == to || *patience == 0 {
+            *steps_left = steps_left.saturating_sub(1 + next.len());
+            if vertex == to || *steps_left == 0 {
                 return true;
             }
             open.extend(next.iter().filter(|next| seen.insert(**next)));

@@ -1,4 +1,4 @@
-//! What mgmt's engine is known to do, and what this one does in its place: short schedules, command by command.
+//! Known cases of mgmt's engine, and the behaviour of this one: short schedules, command by command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ impl Run {
         Run { machine: Machine::new(graph, vertices, owed), now: Timestamp(0) }
     }
 
-    /// What follows from an input.
+    /// Returns the commands that follow from an input.
     fn give(&mut self, input: Input) -> Vec<Command> {
         self.machine.input(self.now, input);
         self.machine.commands()
@@ -94,13 +94,13 @@ fn settled(vertex: ResourceId, settlement: Disposition) -> Command {
     Command::Settled(vertex, settlement)
 }
 
-/// What has failed is tried again at this time.
+/// Returns the commands after a failure: a timer for the retry at `at`, and the report.
 fn fails(vertex: ResourceId, at: u64) -> [Command; 2] {
     [Command::SetTimer(vertex, Timestamp(at)), settled(vertex, Disposition::Failed)]
 }
 
 #[test]
-fn a_child_whose_watch_starts_late_is_not_looked_at_before_however_early_its_parent_is_done() {
+fn child_is_not_checked_before_its_late_watch_starts() {
     let holding = HoldConfig { awaiting_watch: BTreeSet::from([B]), ..HoldConfig::default() };
     let mut run = Run::holding_as(&[before(A, B)], vertices(2), holding);
     assert_eq!(run.machine.commands(), [check(A)]);
@@ -111,7 +111,7 @@ fn a_child_whose_watch_starts_late_is_not_looked_at_before_however_early_its_par
 }
 
 #[test]
-fn a_watch_that_fails_during_a_check_starts_anew_behind_it_and_another_check_behind_that() {
+fn watch_that_fails_during_a_check_restarts_after_it_and_causes_another_check() {
     let mut run = Run::holding(&[], vertices(1));
     assert_eq!(run.machine.commands(), [check(A)]);
     assert_eq!(run.give(Input::WatchLost(A)), [], "nothing starts beside a check");
@@ -125,7 +125,7 @@ fn a_watch_that_fails_during_a_check_starts_anew_behind_it_and_another_check_beh
 }
 
 #[test]
-fn a_watch_may_start_while_everything_is_paused_and_nothing_is_looked_at_before_that_ends() {
+fn watch_may_start_during_a_pause_but_checks_wait_for_its_end() {
     let mut run = Run::holding(&[], vertices(1));
     run.check_all(CheckResult::InSync);
     assert_eq!(run.give(Input::Pause), []);
@@ -137,7 +137,7 @@ fn a_watch_may_start_while_everything_is_paused_and_nothing_is_looked_at_before_
 }
 
 #[test]
-fn an_event_during_a_check_brings_another_one_whatever_the_first_one_found() {
+fn event_during_a_check_causes_another_check_for_any_result() {
     for found in [CheckResult::InSync, CheckResult::Differs, CheckResult::Failed, CheckResult::Unknown] {
         let mut run = Run::holding(&[], vertices(1));
         assert_eq!(run.machine.commands(), [check(A)]);
@@ -148,7 +148,7 @@ fn an_event_during_a_check_brings_another_one_whatever_the_first_one_found() {
 }
 
 #[test]
-fn what_is_tried_without_end_and_without_a_pause_lets_itself_be_paused_and_ended_at_once() {
+fn endless_retry_without_delay_can_be_paused_and_stopped() {
     let endless = Vertex { retry: -1, ..Vertex::default() };
     let mut run = Run::holding(&[], vec![endless]);
     run.machine.commands();
@@ -166,7 +166,7 @@ fn what_is_tried_without_end_and_without_a_pause_lets_itself_be_paused_and_ended
 }
 
 #[test]
-fn whatever_comes_behind_the_end_begins_nothing() {
+fn input_after_the_end_starts_no_call() {
     let mut run = Run::holding(&[before(A, B)], vertices(2));
     run.check_all(CheckResult::InSync);
     run.give(Input::Interrupt);
@@ -187,7 +187,7 @@ fn whatever_comes_behind_the_end_begins_nothing() {
 }
 
 #[test]
-fn an_event_on_a_leaf_wakes_the_leaf_and_nothing_else() {
+fn event_on_a_leaf_checks_only_the_leaf() {
     let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
     assert_eq!(run.check_all(CheckResult::InSync), [A, B, C]);
     assert_eq!(run.give(Input::Stale(C)), [check(C)]);
@@ -198,7 +198,7 @@ fn an_event_on_a_leaf_wakes_the_leaf_and_nothing_else() {
 }
 
 #[test]
-fn what_closes_a_diamond_is_looked_at_once_and_behind_the_slower_of_its_parents() {
+fn diamond_end_is_checked_once_after_its_slower_parent() {
     let mut run = Run::holding(&[before(A, B), before(A, C), before(B, D), before(C, D)], vertices(4));
     run.machine.commands();
     assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync), check(B), check(C)]);
@@ -209,7 +209,7 @@ fn what_closes_a_diamond_is_looked_at_once_and_behind_the_slower_of_its_parents(
 }
 
 #[test]
-fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_goes_on() {
+fn dependents_of_failure_wait_for_its_recovery_while_others_continue() {
     let holding =
         HoldConfig { backoff: Backoff { first: 50, min_after_event: 50, longest: 50 }, ..HoldConfig::default() };
     let mut run = Run::holding_as(&[before(A, B)], vertices(3), holding);
@@ -231,7 +231,7 @@ fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_
 
 /// Two parents of something that failed are mended one after the other.
 #[test]
-fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whichever_settles_last() {
+fn failed_vertex_is_checked_again_after_a_change_of_any_parent() {
     for last in [A, B] {
         let mut run = Run::holding(&[before(A, C), before(B, C)], vertices(3));
         run.machine.commands();
@@ -254,9 +254,9 @@ fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whiche
     }
 }
 
-/// Events that are answered together: the one that is in order at first sight comes behind what turns out to be blocked.
+/// Several vertices settle in one step. A vertex that looked ready turns out to follow a blocked one.
 #[test]
-fn what_turns_out_to_be_behind_a_failure_is_not_begun_with_what_was_ready_before() {
+fn dependent_of_late_failure_is_not_started_with_ready_vertices() {
     let (behind, fails, sends, owed) = (A, B, C, D);
     for is_to_be_changed in [false, true] {
         let mut run = Run::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
@@ -281,7 +281,7 @@ fn what_turns_out_to_be_behind_a_failure_is_not_begun_with_what_was_ready_before
 }
 
 #[test]
-fn a_refresh_comes_of_a_change_only_and_stays_owed_until_it_has_succeeded() {
+fn refresh_needs_a_change_and_stays_pending_until_success() {
     let token = RefreshToken { first: A, second: B };
     let mut run = Run::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
     assert_eq!(run.check_all(CheckResult::InSync), [A, B]);
@@ -343,7 +343,7 @@ fn refresh_of_an_idle_vertex_is_served_without_a_call() {
 }
 
 #[test]
-fn a_change_during_a_refresh_owes_another_one() {
+fn change_during_a_refresh_causes_another_refresh() {
     let token = RefreshToken { first: A, second: C };
     let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
     run.check_all(CheckResult::InSync);
@@ -367,7 +367,7 @@ fn rewire(run: &mut Run, edges: &[Edge]) {
 }
 
 #[test]
-fn a_refresh_serves_what_was_owed_when_it_began_also_if_that_is_inherited_meanwhile() {
+fn refresh_completes_tokens_that_are_inherited_during_the_call() {
     let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
     run.check_all(CheckResult::InSync);
     run.give(Input::Stale(B));
@@ -380,7 +380,7 @@ fn a_refresh_serves_what_was_owed_when_it_began_also_if_that_is_inherited_meanwh
 }
 
 #[test]
-fn a_refresh_does_not_serve_what_changed_meanwhile_and_is_inherited() {
+fn refresh_does_not_complete_inherited_tokens_of_later_changes() {
     let mut run = Run::holding(&[], vertices(3));
     run.check_all(CheckResult::InSync);
     rewire(&mut run, &[]);
@@ -413,7 +413,7 @@ fn noop_vertex_notified_by_unknown_one_is_unknown() {
 }
 
 #[test]
-fn what_is_only_looked_at_says_that_it_would_be_refreshed_and_stays_owed_it() {
+fn noop_vertex_reports_pending_refresh_and_keeps_it() {
     let token = RefreshToken { first: A, second: B };
     let mut looked_at = vertices(2);
     looked_at[1].noop = true;
@@ -426,7 +426,7 @@ fn what_is_only_looked_at_says_that_it_would_be_refreshed_and_stays_owed_it() {
 }
 
 #[test]
-fn another_graph_lets_go_of_what_is_not_declared_keeps_what_is_and_looks_at_what_is_new() {
+fn edit_drops_removed_keeps_unchanged_and_checks_new_vertices() {
     let [file1, file2] = [A, B];
     let mut run = Run::holding(&[before(file1, file2)], vertices(2));
     run.check_all(CheckResult::InSync);
@@ -442,7 +442,7 @@ fn another_graph_lets_go_of_what_is_not_declared_keeps_what_is_and_looks_at_what
 }
 
 #[test]
-fn a_slow_change_elsewhere_does_not_hold_up_another_graph() {
+fn slow_unrelated_change_does_not_delay_an_edit() {
     let mut run = Run::holding(&[], vertices(2));
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::Differs));
@@ -461,7 +461,7 @@ fn changed(before: ResourceId, vertex: Vertex, inherits_retries: bool) -> Change
 }
 
 #[test]
-fn answer_to_a_call_for_a_former_declaration_changes_nothing() {
+fn answer_of_superseded_call_changes_nothing() {
     for (begun, answer) in [
         (vec![], Input::Checked(A, CheckResult::Failed)),
         (vec![Input::Checked(A, CheckResult::Differs)], Input::Applied(A, DONE)),
@@ -489,7 +489,7 @@ fn edit_of_one(vertex: Vertex, inherits_retries: Option<bool>) -> (ResourceId, I
     (A.next(), Input::Edit(diff.into()))
 }
 
-/// How often something that fails is tried behind an edit, when one try of three is used up already.
+/// Returns the number of attempts of a failing vertex after an edit, if one of three attempts was used before it.
 fn tries_behind_an_edit(inherits_retries: Option<bool>, retry: i32) -> u32 {
     let trying = Vertex { retry: 2, delay: 10, ..vertices(1)[0] };
     let mut run = Run::holding(&[], vec![trying]);
@@ -511,14 +511,14 @@ fn tries_behind_an_edit(inherits_retries: Option<bool>, retry: i32) -> u32 {
 }
 
 #[test]
-fn what_is_kept_and_what_is_declared_in_another_way_have_the_tries_that_are_left_unless_those_are_reset() {
+fn edit_keeps_remaining_retries_unless_they_are_reset() {
     assert_eq!(tries_behind_an_edit(None, 2), 2);
     assert_eq!([1, 2, 5].map(|retry| tries_behind_an_edit(Some(true), retry)), [1, 2, 5]);
     assert_eq!(tries_behind_an_edit(Some(false), 2), 3);
 }
 
 #[test]
-fn what_has_failed_is_left_alone_behind_an_edit_that_does_not_mean_it() {
+fn failed_vertex_is_not_retried_after_unrelated_edit() {
     for inherits_retries in [None, Some(true)] {
         let mut run = Run::holding(&[], vertices(1));
         run.machine.commands();
@@ -573,7 +573,7 @@ fn batches(singles: [bool; 5]) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn what_is_independent_and_of_one_group_is_one_batch_but_for_what_opts_out_the_same_each_time() {
+fn independent_vertices_of_a_group_form_the_same_batch_each_time() {
     for _ in 0..10 {
         assert_eq!(batches([false; 5]), [vec![0, 2], vec![1, 3]], "the last one has to wait");
         assert_eq!(batches([false, true, false, true, false]), [vec![1], vec![3], vec![0, 2]]);
@@ -610,7 +610,7 @@ fn of_seven_that_share_a_semaphore_of_two_two_are_at_work_until_the_last() {
 }
 
 #[test]
-fn what_failed_what_is_blocked_and_what_is_only_looked_at_are_at_rest() {
+fn failed_blocked_and_noop_vertices_are_at_rest() {
     let mut all = vertices(3);
     all[2].noop = true;
     let mut run = Run::holding(&[before(A, B)], all);
@@ -624,7 +624,7 @@ fn what_failed_what_is_blocked_and_what_is_only_looked_at_are_at_rest() {
 }
 
 #[test]
-fn the_rest_begins_with_the_last_activity_and_a_check_that_finds_all_in_order_is_none() {
+fn rest_starts_after_the_last_activity_and_clean_checks_do_not_count() {
     let mut run = Run::holding(&[], vertices(1));
     run.check_all(CheckResult::InSync);
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)));
@@ -641,7 +641,7 @@ fn the_rest_begins_with_the_last_activity_and_a_check_that_finds_all_in_order_is
 }
 
 #[test]
-fn what_is_left_as_it_is_and_found_so_again_is_at_rest() {
+fn unrepaired_vertex_with_same_difference_is_at_rest() {
     let looked_at = Vertex { noop: true, ..vertices(1)[0] };
     let mut run = Run::holding(&[], vec![looked_at]);
     run.machine.commands();
@@ -660,7 +660,7 @@ fn what_is_left_as_it_is_and_found_so_again_is_at_rest() {
 }
 
 #[test]
-fn what_fails_each_time_that_it_is_tried_again_is_at_rest_between_with_what_is_behind_it() {
+fn repeated_failure_is_at_rest_between_retries_with_its_dependents() {
     let mut run = Run::holding(&[before(A, B)], vertices(2));
     run.machine.commands();
     let failed = |at| {
@@ -682,7 +682,7 @@ fn what_fails_each_time_that_it_is_tried_again_is_at_rest_between_with_what_is_b
 }
 
 #[test]
-fn where_nothing_is_declared_everything_is_at_rest_from_the_beginning() {
+fn empty_graph_is_at_rest_from_the_start() {
     let mut machine = Machine::holding(graph(0, &[]), Vec::new(), &[], Timestamp(42), HoldConfig::default());
     assert_eq!(machine.commands(), []);
     assert_eq!(machine.quiet_since(), Some(Timestamp(42)));
@@ -690,7 +690,7 @@ fn where_nothing_is_declared_everything_is_at_rest_from_the_beginning() {
 }
 
 #[test]
-fn a_check_that_an_interrupt_has_ended_has_not_failed_and_blocks_nothing() {
+fn check_ended_by_an_interrupt_is_not_a_failure() {
     let mut run = Run::holding(&[before(A, B)], vertices(2));
     run.machine.commands();
     assert_eq!(run.give(Input::Interrupt), []);
@@ -700,7 +700,7 @@ fn a_check_that_an_interrupt_has_ended_has_not_failed_and_blocks_nothing() {
 }
 
 #[test]
-fn behind_an_interrupt_what_is_under_way_ends_and_the_chain_behind_it_does_not_begin() {
+fn interrupt_lets_running_calls_end_and_starts_no_dependents() {
     let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::Differs));
@@ -714,7 +714,8 @@ fn behind_an_interrupt_what_is_under_way_ends_and_the_chain_behind_it_does_not_b
     assert!(run.machine.is_finished());
 }
 
-/// Times in seconds at which a vertex was repaired that another program changes at once after each repair, until a time.
+/// Returns the times of the repairs, in seconds and up to `until`, of a vertex that another program changes after each
+/// repair.
 fn repairs_of_contested(holding: HoldConfig, until: u64) -> (Run, Vec<u64>) {
     let mut run = Run::holding_as(&[], vertices(1), holding);
     let (mut repairs, mut wakes) = (Vec::new(), Vec::new());

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{Cycle, Edge, Graph, Origin, Reason, ResourceId};
+#[cfg(debug_assertions)]
+use kilter_engine::{HoldConfig, Machine, Timestamp, Vertex};
 use kilter_model::{RelationKind, SourceId, Span};
 use petgraph::algo::{is_cyclic_directed, tarjan_scc};
 use petgraph::graph::DiGraph;
 use proptest::prelude::*;
 
-/// Where an edge comes from, for short.
+/// Origin of an edge, for short.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Before,
@@ -46,8 +48,8 @@ fn graphs(most: u32, density: usize) -> impl Strategy<Value = (u32, Vec<Pair>)> 
     })
 }
 
-/// What the edges come to by the rules, written down plainly: one for each pair, notifying if any
-/// does, and no automatic one against one that is not.
+/// Returns the expected edges: one for each pair, which notifies if any of its edges does. An automatic edge against a
+/// written one is dropped.
 fn by_the_rules(pairs: &[Pair]) -> BTreeMap<(u32, u32), bool> {
     let automatic = |from: Kind| matches!(from, Kind::Directory | Kind::Name);
     let between = |first: u32, second: u32| pairs.iter().filter(move |pair| (pair.0, pair.1) == (first, second));
@@ -112,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn an_edge_by_number_or_of_an_owner_makes_no_cycle_and_gives_way_only_where_it_would(
+    fn weak_edge_is_dropped_only_if_it_closes_a_cycle(
         (count, pairs) in graphs(20, 2),
         owned in prop::collection::vec((0u32..20, 0u32..20), 0..40),
     ) {
@@ -172,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn one_edge_is_left_of_each_pair_and_what_was_written_wins((count, pairs) in graphs(6, 3)) {
+    fn one_edge_per_pair_remains_and_declared_edges_win((count, pairs) in graphs(6, 3)) {
         let forward: Vec<Pair> = pairs.into_iter().filter(|(a, b, from)| {
             // Only automatic edges go back, so that nothing is refused but for two of those.
             a < b || (a > b && matches!(from, Kind::Directory | Kind::Name))
@@ -210,4 +212,39 @@ proptest! {
             }
         }
     }
+}
+
+/// A vertex of a slot that an edit has given to another one.
+#[cfg(debug_assertions)]
+fn with_a_stale_id<T>(ask: impl Fn(&Graph, ResourceId) -> T) {
+    let stale = ResourceId::first(0);
+    let graph = Graph::new(1, Vec::new()).expect("nothing is in a cycle").with_ids(vec![stale.next()]);
+    assert!(!graph.contains(stale) && graph.find(stale, stale).is_none());
+    ask(&graph, stale.next());
+    ask(&graph, stale);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "is the id of a vertex that an edit has removed or changed")]
+fn place_of_a_stale_id_panics() {
+    with_a_stale_id(Graph::place);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "is the id of a vertex that an edit has removed or changed")]
+fn edges_of_a_stale_id_panic() {
+    with_a_stale_id(|graph, vertex| graph.incoming(vertex).len());
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "is not of this graph")]
+fn stage_of_a_stale_id_panics() {
+    with_a_stale_id(|graph, vertex| {
+        let now = Timestamp(0);
+        let machine = Machine::holding(graph.clone(), vec![Vertex::default()], &[], now, HoldConfig::default());
+        machine.stage(vertex)
+    });
 }

@@ -1,8 +1,8 @@
-//! What is held comes back.
+//! Vertices that a run holds return to their state.
 
 use kilter_engine::{
-    ApplyResult, CheckResult, Command, Disposition, Graph, HoldConfig, Input, Machine, RateLimit, ResourceId,
-    Timestamp, Vertex,
+    ApplyResult, CheckResult, Command, Disposition, Graph, GraphDiff, HoldConfig, Input, Machine, RateLimit,
+    ResourceId, Timestamp, Vertex,
 };
 
 const ONLY: ResourceId = ResourceId::first(0);
@@ -27,7 +27,7 @@ fn failed_until(at: u64) -> [Command; 2] {
 }
 
 #[test]
-fn what_fails_and_to_which_nothing_happens_is_tried_again_after_longer_each_time() {
+fn failure_without_events_is_retried_with_growing_delay() {
     let mut machine = changing();
     let mut now = 10;
     for pause in [1000, 2000, 4000, 8000] {
@@ -51,7 +51,7 @@ fn fail_again(machine: &mut Machine, now: u64, input: Input) {
 }
 
 #[test]
-fn what_failed_long_ago_comes_back_at_once_when_something_happens_to_it() {
+fn event_retries_old_failure_at_once() {
     let mut machine = changing();
     machine.input(Timestamp(10), Input::Applied(ONLY, ApplyResult::Failed));
     assert_eq!(machine.commands(), failed_until(1010));
@@ -69,7 +69,7 @@ fn what_failed_long_ago_comes_back_at_once_when_something_happens_to_it() {
 }
 
 #[test]
-fn what_happens_to_what_fails_each_time_is_heeded_later_each_time() {
+fn events_on_repeated_failure_are_handled_with_growing_delay() {
     let mut machine = changing();
     machine.input(Timestamp(10), Input::Applied(ONLY, ApplyResult::Failed));
     let mut now = 10;
@@ -83,7 +83,7 @@ fn what_happens_to_what_fails_each_time_is_heeded_later_each_time() {
 }
 
 #[test]
-fn what_happened_while_it_failed_brings_it_back_as_well() {
+fn event_during_failing_call_causes_retry() {
     let mut machine = changing();
     machine.input(Timestamp(5), Input::Stale(ONLY));
     machine.input(Timestamp(10), Input::Applied(ONLY, ApplyResult::Failed));
@@ -92,7 +92,7 @@ fn what_happened_while_it_failed_brings_it_back_as_well() {
 }
 
 #[test]
-fn what_happens_brings_what_failed_back_before_its_own_time() {
+fn event_retries_failure_before_its_delay() {
     let mut machine = changing();
     machine.input(Timestamp(10), Input::Applied(ONLY, ApplyResult::Failed));
     machine.commands();
@@ -105,7 +105,7 @@ fn what_happens_brings_what_failed_back_before_its_own_time() {
 }
 
 #[test]
-fn what_happened_and_is_not_heeded_yet_at_the_end_was_not_reached() {
+fn vertex_with_pending_event_at_the_end_is_not_reached() {
     let graph = Graph::new(1, Vec::new()).expect("nothing is in a cycle");
     let limits = [(ONLY, RateLimit { interval: 1000, burst: 1 })].into();
     let holding = HoldConfig { limits, ..HoldConfig::default() };
@@ -123,7 +123,7 @@ fn what_happened_and_is_not_heeded_yet_at_the_end_was_not_reached() {
 }
 
 #[test]
-fn what_was_changed_and_is_to_be_looked_at_again_later_has_not_failed_at_the_end() {
+fn changed_vertex_with_delayed_check_has_not_failed_at_the_end() {
     let limits = [(ONLY, RateLimit { interval: 1000, burst: 1 })].into();
     let mut machine = holding(Vertex::default(), HoldConfig { limits, ..HoldConfig::default() });
     machine.commands();
@@ -142,7 +142,7 @@ fn what_was_changed_and_is_to_be_looked_at_again_later_has_not_failed_at_the_end
 }
 
 #[test]
-fn behind_an_interrupt_nothing_that_failed_is_tried_again() {
+fn interrupt_prevents_retries_of_failures() {
     let mut machine = changing();
     machine.input(Timestamp(5), Input::Interrupt);
     machine.input(Timestamp(10), Input::Applied(ONLY, ApplyResult::Failed));
@@ -150,7 +150,7 @@ fn behind_an_interrupt_nothing_that_failed_is_tried_again() {
     assert!(machine.is_finished());
 }
 
-/// What comes of a check that fails, once the one vertex was in its state behind a failure of which it was tried again.
+/// Returns the commands after a failed check of a vertex that had failed before, was retried, and was in sync since.
 fn behind_a_success(is_forgiving: bool) -> Vec<Command> {
     let forgiving = is_forgiving.then_some(ONLY).into_iter().collect();
     let mut machine = holding(
@@ -171,8 +171,42 @@ fn behind_a_success(is_forgiving: bool) -> Vec<Command> {
 }
 
 #[test]
-fn what_is_in_its_state_has_all_its_tries_again_where_that_was_asked_for() {
+fn vertex_in_sync_regains_all_retries_if_retry_reset_is_set() {
     assert_eq!(behind_a_success(true), [Command::SetTimer(ONLY, Timestamp(140))]);
     let given_up = [Command::SetTimer(ONLY, Timestamp(1090)), Command::Settled(ONLY, Disposition::Failed)];
     assert_eq!(behind_a_success(false), given_up);
+}
+
+#[test]
+fn edit_that_removes_a_vertex_without_its_watch_makes_the_run_quiet() {
+    let other = ResourceId::first(1);
+    let graph = Graph::new(2, Vec::new()).expect("nothing is in a cycle");
+    let config = HoldConfig { awaiting_watch: [other].into(), ..HoldConfig::default() };
+    let mut machine = Machine::holding(graph, vec![Vertex::default(); 2], &[], Timestamp(0), config);
+    assert!(matches!(machine.commands()[..], [Command::Check(_)]));
+    machine.input(Timestamp(5), Input::Checked(ONLY, CheckResult::InSync));
+    machine.commands();
+    assert_eq!((machine.quiet_since(), machine.awaiting_watch()), (None, vec![other]));
+    let edges = Graph::new(1, Vec::new()).expect("nothing is in a cycle");
+    machine.input(Timestamp(9), Input::Edit(GraphDiff { removed: vec![other], ..GraphDiff::of_edges(edges) }.into()));
+    assert_eq!((machine.commands(), machine.awaiting_watch()), (vec![], vec![]));
+    assert_eq!(machine.quiet_since(), Some(Timestamp(9)));
+    // The watch may start although its vertex is gone.
+    machine.input(Timestamp(10), Input::WatchEstablished(other));
+    assert_eq!(machine.commands(), []);
+}
+
+#[test]
+fn added_vertex_in_the_slot_of_a_removed_one_waits_for_its_own_watch() {
+    let added = ONLY.next();
+    let config = || HoldConfig { awaiting_watch: [ONLY].into(), ..HoldConfig::default() };
+    let mut machine = holding(Vertex::default(), config());
+    let edges = Graph::new(1, Vec::new()).expect("nothing is in a cycle").with_ids(vec![added]);
+    let config = HoldConfig { awaiting_watch: [added].into(), ..HoldConfig::default() };
+    let diff = GraphDiff { added: vec![(added, Vertex::default())], holding: config, ..GraphDiff::of_edges(edges) };
+    machine.input(Timestamp(0), Input::Edit(GraphDiff { removed: vec![ONLY], ..diff }.into()));
+    machine.input(Timestamp(1), Input::WatchEstablished(ONLY));
+    assert_eq!(machine.commands(), [], "that was the watch of the removed one");
+    machine.input(Timestamp(2), Input::WatchEstablished(added));
+    assert!(matches!(&machine.commands()[..], [Command::Check(batch)] if batch.vertices == [added]));
 }

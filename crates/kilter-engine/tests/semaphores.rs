@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{
-    ApplyResult, Batch, ChangedVertex, CheckResult, Command, Graph, GraphDiff, HoldConfig, Input, Machine, ResourceId,
-    Semaphores, Timestamp, Vertex,
+    ApplyResult, Batch, ChangedVertex, CheckResult, Command, Graph, GraphDiff, Group, HoldConfig, Input, Machine,
+    ResourceId, Semaphores, Timestamp, Vertex,
 };
 use proptest::prelude::*;
 
-/// Carries a pass over unconnected vertices out, one answer at a time, and returns the most that were worked on at once of each
+/// Runs a pass over unconnected vertices, one answer at a time. Returns the maximum number of concurrent holders of each
 /// semaphore.
 fn most_at_once(
     counts: &[u32],
@@ -54,7 +54,7 @@ fn most_at_once(
 }
 
 #[test]
-fn who_shares_nothing_waits_for_nobody() {
+fn vertices_without_shared_semaphore_do_not_wait() {
     assert_eq!(most_at_once(&[2], &BTreeMap::new(), 5, &mut |_| 0), [0]);
     let of = (0..5).map(|at| (ResourceId::first(at), vec![0])).collect();
     assert_eq!(most_at_once(&[2], &of, 5, &mut |_| 0), [2]);
@@ -63,7 +63,7 @@ fn who_shares_nothing_waits_for_nobody() {
 proptest! {
     /// Whatever ends first, no semaphore is held by more than may hold it, and all come to their end.
     #[test]
-    fn no_semaphore_is_held_by_too_many_and_none_for_ever(
+    fn semaphore_is_never_exceeded_and_always_released(
         counts in prop::collection::vec(1_u32..4, 1..4),
         takes in prop::collection::vec(prop::collection::btree_set(0_u16..4, 0..4), 1..12),
         picks in prop::collection::vec(0_usize..1000, 1..60),
@@ -80,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_under_way_and_not_declared_any_more_holds_its_semaphore_until_it_has_ended() {
+fn removed_vertex_holds_its_semaphore_until_its_call_ends() {
     let (now, only) = (Timestamp(0), ResourceId::first(0));
     let graph = || Graph::new(1, Vec::new()).expect("nothing is in a cycle");
     let semaphores = || Semaphores { counts: vec![1], of: BTreeMap::from([(only, vec![0])]) };
@@ -95,6 +95,83 @@ fn what_is_under_way_and_not_declared_any_more_holds_its_semaphore_until_it_has_
     assert_eq!(machine.commands(), [], "the one of the graph before is at work");
     machine.input(now, Input::Checked(only, CheckResult::Differs));
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
-    machine.input(now, Input::Checked(only, CheckResult::Differs));
-    assert_eq!(machine.commands(), [], "it is not freed twice");
+    machine.input(now, Input::Checked(only.next(), CheckResult::Differs));
+    assert!(matches!(machine.commands()[..], [Command::Apply(_)]), "the answer is for the declaration of today");
+}
+
+/// A machine that holds three vertices of their own calls, each with the one semaphore.
+fn sharing() -> Machine {
+    let graph = Graph::new(3, Vec::new()).expect("nothing is in a cycle");
+    let of = (0..3).map(|slot| (ResourceId::first(slot), vec![0])).collect();
+    Machine::holding(graph, vec![SINGLE; 3], &[], Timestamp(0), HoldConfig::default())
+        .with_semaphores(Semaphores { counts: vec![1], of })
+}
+
+const SINGLE: Vertex = Vertex { single: true, ..PLAIN };
+const PLAIN: Vertex = Vertex {
+    group: Group { provider: 0, checks_on_worker: false, changes_on_worker: false },
+    single: false,
+    noop: false,
+    refreshable: false,
+    retry: 0,
+    delay: 0,
+};
+
+/// Returns an edit after which these vertices are left, in this order.
+fn left(removed: ResourceId, order: Vec<ResourceId>) -> GraphDiff {
+    let edges = Graph::new(order.len() as u32, Vec::new()).expect("nothing is in a cycle").with_ids(order);
+    let semaphores = Semaphores { counts: vec![1], of: BTreeMap::new() };
+    GraphDiff { removed: vec![removed], semaphores, ..GraphDiff::of_edges(edges) }
+}
+
+/// Returns the vertices whose checks start.
+fn checks(machine: &mut Machine) -> Vec<ResourceId> {
+    let checked = |command| match command {
+        Command::Check(batch) => batch.vertices,
+        _ => Vec::new(),
+    };
+    machine.commands().into_iter().flat_map(checked).collect()
+}
+
+#[test]
+fn semaphore_of_a_removed_vertex_is_free_after_its_call_and_over_two_edits() {
+    let [a, b, c] = [0, 1, 2].map(ResourceId::first);
+    let mut machine = sharing();
+    assert_eq!(checks(&mut machine), [a]);
+    machine.input(Timestamp(0), Input::Edit(left(a, vec![c, b]).into()));
+    assert_eq!(checks(&mut machine), [], "the call of the removed vertex holds the semaphore");
+    // An added vertex gets the slot, and neither the semaphore nor the answer.
+    let mut next = left(b, vec![c, a.next()]);
+    next.added = vec![(a.next(), SINGLE)];
+    next.semaphores.of = BTreeMap::from([(a.next(), vec![0])]);
+    machine.input(Timestamp(0), Input::Edit(next.into()));
+    assert_eq!(checks(&mut machine), [], "it still does");
+    machine.input(Timestamp(0), Input::Checked(a, CheckResult::InSync));
+    assert_eq!(checks(&mut machine), [c], "they start in manifest order");
+    machine.input(Timestamp(0), Input::Checked(c, CheckResult::InSync));
+    assert_eq!(checks(&mut machine), [a.next()]);
+}
+
+#[test]
+fn semaphore_of_a_removed_vertex_between_check_and_change_is_free_at_once() {
+    let [a, b, c] = [0, 1, 2].map(ResourceId::first);
+    let mut machine = sharing();
+    assert_eq!(checks(&mut machine), [a]);
+    machine.input(Timestamp(0), Input::Pause);
+    machine.input(Timestamp(0), Input::Checked(a, CheckResult::Differs));
+    assert_eq!(machine.commands(), [], "the run is paused");
+    machine.input(Timestamp(0), Input::Edit(left(a, vec![b, c]).into()));
+    machine.input(Timestamp(0), Input::Resume);
+    assert_eq!(checks(&mut machine), [b]);
+}
+
+#[test]
+#[should_panic(expected = "the driver answers each call of a removed or changed vertex once")]
+fn second_answer_to_a_call_of_a_removed_vertex_panics() {
+    let [a, b, c] = [0, 1, 2].map(ResourceId::first);
+    let mut machine = sharing();
+    machine.commands();
+    machine.input(Timestamp(0), Input::Edit(left(a, vec![b, c]).into()));
+    machine.input(Timestamp(0), Input::Cancelled(a));
+    machine.input(Timestamp(0), Input::Checked(a, CheckResult::InSync));
 }

@@ -1,4 +1,4 @@
-//! How long graphs take whose vertices take their time: in a time that is made up, so that it is always the same.
+//! Duration of graphs with slow vertices, in simulated time, so that the result is always the same.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -124,7 +124,7 @@ fn duration(case: &Case) -> u64 {
 }
 
 #[test]
-fn each_graph_takes_as_long_as_its_longest_way() {
+fn duration_equals_the_longest_path() {
     for case in &CASES {
         assert_eq!(duration(case), case.expected * 1000, "{}", case.name);
     }

@@ -17,14 +17,14 @@ mod virtualization;
 
 use kilter_model::Value;
 
-use crate::system::System;
+use crate::system::FactSource;
 
 /// A built-in fact.
 pub(crate) struct Builtin {
     /// Name of the fact.
     pub(crate) name: &'static str,
     /// Reads the fact. Returns none if the machine does not have it.
-    pub(crate) gather: fn(&System) -> Option<Value>,
+    pub(crate) gather: fn(&FactSource) -> Option<Value>,
 }
 
 /// All built-in facts, sorted by name.

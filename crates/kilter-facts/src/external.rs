@@ -14,7 +14,7 @@ use kilter_process::trust::{Distrust, TrustPolicy};
 use crate::kernel::Ids;
 
 /// Maximum size of a file or of the output of an executable, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_FACTS_BYTES: usize = 1 << 20;
 
 /// Directories of external facts, and the timeout of executables.
 ///

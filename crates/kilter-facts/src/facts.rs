@@ -9,7 +9,7 @@ use kilter_model::{Hash, Value};
 
 use crate::builtin;
 use crate::external::{ExternalFacts, FactProblem, Gathered};
-use crate::system::System;
+use crate::system::FactSource;
 
 /// Facts of a machine.
 ///
@@ -21,7 +21,7 @@ use crate::system::System;
 /// system calls if there are none. Executables run only for a query of all facts, or of a fact that no other
 /// source defines.
 pub struct Facts {
-    system: System,
+    system: FactSource,
     given: Hash,
     external: ExternalFacts,
     builtin: Mutex<HashMap<&'static str, Option<Value>>>,
@@ -31,7 +31,7 @@ pub struct Facts {
 
 impl Facts {
     /// Creates the facts of `system`. Reads nothing yet.
-    pub fn new(system: System) -> Facts {
+    pub fn new(system: FactSource) -> Facts {
         Facts {
             system,
             given: Hash::default(),

@@ -5,7 +5,7 @@
 //! the caller. [`Facts::new`] reads nothing.
 //!
 //! Built-in facts come from `/proc`, `/sys`, `/etc` and system calls. They use no processes, no name service
-//! library and no environment. All access goes through a [`System`], which is a root directory and a
+//! library and no environment. All access goes through a [`FactSource`], which is a root directory and a
 //! [`Kernel`]. So a tree of files can describe another machine.
 //!
 //! Identifiers (`os.name`, `os.family`, `os.distro.id`, `virtual`) are in lower case, because the expression
@@ -13,7 +13,7 @@
 //!
 //! Callers provide the expressions and the directories, and show facts and problems.
 //!
-//! *Start from* [`Facts`] and [`System`].
+//! *Start from* [`Facts`] and [`FactSource`].
 
 /// Facts with identifiers as values, which are in lower case.
 pub const LOWER_CASE: [&str; 4] = ["os.name", "os.family", "os.distro.id", "virtual"];
@@ -29,4 +29,4 @@ pub use external::{ExternalFacts, FactProblem};
 pub use facts::Facts;
 pub use kernel::{Address, Ids, Kernel, LiveKernel, Space, Uname};
 pub use lookup::LookupError;
-pub use system::System;
+pub use system::FactSource;

@@ -102,12 +102,12 @@ fn missing<'a>(walked: &str, rest: &str, known: impl Iterator<Item = &'a str>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::System;
+    use crate::FactSource;
 
     fn facts() -> Facts {
         let list = Value::strings(["a", "b"]);
         let deep = Value::hash([("eth0.5", Value::hash([("mtu", Value::from(1500))])), ("list", list)]);
-        Facts::new(System::new("/nonexistent", crate::LiveKernel)).with_fact("deep", deep)
+        Facts::new(FactSource::new("/nonexistent", crate::LiveKernel)).with_fact("deep", deep)
     }
 
     #[test]

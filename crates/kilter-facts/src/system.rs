@@ -12,20 +12,20 @@ const LONGEST_FILE: u64 = 16 << 20;
 
 /// A machine: its root directory and its kernel.
 #[derive(Clone)]
-pub struct System {
+pub struct FactSource {
     root: PathBuf,
     kernel: Arc<dyn Kernel>,
 }
 
-impl System {
+impl FactSource {
     /// Returns the machine on which this process runs.
-    pub fn live() -> System {
-        System::new("/", LiveKernel)
+    pub fn live() -> FactSource {
+        FactSource::new("/", LiveKernel)
     }
 
     /// Creates a machine with its files below `root` and its system calls in `kernel`.
-    pub fn new(root: impl Into<PathBuf>, kernel: impl Kernel + 'static) -> System {
-        System { root: root.into(), kernel: Arc::new(kernel) }
+    pub fn new(root: impl Into<PathBuf>, kernel: impl Kernel + 'static) -> FactSource {
+        FactSource { root: root.into(), kernel: Arc::new(kernel) }
     }
 
     /// Returns the kernel.

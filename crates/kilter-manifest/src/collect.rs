@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn star_matches_any_text() {
         for (pattern, text, expected) in [
             ("web1", "web1", true),
             ("web1", "web12", false),

@@ -122,11 +122,11 @@ fn read<'t>(
     ]);
     let reading = definition::read(&definition);
     let is_of_name =
-        |path: &definition::Path| matches!(path.steps().get(1), Some(definition::Step::Key(at)) if at == NAME);
-    let told = |path: &definition::Path, place: &definition::Place, message: &str, hint| match is_of_name(path) {
+        |path: &definition::Path| matches!(path.steps().get(1), Some(definition::PathSegment::Key(at)) if at == NAME);
+    let told = |path: &definition::Path, place: &definition::FaultPlace, message: &str, hint| match is_of_name(path) {
         true => None,
         false if path.steps().is_empty() => Some(Diagnostic::new(message).at(key.span()).hint_if(hint)),
-        false if matches!(path.steps(), [definition::Step::Key(name)] if name == NAME) => {
+        false if matches!(path.steps(), [definition::PathSegment::Key(name)] if name == NAME) => {
             Some(Diagnostic::new(message).at(key.span()).hint_if(hint))
         }
         false => Some(shown(body, path, place, message, hint)),

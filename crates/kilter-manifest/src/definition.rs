@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use ecow::eco_format;
-use kilter_model::definition::{self, Path, Place, Step};
+use kilter_model::definition::{self, FaultPlace, Path, PathSegment};
 use kilter_model::{SourceId, Span, TypeSchema, Value};
 
 use crate::diagnostic::{Diagnostic, sorted};
@@ -73,7 +73,7 @@ pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagno
 /// # Errors
 /// If it exceeds the limits.
 pub(crate) fn value_of(root: View<'_>) -> Result<Value, Diagnostic> {
-    let values = Values { left: Cell::new(MAX_VALUES), problem: Cell::new(None) };
+    let values = PlainValues { left: Cell::new(MAX_VALUES), problem: Cell::new(None) };
     let value = values.of(root, 0);
     if !root.tree().is_exhausted() && values.problem.get().is_none() {
         return Ok(value);
@@ -90,7 +90,7 @@ pub(crate) fn value_of(root: View<'_>) -> Result<Value, Diagnostic> {
 pub(crate) fn shown(
     root: View<'_>,
     path: &Path,
-    place: &Place,
+    place: &FaultPlace,
     message: &str,
     hint: Option<ecow::EcoString>,
 ) -> Diagnostic {
@@ -98,12 +98,12 @@ pub(crate) fn shown(
 }
 
 /// Returns the position of a part of the definition, or of the nearest enclosing part if it is missing.
-fn locate(root: View<'_>, path: &Path, part: &Place) -> Span {
+fn locate(root: View<'_>, path: &Path, part: &FaultPlace) -> Span {
     let (mut key, mut value) = (None, root);
     for step in path.steps() {
         let next = match step {
-            Step::Key(name) => entry(value, name).map(|(key, value)| (Some(key), value)),
-            Step::Index(index) => value.elements().nth(*index).map(|element| (None, element)),
+            PathSegment::Key(name) => entry(value, name).map(|(key, value)| (Some(key), value)),
+            PathSegment::Index(index) => value.elements().nth(*index).map(|element| (None, element)),
         };
         match next {
             Some(next) => (key, value) = next,
@@ -111,9 +111,9 @@ fn locate(root: View<'_>, path: &Path, part: &Place) -> Span {
         }
     }
     match part {
-        Place::Key => key.unwrap_or(value).span(),
-        Place::Value => value.span(),
-        Place::Within(range) => {
+        FaultPlace::Key => key.unwrap_or(value).span(),
+        FaultPlace::Value => value.span(),
+        FaultPlace::Within(range) => {
             // A single title may be a list with one element.
             let value = value.elements().next().unwrap_or(value);
             place(value, range.start, range.end)
@@ -140,13 +140,13 @@ fn secrets(root: View<'_>) -> Vec<Span> {
 }
 
 /// Converts nodes to values without evaluating expressions.
-struct Values {
+struct PlainValues {
     left: Cell<u32>,
     /// Position of the first node beyond the limits.
     problem: Cell<Option<Span>>,
 }
 
-impl Values {
+impl PlainValues {
     fn of(&self, view: View<'_>, depth: u32) -> Value {
         if self.left.get() == 0 || depth > MAX_DEPTH {
             self.problem.set(self.problem.get().or(Some(view.span())));

@@ -78,8 +78,8 @@ pub(crate) fn choose(word: &str, known: &[&str], what: &str) -> EcoString {
 
 /// Returns "known attributes: a, b, c", limited to a readable length.
 pub(crate) fn list(known: &[&str], what: &str) -> EcoString {
-    const SHOWN: usize = 40;
-    let shown = known.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    let more = if known.len() > SHOWN { ", …" } else { "" };
+    const MAX_LISTED: usize = 40;
+    let shown = known.iter().take(MAX_LISTED).copied().collect::<Vec<_>>().join(", ");
+    let more = if known.len() > MAX_LISTED { ", …" } else { "" };
     ecow::eco_format!("{what}: {shown}{more}")
 }

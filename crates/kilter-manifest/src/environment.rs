@@ -57,10 +57,10 @@ pub(crate) struct Environment<'t> {
 
 struct LazyBinding<'t> {
     written: Option<(View<'t>, View<'t>)>,
-    state: RefCell<State>,
+    state: RefCell<BindingState>,
 }
 
-enum State {
+enum BindingState {
     Waiting,
     Busy,
     Known(Value),
@@ -77,11 +77,11 @@ impl<'t> Environment<'t> {
             }
         };
         for (key, value) in loaded.sections("vars").flat_map(View::entries) {
-            let slot = LazyBinding { written: Some((key, value)), state: RefCell::new(State::Waiting) };
+            let slot = LazyBinding { written: Some((key, value)), state: RefCell::new(BindingState::Waiting) };
             set(key.text().into(), slot);
         }
         for (name, value) in inputs.overrides {
-            set(name.clone(), LazyBinding { written: None, state: RefCell::new(State::Known(value.clone())) });
+            set(name.clone(), LazyBinding { written: None, state: RefCell::new(BindingState::Known(value.clone())) });
         }
         let budget = loaded.size().saturating_mul(2).saturating_add(100_000);
         Environment {
@@ -145,7 +145,7 @@ impl<'t> Environment<'t> {
     }
 
     /// Parses a template and replaces `self` in it.
-    pub(crate) fn template(&self, view: View<'_>) -> Option<Read<Template>> {
+    pub(crate) fn template(&self, view: View<'_>) -> Option<ParsedText<Template>> {
         let text = view.text();
         let template = Template::parse(text);
         let template = template.map_err(|error| self.report_all_syntax(text, error, view)).ok()?;
@@ -156,7 +156,7 @@ impl<'t> Environment<'t> {
     }
 
     /// Parses an expression and replaces `self` in it.
-    fn expression(&self, view: View<'_>) -> Option<Read<Expr>> {
+    fn expression(&self, view: View<'_>) -> Option<ParsedText<Expr>> {
         let text = view.text();
         let expr = match Expr::parse(text) {
             Ok(expr) => expr,
@@ -191,11 +191,11 @@ impl<'t> Environment<'t> {
         bound: Result<Option<Bound>, Vec<ExprError>>,
         view: View<'_>,
         parse: impl Fn(&str) -> Result<P, ExprError>,
-    ) -> Option<Read<P>> {
+    ) -> Option<ParsedText<P>> {
         match bound {
-            Ok(None) => Some(Read { parsed, bound: None }),
+            Ok(None) => Some(ParsedText { parsed, bound: None }),
             Ok(Some(bound)) => match parse(&bound.text) {
-                Ok(parsed) => Some(Read { parsed, bound: Some(bound) }),
+                Ok(parsed) => Some(ParsedText { parsed, bound: Some(bound) }),
                 Err(error) => {
                     self.report_syntax(ExprError { at: bound.before(&error.at), ..error }, view);
                     None
@@ -238,7 +238,7 @@ impl<'t> Environment<'t> {
     /// Returns the sensitive values of all evaluated variables.
     pub(crate) fn sensitive_vars(&self) -> Vec<Value> {
         let known = |slot: &LazyBinding<'_>| match &*slot.state.borrow() {
-            State::Known(value) if value.holds_sensitive() => Some(value.clone()),
+            BindingState::Known(value) if value.holds_sensitive() => Some(value.clone()),
             _ => None,
         };
         self.vars.values().filter_map(known).collect()
@@ -250,7 +250,7 @@ impl<'t> Environment<'t> {
     }
 
     /// Warns about a comparison of a fact with a text that never matches because of its case.
-    pub(crate) fn check_comparison<P>(&self, read: &Read<P>, compared: &FactComparison<'_>, view: View<'_>) {
+    pub(crate) fn check_comparison<P>(&self, read: &ParsedText<P>, compared: &FactComparison<'_>, view: View<'_>) {
         let FactComparison { path, text, at } = compared;
         let lower = text.to_lowercase();
         let found = self.known_fact(path);
@@ -341,7 +341,7 @@ impl<'t> Environment<'t> {
     }
 
     /// Reports all errors of a parsed text.
-    pub(crate) fn report_all<P>(&self, read: &Read<P>, errors: Vec<EvalError>, view: View<'_>) {
+    pub(crate) fn report_all<P>(&self, read: &ParsedText<P>, errors: Vec<EvalError>, view: View<'_>) {
         errors.into_iter().for_each(|error| self.report_eval(read.at(error), view));
     }
 
@@ -393,10 +393,10 @@ impl<'t> Environment<'t> {
         if self.busy.borrow().len() >= MAX_DEPTH {
             let message = eco_format!("variables refer to each other more than {MAX_DEPTH} levels deep");
             self.report(Diagnostic::new(message).at(key.span()));
-            *slot.state.borrow_mut() = State::Broken;
+            *slot.state.borrow_mut() = BindingState::Broken;
             return Lookup::Unknown(REPORTED.into());
         }
-        *slot.state.borrow_mut() = State::Busy;
+        *slot.state.borrow_mut() = BindingState::Busy;
         self.busy.borrow_mut().push(name.clone());
         // The value of a variable does not depend on the resource that uses it.
         let asker = self.within(None);
@@ -404,10 +404,10 @@ impl<'t> Environment<'t> {
         self.within(asker);
         self.busy.borrow_mut().pop();
         // A cycle has been reported and marked meanwhile.
-        let broken = matches!(*slot.state.borrow(), State::Broken);
+        let broken = matches!(*slot.state.borrow(), BindingState::Broken);
         let state = match built {
-            BuildResult::Value(value) if !broken && self.check_weight(&value, view) => State::Known(value),
-            _ => State::Broken,
+            BuildResult::Value(value) if !broken && self.check_weight(&value, view) => BindingState::Known(value),
+            _ => BindingState::Broken,
         };
         *slot.state.borrow_mut() = state;
         slot.state.borrow().lookup()
@@ -428,7 +428,7 @@ impl<'t> Environment<'t> {
         let way: Vec<&str> = busy[first..].iter().map(EcoString::as_str).collect();
         for name in &busy[first..] {
             if let Some(slot) = self.vars.get(name) {
-                *slot.state.borrow_mut() = State::Broken;
+                *slot.state.borrow_mut() = BindingState::Broken;
             }
         }
         let message = eco_format!("the variable `{name}` refers to itself: {} -> {name}", way.join(" -> "));
@@ -442,12 +442,12 @@ impl<'t> Environment<'t> {
 }
 
 /// A parsed text, with `self` replaced.
-pub(crate) struct Read<P> {
+pub(crate) struct ParsedText<P> {
     pub(crate) parsed: P,
     bound: Option<Bound>,
 }
 
-impl<P> Read<P> {
+impl<P> ParsedText<P> {
     /// Returns true if a sensitive value that depends on outputs was inserted.
     pub(crate) fn is_sealed(&self) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.is_sealed)
@@ -467,11 +467,11 @@ impl<P> Read<P> {
     }
 }
 
-impl State {
+impl BindingState {
     fn lookup(&self) -> Lookup {
         match self {
-            State::Known(value) => Lookup::Found(value.clone()),
-            State::Broken | State::Busy | State::Waiting => Lookup::Unknown(REPORTED.into()),
+            BindingState::Known(value) => Lookup::Found(value.clone()),
+            BindingState::Broken | BindingState::Busy | BindingState::Waiting => Lookup::Unknown(REPORTED.into()),
         }
     }
 }
@@ -502,14 +502,14 @@ impl Scope for Environment<'_> {
         };
         let state = slot.state.borrow();
         match &*state {
-            State::Known(value) => Lookup::Found(value.clone()),
-            State::Broken => Lookup::Unknown(REPORTED.into()),
-            State::Busy => {
+            BindingState::Known(value) => Lookup::Found(value.clone()),
+            BindingState::Broken => Lookup::Unknown(REPORTED.into()),
+            BindingState::Busy => {
                 drop(state);
                 self.report_cycle(name, slot);
                 Lookup::Unknown(REPORTED.into())
             }
-            State::Waiting => {
+            BindingState::Waiting => {
                 drop(state);
                 self.work_out(name, slot)
             }

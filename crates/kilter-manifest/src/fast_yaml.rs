@@ -16,9 +16,9 @@ const MAX_DEPTH: u32 = 40;
 const MAX_KEY: usize = 500;
 
 /// None means that the full parser must read the text.
-type Step<T = ()> = Option<T>;
+type FastResult<T = ()> = Option<T>;
 
-struct Reader<'t, 'b> {
+struct FastReader<'t, 'b> {
     text: &'t str,
     /// Start of the current line.
     at: usize,
@@ -37,11 +37,11 @@ struct Line {
 }
 
 /// Parses a text; returns none if the full parser must read it. The builder is unusable then.
-pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
+pub(crate) fn parse(text: &str, builder: &mut Builder) -> FastResult {
     if !is_simple(text) {
         return None;
     }
-    let mut reader = Reader { text, at: 0, line: None, builder, scratch: String::new() };
+    let mut reader = FastReader { text, at: 0, line: None, builder, scratch: String::new() };
     let first = reader.line()?;
     reader.block(first, 0)?;
     reader.line().is_none().then_some(())
@@ -72,7 +72,7 @@ fn is_entry(content: &str) -> bool {
     content == "-" || content.starts_with("- ")
 }
 
-impl Reader<'_, '_> {
+impl FastReader<'_, '_> {
     /// Returns the next line with content without consuming it.
     fn line(&mut self) -> Option<Line> {
         if let Some(line) = self.line.filter(|line| line.start >= self.at) {
@@ -92,7 +92,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn block(&mut self, line: Line, depth: u32) -> Step {
+    fn block(&mut self, line: Line, depth: u32) -> FastResult {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -102,7 +102,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn sequence(&mut self, first: Line, depth: u32) -> Step {
+    fn sequence(&mut self, first: Line, depth: u32) -> FastResult {
         self.builder.start(Kind::Sequence, (first.start, first.start), 0);
         while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
             let content = &self.text[line.start..line.end];
@@ -118,7 +118,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    fn mapping(&mut self, first: Line, depth: u32) -> Step {
+    fn mapping(&mut self, first: Line, depth: u32) -> FastResult {
         self.builder.start(Kind::Mapping, (first.start, first.start), 0);
         while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
             let content = &self.text[line.start..line.end];
@@ -133,7 +133,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a key and its colon. Returns the position after the colon.
-    fn key(&mut self, line: Line) -> Step<usize> {
+    fn key(&mut self, line: Line) -> FastResult<usize> {
         let bytes = self.text.as_bytes();
         if matches!(bytes[line.start], b'"' | b'\'') {
             let end = self.quoted(line.start, line.end)?;
@@ -161,7 +161,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads the value after the `:` or `-` that ends at `from`.
-    fn value(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> Step {
+    fn value(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> FastResult {
         let bytes = self.text.as_bytes();
         let start = from + spaces(&bytes[from..line.end]);
         self.at = line.end + 1;
@@ -187,7 +187,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads the collection on the following lines, or null.
-    fn below(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> Step {
+    fn below(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> FastResult {
         match self.line() {
             Some(next) if next.indent > line.indent => self.block(next, depth + 1),
             Some(next) if of_mapping && next.indent == line.indent && is_entry(&self.text[next.start..next.end]) => {
@@ -201,13 +201,13 @@ impl Reader<'_, '_> {
     }
 
     /// Continues only if the rest of the line is blank or a comment.
-    fn blank(&self, from: usize, end: usize) -> Step {
+    fn blank(&self, from: usize, end: usize) -> FastResult {
         let rest = &self.text[from..end];
         let trimmed = rest.trim_start_matches(' ');
         (trimmed.is_empty() || trimmed.starts_with('#') && trimmed.len() < rest.len()).then_some(())
     }
 
-    fn plain(&mut self, start: usize, line: Line) -> Step {
+    fn plain(&mut self, start: usize, line: Line) -> FastResult {
         let bytes = self.text.as_bytes();
         let mut end = line.end;
         for at in memchr2_iter(b':', b'#', &bytes[start..line.end]).map(|at| start + at) {
@@ -226,7 +226,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a quoted scalar that ends before `limit`. Returns the position after it.
-    fn quoted(&mut self, start: usize, limit: usize) -> Step<usize> {
+    fn quoted(&mut self, start: usize, limit: usize) -> FastResult<usize> {
         let bytes = self.text.as_bytes();
         let quote = bytes[start];
         let kind = if quote == b'"' { Kind::Double } else { Kind::Single };
@@ -257,7 +257,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a literal block.
-    fn literal(&mut self, start: usize, line: Line) -> Step {
+    fn literal(&mut self, start: usize, line: Line) -> FastResult {
         let strip = match &self.text[start..line.end] {
             "|" => false,
             "|-" => true,
@@ -299,7 +299,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a flow collection that ends before `limit`. Returns the position after it.
-    fn flow(&mut self, start: usize, limit: usize, depth: u32) -> Step<usize> {
+    fn flow(&mut self, start: usize, limit: usize, depth: u32) -> FastResult<usize> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -339,7 +339,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a quoted scalar or a simple word.
-    fn flow_scalar(&mut self, start: usize, limit: usize) -> Step<usize> {
+    fn flow_scalar(&mut self, start: usize, limit: usize) -> FastResult<usize> {
         let bytes = self.text.as_bytes();
         match bytes[start] {
             b'"' | b'\'' => return self.quoted(start, limit),

@@ -14,9 +14,9 @@ pub(crate) struct JsonError {
     pub(crate) hint: Option<EcoString>,
 }
 
-type Step = Result<(), JsonError>;
+type JsonResult = Result<(), JsonError>;
 
-struct Reader<'t, 'b> {
+struct JsonReader<'t, 'b> {
     text: &'t str,
     at: usize,
     builder: &'b mut Builder,
@@ -25,8 +25,8 @@ struct Reader<'t, 'b> {
 }
 
 /// Parses a text that contains a single JSON value.
-pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
-    let mut reader = Reader { text, at: 0, builder, depth: 0, scratch: String::new() };
+pub(crate) fn parse(text: &str, builder: &mut Builder) -> JsonResult {
+    let mut reader = JsonReader { text, at: 0, builder, depth: 0, scratch: String::new() };
     reader.space();
     reader.value()?;
     reader.space();
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
     }
 }
 
-impl Reader<'_, '_> {
+impl JsonReader<'_, '_> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -58,7 +58,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn value(&mut self) -> Step {
+    fn value(&mut self) -> JsonResult {
         match self.peek() {
             Some(b'{') => self.collection(Kind::Mapping, b'}'),
             Some(b'[') => self.collection(Kind::Sequence, b']'),
@@ -74,7 +74,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn collection(&mut self, kind: Kind, close: u8) -> Step {
+    fn collection(&mut self, kind: Kind, close: u8) -> JsonResult {
         if self.depth >= MAX_DEPTH {
             return Err(self.error("the values are nested too deeply"));
         }
@@ -92,7 +92,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn members(&mut self, kind: Kind, close: u8) -> Step {
+    fn members(&mut self, kind: Kind, close: u8) -> JsonResult {
         loop {
             if kind == Kind::Mapping {
                 if self.peek() != Some(b'"') {
@@ -127,7 +127,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a number, `true`, `false` or `null`.
-    fn word(&mut self) -> Step {
+    fn word(&mut self) -> JsonResult {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'+' | b'.' | b'_')) {
             self.at += 1;
@@ -141,7 +141,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn string(&mut self) -> Step {
+    fn string(&mut self) -> JsonResult {
         let start = self.at;
         let rest = &self.text.as_bytes()[start + 1..];
         let plain = rest.iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f)).count();
@@ -161,7 +161,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads the rest of a string that contains escapes.
-    fn escaped(&mut self, start: usize) -> Step {
+    fn escaped(&mut self, start: usize) -> JsonResult {
         loop {
             match self.peek() {
                 None => {
@@ -186,7 +186,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn escape(&mut self) -> Step {
+    fn escape(&mut self) -> JsonResult {
         let bad = self.error("not valid JSON: unknown escape");
         let letter = self.text.as_bytes().get(self.at + 1).copied();
         self.at += 2;

@@ -60,7 +60,7 @@ pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile, co
 pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;
 pub use places::AttributeSpans;
-pub use render::{SHOWN, render, render_warnings, to_json};
+pub use render::{MAX_SHOWN_PROBLEMS, render, render_warnings, to_json};
 pub use schema::json_schema;
 pub use secrets::SecretSource;
 pub use source::{Location, Source, Sources};

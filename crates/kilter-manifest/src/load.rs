@@ -56,14 +56,14 @@ pub(crate) fn load(sources: &mut Sources, inputs: &Inputs<'_>) -> Loaded {
         terms: Terms::default(),
         broken: Vec::new(),
     };
-    let mut walk = Walk { sources, inputs, loaded, stack: Vec::new(), done: Vec::new() };
+    let mut walk = LoadWalk { sources, inputs, loaded, stack: Vec::new(), done: Vec::new() };
     for id in ids {
         walk.visit(id);
     }
     walk.loaded
 }
 
-struct Walk<'a> {
+struct LoadWalk<'a> {
     sources: &'a mut Sources,
     inputs: &'a Inputs<'a>,
     loaded: Loaded,
@@ -78,7 +78,7 @@ fn is_exported(view: View<'_>) -> bool {
     view.get("resource").is_some_and(View::is_scalar) && view.get("attributes").is_some_and(View::is_mapping)
 }
 
-impl Walk<'_> {
+impl LoadWalk<'_> {
     fn visit(&mut self, id: SourceId) {
         let name = self.sources.get(id).name.clone();
         if self.done.contains(&name) {

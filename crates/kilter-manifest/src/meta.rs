@@ -292,11 +292,9 @@ fn throttle(
         // Zero removes an earlier limit.
         (Some(0.0), _) => return None,
         (Some(per_second), Some(burst)) => return Some(EventLimit { per_second, burst }),
-        (Some(_), None) => Diagnostic::new("`limit` needs a `burst`: without, nothing is ever heeded")
+        (Some(_), None) => Diagnostic::new("`limit` needs a `burst`: without one, the resource never handles an event")
             .hint("such as meta: { limit: 0.5, burst: 3 }"),
-        (None, _) => {
-            Diagnostic::new("`burst` is nothing without a `limit`").hint("such as meta: { limit: 0.5, burst: 3 }")
-        }
+        (None, _) => Diagnostic::new("`burst` needs a `limit`").hint("such as meta: { limit: 0.5, burst: 3 }"),
     };
     if let Some((_, key)) = limit.or(burst.map(|(_, key)| (0.0, key))) {
         environment.report(problem.at(key.span()));

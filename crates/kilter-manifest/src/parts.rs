@@ -46,7 +46,7 @@ pub(crate) fn fold(
         .collect();
     let mut owners: Vec<Option<usize>> = vec![None; catalog.resources.len()];
     let mut gone = vec![false; catalog.resources.len()];
-    let mut parts: BTreeMap<(usize, EcoString), Vec<Part>> = BTreeMap::new();
+    let mut parts: BTreeMap<(usize, EcoString), Vec<OwnedEntry>> = BTreeMap::new();
     for (at, resource) in catalog.resources.iter().enumerate() {
         let Some(PartOf { type_name, by, into }) = part_of(resource, schemas).filter(|_| is_meant(resource)) else {
             continue;
@@ -81,7 +81,7 @@ pub(crate) fn fold(
             Some(to) => {
                 owners[at] = Some(*to);
                 let (title, span) = (resource.reference.title.text().clone(), resource.span);
-                let part = Part { title, entry: entry(resource, by.as_str(), schemas), span };
+                let part = OwnedEntry { title, entry: entry(resource, by.as_str(), schemas), span };
                 parts.entry((*to, into.text().clone())).or_default().push(part);
             }
             None if is_declared(type_name.as_str(), &owner) => {}
@@ -99,7 +99,7 @@ pub(crate) fn fold(
 }
 
 /// A resource as an entry of its owner.
-struct Part {
+struct OwnedEntry {
     title: EcoString,
     entry: Template,
     span: Span,
@@ -124,7 +124,7 @@ fn entry(resource: &Resource, by: &str, schemas: &dyn Schemas) -> Template {
 }
 
 /// Adds entries to an attribute of an owner, which may already have entries.
-fn add(owner: &mut Resource, into: &str, parts: Vec<Part>, environment: &Environment<'_>) {
+fn add(owner: &mut Resource, into: &str, parts: Vec<OwnedEntry>, environment: &Environment<'_>) {
     let reference = owner.reference.clone();
     let report = |message: EcoString, span: Span| environment.report(Diagnostic::new(message).at(span));
     let is_it = |deferred: &Deferred| deferred.attribute == *into;
@@ -143,7 +143,7 @@ fn add(owner: &mut Resource, into: &str, parts: Vec<Part>, environment: &Environ
         }
     };
     let mut known: FxHashSet<EcoString> = entries.iter().map(|(key, _)| key.clone()).collect();
-    for Part { title, entry, span } in parts {
+    for OwnedEntry { title, entry, span } in parts {
         match known.insert(title.clone()) {
             true => entries.push((title, entry)),
             false => report(eco_format!("`{reference}` has two parts `{title}`"), span),

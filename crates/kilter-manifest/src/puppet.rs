@@ -75,7 +75,7 @@ pub(crate) fn has_resources(tree: &Tree) -> bool {
 /// Replaces resources in Puppet's shape.
 pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Lowered {
     let left = tree.len().saturating_mul(2).saturating_add(100_000);
-    let mut writer = Writer { builder: Builder::new(id, sources), left, warnings: BTreeMap::new() };
+    let mut writer = PuppetWriter { builder: Builder::new(id, sources), left, warnings: BTreeMap::new() };
     for root in tree.roots() {
         writer.builder.start_document();
         if !root.is_mapping() {
@@ -92,7 +92,7 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Lowered {
         }
         writer.builder.end();
     }
-    let Writer { builder, warnings, .. } = writer;
+    let PuppetWriter { builder, warnings, .. } = writer;
     let warning = |(message, (at, count)): (EcoString, (Span, u32))| {
         let times = if count > 1 { eco_format!(" (here and {} more times)", count - 1) } else { EcoString::new() };
         Diagnostic::new(eco_format!("{message}{times}")).at(at)
@@ -103,7 +103,7 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Lowered {
     Lowered { tree, problems, warnings }
 }
 
-struct Writer {
+struct PuppetWriter {
     builder: Builder,
     /// Number of nodes that may still be written. Aliases can multiply nodes without limit.
     left: usize,
@@ -111,7 +111,7 @@ struct Writer {
     warnings: BTreeMap<EcoString, (Span, u32)>,
 }
 
-impl Writer {
+impl PuppetWriter {
     fn start(&mut self, kind: Kind, at: Span) {
         self.builder.start(kind, range(at), 0);
     }

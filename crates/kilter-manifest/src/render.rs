@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::source::{Sources, floor, line_of};
 
 /// Maximum number of problems before "and N more".
-pub const SHOWN: usize = 50;
+pub const MAX_SHOWN_PROBLEMS: usize = 50;
 
 /// Maximum distance in lines of two positions in the same snippet.
 const NEAR: usize = 12;
@@ -28,12 +28,12 @@ fn render_as(level: Level<'static>, problems: &[Diagnostic], sources: &Sources, 
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut text = String::new();
-    for problem in problems.iter().take(SHOWN) {
+    for problem in problems.iter().take(MAX_SHOWN_PROBLEMS) {
         text.push_str(&renderer.render(&[group(level.clone(), problem, sources)]));
         text.push_str("\n\n");
     }
-    if problems.len() > SHOWN {
-        text.push_str(&format!("and {} more\n", problems.len() - SHOWN));
+    if problems.len() > MAX_SHOWN_PROBLEMS {
+        text.push_str(&format!("and {} more\n", problems.len() - MAX_SHOWN_PROBLEMS));
     } else {
         text.pop();
     }
@@ -41,7 +41,7 @@ fn render_as(level: Level<'static>, problems: &[Diagnostic], sources: &Sources, 
 }
 
 /// Returns the problems for programs: an array of `{file, line, column, message, hint, related}` with at most
-/// [`SHOWN`] elements.
+/// [`MAX_SHOWN_PROBLEMS`] elements.
 pub fn to_json(problems: &[Diagnostic], sources: &Sources) -> serde_json::Value {
     let place = |span: Span| {
         let found = sources.locate(span);
@@ -49,7 +49,7 @@ pub fn to_json(problems: &[Diagnostic], sources: &Sources) -> serde_json::Value 
     };
     problems
         .iter()
-        .take(SHOWN)
+        .take(MAX_SHOWN_PROBLEMS)
         .map(|problem| {
             let mut object = serde_json::Map::new();
             if let Some((file, line, column)) = problem.span.map(place) {

@@ -44,22 +44,22 @@ struct Key {
 }
 
 /// A borrowed [`Key`] for lookups.
-struct Candidate<'a>(u32, &'a str);
+struct BorrowedKey<'a>(u32, &'a str);
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        Candidate(self.type_id, &self.title).hash(state);
+        BorrowedKey(self.type_id, &self.title).hash(state);
     }
 }
 
-impl Hash for Candidate<'_> {
+impl Hash for BorrowedKey<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u32(self.0);
         state.write(self.1.as_bytes());
     }
 }
 
-impl Equivalent<Key> for Candidate<'_> {
+impl Equivalent<Key> for BorrowedKey<'_> {
     fn equivalent(&self, key: &Key) -> bool {
         self.0 == key.type_id && self.1 == key.title
     }
@@ -112,7 +112,7 @@ impl<'t> Index<'t> {
     /// Returns the number of a resource, and the schema of its type if the type is known.
     pub(crate) fn find(&self, type_name: &str, title: &str) -> Option<(u32, Option<&'t TypeSchema>)> {
         let type_id = self.types.known(type_name)?;
-        let (at, _, entry) = self.entries.get_full(&Candidate(type_id, title))?;
+        let (at, _, entry) = self.entries.get_full(&BorrowedKey(type_id, title))?;
         let type_ = self.types.get(type_id);
         let provider = entry.body().get("provider").filter(|provider| !provider.is_null());
         let named = provider.and_then(|provider| self.types.of_provider(type_, provider.text()));
@@ -124,8 +124,8 @@ impl<'t> Index<'t> {
         let before = number.wrapping_sub(1);
         let type_id = self.types.known(type_name)?;
         match self.entries.get_index(before as usize) {
-            Some((key, _)) if Candidate(type_id, title).equivalent(key) => Some(before),
-            _ => self.entries.get_index_of(&Candidate(type_id, title)).map(small),
+            Some((key, _)) if BorrowedKey(type_id, title).equivalent(key) => Some(before),
+            _ => self.entries.get_index_of(&BorrowedKey(type_id, title)).map(small),
         }
     }
 
@@ -316,14 +316,15 @@ impl<'e, 't> Resources<'e, 't> {
             let hint = "write NAME: VALUE below it, or {} for none";
             self.environment.report(Diagnostic::new(message).at(body.span()).hint(hint));
         }
-        if let Some(first) = self.index.entries.get(&Candidate(type_id, title)) {
+        if let Some(first) = self.index.entries.get(&BorrowedKey(type_id, title)) {
             let problem = twice(&reference, key.span(), first.key.span());
             let hint = (key.span() == first.key.span())
                 .then_some("each resource of the type has one: put `${self.name}` into the title");
             self.environment.report(problem.hint_if(hint));
             // Its body may have problems as well. That of a part is compiled with each composite resource.
             if self.nested.is_empty() {
-                let number = self.index.entries.get_index_of(&Candidate(type_id, title)).map(small).unwrap_or_default();
+                let number =
+                    self.index.entries.get_index_of(&BorrowedKey(type_id, title)).map(small).unwrap_or_default();
                 self.repeated.push((number, type_id, title.into(), Entry::new(key, body, None)));
             }
             return;

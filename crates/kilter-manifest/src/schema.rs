@@ -44,9 +44,9 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
                 "patternProperties": { TYPE_NAME: composite },
                 "additionalProperties": false,
             },
-            "defaults": { "description": "What resources begin with, by type; `*` stands for all types." },
+            "defaults": { "description": "Defaults of resources, by type; `*` stands for all types." },
             "include": {
-                "description": "Paths of manifests that count before this one.",
+                "description": "Paths of manifests that kilter reads before this one.",
                 "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
             },
             "collect": {
@@ -76,7 +76,7 @@ fn defaults(types: &[&TypeSchema], others: Json) -> Json {
     let names = types.iter().map(|schema| schema.name.as_str()).chain([EVERY]);
     let known: Map<String, Json> = names.map(|name| (name.to_owned(), begun())).collect();
     json!({
-        "description": "What resources begin with, by type; `*` stands for all types.",
+        "description": "Defaults of resources, by type; `*` stands for all types.",
         "type": ["object", "null"],
         "properties": known,
         "patternProperties": others,
@@ -104,11 +104,11 @@ fn collect(types: &[&TypeSchema]) -> Json {
         "type": "object",
         "properties": {
             "type": { "description": "The type of the resources.", "enum": names },
-            "from": patterns("Patterns of the machines that export them; `*` stands for anything."),
-            "title": patterns("Patterns of their titles, and of their names where these are others."),
-            "of": patterns("Patterns of what they are parts of."),
+            "from": patterns("Patterns of the machines that export them; `*` matches any text."),
+            "title": patterns("Patterns of their titles, or of their names if these differ."),
+            "of": patterns("Patterns of the composite resources that contain them."),
             "set": {
-                "description": "What is said of each over what its machine says: attributes, relations, `meta`.",
+                "description": "Attributes, relations and `meta` that override those of the exporting machine.",
                 "type": "object",
             },
         },
@@ -146,8 +146,8 @@ fn composite() -> Json {
         "type": "object",
         "properties": {
             "type": { "description": "The data type of its values.", "type": "string" },
-            "desc": { "description": "What it says.", "type": "string" },
-            "default": { "description": "Its value where none is given." },
+            "desc": { "description": "Description of the attribute.", "type": "string" },
+            "default": { "description": "Default value." },
         },
         "required": ["type"],
     });
@@ -156,9 +156,9 @@ fn composite() -> Json {
                         `${self.NAME}` one of its attributes.",
         "type": "object",
         "properties": {
-            "desc": { "description": "What it is.", "type": "string" },
+            "desc": { "description": "Description of the type.", "type": "string" },
             "attributes": {
-                "description": "What may be said of its resources, by name.",
+                "description": "Attributes of its resources, by name.",
                 "type": ["object", "null"],
                 "additionalProperties": attribute,
             },

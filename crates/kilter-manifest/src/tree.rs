@@ -34,7 +34,7 @@ pub(crate) enum Kind {
 
 /// A part of a text. A manifest has about seven nodes for each resource.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct TreeNode {
     kind: Kind,
     /// Scalar: true if it owns its text. Mapping: true if it has a merge key.
     flag: bool,
@@ -49,7 +49,7 @@ struct Node {
     b: u32,
 }
 
-impl Node {
+impl TreeNode {
     /// Returns its end in the source; for a collection, the end of its opening token.
     fn end(&self) -> u32 {
         match self.kind {
@@ -64,7 +64,7 @@ pub(crate) struct Tree {
     pub(crate) source: SourceId,
     text: Arc<String>,
     texts: Vec<EcoString>,
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     roots: Vec<u32>,
     merged: Cell<u32>,
     /// True if the tree was converted from another format.
@@ -155,7 +155,7 @@ impl<'t> View<'t> {
         View { tree: self.tree, index }
     }
 
-    fn node(self) -> &'t Node {
+    fn node(self) -> &'t TreeNode {
         &self.tree.nodes[self.index as usize]
     }
 
@@ -349,14 +349,14 @@ impl Builder {
             return self.owned(kind, at, &text, anchor);
         };
         let (a, b) = (small(text.0), small(text.1));
-        self.push(Node { kind, flag: false, more, start: small(at.0), a, b }, anchor);
+        self.push(TreeNode { kind, flag: false, more, start: small(at.0), a, b }, anchor);
     }
 
     /// Adds a scalar that owns its text.
     pub(crate) fn owned(&mut self, kind: Kind, at: (usize, usize), text: &str, anchor: usize) {
         let a = small(self.tree.texts.len());
         self.tree.texts.push(text.into());
-        self.push(Node { kind, flag: true, more: 0, start: small(at.0), a, b: small(at.1) }, anchor);
+        self.push(TreeNode { kind, flag: true, more: 0, start: small(at.0), a, b: small(at.1) }, anchor);
     }
 
     pub(crate) fn alias(&mut self, at: (usize, usize), anchor: usize) {
@@ -368,7 +368,7 @@ impl Builder {
             return self.null(at);
         }
         let target = if node.kind == Kind::Alias { node.a } else { target };
-        let node = Node { kind: Kind::Alias, flag: false, more: 0, start: small(at.0), a: target, b: small(at.1) };
+        let node = TreeNode { kind: Kind::Alias, flag: false, more: 0, start: small(at.0), a: target, b: small(at.1) };
         self.push(node, 0);
     }
 
@@ -380,7 +380,7 @@ impl Builder {
     pub(crate) fn start(&mut self, kind: Kind, at: (usize, usize), anchor: usize) {
         let index = small(self.tree.nodes.len());
         let more = u8::try_from(at.1.saturating_sub(at.0)).unwrap_or(u8::MAX);
-        self.push(Node { kind, flag: false, more, start: small(at.0), a: 0, b: 0 }, anchor);
+        self.push(TreeNode { kind, flag: false, more, start: small(at.0), a: 0, b: 0 }, anchor);
         self.open.push(index);
     }
 
@@ -397,7 +397,7 @@ impl Builder {
         }
     }
 
-    fn push(&mut self, node: Node, anchor: usize) {
+    fn push(&mut self, node: TreeNode, anchor: usize) {
         let index = small(self.tree.nodes.len());
         match self.open.last() {
             Some(&parent) => self.tree.nodes[parent as usize].a += 1,

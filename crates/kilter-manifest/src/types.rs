@@ -26,7 +26,7 @@ pub(crate) struct Type<'t> {
 }
 
 /// Types by name and provider; none for an unknown provider.
-type Named<'t> = FxHashMap<(EcoString, EcoString), Option<Rc<Type<'t>>>>;
+type TypesByName<'t> = FxHashMap<(EcoString, EcoString), Option<Rc<Type<'t>>>>;
 
 pub(crate) struct Types<'t> {
     schemas: &'t dyn Schemas,
@@ -35,7 +35,7 @@ pub(crate) struct Types<'t> {
     ids: FxHashMap<EcoString, u32>,
     last: u32,
     /// Types as defined by the providers that resources name.
-    named: RefCell<Named<'t>>,
+    named: RefCell<TypesByName<'t>>,
 }
 
 impl<'t> Types<'t> {

@@ -10,7 +10,7 @@ use kilter_model::expr::{EvalError, Template, is_plain};
 use kilter_model::{DataType, Field, Hash, Value};
 
 use crate::diagnostic::{Diagnostic, choose};
-use crate::environment::{Environment, Read};
+use crate::environment::{Environment, ParsedText};
 use crate::outputs::Outputs;
 use crate::resources::Index;
 use crate::scalar;
@@ -154,7 +154,7 @@ impl<'e, 't> Values<'e, 't> {
         if read.is_sealed() { built.sealed() } else { built }
     }
 
-    fn rendered(&self, read: &Read<Template>, view: View<'t>) -> BuildResult {
+    fn rendered(&self, read: &ParsedText<Template>, view: View<'t>) -> BuildResult {
         let template = &read.parsed;
         let has_outputs = self.check_outputs(read, view);
         if !self.evaluate {

@@ -183,11 +183,8 @@ const CASES: &[Case] = &[
     ("resources:\n  file[/a]: { when: [a] }\n", &[("`when` expects an expression", "2:21")]),
     ("resources:\n  file[/a]: { meta: { export: [x/y] } }\n", &[("`x/y` is not a machine name", "2:31")]),
     ("resources:\n  file[/a]: { meta: { limit: 1 } }\n", &[("`limit` needs a `burst`", "2:23")]),
-    ("resources:\n  file[/a]: { meta: { burst: 1 } }\n", &[("`burst` is nothing without a `limit`", "2:23")]),
-    (
-        "resources:\n  file[/a]: { meta: { limit: null, burst: 1 } }\n",
-        &[("`burst` is nothing without a `limit`", "2:36")],
-    ),
+    ("resources:\n  file[/a]: { meta: { burst: 1 } }\n", &[("`burst` needs a `limit`", "2:23")]),
+    ("resources:\n  file[/a]: { meta: { limit: null, burst: 1 } }\n", &[("`burst` needs a `limit`", "2:36")]),
     ("resources:\n  file[/a]: { meta: { limit: 1, burst: 0 } }\n", &[("`burst` expects", "2:40")]),
     ("resources:\n  file[/a]: { meta: { poll: often } }\n", &[("`poll` expects", "2:29")]),
     ("resources:\n  file[/a]: { meta: { policy: mend } }\n", &[("`policy` expects", "2:31")]),

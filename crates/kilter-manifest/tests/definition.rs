@@ -109,7 +109,7 @@ fn problem_within_text_points_into_text() {
 }
 
 #[test]
-fn a_text_that_is_no_definition_is_refused() {
+fn invalid_definition_is_refused() {
     assert_eq!(told(""), ["1:1 the document has no definition"]);
     assert_eq!(
         told("- name\n"),

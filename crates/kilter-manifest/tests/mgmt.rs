@@ -348,7 +348,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: g\nresources:\n  exec:\n  - {name: x, state: absent}\n", &[("give --lenient", "4:15")]),
         (
             "graph: g\nresources:\n  sysctl:\n  - {name: a.b, runtime: false, persist: false, value: '1'}\n",
-            &[("nothing is to be done", "4:12")],
+            &[("there is nothing to set", "4:12")],
         ),
         ("graph: g\nresources:\n  sysctl:\n  - {name: a.b}\n", &[("needs a value", "4:12")]),
         (
@@ -381,7 +381,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: g\nresources:\n  exec:\n  - {name: x, args: [a], shell: /s}\n", &[("not for a shell", "4:21")]),
         (
             "graph: g\nresources:\n  file:\n  - {name: /x, state: absent, content: y}\n",
-            &[("that is to be absent", "4:31")],
+            &[("contradicts the state `absent`", "4:31")],
         ),
         ("graph: g\nresources:\n  file:\n  - {name: /x/, state: exists, content: y}\n", &[("of a directory", "4:32")]),
         ("graph: g\nresources:\n  file:\n  - {name: /x, state: present}\n", &[("allowed are", "4:23")]),

@@ -23,7 +23,7 @@ use rustc_hash::FxHashSet;
 pub(crate) use alias::is_type_name;
 pub use alias::{Alias, AliasError, Aliases};
 pub(crate) use build::NAMES;
-pub use mismatch::{Fault, Mismatch, Problem, Step, Subject};
+pub use mismatch::{Mismatch, MismatchFault, NamedMismatch, Problem, Step};
 pub use parse::DataTypeError;
 pub(crate) use parse::parse;
 

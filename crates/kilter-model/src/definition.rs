@@ -18,7 +18,7 @@ mod relations;
 mod write;
 
 pub use check::check;
-pub use fault::{Fault, Path, Place, Step, Warning};
+pub use fault::{Fault, FaultPlace, Path, PathSegment, Warning};
 pub use write::{attributes, to_value};
 
 use crate::schema::TypeSchema;
@@ -26,7 +26,7 @@ use crate::value::Value;
 
 /// Result of reading a definition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct DefinitionReading {
     /// The type, as far as it could be read.
     pub schema: TypeSchema,
     /// Faults of the definition.
@@ -46,7 +46,7 @@ pub fn from_value(value: &Value) -> Result<(TypeSchema, Vec<Warning>), Vec<Fault
 
 /// Reads a definition as far as possible. This supports modules that Puppet's library accepts although they are
 /// invalid by its documentation ([`Fault::is_tolerated`]).
-pub fn read(value: &Value) -> Reading {
+pub fn read(value: &Value) -> DefinitionReading {
     read::read(value)
 }
 

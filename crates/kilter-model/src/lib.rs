@@ -39,7 +39,7 @@ pub use catalog::{
 };
 pub use change::{Because, Change, Difference, Outcome, ReceivedValue, State, Unknown, UnknownCause};
 pub use data_type::{
-    Alias, AliasError, Aliases, DataType, DataTypeError, Fault, Field, Mismatch, Problem, Step, Subject,
+    Alias, AliasError, Aliases, DataType, DataTypeError, Field, Mismatch, MismatchFault, NamedMismatch, Problem, Step,
 };
 pub use json::{from_json, to_json, to_json_clear};
 pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName, is_machine};

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_brackets_is_no_reference() {
+    fn text_without_brackets_is_not_a_reference() {
         assert!(matches!("file".parse::<ResourceRef>(), Err(ResourceRefError::Shape(_))));
         assert!(matches!("File[x]".parse::<ResourceRef>(), Err(ResourceRefError::Type(_))));
         assert!(matches!("file[]".parse::<ResourceRef>(), Err(ResourceRefError::Title(_))));

@@ -12,14 +12,14 @@ use fancy_regex::{Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 
 /// Maximum number of compiled expressions that a thread caches for the expression language.
-const KEPT: usize = 128;
+const CACHED_PATTERNS: usize = 128;
 
 /// Maximum number of backtracking steps of a match that cannot run in linear time. This takes some tens of
 /// milliseconds. After that, the match fails with an error.
 const BACKTRACKS: usize = 200_000;
 
 /// Maximum size of a compiled expression, in bytes.
-const LARGEST: usize = 4 << 20;
+const MAX_COMPILED_BYTES: usize = 4 << 20;
 
 thread_local! {
     static COMPILED: RefCell<FxHashMap<EcoString, Regexp>> = RefCell::default();
@@ -114,7 +114,7 @@ fn compile(source: &str) -> Result<Regex, PatternError> {
         return Err(PatternError::Calls);
     }
     let mut builder = RegexBuilder::new(&text);
-    builder.oniguruma_mode(true).multi_line(true).backtrack_limit(BACKTRACKS).delegate_size_limit(LARGEST);
+    builder.oniguruma_mode(true).multi_line(true).backtrack_limit(BACKTRACKS).delegate_size_limit(MAX_COMPILED_BYTES);
     builder.build().map_err(|error| PatternError::Compile(Box::new(error)))
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, PatternError> 
         if let Some(regexp) = compiled.get(pattern) {
             return regexp.clone();
         }
-        if compiled.len() >= KEPT {
+        if compiled.len() >= CACHED_PATTERNS {
             compiled.clear();
         }
         let regexp = Regexp::new(pattern);

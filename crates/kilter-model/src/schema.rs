@@ -168,14 +168,6 @@ impl TypeSchema {
         self.last(|last| last.required_features = features.into_iter().map(EcoString::from).collect())
     }
 
-    /// Adds a custom key to the last attribute.
-    #[must_use]
-    pub fn attribute_extra(self, key: &str, value: impl Into<Value>) -> TypeSchema {
-        self.last(|last| {
-            last.extra.insert(key.into(), value.into());
-        })
-    }
-
     /// Adds a custom key to the type.
     #[must_use]
     pub fn extra(mut self, key: &str, value: impl Into<Value>) -> TypeSchema {

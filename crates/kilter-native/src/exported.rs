@@ -1,6 +1,6 @@
 //! The type `exported`: resources that this machine declares for other machines.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{
@@ -8,8 +8,8 @@ use kilter_model::{
     from_canonical_json, is_machine, to_canonical_json,
 };
 use kilter_provider::{
-    Capabilities, Context, Declaration, Level, Mode, Placement, Predict, Provider, ProviderError, Query, Revert,
-    RevertTo, Scheduling, Scope, Shared, SideEffects, ValidationError, Wanted, Watch, WatchSource, World,
+    Context, Declaration, Level, Mode, Placement, Provider, ProviderError, Query, Revert, RevertTo, Scheduling, Scope,
+    Shared, ValidationError, Wanted, Watch, WatchSource, World,
 };
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 const EXPORTED: &str = "exported";
 
 /// Number of resources from which all exports are read at once.
-const MANY: usize = 8;
+const READ_ALL_THRESHOLD: usize = 8;
 
 const DESC: &str = "\
 Resources that this machine declares for other machines, which collect them.
@@ -32,11 +32,9 @@ resources:
 
 The metaparameter `export` adds one such resource per listed machine, or one for all machines (`*`), which runs after \
 the resource itself: \
-`exported[host[web1] for *]`. It contains the declaration, including outputs of other resources. kilter removes it \
-after it is no longer \
-declared. `--world` is the store. kilter does not encrypt exports, so secrets are an error. `kilter get exported` \
-lists the exports \
-of all machines.";
+`exported[host[web1] for *]`. It contains the declaration, including outputs of other resources. kilter removes an \
+export when its resource is no longer declared. `--world` names the store of the exports. kilter does not encrypt \
+exports, so secrets are an error. `kilter get exported` lists the exports of all machines.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("exported", DESC)
@@ -46,32 +44,24 @@ fn schema() -> TypeSchema {
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "Resource and collecting machine: `host[web1] for *`, `file[/etc/motd] for web2`. A suffix ` from web1` \
-             is the \
-             exporting machine, by default this one. Exports of other machines are read-only.",
+            "Resource and collecting machine: `host[web1] for *`, `file[/etc/motd] for web2`. The suffix ` from web1` \
+             names the exporting machine; the default is this one. Exports of other machines are read-only.",
         )
         .attribute("attributes", "Hash[String[1], Any]", Behaviour::Property, "Declared attributes of the resource.")
-        .attribute(
-            "world",
-            "String",
-            Behaviour::Parameter,
-            "World of the export; another one than that of `--world` \
-                                                            is an error.",
-        )
+        .attribute("world", "String", Behaviour::Parameter, "Store of the export; must be the one of `--world`.")
         .attribute("from", "String", Behaviour::ReadOnly, "Exporting machine.")
         .features(&[Feature::Canonicalize, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
 
 /// Provides the type `exported`.
 pub struct ExportedProvider {
-    schema: LazyLock<TypeSchema>,
     world: Arc<dyn World>,
 }
 
 impl ExportedProvider {
     /// Creates the provider for a world.
     pub fn new(world: Arc<dyn World>) -> ExportedProvider {
-        ExportedProvider { schema: LazyLock::new(schema), world }
+        ExportedProvider { world }
     }
 
     /// Returns all exports. Calls `lost` with the error of each export that cannot be read and has no valid key.
@@ -83,7 +73,7 @@ impl ExportedProvider {
                 text.err().into_iter().for_each(|why| lost(why.0));
                 return None;
             };
-            let name = Name { resource: ResourceRef::new(type_name.as_str(), title.as_str()), to, from }.text();
+            let name = ExportName { resource: ResourceRef::new(type_name.as_str(), title.as_str()), to, from }.text();
             Some(match text {
                 Ok(text) => state(name, from, &text),
                 Err(why) => State { unreadable: Some(why.0), ..State::absent(name) },
@@ -93,14 +83,14 @@ impl ExportedProvider {
     }
 
     fn one(&self, name: &EcoString) -> Result<State, ProviderError> {
-        let Ok(parsed) = Name::parse(name, self.world.host()) else { return Ok(State::absent(name.clone())) };
+        let Ok(parsed) = ExportName::parse(name, self.world.host()) else { return Ok(State::absent(name.clone())) };
         let text = self.world.read(&parsed.key()).map_err(|error| ProviderError::new(error.0))?;
         Ok(text.map_or_else(|| State::absent(name.clone()), |text| state(name.clone(), parsed.from, &text)))
     }
 
     fn put(&self, change: &Change<'_>) -> Result<(), EcoString> {
         let host = self.world.host();
-        let name = Name::parse(change.name, host)?;
+        let name = ExportName::parse(change.name, host)?;
         if name.from != host {
             return Err(eco_format!("only {}, which exports it, can change it", name.from));
         }
@@ -121,15 +111,15 @@ impl ExportedProvider {
 }
 
 /// Name of an exported resource.
-struct Name<'a> {
+struct ExportName<'a> {
     resource: ResourceRef,
     to: &'a str,
     from: &'a str,
 }
 
-impl<'a> Name<'a> {
+impl<'a> ExportName<'a> {
     /// Parses `type[title] for TO`, followed by ` from FROM` if the exporter is not this `host`.
-    fn parse(name: &'a str, host: &'a str) -> Result<Name<'a>, EcoString> {
+    fn parse(name: &'a str, host: &'a str) -> Result<ExportName<'a>, EcoString> {
         let shape =
             || eco_format!("`{name}` is not of the form `TYPE[TITLE] for MACHINE`, such as `file[/etc/motd] for *`");
         let (resource, rest) = name.rsplit_once("] for ").ok_or_else(shape)?;
@@ -137,12 +127,12 @@ impl<'a> Name<'a> {
         let resource: ResourceRef = format!("{resource}]").parse().map_err(|_| shape())?;
         match [to, from].into_iter().find(|name| !is_machine(name)) {
             Some(odd) => Err(eco_format!("`{odd}` is not a machine name")),
-            None => Ok(Name { resource, to, from }),
+            None => Ok(ExportName { resource, to, from }),
         }
     }
 
     fn text(&self) -> EcoString {
-        let Name { resource, to, from } = self;
+        let ExportName { resource, to, from } = self;
         eco_format!("{resource} for {to} from {from}")
     }
 
@@ -173,27 +163,7 @@ fn secret(should: &Attributes) -> Option<ValidationError> {
 }
 
 impl Provider for ExportedProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "exported"
-    }
-
-    fn name(&self) -> &'static str {
-        "world"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            scheduling: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            revert: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("exported", "world", schema, [scheduling, watch, revert], InProcess: [predict]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let wanted = match query {
@@ -207,7 +177,7 @@ impl Provider for ExportedProvider {
                 });
                 return Ok(all);
             }
-            Query::Named(wanted) if wanted.len() < MANY => wanted,
+            Query::Named(wanted) if wanted.len() < READ_ALL_THRESHOLD => wanted,
             Query::Named(wanted) => {
                 let mut is_all = true;
                 let all = self.all(&mut |_| is_all = false)?.into_iter().map(|one| (one.name.clone(), one));
@@ -234,12 +204,12 @@ impl Provider for ExportedProvider {
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let host = self.world.host();
-        let is_others = |name: Name<'_>| {
+        let is_others = |name: ExportName<'_>| {
             let problem =
                 || ValidationError::with("name", eco_format!("{} exports it, but this machine is {host}", name.from));
             (name.from != host).then(problem)
         };
-        let odd = Name::parse(name, host).map_or_else(|why| Some(ValidationError::with("name", why)), is_others);
+        let odd = ExportName::parse(name, host).map_or_else(|why| Some(ValidationError::with("name", why)), is_others);
         let elsewhere = should.text("world").filter(|world| *world != self.world.id()).map(|world| {
             ValidationError::with(
                 "world",
@@ -254,7 +224,7 @@ impl Provider for ExportedProvider {
         let host = self.world.host();
         let canonicalize = |one: &mut Declaration<'_>| {
             let name = one.should.text("name").map_or_else(|| one.name.clone(), EcoString::from);
-            match Name::parse(&name, host) {
+            match ExportName::parse(&name, host) {
                 Ok(parsed) => {
                     one.should.set(AttributeName::from("name"), Value::String(parsed.text()));
                     Vec::new()
@@ -272,16 +242,10 @@ impl Scheduling for ExportedProvider {
     }
 }
 
-impl Predict for ExportedProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-}
-
 impl Watch for ExportedProvider {
     fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
         self.world.follow();
-        let name = Name::parse(name, self.world.host()).ok();
+        let name = ExportName::parse(name, self.world.host()).ok();
         let path = name.map(|name| WatchSource::Path { path: self.world.watched(&name.key()), scope: Scope::This });
         path.into_iter().collect()
     }
@@ -316,14 +280,14 @@ mod tests {
             ("file[a] for b] for web2", ("file[a] for b]", "web2", "here")),
             ("host[web1] for * from web1.example", ("host[web1]", "*", "web1.example")),
         ] {
-            let Name { resource, to, from } = Name::parse(name, "here").unwrap();
+            let ExportName { resource, to, from } = ExportName::parse(name, "here").unwrap();
             assert_eq!((resource.to_string().as_str(), to, from), expected);
-            let full = Name { resource, to, from }.text();
-            assert!(full.starts_with(name) && Name::parse(&full, "there").unwrap().from == from, "{full}");
+            let full = ExportName { resource, to, from }.text();
+            assert!(full.starts_with(name) && ExportName::parse(&full, "there").unwrap().from == from, "{full}");
         }
         for odd in ["file[x]", "x for *", "file[] for *", "file[x] for ", "file[x] for a b", "file[x] for * from ../x"]
         {
-            assert!(Name::parse(odd, "here").is_err(), "{odd}");
+            assert!(ExportName::parse(odd, "here").is_err(), "{odd}");
         }
     }
 }

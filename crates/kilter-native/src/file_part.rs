@@ -1,12 +1,7 @@
 //! The type `file_part`: a separately declared part of the content of a file.
 
-use std::sync::LazyLock;
-
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
-use kilter_provider::{
-    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, Scheduling, SideEffects,
-    ValidationError, Watch, WatchSource,
-};
+use kilter_provider::{Context, Mode, Provider, ProviderError, Query, ValidationError};
 
 const DESC: &str = "\
 Parts of the content of a file, declared separately: in another manifest or by another machine.
@@ -50,39 +45,10 @@ fn schema() -> TypeSchema {
 }
 
 /// Provides the type `file_part`. Its provider is never asked to read or change a resource.
-pub struct FilePartProvider {
-    schema: LazyLock<TypeSchema>,
-}
-
-impl FilePartProvider {
-    /// Creates the provider.
-    pub fn new() -> FilePartProvider {
-        FilePartProvider { schema: LazyLock::new(schema) }
-    }
-}
-
-impl Default for FilePartProvider {
-    fn default() -> FilePartProvider {
-        FilePartProvider::new()
-    }
-}
+pub struct FilePartProvider;
 
 impl Provider for FilePartProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "file_part"
-    }
-
-    fn name(&self) -> &'static str {
-        "builtin"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities { scheduling: Some(self), predict: Some(self), watch: Some(self), ..Capabilities::default() }
-    }
+    crate::builtin::describe!("file_part", "builtin", schema, [], InProcess: [predict, scheduling, watch]);
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let Query::Named(wanted) = query else { return Ok(Vec::new()) };
@@ -96,24 +62,6 @@ impl Provider for FilePartProvider {
     fn validate(&self, _: &str, _: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         // A part in a manifest becomes an entry of its file, unless it is hidden.
         vec![ValidationError::new(ALONE).hint("declare it in a manifest together with the file")]
-    }
-}
-
-impl Scheduling for FilePartProvider {
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
-    }
-}
-
-impl Predict for FilePartProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-}
-
-impl Watch for FilePartProvider {
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
-        Vec::new()
     }
 }
 

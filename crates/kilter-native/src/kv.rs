@@ -1,12 +1,12 @@
 //! The type `kv`: values under keys, in the state directory.
 
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Capabilities, Context, Insync, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh,
-    Scheduling, SideEffects, ValidationError, Wanted, Watch, WatchSource, World, get_each,
+    Context, Insync, Mode, Placement, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling, ValidationError,
+    Wanted, Watch, WatchSource, World, get_each,
 };
 
 use crate::state_files;
@@ -16,7 +16,7 @@ use crate::values::Values;
 const TRIES: usize = 100;
 
 const DESC: &str = "\
-A value under a key, kept in the state directory, or where machines share it.
+A value under a key, in the state directory or in a store that machines share.
 
 ```yaml
 resources:
@@ -71,7 +71,6 @@ fn schema() -> TypeSchema {
 
 /// Provides the type `kv`.
 pub struct KvProvider {
-    schema: LazyLock<TypeSchema>,
     world: Arc<dyn World>,
     /// Held from the read of a value to its write.
     turn: Mutex<()>,
@@ -80,7 +79,7 @@ pub struct KvProvider {
 impl KvProvider {
     /// Creates the provider of values on this machine, or in the world if it is shared.
     pub fn new(world: Arc<dyn World>) -> KvProvider {
-        KvProvider { schema: LazyLock::new(schema), world, turn: Mutex::new(()) }
+        KvProvider { world, turn: Mutex::new(()) }
     }
 
     fn values<'a>(&'a self, cx: &'a Context<'a>, should: &Attributes) -> Values<'a> {
@@ -170,28 +169,7 @@ fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
 }
 
 impl Provider for KvProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "kv"
-    }
-
-    fn name(&self) -> &'static str {
-        "local"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            refresh: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("kv", "local", schema, [read_one, scheduling, refresh, watch], InProcess: [predict]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let values = self.values(cx, &Attributes::new());
@@ -264,12 +242,6 @@ impl Refresh for KvProvider {
             Ok(()) => Outcome { refreshed: true, ..self.sent(cx, wanted.name, wanted.should) },
             Err(why) => Outcome::failed(why),
         }
-    }
-}
-
-impl Predict for KvProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
     }
 }
 

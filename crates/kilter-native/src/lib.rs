@@ -10,6 +10,7 @@
 //! *Start from* [`native`] and a provider such as [`HostProvider`].
 
 mod accounts;
+mod builtin;
 mod exec;
 mod exported;
 mod file;
@@ -56,17 +57,17 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),
         Arc::new(FileProvider::sharing(accounts.clone())),
-        Arc::new(FilePartProvider::new()),
+        Arc::new(FilePartProvider),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
         Arc::new(KvProvider::new(world)),
-        Arc::new(NoopProvider::new()),
+        Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
-        Arc::new(PasswordProvider::new()),
-        Arc::new(TestProvider::new()),
+        Arc::new(PasswordProvider),
+        Arc::new(TestProvider),
         Arc::new(TimerProvider::new()),
         Arc::new(UserProvider::sharing(accounts)),
-        Arc::new(ValueProvider::new()),
+        Arc::new(ValueProvider),
     ]
 }
 

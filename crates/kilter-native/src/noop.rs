@@ -1,12 +1,7 @@
 //! The type `noop`: a resource without any effect.
 
-use std::sync::LazyLock;
-
-use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
-use kilter_provider::{
-    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling,
-    SideEffects, Wanted, Watch, WatchSource, get_each,
-};
+use kilter_model::{Behaviour, Change, Feature, Outcome, State, TypeSchema};
+use kilter_provider::{Context, Mode, Provider, ProviderError, Query, ReadOne, Refresh, Wanted, get_each};
 
 use crate::words::present;
 
@@ -33,46 +28,10 @@ fn schema() -> TypeSchema {
 }
 
 /// Provides the type `noop`.
-pub struct NoopProvider {
-    schema: LazyLock<TypeSchema>,
-}
-
-impl NoopProvider {
-    /// Creates the provider.
-    pub fn new() -> NoopProvider {
-        NoopProvider { schema: LazyLock::new(schema) }
-    }
-}
-
-impl Default for NoopProvider {
-    fn default() -> NoopProvider {
-        NoopProvider::new()
-    }
-}
+pub struct NoopProvider;
 
 impl Provider for NoopProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "noop"
-    }
-
-    fn name(&self) -> &'static str {
-        "builtin"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            refresh: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("noop", "builtin", schema, [read_one, refresh], InProcess: [predict, scheduling, watch]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
@@ -93,27 +52,9 @@ impl ReadOne for NoopProvider {
     }
 }
 
-impl Scheduling for NoopProvider {
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
-    }
-}
-
 impl Refresh for NoopProvider {
     /// Does nothing: the resource has nothing to refresh.
     fn refresh(&self, _: &Context<'_>, _: Wanted<'_>) -> Outcome {
         Outcome { refreshed: true, ..Outcome::default() }
-    }
-}
-
-impl Predict for NoopProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-}
-
-impl Watch for NoopProvider {
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
-        Vec::new()
     }
 }

@@ -2,13 +2,9 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Hash, Outcome, State, TypeSchema, Value};
-use kilter_provider::{
-    Capabilities, Context, Level, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh,
-    Scheduling, SideEffects, Wanted, Watch, WatchSource, get_each,
-};
+use kilter_provider::{Context, Level, Mode, Provider, ProviderError, Query, ReadOne, Refresh, Wanted, get_each};
 
 use crate::words::present;
 
@@ -64,7 +60,6 @@ fn schema() -> TypeSchema {
 
 /// Provides the type `notify`.
 pub struct NotifyProvider {
-    schema: LazyLock<TypeSchema>,
     syslog: PathBuf,
     journal: PathBuf,
 }
@@ -90,7 +85,7 @@ impl NotifyProvider {
         }
         // A completely sensitive value is not logged.
         let fields = should.get("fields").filter(|fields| !matches!(fields, Value::Sensitive(_)));
-        let line = Line { level, message: &message, fields: fields.and_then(Value::as_hash) };
+        let line = LogLine { level, message: &message, fields: fields.and_then(Value::as_hash) };
         for (attribute, socket) in [("syslog", &self.syslog), ("journal", &self.journal)] {
             if should.get_bool(attribute) != Some(true) {
                 continue;
@@ -105,7 +100,7 @@ impl NotifyProvider {
 
     /// Creates a provider that uses these sockets.
     fn at(syslog: PathBuf, journal: PathBuf) -> NotifyProvider {
-        NotifyProvider { schema: LazyLock::new(schema), syslog, journal }
+        NotifyProvider { syslog, journal }
     }
 }
 
@@ -131,13 +126,13 @@ fn level(word: &str) -> Option<Level> {
 }
 
 /// A message for the logs of the system.
-struct Line<'a> {
+struct LogLine<'a> {
     level: Level,
     message: &'a str,
     fields: Option<&'a Hash>,
 }
 
-impl Line<'_> {
+impl LogLine<'_> {
     /// Sends the message in the format of RFC 3164, as local programs send it, with the facility `daemon`.
     fn to_syslog(&self, socket: &Path) -> std::io::Result<()> {
         const DAEMON: u8 = 3;
@@ -180,28 +175,7 @@ fn send(socket: &Path, datagram: &[u8]) -> std::io::Result<()> {
 }
 
 impl Provider for NotifyProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "notify"
-    }
-
-    fn name(&self) -> &'static str {
-        "log"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            refresh: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("notify", "log", schema, [read_one, refresh], InProcess: [predict, scheduling, watch]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
@@ -226,29 +200,10 @@ impl ReadOne for NotifyProvider {
     }
 }
 
-impl Scheduling for NotifyProvider {
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
-    }
-}
-
 impl Refresh for NotifyProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.send(cx, wanted);
         Outcome { refreshed: true, ..Outcome::done() }
-    }
-}
-
-impl Predict for NotifyProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-}
-
-impl Watch for NotifyProvider {
-    /// Returns no watch: the message is sent at each check and refresh, and there are no events.
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
-        Vec::new()
     }
 }
 

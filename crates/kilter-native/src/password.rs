@@ -1,12 +1,10 @@
 //! The type `password`: a random password that is generated once.
 
-use std::sync::LazyLock;
-
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling,
-    SideEffects, Wanted, Watch, WatchSource, get_each,
+    Context, Mode, Placement, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling, Wanted, Watch, WatchSource,
+    get_each,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -63,33 +61,26 @@ fn schema() -> TypeSchema {
 }
 
 /// Provides the type `password`.
-pub struct PasswordProvider {
-    schema: LazyLock<TypeSchema>,
-}
+pub struct PasswordProvider;
 
 /// Record of a password: its length, and the password itself if it is stored in clear text.
-struct Record {
+struct PasswordRecord {
     length: usize,
     password: Option<EcoString>,
 }
 
-impl Record {
-    fn of(bytes: &[u8]) -> Option<Record> {
+impl PasswordRecord {
+    fn of(bytes: &[u8]) -> Option<PasswordRecord> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (length, password) = text.strip_prefix(HEAD)?.split_once('\n')?;
         let length = length.parse().ok()?;
         let password = password.strip_suffix('\n').map(EcoString::from);
         let is_whole = password.as_ref().is_none_or(|password| password.len() == length);
-        is_whole.then_some(Record { length, password })
+        is_whole.then_some(PasswordRecord { length, password })
     }
 }
 
 impl PasswordProvider {
-    /// Creates the provider.
-    pub fn new() -> PasswordProvider {
-        PasswordProvider { schema: LazyLock::new(schema) }
-    }
-
     /// Checks the record of a password. The inner result is the password if it is stored in clear text, or the
     /// reason why a new one is needed.
     ///
@@ -104,13 +95,15 @@ impl PasswordProvider {
             return Ok(Err("no password has been generated yet".into()));
         };
         let (wanted, is_saved) = (length(should), should.get_bool("saved") == Some(true));
-        let why = match Record::of(&bytes) {
+        let why = match PasswordRecord::of(&bytes) {
             None => "the stored record is damaged".into(),
             Some(record) if record.length != wanted => {
                 eco_format!("the stored password has {} characters, not {wanted}", record.length)
             }
-            Some(Record { password: None, .. }) if is_saved => "the stored record does not contain the password".into(),
-            Some(Record { password: Some(_), .. }) if !is_saved => {
+            Some(PasswordRecord { password: None, .. }) if is_saved => {
+                "the stored record does not contain the password".into()
+            }
+            Some(PasswordRecord { password: Some(_), .. }) if !is_saved => {
                 return Ok(Err("it is stored in clear text, but `saved` is false".into()));
             }
             Some(record) => return Ok(Ok(record.password)),
@@ -123,7 +116,7 @@ impl PasswordProvider {
 
     /// Stores a password: the present one if it `may_stay` and has the right length, otherwise a new one.
     fn make(cx: &Context<'_>, name: &EcoString, should: &Attributes, may_stay: bool) -> Outcome {
-        let kept = || Record::of(&StateFiles::of(cx, KIND).read(name).ok()??)?.password;
+        let kept = || PasswordRecord::of(&StateFiles::of(cx, KIND).read(name).ok()??)?.password;
         let old = may_stay.then(kept).flatten().filter(|password| password.len() == length(should));
         let made = old.map_or_else(|| random(length(should)), Ok).and_then(|password| {
             let is_saved = should.get_bool("saved") == Some(true);
@@ -138,12 +131,6 @@ impl PasswordProvider {
             }
             Err(why) => Outcome::failed(why),
         }
-    }
-}
-
-impl Default for PasswordProvider {
-    fn default() -> PasswordProvider {
-        PasswordProvider::new()
     }
 }
 
@@ -170,28 +157,7 @@ fn random(length: usize) -> Result<EcoString, EcoString> {
 }
 
 impl Provider for PasswordProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "password"
-    }
-
-    fn name(&self) -> &'static str {
-        "local"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            refresh: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("password", "local", schema, [read_one, scheduling, refresh, watch], InProcess: [predict]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || StateFiles::of(cx, KIND).names().map_err(ProviderError::new))
@@ -248,12 +214,6 @@ impl Refresh for PasswordProvider {
     }
 }
 
-impl Predict for PasswordProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-}
-
 impl Watch for PasswordProvider {
     fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
         vec![WatchSource::StateFile(state_files::path_of(KIND, name))]
@@ -268,11 +228,11 @@ mod tests {
         let is = State::present("db", Attributes::new());
         let name = EcoString::from("db");
         let change = Change::new(&name, &is, Some(should), &[]);
-        PasswordProvider::new().set(cx, &[change], Mode::Apply).remove(0)
+        PasswordProvider.set(cx, &[change], Mode::Apply).remove(0)
     }
 
     fn look(cx: &Context<'_>, should: &Attributes) -> Result<State, ProviderError> {
-        PasswordProvider::new().get_one(cx, Wanted::new(&"db".into(), Some(should)))
+        PasswordProvider.get_one(cx, Wanted::new(&"db".into(), Some(should)))
     }
 
     fn wanted(length: i64, saved: bool, check_recovery: bool) -> Attributes {
@@ -338,7 +298,7 @@ mod tests {
         let cx = Context::empty().with_var_dir(Some(state.path()));
         let should = wanted(64, true, false);
         let first = change(&cx, &should).outputs;
-        let second = PasswordProvider::new().refresh(&cx, Wanted::new(&"db".into(), Some(&should)));
+        let second = PasswordProvider.refresh(&cx, Wanted::new(&"db".into(), Some(&should)));
         assert!(second.refreshed && second.outputs != first);
         assert_eq!(look(&cx, &should).unwrap().outputs, second.outputs);
     }

@@ -5,13 +5,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
-use kilter_provider::Context;
+use kilter_provider::{Context, percent_decode};
 use sha2::{Digest, Sha256};
 
 use crate::file::whole::{self, AtomicRewrite};
 
 /// Maximum length in bytes of a file name. A name with a longer file name is replaced by a checksum.
-const LONGEST: usize = 200;
+const MAX_FILE_NAME_BYTES: usize = 200;
 
 /// Files of a resource type.
 pub(crate) struct StateFiles<'a> {
@@ -112,7 +112,7 @@ fn file_name(name: &str) -> String {
             byte => escaped.push_str(&format!("%{byte:02x}")),
         }
     }
-    if escaped.len() <= LONGEST && !escaped.is_empty() {
+    if escaped.len() <= MAX_FILE_NAME_BYTES && !escaped.is_empty() {
         return escaped;
     }
     let digest = Sha256::digest(name.as_bytes());
@@ -120,19 +120,7 @@ fn file_name(name: &str) -> String {
 }
 
 fn name_of(file: &str) -> Option<EcoString> {
-    let mut bytes = Vec::with_capacity(file.len());
-    let mut rest = file.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok())?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    let name = String::from_utf8(bytes).ok()?;
+    let name = String::from_utf8(percent_decode(file)?).ok()?;
     (file_name(&name) == file).then(|| name.into())
 }
 

@@ -1,13 +1,12 @@
 //! The type `test`: an attribute of every kind, without any effect.
 
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling,
-    SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
+    Context, Mode, Placement, Provider, ProviderError, Query, ReadOne, Refresh, Scheduling, ValidationError, Wanted,
+    get_each,
 };
 
 use crate::words::present;
@@ -98,22 +97,7 @@ fn schema() -> TypeSchema {
 }
 
 /// Provides the type `test`.
-pub struct TestProvider {
-    schema: LazyLock<TypeSchema>,
-}
-
-impl TestProvider {
-    /// Creates the provider.
-    pub fn new() -> TestProvider {
-        TestProvider { schema: LazyLock::new(schema) }
-    }
-}
-
-impl Default for TestProvider {
-    fn default() -> TestProvider {
-        TestProvider::new()
-    }
-}
+pub struct TestProvider;
 
 fn wait(should: &Attributes) -> Option<Duration> {
     let milliseconds = should.get("waitforerror")?.as_integer()?.unsigned_abs();
@@ -121,28 +105,7 @@ fn wait(should: &Attributes) -> Option<Duration> {
 }
 
 impl Provider for TestProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "test"
-    }
-
-    fn name(&self) -> &'static str {
-        "builtin"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            refresh: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("test", "builtin", schema, [read_one, scheduling, refresh], InProcess: [predict, watch]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
@@ -206,18 +169,6 @@ impl Refresh for TestProvider {
     }
 }
 
-impl Predict for TestProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-}
-
-impl Watch for TestProvider {
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
-        Vec::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use kilter_model::ReceivedValue;
@@ -232,7 +183,7 @@ mod tests {
         let receipt = |changed| [ReceivedValue { attribute: "str".into(), from: Box::default(), changed }];
         let look = |received: &[ReceivedValue]| {
             let wanted = Wanted::new(&name, Some(&should)).receiving(received);
-            TestProvider::new().get_one(&Context::empty(), wanted).map(|state| state.outputs.get("changed").cloned())
+            TestProvider.get_one(&Context::empty(), wanted).map(|state| state.outputs.get("changed").cloned())
         };
         assert!(look(&[]).unwrap_err().message.contains("nothing was sent for `str`"));
         assert_eq!(look(&receipt(true)).unwrap(), Some(Value::strings(["str"])));
@@ -242,10 +193,10 @@ mod tests {
     #[test]
     fn sensitive_input_gives_sensitive_output() {
         let should = Attributes::from_iter([("send_value", Value::sensitive("hunter2".into()))]);
-        let state = TestProvider::new().get_one(&Context::empty(), Wanted::new(&"x".into(), Some(&should))).unwrap();
+        let state = TestProvider.get_one(&Context::empty(), Wanted::new(&"x".into(), Some(&should))).unwrap();
         assert_eq!(state.outputs.get("hello"), should.get("send_value"));
         assert!(state.outputs.get("hello").is_some_and(Value::holds_sensitive));
         let wrong = Attributes::from_iter([("validate_error", Value::sensitive("hunter2".into()))]);
-        assert!(!TestProvider::new().validate("x", &wrong, &[])[0].message.contains("hunter2"));
+        assert!(!TestProvider.validate("x", &wrong, &[])[0].message.contains("hunter2"));
     }
 }

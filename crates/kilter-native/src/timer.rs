@@ -1,13 +1,13 @@
 //! The type `timer`: periodic events.
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Purpose, Query, ReadOne, Refresh,
-    Scheduling, SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
+    Context, Mode, Provider, ProviderError, Purpose, Query, ReadOne, Refresh, ValidationError, Wanted, Watch,
+    WatchSource, get_each,
 };
 use rustc_hash::FxHashMap;
 
@@ -46,7 +46,6 @@ fn schema() -> TypeSchema {
 
 /// Provides the type `timer`.
 pub struct TimerProvider {
-    schema: LazyLock<TypeSchema>,
     /// Start of the current interval of each timer.
     begun: Mutex<FxHashMap<EcoString, Instant>>,
 }
@@ -54,7 +53,7 @@ pub struct TimerProvider {
 impl TimerProvider {
     /// Creates the provider.
     pub fn new() -> TimerProvider {
-        TimerProvider { schema: LazyLock::new(schema), begun: Mutex::default() }
+        TimerProvider { begun: Mutex::default() }
     }
 
     fn begun(&self) -> MutexGuard<'_, FxHashMap<EcoString, Instant>> {
@@ -92,28 +91,7 @@ fn early(interval: Duration) -> Duration {
 }
 
 impl Provider for TimerProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "timer"
-    }
-
-    fn name(&self) -> &'static str {
-        "builtin"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            refresh: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("timer", "builtin", schema, [read_one, refresh, watch], InProcess: [predict, scheduling]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Ok(Vec::new()))
@@ -152,22 +130,10 @@ impl ReadOne for TimerProvider {
     }
 }
 
-impl Scheduling for TimerProvider {
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
-    }
-}
-
 impl Refresh for TimerProvider {
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.begin(wanted.name);
         Outcome { refreshed: true, ..Outcome::done() }
-    }
-}
-
-impl Predict for TimerProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
     }
 }
 

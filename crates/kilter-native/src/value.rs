@@ -1,14 +1,12 @@
 //! The type `value`: a value of any kind, for other resources.
 
-use std::sync::LazyLock;
-
 use ecow::{EcoString, eco_format};
 use kilter_model::{
     Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value, from_canonical_json, to_canonical_json,
 };
 use kilter_provider::{
-    Capabilities, Context, Mode, Placement, Predict, Provider, ProviderError, Query, ReadOne, Scheduling, SideEffects,
-    ValidationError, Wanted, Watch, WatchSource, get_each,
+    Context, Mode, Placement, Provider, ProviderError, Query, ReadOne, Scheduling, ValidationError, Wanted, Watch,
+    WatchSource, get_each,
 };
 
 use crate::state_files::{self, StateFiles};
@@ -40,16 +38,9 @@ fn schema() -> TypeSchema {
 }
 
 /// Provides the type `value`.
-pub struct ValueProvider {
-    schema: LazyLock<TypeSchema>,
-}
+pub struct ValueProvider;
 
 impl ValueProvider {
-    /// Creates the provider.
-    pub fn new() -> ValueProvider {
-        ValueProvider { schema: LazyLock::new(schema) }
-    }
-
     fn put(cx: &Context<'_>, name: &str, should: Option<&Attributes>) -> Result<Attributes, EcoString> {
         let files = StateFiles::of(cx, KIND);
         let Some(should) = should else { return files.remove(name).map(|()| Attributes::new()) };
@@ -63,12 +54,6 @@ impl ValueProvider {
     }
 }
 
-impl Default for ValueProvider {
-    fn default() -> ValueProvider {
-        ValueProvider::new()
-    }
-}
-
 fn problem(should: &Attributes) -> Option<ValidationError> {
     let is_secret = should.get("any").is_some_and(Value::holds_sensitive);
     let problem = || {
@@ -79,27 +64,7 @@ fn problem(should: &Attributes) -> Option<ValidationError> {
 }
 
 impl Provider for ValueProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "value"
-    }
-
-    fn name(&self) -> &'static str {
-        "local"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("value", "local", schema, [read_one, scheduling, watch], InProcess: [predict]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || StateFiles::of(cx, KIND).names().map_err(ProviderError::new))
@@ -152,12 +117,6 @@ impl Scheduling for ValueProvider {
     }
 }
 
-impl Predict for ValueProvider {
-    fn side_effects(&self, _: &Attributes) -> SideEffects {
-        SideEffects::Own
-    }
-}
-
 impl Watch for ValueProvider {
     fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
         vec![WatchSource::StateFile(state_files::path_of(KIND, name))]
@@ -172,7 +131,7 @@ mod tests {
     fn value_of_any_type_is_stored_and_output() {
         let state = tempfile::tempdir().unwrap();
         let cx = Context::empty().with_var_dir(Some(state.path()));
-        let (provider, name) = (ValueProvider::new(), EcoString::from("x"));
+        let (provider, name) = (ValueProvider, EcoString::from("x"));
         let list = Value::array([Value::Integer(1), "two".into(), Value::Float(3.5), Value::Boolean(true)]);
         for value in [list, Value::hash([("a", Value::Integer(1))]), "text".into(), Value::Integer(7)] {
             let should = Attributes::from_iter([("any", value.clone())]);
@@ -194,7 +153,7 @@ mod tests {
     #[test]
     fn a_secret_is_refused() {
         let should = Attributes::from_iter([("any", Value::array([Value::sensitive("s".into())]))]);
-        assert_eq!(ValueProvider::new().validate("x", &should, &[]).len(), 1);
+        assert_eq!(ValueProvider.validate("x", &should, &[]).len(), 1);
         assert!(ValueProvider::put(&Context::empty(), "x", Some(&should)).unwrap_err().contains("secret"));
     }
 }

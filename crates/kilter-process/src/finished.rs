@@ -215,7 +215,7 @@ pub enum SpawnError {
     },
     /// Code that stands in for the system, such as a recording, reports that the child was not started.
     #[error("{text}")]
-    Told {
+    Reported {
         /// The recorded reason.
         text: String,
     },

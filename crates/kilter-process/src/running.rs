@@ -66,7 +66,7 @@ pub(crate) struct Running<'a> {
 const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Channel];
 
 /// Reason of the end of a wait, apart from the streams.
-pub(crate) struct Step {
+pub(crate) struct Wakeup {
     /// The child has exited.
     pub(crate) exited: bool,
     /// The descriptor of the cancel is readable.
@@ -195,7 +195,7 @@ impl<'a> Running<'a> {
     }
 
     /// Waits for the next event and serves the streams.
-    pub(crate) fn step(&mut self, until: Option<Instant>, wake: Option<BorrowedFd<'_>>) -> io::Result<Step> {
+    pub(crate) fn step(&mut self, until: Option<Instant>, wake: Option<BorrowedFd<'_>>) -> io::Result<Wakeup> {
         let ready = {
             let [stdout, stderr, channel] = &self.sinks;
             let fds = [
@@ -219,7 +219,7 @@ impl<'a> Running<'a> {
                 self.take(at);
             }
         }
-        Ok(Step { exited: ready[0], woken: ready[5], served: ready[2..5].contains(&true) })
+        Ok(Wakeup { exited: ready[0], woken: ready[5], served: ready[2..5].contains(&true) })
     }
 
     fn give(&mut self) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::channel::Writer;
-use crate::confine::{Confined, Confinement, Listener, SeccompSupervisor, TempDir, confine_this_thread};
+use crate::confine::{Confined, Confinement, NotifyListener, SeccompSupervisor, TempDir, confine_this_thread};
 use crate::environment::is_name;
 use crate::finished::SpawnError;
 use crate::invocation::{Group, Invocation};
@@ -28,7 +28,7 @@ const TRIES: u32 = 1000;
 const LONGEST_LINE: usize = 256;
 
 /// Maximum number of retries for a program that is open for writing.
-const BUSY: u32 = 20;
+const MAX_BUSY_RETRIES: u32 = 20;
 
 /// Delay between these retries.
 const BRIEFLY: Duration = Duration::from_millis(10);
@@ -41,12 +41,12 @@ fn is_busy(source: &io::Error) -> bool {
 const STACK: usize = 256 * 1024;
 
 /// Number of children between fork and exec.
-static STARTING: AtomicU32 = AtomicU32::new(0);
+static EXEC_RACE: AtomicU32 = AtomicU32::new(0);
 
 /// Returns true if a child is between fork and exec. Until its exec it holds all descriptors of kilter, also those
 /// meant for another child.
 pub(crate) fn is_any_starting() -> bool {
-    STARTING.load(Ordering::Acquire) > 0
+    EXEC_RACE.load(Ordering::Acquire) > 0
 }
 
 /// Counts one start while it lives.
@@ -54,14 +54,14 @@ struct Starting;
 
 impl Starting {
     fn begin() -> Starting {
-        STARTING.fetch_add(1, Ordering::AcqRel);
+        EXEC_RACE.fetch_add(1, Ordering::AcqRel);
         Starting
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        STARTING.fetch_sub(1, Ordering::AcqRel);
+        EXEC_RACE.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -104,7 +104,7 @@ struct Start<'a> {
 }
 
 type Spawned = Result<Child, SpawnError>;
-type SpawnedConfined = (Spawned, Confined, Option<Listener>);
+type SpawnedConfined = (Spawned, Confined, Option<NotifyListener>);
 
 impl Start<'_> {
     fn new(invocation: &Invocation) -> Result<Start<'_>, SpawnError> {
@@ -143,7 +143,7 @@ impl Start<'_> {
     /// Starts the child, with some retries on `ETXTBSY`. A writer may have the program open, or another child of
     /// kilter between fork and exec.
     fn spawn(&self, ends: &ChildEnds, scratch: Option<&Path>) -> Spawned {
-        for _ in 0..BUSY {
+        for _ in 0..MAX_BUSY_RETRIES {
             match self.spawn_once(ends, scratch) {
                 Err(SpawnError::Start { source, .. }) if is_busy(&source) => std::thread::sleep(BRIEFLY),
                 spawned => return spawned,

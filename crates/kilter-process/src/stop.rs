@@ -18,7 +18,7 @@ const KILLED: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Interval of checks for the end of the other processes.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 
 impl Running<'_> {
     /// Ends the child. If the child has its own process group, ends that group and its descendants too. Returns true
@@ -41,7 +41,7 @@ impl Running<'_> {
             ended = self.until_exit(until, None)?;
             // Other processes may be stuck in the kernel with the signal pending. kilter can do no more for them.
             while self.group == Group::Own && self.is_any_reachable() && Instant::now() < until {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL);
             }
         }
         self.over = !ended;
@@ -76,7 +76,7 @@ impl Running<'_> {
                 if Instant::now() >= until {
                     break;
                 }
-                self.rest(LOOK);
+                self.rest(POLL);
             }
         }
     }
@@ -132,7 +132,7 @@ impl Running<'_> {
             if Instant::now() >= until || cancel.is_some_and(|cancel| cancel.is_urgent()) {
                 return Ok(false);
             }
-            self.rest(LOOK);
+            self.rest(POLL);
         }
         Ok(true)
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use kilter_process::world::{Sandbox, SandboxBuilder};
 use kilter_process::{Invocation, run};
 
-/// A thread of its own for each test: it does not come back from a world.
+/// A thread of its own for each test: it does not come back from a sandbox.
 fn apart(test: impl FnOnce(&dyn Fn() -> Sandbox) + Send) {
     assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
     let worlds = SandboxBuilder::prepare().unwrap();
@@ -16,7 +16,7 @@ fn apart(test: impl FnOnce(&dyn Fn() -> Sandbox) + Send) {
     std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// Worlds of a machine on which more is mounted: the script mounts it, and nobody else sees that.
+/// Sandboxes of a machine on which more is mounted: the script mounts it, and nobody else sees that.
 fn apart_with(script: &str, test: impl FnOnce(&dyn Fn() -> Sandbox) + Send) {
     assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
     let mounted = || {

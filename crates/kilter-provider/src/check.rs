@@ -15,7 +15,8 @@ pub struct Found {
     pub state: State,
     /// Attributes that are out of sync. Empty if the resource is in sync.
     pub differences: Vec<Difference>,
-    /// True if a refresh has an effect after the differences are repaired ([`Refresh::acts_on_refresh`](crate::Refresh::acts_on_refresh)).
+    /// True if a refresh has an effect after the differences are repaired: see
+    /// [`Refresh::acts_on_refresh`](crate::Refresh::acts_on_refresh).
     pub acts_on_refresh: bool,
 }
 

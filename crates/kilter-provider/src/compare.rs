@@ -5,7 +5,7 @@ use kilter_model::{AttributeSchema, Attributes, Behaviour, Difference, Feature, 
 
 use crate::context::Context;
 use crate::contract::{INSYNC_TRIGGER, Insync, Provider, ProviderError};
-use crate::seal::Redactor;
+use crate::redact::Redactor;
 
 /// Default message for a resource without properties that its provider reports as out of sync (Puppet Resource
 /// API, "Using custom_insync in a resource without properties").

@@ -224,8 +224,11 @@ pub trait Provider: Send + Sync {
     }
 
     /// Converts declared values to the form that `get` returns, and adds derived values. Called only if the schema
-    /// has the feature `canonicalize`, with resources that [`validate`](Provider::validate) accepts. Returns the
+    /// has the feature `canonicalize`, with all resources that [`validate`](Provider::validate) accepts. Returns the
     /// problems of each resource, in order. The values of a resource with problems are undefined.
+    ///
+    /// A resource that `validate` rejects gets a call of its own, whose values are dropped: the run reports the
+    /// problems of both methods at once.
     fn canonicalize(&self, cx: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
         let _ = cx;
         vec![Vec::new(); resources.len()]

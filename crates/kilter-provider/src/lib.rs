@@ -22,9 +22,10 @@ mod context;
 mod contract;
 mod logging;
 mod outlook;
+mod percent;
 mod predict;
+mod redact;
 mod registry;
-mod seal;
 mod simple;
 mod validate_states;
 mod watch;
@@ -43,11 +44,14 @@ pub use contract::{
     Declaration, Declared, INSYNC_TRIGGER, Insync, Mode, Provider, ProviderError, Query, Suitability, ValidationError,
     Wanted, get_each, get_one,
 };
-pub use logging::{Action, Block, ChangeLog, EventKind, Failure, InScope, Misuse, ProviderEvent, Rule, Status, Titles};
+pub use logging::{
+    Action, Block, ChangeLog, EventKind, Failure, FinalStatus, InScope, Misuse, ProviderEvent, Rule, Titles,
+};
 pub use outlook::{NoPendingChanges, PreviewContext, SideEffects};
-pub use predict::{Account, Content, Effect, Footprint, Forecast, Node};
-pub use registry::{Candidate, ChoiceError, Registry};
-pub use seal::{Redactor, redacted};
+pub use percent::percent_decode;
+pub use predict::{Account, Content, Effect, Footprint, Forecast, PathState};
+pub use redact::{Redactor, redacted};
+pub use registry::{Candidate, ChoiceError, Contradiction, Registry, RegistryError};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 pub use validate_states::{Reading, get_checked, get_named};
 pub use watch::{Network, POLL, Scope, WatchSink, WatchSource};

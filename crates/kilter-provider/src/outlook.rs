@@ -2,7 +2,7 @@
 
 use kilter_model::{Attributes, Because};
 
-use crate::predict::{Account, Forecast, Node};
+use crate::predict::{Account, Forecast, PathState};
 
 /// Scope of the effects of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,13 @@ pub trait PreviewContext: Sync {
 
     /// Predicts the path of the resource `name` itself and does not follow a link there. Ignores side effects
     /// of commands.
-    fn own(&self, name: &str, path: &str) -> Forecast<Node> {
+    fn own(&self, name: &str, path: &str) -> Forecast<PathState> {
         let _ = (name, path);
         Forecast::Unchanged
     }
 
     /// Predicts a path that the resource `name` reads. Follows links.
-    fn node(&self, name: &str, path: &str) -> Forecast<Node> {
+    fn node(&self, name: &str, path: &str) -> Forecast<PathState> {
         let _ = (name, path);
         Forecast::Unchanged
     }

@@ -11,7 +11,7 @@ pub enum Effect {
         /// Absolute path.
         path: EcoString,
         /// Its new state.
-        node: Node,
+        node: PathState,
     },
     /// A user or a group gets a new state.
     Account {
@@ -31,7 +31,7 @@ pub enum Effect {
 
 /// Predicted state of a path.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node {
+pub enum PathState {
     /// The path does not exist.
     Absent,
     /// An empty directory. Its entries are separate effects.

@@ -31,8 +31,8 @@ struct Type {
     /// Indexes of its providers, in registration order.
     providers: Vec<usize>,
     preferred: OnceLock<Preferred>,
-    /// Set after the check of the features of its providers.
-    checked: OnceLock<()>,
+    /// Result of the check of its built-in providers, at the first choice.
+    checked: OnceLock<Option<Contradiction>>,
 }
 
 /// Provider of resources that name none.
@@ -72,6 +72,57 @@ impl Candidate {
     }
 }
 
+/// Reason why a provider cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// Manifests could not distinguish two providers.
+    #[error("two providers of {type_name} have the name `{name}`: give one of them another name")]
+    Duplicate {
+        /// The type.
+        type_name: EcoString,
+        /// The name.
+        name: &'static str,
+    },
+    /// The schema and the capabilities of a provider contradict each other.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
+}
+
+/// Feature of a schema that its provider declares without the capability, or the reverse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the provider `{provider}` of {type_name} {}: the schema must declare a feature if, and only if, the provider has \
+     its capability",
+    match is_declared {
+        true => format!("declares the feature `{feature}` without the capability"),
+        false => format!("has the capability of the feature `{feature}` and does not declare it"),
+    }
+)]
+pub struct Contradiction {
+    /// The type.
+    pub type_name: EcoString,
+    /// Name of the provider.
+    pub provider: &'static str,
+    /// The feature.
+    pub feature: &'static str,
+    /// True if the schema declares the feature.
+    pub is_declared: bool,
+}
+
+impl Contradiction {
+    /// Returns the contradiction of a provider, if there is one.
+    pub fn of(provider: &dyn Provider) -> Option<Contradiction> {
+        let schema = provider.schema();
+        let feature = contradiction(schema, &provider.capabilities())?;
+        Some(Contradiction {
+            type_name: provider.type_name().into(),
+            provider: provider.name(),
+            feature: feature.word(),
+            is_declared: schema.has(feature),
+        })
+    }
+}
+
 /// Reason why a resource has no provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
@@ -97,16 +148,21 @@ pub enum ChoiceError {
         /// The providers.
         among: Vec<&'static str>,
     },
+    /// A provider of the type is defective.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
 }
 
 impl Registry {
     /// Creates a registry of `providers`. Types are listed in this order. Built-in providers of a type share a
     /// schema; an external provider may have another.
     ///
-    /// # Panics
-    /// If two providers of a type have the same name, because manifests could not distinguish them. The first use of
-    /// a type panics if a feature of its schema contradicts the [capabilities](Provider::capabilities) of a provider.
-    pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Registry {
+    /// A built-in provider builds its schema when it is needed. [`Registry::choose`] therefore checks its features.
+    ///
+    /// # Errors
+    /// If two providers of a type have the same name, or if a feature of the schema of an external provider contradicts
+    /// its [capabilities](Provider::capabilities).
+    pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Result<Registry, RegistryError> {
         let mut registry = Registry::default();
         for provider in providers {
             let name = EcoString::from(provider.type_name());
@@ -115,13 +171,18 @@ impl Registry {
                 (registry.types.len() - 1) as u16
             });
             let others = &mut registry.types[usize::from(slot)].providers;
-            let is_new = others.iter().all(|&at| registry.providers[at].name() != provider.name());
-            assert!(is_new, "two providers of {} are named {}", provider.type_name(), provider.name());
+            if others.iter().any(|&at| registry.providers[at].name() == provider.name()) {
+                let (type_name, name) = (provider.type_name().into(), provider.name());
+                return Err(RegistryError::Duplicate { type_name, name });
+            }
+            if provider.is_external() {
+                Contradiction::of(provider.as_ref()).map_or(Ok(()), Err)?;
+            }
             others.push(registry.providers.len());
             registry.slots.push(slot);
             registry.providers.push(provider);
         }
-        registry
+        Ok(registry)
     }
 
     /// Returns the registry with the host name of the machine.
@@ -137,9 +198,7 @@ impl Registry {
     }
 
     fn type_of(&self, type_name: &str) -> Option<&Type> {
-        let of = &self.types[usize::from(*self.by_name.get(type_name)?)];
-        of.checked.get_or_init(|| of.providers.iter().for_each(|&at| agree(&*self.providers[at])));
-        Some(of)
+        Some(&self.types[usize::from(*self.by_name.get(type_name)?)])
     }
 
     /// Returns the type number of a provider, below [`Registry::len`].
@@ -182,10 +241,14 @@ impl Registry {
     /// Returns the index of the provider of a resource: the declared one, otherwise the preferred one.
     ///
     /// # Errors
-    /// If there is no such provider.
+    /// If there is no such provider, or if a provider of the type is defective.
     pub fn choose(&self, type_name: &str, name: Option<&str>) -> Result<usize, ChoiceError> {
         let unknown = || ChoiceError::Type(type_name.into());
         let of = self.type_of(type_name).ok_or_else(unknown)?;
+        let check = || of.providers.iter().find_map(|&at| Contradiction::of(&*self.providers[at]));
+        if let Some(contradiction) = of.checked.get_or_init(check) {
+            return Err(contradiction.clone().into());
+        }
         let Some(name) = name else {
             return match self.preferred(of) {
                 Preferred::One(at) => Ok(*at),
@@ -263,15 +326,6 @@ impl Registry {
     }
 }
 
-/// Checks that the features of the schema and the capabilities agree. The first use of a type calls this, because the
-/// registration of all types would build schemas that the program does not need.
-fn agree(provider: &dyn Provider) {
-    if let Some(feature) = contradiction(provider.schema(), &provider.capabilities()) {
-        let (type_name, name, feature) = (provider.type_name(), provider.name(), feature.word());
-        panic!("the provider {name} of {type_name} has either the feature `{feature}` or its capability, but not both");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use kilter_model::{Change, Outcome, State};
@@ -330,7 +384,7 @@ mod tests {
 
     /// Returns the chosen provider, or the equally preferred ones.
     fn chosen(providers: &[Made]) -> Vec<&'static str> {
-        let registry = Registry::new(providers.iter().cloned().map(|one| Arc::new(one) as Arc<dyn Provider>));
+        let registry = Registry::new(providers.iter().cloned().map(|one| Arc::new(one) as Arc<dyn Provider>)).unwrap();
         match registry.choose("t", None) {
             Ok(at) => {
                 assert_eq!(

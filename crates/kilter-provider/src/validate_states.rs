@@ -8,7 +8,7 @@ use kilter_model::{Attributes, Feature, State, TypeSchema, Value};
 use crate::check::{is_composite, read};
 use crate::context::{Context, Level, Strictness};
 use crate::contract::{Declaration, Provider, ProviderError, Query, ValidationError, Wanted};
-use crate::seal::Redactor;
+use crate::redact::Redactor;
 
 /// Reads the resources of a query. Each returned state is valid by the schema.
 ///

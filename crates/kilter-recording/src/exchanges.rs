@@ -26,7 +26,7 @@ impl ScriptRunner for Recorded {
         }
         let asked = RecordedExchange::asked(exchange);
         let secrets = exchange.seal.texts();
-        self.0.learn(|veil| secrets.iter().for_each(|secret| veil.learn(secret)));
+        self.0.learn(|masker| secrets.iter().for_each(|secret| masker.learn(secret)));
         let mut overheard = CallRecorder::default();
         let began = Instant::now();
         let result = ProcessRunner.run(exchange, cancel, &mut |event| {
@@ -49,9 +49,9 @@ impl ScriptRunner for Played {
         observer: Observer<'a>,
     ) -> Result<Output, SpawnError> {
         if exchange.is_endless() {
-            return Err(SpawnError::Told { text: "a recording has no watches".into() });
+            return Err(SpawnError::Reported { text: "a recording has no watches".into() });
         }
         let recorded = self.0.exchange(&RecordedExchange::asked(exchange));
-        recorded.map_err(|text| SpawnError::Told { text })?.play(exchange.invocation, observer)
+        recorded.map_err(|text| SpawnError::Reported { text })?.play(exchange.invocation, observer)
     }
 }

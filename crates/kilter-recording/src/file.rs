@@ -22,7 +22,7 @@ pub(crate) enum Line {
     /// Words of the command line.
     Command(Vec<Vec<u8>>),
     /// External query and its answer.
-    Asked {
+    Query {
         /// Kind of the query.
         what: String,
         /// Subject of the query.
@@ -46,16 +46,20 @@ pub(crate) enum Line {
 
 impl Line {
     /// Returns the line with placeholders for secrets.
-    pub(crate) fn veiled(&self, veil: &SecretMasker) -> Line {
+    pub(crate) fn masked(&self, masker: &SecretMasker) -> Line {
         match self {
-            Line::Command(words) => Line::Command(words.iter().map(|word| veil.hide_bytes(word)).collect()),
-            Line::Asked { what, of, answer } => Line::Asked {
+            Line::Command(words) => Line::Command(words.iter().map(|word| masker.hide_bytes(word)).collect()),
+            Line::Query { what, of, answer } => Line::Query {
                 what: what.clone(),
-                of: veil.hide_json(of.clone()),
-                answer: if is_metadata(what) { veiled_metadata(answer, veil) } else { veil.hide_json(answer.clone()) },
+                of: masker.hide_json(of.clone()),
+                answer: if is_metadata(what) {
+                    masked_metadata(answer, masker)
+                } else {
+                    masker.hide_json(answer.clone())
+                },
             },
             Line::Exchange { number, exchange } => {
-                Line::Exchange { number: *number, exchange: Box::new(exchange.veiled(veil)) }
+                Line::Exchange { number: *number, exchange: Box::new(exchange.masked(masker)) }
             }
             other => other.clone(),
         }
@@ -65,7 +69,7 @@ impl Line {
         match self {
             Line::Header { kilter_version } => json!({ "kilter_recording": VERSION, "kilter_version": kilter_version }),
             Line::Command(words) => json!({ "command": words.iter().map(|word| text(word)).collect::<Vec<_>>() }),
-            Line::Asked { what, of, answer } => json!({ "asked": what, "of": of, "answer": answer }),
+            Line::Query { what, of, answer } => json!({ "asked": what, "of": of, "answer": answer }),
             Line::Exchange { number, exchange } => {
                 let mut json = json!({ "exchange": number });
                 if let (Some(json), Json::Object(exchange)) = (json.as_object_mut(), exchange.to_json()) {
@@ -97,7 +101,7 @@ impl Line {
         }
         if let Some(what) = json.get("asked") {
             let (of, answer) = (json.get("of")?.clone(), json.get("answer")?.clone());
-            return Some(Line::Asked { what: what.as_str()?.to_owned(), of, answer });
+            return Some(Line::Query { what: what.as_str()?.to_owned(), of, answer });
         }
         if let Some(number) = json.get("exchange") {
             let number = usize::try_from(number.as_u64()?).ok()?;
@@ -116,14 +120,14 @@ fn is_metadata(what: &str) -> bool {
 
 /// Replaces secrets in metadata of scripts, their paths and notes. Keys and numbers stay, because the replay must
 /// be able to read the metadata.
-fn veiled_metadata(answer: &Json, veil: &SecretMasker) -> Json {
+fn masked_metadata(answer: &Json, masker: &SecretMasker) -> Json {
     match answer {
-        Json::String(text) => Json::String(veil.hide(text)),
-        Json::Array(values) => values.iter().map(|value| veiled_metadata(value, veil)).collect(),
+        Json::String(text) => Json::String(masker.hide(text)),
+        Json::Array(values) => values.iter().map(|value| masked_metadata(value, masker)).collect(),
         Json::Object(entries) => {
             // A level is a keyword.
             let hide =
-                |key: &String, value| if key == "level" { Json::clone(value) } else { veiled_metadata(value, veil) };
+                |key: &String, value| if key == "level" { Json::clone(value) } else { masked_metadata(value, masker) };
             Json::Object(entries.iter().map(|(key, value)| (key.clone(), hide(key, value))).collect())
         }
         other => other.clone(),
@@ -156,8 +160,8 @@ pub struct Unreadable(pub String);
 /// Query with its answer.
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// External query: see [`Line::Asked`].
-    Asked { what: String, of: Json, answer: Json },
+    /// External query: see [`Line::Query`].
+    Query { what: String, of: Json, answer: Json },
     /// Call of a script, by its number.
     Exchange { number: usize, exchange: Box<RecordedExchange> },
 }
@@ -223,7 +227,7 @@ impl Recording {
     pub fn exchanges(&self) -> impl Iterator<Item = (usize, &RecordedExchange)> + Clone {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Exchange { number, exchange } => Some((*number, &**exchange)),
-            Entry::Asked { .. } => None,
+            Entry::Query { .. } => None,
         })
     }
 
@@ -232,7 +236,7 @@ impl Recording {
         match line {
             Line::Header { .. } => {}
             Line::Command(words) => self.words = words,
-            Line::Asked { what, of, answer } => self.entries.push(Entry::Asked { what, of, answer }),
+            Line::Query { what, of, answer } => self.entries.push(Entry::Query { what, of, answer }),
             Line::Exchange { number, exchange } => self.entries.push(Entry::Exchange { number, exchange }),
             Line::Ended { exit } => {
                 self.exit = exit;
@@ -245,12 +249,12 @@ impl Recording {
 
 /// Reads the first line.
 fn header(reader: &mut impl BufRead, path: &Path) -> Result<String, Unreadable> {
-    const LONGEST: u64 = 4096;
+    const MAX_HEADER_BYTES: u64 = 4096;
     let shown = path.display();
     let no_recording = || Unreadable(format!("{shown} is not a recording"));
     let mut line = Vec::new();
     // Other files may have no line breaks.
-    let read = io::Read::take(reader, LONGEST).read_until(b'\n', &mut line);
+    let read = io::Read::take(reader, MAX_HEADER_BYTES).read_until(b'\n', &mut line);
     read.map_err(|error| Unreadable(format!("cannot read {shown}: {error}")))?;
     let text = std::str::from_utf8(&line).map_err(|_| no_recording())?;
     let is_cut = || "{\"kilter_recording\":".starts_with(text) || text.starts_with("{\"kilter_recording\":");

@@ -75,14 +75,14 @@ impl RecordMode {
     /// Registers the sensitive values among these as secrets.
     pub fn register_secrets<'a>(&self, values: impl IntoIterator<Item = &'a Value>) {
         if let RecordMode::Recording(recorder) = self {
-            recorder.learn(|veil| values.into_iter().for_each(|value| veil.learn_value(value)));
+            recorder.learn(|masker| values.into_iter().for_each(|value| masker.learn_value(value)));
         }
     }
 
     /// Registers texts as secrets.
     pub fn learn_texts<T: AsRef<str>>(&self, texts: impl IntoIterator<Item = T>) {
         if let RecordMode::Recording(recorder) = self {
-            recorder.learn(|veil| texts.into_iter().for_each(|text| veil.learn(text.as_ref())));
+            recorder.learn(|masker| texts.into_iter().for_each(|text| masker.learn(text.as_ref())));
         }
     }
 
@@ -112,6 +112,6 @@ impl RecordMode {
         }
         let wrap =
             |inner: Arc<dyn Provider>| Arc::new(RecordingProvider { inner, mode: self.clone() }) as Arc<dyn Provider>;
-        Registry::new(registry.iter().cloned().map(wrap))
+        Registry::new(registry.iter().cloned().map(wrap)).expect("the wrapped providers were registered before")
     }
 }

@@ -16,15 +16,15 @@ use crate::recordable::Recordable;
 use crate::subject::Subject;
 
 /// Maximum size of a query in messages, in bytes.
-const SHOWN: usize = 2000;
+const MAX_SHOWN_BYTES: usize = 2000;
 
 /// Answers queries and replays scripts from a recording.
 pub struct Player {
-    state: Mutex<State>,
+    state: Mutex<PlayerState>,
 }
 
-struct State {
-    events: Vec<Event>,
+struct PlayerState {
+    events: Vec<RecordedQuery>,
     /// Events of each query, in order.
     same: HashMap<Vec<u8>, Vec<usize>>,
     /// Events that are changes, in order.
@@ -33,7 +33,7 @@ struct State {
 }
 
 /// Query with its answer.
-struct Event {
+struct RecordedQuery {
     entry: Entry,
     subject: Subject,
     /// Number of changes before it.
@@ -45,12 +45,12 @@ impl Player {
     /// Creates a player for a recording.
     pub fn new(recording: Recording) -> Player {
         let mut state =
-            State { events: Vec::new(), same: HashMap::new(), changes: Vec::new(), divergences: Vec::new() };
+            PlayerState { events: Vec::new(), same: HashMap::new(), changes: Vec::new(), divergences: Vec::new() };
         for entry in recording.entries {
             let (at, subject) = (state.events.len(), Subject::of(&entry));
             state.same.entry(key(&entry)).or_default().push(at);
             let (before, is_change) = (state.changes.len(), subject.is_change);
-            state.events.push(Event { entry, subject, before, is_made: false });
+            state.events.push(RecordedQuery { entry, subject, before, is_made: false });
             if is_change {
                 state.changes.push(at);
             }
@@ -58,7 +58,7 @@ impl Player {
         Player { state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PlayerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl Player {
     pub(crate) fn answer<T: Recordable>(&self, what: &str, of: &Json) -> T {
         let mut state = self.state();
         let found = state.take(&key_asked(what, of)).map(|at| match &state.events[at].entry {
-            Entry::Asked { answer, .. } => T::from_json(answer),
+            Entry::Query { answer, .. } => T::from_json(answer),
             Entry::Exchange { .. } => None,
         });
         match found {
@@ -111,17 +111,17 @@ impl Player {
                     exchange.summary(),
                     clipped(&exchange.words())
                 )),
-                Entry::Asked { what, of, .. } if event.subject.is_change => {
+                Entry::Query { what, of, .. } if event.subject.is_change => {
                     Some(format!("`{what}` of the recording was not requested: {}", clipped(&of.to_string())))
                 }
-                Entry::Asked { .. } => None,
+                Entry::Query { .. } => None,
             },
         ));
         told
     }
 }
 
-impl State {
+impl PlayerState {
     /// Returns the event that answers a query now, and marks it as used.
     fn take(&mut self, key: &[u8]) -> Option<usize> {
         let same = self.same.get(key)?;
@@ -171,7 +171,7 @@ impl State {
 
     /// Returns true if it is missing: an unused change, or a call that was never made. Metadata calls do not count,
     /// because a cache may replace them.
-    fn is_missed(&self, event: &Event) -> bool {
+    fn is_missed(&self, event: &RecordedQuery) -> bool {
         let is_description = matches!(&event.entry, Entry::Exchange { exchange, .. } if exchange.action == "describe");
         let others = self.same.get(&key(&event.entry)).into_iter().flatten();
         let was_made =
@@ -187,7 +187,7 @@ impl State {
         );
         let call = |of: &Json| (of.get("type").cloned(), of.get("call").cloned());
         let next = self.events.iter().find_map(|event| match &event.entry {
-            Entry::Asked { what: known, of: other, .. }
+            Entry::Query { what: known, of: other, .. }
                 if !event.is_made && known == what && call(of) == call(other) =>
             {
                 Some(other)
@@ -234,7 +234,7 @@ impl State {
 
 fn key(entry: &Entry) -> Vec<u8> {
     match entry {
-        Entry::Asked { what, of, .. } => key_asked(what, of),
+        Entry::Query { what, of, .. } => key_asked(what, of),
         Entry::Exchange { exchange, .. } => key_called(exchange),
     }
 }
@@ -271,7 +271,7 @@ fn input(of: &RecordedExchange) -> Option<String> {
 }
 
 fn clipped(text: &str) -> String {
-    match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN) {
+    match text.char_indices().map(|(at, _)| at).find(|at| *at >= MAX_SHOWN_BYTES) {
         Some(end) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

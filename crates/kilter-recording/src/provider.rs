@@ -28,12 +28,12 @@ pub(crate) struct RecordingProvider {
 }
 
 /// Log line of a provider: severity, type, name and message.
-type Line = (Level, (EcoString, (EcoString, EcoString)));
+type LogLine = (Level, (EcoString, (EcoString, EcoString)));
 
 /// Passes lines on, and stores them.
 struct Tee<'a> {
     cx: Context<'a>,
-    lines: Mutex<Vec<Line>>,
+    lines: Mutex<Vec<LogLine>>,
 }
 
 impl Tee<'_> {
@@ -69,7 +69,7 @@ impl RecordingProvider {
         live: impl FnOnce(&Context<'_>) -> T,
     ) -> T {
         let mut was_asked = false;
-        let (answer, lines): (T, Vec<Line>) = self.mode.record_or_replay(
+        let (answer, lines): (T, Vec<LogLine>) = self.mode.record_or_replay(
             "provider",
             || self.about(call, about()),
             || {

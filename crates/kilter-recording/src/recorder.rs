@@ -17,12 +17,12 @@ use crate::file::{self, Line};
 /// Writes a recording line by line.
 pub struct Recorder {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
 }
 
-struct State {
+struct RecorderState {
     file: File,
-    veil: SecretMasker,
+    masker: SecretMasker,
     /// Lines that are held back until their secrets are known.
     held: Option<Vec<Line>>,
     /// Number of known secrets when the first line was written.
@@ -51,15 +51,16 @@ impl Recorder {
     /// If the file cannot be created.
     pub fn begin(path: &Path, words: &[Vec<u8>], replaced: &[String]) -> io::Result<Recorder> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        let mut veil = SecretMasker::default();
-        replaced.iter().for_each(|text| veil.learn(text));
+        let mut masker = SecretMasker::default();
+        replaced.iter().for_each(|text| masker.learn(text));
         file::write(&mut file, &Line::Header { kilter_version: env!("CARGO_PKG_VERSION").to_owned() })?;
         let held = Some(vec![Line::Command(words.to_vec())]);
-        let state = State { file, veil, held, known: 0, exchanges: 0, sensitive: BTreeMap::new(), failure: None };
+        let state =
+            RecorderState { file, masker, held, known: 0, exchanges: 0, sensitive: BTreeMap::new(), failure: None };
         Ok(Recorder { path: path.to_owned(), state: Mutex::new(state) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,12 +78,12 @@ impl Recorder {
 
     /// Registers secrets.
     pub(crate) fn learn(&self, teach: impl FnOnce(&mut SecretMasker)) {
-        teach(&mut self.state().veil);
+        teach(&mut self.state().masker);
     }
 
     /// Writes a query and its answer.
     pub(crate) fn asked(&self, what: &str, of: Json, answer: Json) {
-        self.state().line(Line::Asked { what: what.to_owned(), of, answer });
+        self.state().line(Line::Query { what: what.to_owned(), of, answer });
     }
 
     /// Writes an exchange with a script.
@@ -110,13 +111,17 @@ impl Recorder {
         if let Some(failure) = state.failure.take() {
             return Err(failure);
         }
-        if state.veil.count() > state.known {
-            rewrite(&self.path, &state.veil)?;
+        if state.masker.count() > state.known {
+            rewrite(&self.path, &state.masker)?;
         } else {
             state.file.sync_all()?;
         }
         sync_directory(&self.path)?;
-        Ok(RecordingSummary { exchanges: state.exchanges, secrets: state.veil.count(), short: state.veil.too_short() })
+        Ok(RecordingSummary {
+            exchanges: state.exchanges,
+            secrets: state.masker.count(),
+            short: state.masker.too_short(),
+        })
     }
 }
 
@@ -129,7 +134,7 @@ fn outputs(exchange: &RecordedExchange) -> Vec<&[u8]> {
     outputs
 }
 
-impl State {
+impl RecorderState {
     fn line(&mut self, line: Line) {
         match &mut self.held {
             Some(held) => held.push(line),
@@ -147,7 +152,7 @@ impl State {
             Some(names) => names.clone(),
             None => self.sensitive.values().flatten().cloned().collect(),
         };
-        outputs(exchange).into_iter().for_each(|bytes| self.veil.learn_written(bytes, &names));
+        outputs(exchange).into_iter().for_each(|bytes| self.masker.learn_written(bytes, &names));
     }
 
     fn settle(&mut self) {
@@ -159,14 +164,14 @@ impl State {
             }
         }
         if !held.is_empty() {
-            self.known = self.veil.count();
+            self.known = self.masker.count();
         }
         held.iter().for_each(|line| self.write(line));
     }
 
     fn write(&mut self, line: &Line) {
         if self.failure.is_none() {
-            self.failure = file::write(&mut self.file, &line.veiled(&self.veil)).err();
+            self.failure = file::write(&mut self.file, &line.masked(&self.masker)).err();
         }
     }
 }
@@ -177,11 +182,11 @@ fn is_sealed(attribute: &AttributeSchema) -> bool {
 }
 
 /// Rewrites a recording with placeholders for secrets that became known after the lines containing them.
-fn rewrite(path: &Path, veil: &SecretMasker) -> io::Result<()> {
+fn rewrite(path: &Path, masker: &SecretMasker) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
-    let written = rewritten(path, &new, veil).and_then(|()| std::fs::rename(&new, path));
+    let written = rewritten(path, &new, masker).and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {
         // The first error is reported.
         let _ = std::fs::remove_file(&new);
@@ -189,12 +194,12 @@ fn rewrite(path: &Path, veil: &SecretMasker) -> io::Result<()> {
     written
 }
 
-fn rewritten(path: &Path, new: &Path, veil: &SecretMasker) -> io::Result<()> {
+fn rewritten(path: &Path, new: &Path, masker: &SecretMasker) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
     for line in BufReader::new(File::open(path)?).lines() {
         let line = line?;
         let parsed = Line::parse(&line).map_err(io::Error::other)?;
-        file::write(&mut file, &parsed.veiled(veil))?;
+        file::write(&mut file, &parsed.masked(masker))?;
     }
     file.sync_all()
 }

@@ -18,8 +18,8 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn of(entry: &Entry) -> Subject {
         match entry {
-            Entry::Asked { what, of, .. } if what == "provider" => Subject::of_provider(of),
-            Entry::Asked { .. } => Subject { type_name: String::new(), names: Vec::new(), is_change: false },
+            Entry::Query { what, of, .. } if what == "provider" => Subject::of_provider(of),
+            Entry::Query { .. } => Subject { type_name: String::new(), names: Vec::new(), is_change: false },
             Entry::Exchange { exchange, .. } => Subject::of_exchange(exchange),
         }
     }

@@ -272,7 +272,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Cancels the queued calls that no worker has started; returns their vertices.
     fn unbegun(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<ResourceId> {
-        let calls = self.workers.take_back(is_meant);
+        let calls = self.workers.cancel_queued(is_meant);
         let ended = calls.into_iter().filter_map(|call| self.calls.end(call));
         ended.flat_map(|call| call.targets).map(|target| target.id).collect()
     }

@@ -1,4 +1,4 @@
-//! Journal of pending refreshes.
+//! Journal of pending refreshes. Because of it, a crash loses no refresh.
 //!
 //! The first line is `kilter journal 2 LENGTH`: the length of the file in 16 hexadecimal digits when it was last
 //! complete. Each following line is a record: the CRC-32 of the JSON that follows, in hexadecimal, a blank, the
@@ -81,7 +81,7 @@ const HEADER: &str = "kilter journal 2 ";
 const HEADER_BYTES: u64 = HEADER.len() as u64 + 17;
 
 /// Maximum number of appended bytes before the journal is rewritten.
-const LONGEST: u64 = 1 << 20;
+const MAX_APPENDED_BYTES: u64 = 1 << 20;
 
 /// Resource that changed, and resource to refresh.
 pub(crate) type Debt = (ResourceRef, ResourceRef);
@@ -137,7 +137,7 @@ impl Journal {
 
     /// Returns true if the next record creates a file in the state directory.
     pub(crate) fn creates_file(&self) -> bool {
-        self.file.is_none() || self.appended > LONGEST
+        self.file.is_none() || self.appended > MAX_APPENDED_BYTES
     }
 
     /// Forgets delivered refreshes that could not be recorded: the next successful rewrite omits them.
@@ -182,7 +182,7 @@ impl Journal {
     fn append(&mut self, word: &str, debts: &[Debt]) -> Result<(), JournalError> {
         let line = line(word, debts);
         // While a state is held, a refresh may be pending forever: the file is rewritten before it grows.
-        if self.appended > LONGEST {
+        if self.appended > MAX_APPENDED_BYTES {
             self.file = None;
         }
         self.appended += line.len() as u64;
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_owed_in_a_journal_that_was_removed() {
+    fn removed_journal_has_no_pending_refreshes() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
         journal.owe(vec![debt("a[x]", "b[y]")]).unwrap();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_read_back() {
+    fn pending_refreshes_are_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
         journal.owe(vec![debt("file[/a]", "exec[b]"), debt("file[/c]", "exec[b]")]).unwrap();
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_cut_at_any_byte_owes_what_its_whole_lines_say() {
+    fn truncated_journal_keeps_the_refreshes_of_complete_lines() {
         let directory = tempfile::tempdir().unwrap();
         let (one, two) = ([debt("file[/a]", "exec[b]")], [debt("file[/c]", "exec[d]")]);
         let first = line("owe", &one).len();
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_cut_at_any_byte_is_refused_and_names_what_it_still_knows() {
+    fn truncated_journal_is_refused_with_its_readable_entries() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_does_not_cover_what_was_not_waited_for() {
+    fn journal_length_excludes_unsynced_entries() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_is_a_fifo_or_a_link_is_refused_and_not_waited_for() {
+    fn fifo_or_link_as_journal_is_refused_without_waiting() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_does_not_grow_while_something_stays_owed() {
+    fn journal_does_not_grow_while_a_refresh_is_pending() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Unflushed).unwrap();
         journal.owe(vec![debt("file[/stays]", "exec[owed]")]).unwrap();
@@ -487,7 +487,7 @@ mod tests {
             journal.paid(&one).unwrap();
         }
         let size = std::fs::metadata(directory.path().join("journal")).unwrap().len();
-        assert!(size < LONGEST + 4096, "{size}");
+        assert!(size < MAX_APPENDED_BYTES + 4096, "{size}");
         assert_eq!(owed(directory.path()), [debt("file[/stays]", "exec[owed]")]);
     }
 

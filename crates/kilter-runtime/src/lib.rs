@@ -10,17 +10,21 @@
 //! | thread | does | ends |
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | at the end of the pass |
-//! | up to `jobs` workers | calls that may block, one batch each; results go to the caller's thread by channel | at the end of the run |
-//! | one for each provider that [watches itself](kilter_provider::WatchSource::Provider), and for each resource that a provider watches [separately](kilter_provider::WatchSource::ProviderPerResource) | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
+//! | up to `jobs` workers | calls that may block, one batch each; a channel returns the results | at the end of the run |
+//! | one for each [provider][p] that watches, and for each [resource][r] that it watches alone | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
 //! | that of a [`watch::Hub`] | reads file system events, notifies subscribers | when the hub is dropped |
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].
+//!
+//! [p]: kilter_provider::WatchSource::Provider
+//! [r]: kilter_provider::WatchSource::ProviderPerResource
 
 mod driver;
 mod edges;
 mod journal;
 mod lookup;
 mod observer;
+mod one_time;
 mod opponent;
 mod outlook;
 mod outputs;
@@ -45,6 +49,7 @@ pub use driver::{
 };
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, NullObserver, Observer};
+pub use one_time::{Perform, one_time};
 pub use opponent::{Opponent, OpponentProcess};
 pub use plan::document::{InputSecrecy, PLAN_VERSION, PlanDocument, PlanFormatError, PlanInputs, PlanSource};
 pub use plan::integrity::{self, Integrity, IntegrityError, Maker};

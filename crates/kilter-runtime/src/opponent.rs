@@ -69,7 +69,7 @@ pub(crate) struct OpponentWatch {
 impl OpponentWatch {
     /// Starts to record. Returns none if the kernel reports no process for this path.
     pub(crate) fn start(path: &Path) -> Option<OpponentWatch> {
-        let mut group = Group::of(path)?;
+        let mut group = EventGroup::of(path)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?);
         let last = Arc::new(Mutex::new(None));
         let (recorded, stopped) = (Arc::clone(&last), Arc::clone(&stop));
@@ -93,7 +93,7 @@ impl Drop for OpponentWatch {
 }
 
 /// Events in the directory of one path.
-struct Group {
+struct EventGroup {
     fanotify: Fanotify,
     /// Name of the path in the directory.
     name: Box<OsStr>,
@@ -101,9 +101,9 @@ struct Group {
     reaped: Option<u64>,
 }
 
-impl Group {
+impl EventGroup {
     /// Marks the directory of a path.
-    fn of(path: &Path) -> Option<Group> {
+    fn of(path: &Path) -> Option<EventGroup> {
         let flags = InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK | InitFlags::FAN_CLASS_NOTIF | REPORT_NAMES;
         let fanotify = Fanotify::init(flags, EventFFlags::O_RDONLY).ok()?;
         let names = MaskFlags::FAN_CREATE | MaskFlags::FAN_DELETE | MaskFlags::FAN_MOVE;
@@ -112,7 +112,7 @@ impl Group {
         let flags = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_ONLYDIR;
         let reaped = reaped();
         fanotify.mark(flags, mask, rustix::fs::CWD, Some(path.parent()?)).ok()?;
-        Some(Group { fanotify, name: path.file_name()?.into(), reaped })
+        Some(EventGroup { fanotify, name: path.file_name()?.into(), reaped })
     }
 
     /// Records until the stop. A thread of its own reads events at once, because a program such as `chmod` ends
@@ -167,8 +167,10 @@ fn events(mut buffer: &[u8]) -> Vec<(u32, &[u8])> {
     all
 }
 
-/// Returns the name in the record of an event: a header of 4 bytes, the file system (8), length (4) and type (4) of the
-/// directory's handle, the handle, and the name with a zero byte.
+/// Returns the name in the record of an event.
+///
+/// The record has a header of 4 bytes, the file system (8), length (4) and type (4) of the directory's handle, the
+/// handle, and the name with a zero byte.
 fn name(record: &[u8]) -> Option<&[u8]> {
     if record.first() != Some(&INFO_NAME) {
         return None;
@@ -188,7 +190,7 @@ fn opponent(pid: u32, reaped_before: Option<u64>) -> Option<Opponent> {
     if pid == own {
         return None;
     }
-    let Some(Status { program, mut parent, uid }) = Status::of(pid) else {
+    let Some(ProcessStatus { program, mut parent, uid }) = ProcessStatus::of(pid) else {
         let is_foreign = !has_children() && reaped_before.is_some() && reaped() == reaped_before;
         return is_foreign.then_some(Opponent { pid, process: None });
     };
@@ -196,7 +198,7 @@ fn opponent(pid: u32, reaped_before: Option<u64>) -> Option<Opponent> {
         match parent {
             0 => return Some(Opponent { pid, process: Some(OpponentProcess { program, uid }) }),
             parent if parent == own => return None,
-            _ => parent = Status::of(parent)?.parent,
+            _ => parent = ProcessStatus::of(parent)?.parent,
         }
     }
     None
@@ -218,19 +220,19 @@ fn reaped() -> Option<u64> {
 }
 
 /// Values of `/proc/PID/status`, which a process has until its parent has waited for it.
-struct Status {
+struct ProcessStatus {
     program: EcoString,
     parent: u32,
     uid: u32,
 }
 
-impl Status {
-    fn of(pid: u32) -> Option<Status> {
+impl ProcessStatus {
+    fn of(pid: u32) -> Option<ProcessStatus> {
         let text = std::fs::read(format!("/proc/{pid}/status")).ok()?;
         let text = String::from_utf8_lossy(&text);
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim_start);
         let uid = value("Uid:")?.split_whitespace().next()?.parse().ok()?;
-        Some(Status { program: value("Name:")?.into(), parent: value("PPid:")?.parse().ok()?, uid })
+        Some(ProcessStatus { program: value("Name:")?.into(), parent: value("PPid:")?.parse().ok()?, uid })
     }
 }
 
@@ -322,8 +324,8 @@ mod tests {
         let (directory, old) = (place.path().join("d"), place.path().join("old"));
         std::fs::create_dir(&directory).unwrap();
         let file = directory.join("f");
-        let group = || Group::of(&file).expect("run this test as root with CAP_SYS_ADMIN");
-        let pid = |group: &mut Group| group.read().map(|opponent| opponent.pid);
+        let group = || EventGroup::of(&file).expect("run this test as root with CAP_SYS_ADMIN");
+        let pid = |group: &mut EventGroup| group.read().map(|opponent| opponent.pid);
         let (mut stranger, mut first) = (Stranger::begin(), group());
         stranger.append(&directory.join("other"));
         assert_eq!(pid(&mut first), None);
@@ -331,7 +333,7 @@ mod tests {
         assert_eq!(pid(&mut first), Some(stranger.pid));
 
         std::fs::rename(&directory, &old).unwrap();
-        assert!(Group::of(&file).is_none());
+        assert!(EventGroup::of(&file).is_none());
         std::fs::create_dir(&directory).unwrap();
         let mut second = group();
         stranger.append(&old.join("f"));
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn kilter_and_its_children_are_no_opponents() {
+    fn kilter_and_its_children_are_not_opponents() {
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         assert_eq!((opponent(child.id(), reaped()), opponent(std::process::id(), reaped())), (None, None));
         let other = opponent(1, reaped()).unwrap();

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use kilter_engine::{Disposition, Graph, ResourceId};
+use kilter_engine::{Disposition, Graph, Origin, Reason, ResourceId};
 use kilter_model::{Attributes, Because, Meta, Resource};
-use kilter_provider::{Account, Forecast, Node, SideEffects};
+use kilter_provider::{Account, Forecast, PathState, SideEffects};
 
 use crate::driver::Mode;
 use crate::predict::PredictedWorld;
@@ -98,13 +98,19 @@ impl Outlook {
         }
     }
 
-    /// Returns the first resource that always runs before `vertex`, may change anything, and is not in sync yet.
+    /// Returns a resource that always runs before `vertex`, may change anything, and is not in sync yet: the first that
+    /// a relation names, otherwise the first one.
     pub(crate) fn pending_before(&self, vertex: ResourceId) -> Option<ResourceId> {
         let graph = &self.prepared.graph;
         let is_pending = |other: &&Unbounded| {
             other.vertex != vertex && !other.at_rest.load(Ordering::Acquire) && other.is_before(vertex, graph)
         };
-        self.unbounded.iter().find(is_pending).map(|other| other.vertex)
+        let is_named = |other: &&Unbounded| {
+            let mut edges = graph.incoming(vertex).iter().map(|id| graph.edge(*id));
+            edges.any(|edge| edge.from == other.vertex && edge.origin != Origin::Automatic(Reason::Suitability))
+        };
+        let pending = || self.unbounded.iter().filter(is_pending);
+        pending().find(is_named).or_else(|| pending().next()).map(|other| other.vertex)
     }
 
     fn is_open_before(&self, vertex: ResourceId) -> bool {
@@ -173,11 +179,11 @@ impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
         enforced.map(|resource| &resource.attributes)
     }
 
-    fn own(&self, name: &str, path: &str) -> Forecast<Node> {
+    fn own(&self, name: &str, path: &str) -> Forecast<PathState> {
         self.predicted(name, |predicted, vertex| predicted.own(vertex, path)).unwrap_or(Forecast::Unchanged)
     }
 
-    fn node(&self, name: &str, path: &str) -> Forecast<Node> {
+    fn node(&self, name: &str, path: &str) -> Forecast<PathState> {
         self.predicted(name, |predicted, vertex| predicted.node(vertex, path)).unwrap_or(Forecast::Unchanged)
     }
 

@@ -42,7 +42,7 @@ pub(crate) enum KeptError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path} is damaged")]
     Damaged { path: PathBuf },
-    #[error("it is sealed in {path}, and {source}")]
+    #[error("it is encrypted in {path}, and {source}")]
     Key { path: PathBuf, source: SealingKeyError },
     #[error(
         "{path} cannot be opened with the key {key}: the key, what the resource is declared as, or the file is not \
@@ -125,14 +125,14 @@ impl<'a> Outputs<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(KeptError::Io { path, source }),
         };
-        let record = json_of(&bytes).as_ref().and_then(Record::of);
+        let record = json_of(&bytes).as_ref().and_then(OutputRecord::of);
         let record = record.ok_or_else(|| KeptError::Damaged { path: path.clone() })?;
         if record.resource != declared.reference.to_string() {
             return Ok(None);
         }
         match (&record.declared, declared.is_secret()) {
-            (Told::Checksum(checksum), _) if *checksum == declared.checksum() => {}
-            (Told::Sealed(sealed), true) => {
+            (DeclarationSeal::Checksum(checksum), _) if *checksum == declared.checksum() => {}
+            (DeclarationSeal::Sealed(sealed), true) => {
                 self.opened(sealed, &declared.bound("declared", ""), &path)?;
             }
             _ => return Ok(None),
@@ -143,7 +143,7 @@ impl<'a> Outputs<'a> {
             let value = serde_json::from_slice(&json).ok().and_then(|json: Json| from_canonical_json(&json).ok());
             sent.push(AttributeName::from(&*name), value.ok_or_else(|| KeptError::Damaged { path: path.clone() })?);
         }
-        let is_clear = declared.is_secret() && matches!(record.declared, Told::Checksum(_))
+        let is_clear = declared.is_secret() && matches!(record.declared, DeclarationSeal::Checksum(_))
             || sent.iter().take(record.clear).any(|(_, value)| declared.has_secret(value));
         if is_clear && may_write {
             self.keep(declared, &sent).map_err(|source| KeptError::Clear { path, source })?;
@@ -225,9 +225,9 @@ fn json_of(bytes: &[u8]) -> Option<Json> {
 }
 
 /// Record of a file.
-struct Record {
+struct OutputRecord {
     resource: String,
-    declared: Told,
+    declared: DeclarationSeal,
     sent: Attributes,
     /// Number of outputs in clear.
     clear: usize,
@@ -235,18 +235,18 @@ struct Record {
 }
 
 /// Identification of the declaration in a record.
-enum Told {
+enum DeclarationSeal {
     /// A checksum. Earlier versions also used it for declarations with secrets.
     Checksum(String),
     /// An encrypted text that only the same declaration can decrypt.
     Sealed(String),
 }
 
-impl Record {
-    fn of(json: &Json) -> Option<Record> {
+impl OutputRecord {
+    fn of(json: &Json) -> Option<OutputRecord> {
         let declared = match json.get("declared")? {
-            Json::String(checksum) => Told::Checksum(checksum.clone()),
-            sealed => Told::Sealed(sealed.get("sealed")?.as_str()?.to_owned()),
+            Json::String(checksum) => DeclarationSeal::Checksum(checksum.clone()),
+            sealed => DeclarationSeal::Sealed(sealed.get("sealed")?.as_str()?.to_owned()),
         };
         let sent = json.get("sent")?.as_object()?.iter();
         let sent = sent.map(|(name, value)| Some((name.as_str(), from_canonical_json(value).ok()?)));
@@ -256,7 +256,7 @@ impl Record {
             all.map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned()))).collect()
         })?;
         let resource = json.get("resource")?.as_str()?.to_owned();
-        Some(Record { resource, declared, clear: sent.len(), sent, sealed })
+        Some(OutputRecord { resource, declared, clear: sent.len(), sent, sealed })
     }
 }
 

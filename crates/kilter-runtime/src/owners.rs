@@ -22,7 +22,7 @@ enum PathRelation {
 
 /// Owner of a path.
 #[derive(Clone, Copy, Default)]
-enum Found {
+enum PathOwner {
     #[default]
     Nobody,
     One(ResourceId),
@@ -80,7 +80,8 @@ impl<'a> PathClaims<'a> {
             return Vec::new();
         }
         let declared = self.claims.iter().filter(|(_, _, bond)| *bond == PathRelation::Lies);
-        let mut wanted = Wanted { declared: declared.map(|(_, path, _)| &**path).collect(), ..Wanted::default() };
+        let mut wanted =
+            RequestedPaths { declared: declared.map(|(_, path, _)| &**path).collect(), ..RequestedPaths::default() };
         // Paths of resources come first: if a directory is known, then all directories above it are known as well.
         let of = |which: PathRelation| self.claims.iter().filter(move |(_, _, bond)| *bond == which);
         of(PathRelation::Lies).for_each(|(_, path, _)| wanted.add(path));
@@ -106,15 +107,15 @@ impl<'a> PathClaims<'a> {
 
 /// Owners of the requested paths.
 #[derive(Default)]
-struct Wanted<'c> {
+struct RequestedPaths<'c> {
     /// Paths with a resource of their own: resources below have an edge to that one instead.
     declared: FxHashSet<&'c str>,
-    slots: Vec<Found>,
+    slots: Vec<PathOwner>,
     /// Slot of each name of a path.
     found: FxHashMap<String, usize>,
 }
 
-impl Wanted<'_> {
+impl RequestedPaths<'_> {
     /// Adds the path of a resource, and the directories above.
     fn add(&mut self, path: &str) {
         self.name(path);
@@ -131,7 +132,7 @@ impl Wanted<'_> {
             return false;
         }
         let slot = self.slots.len();
-        self.slots.push(Found::Nobody);
+        self.slots.push(PathOwner::Nobody);
         if let Some(short) = path.strip_prefix("/usr").filter(|short| is_merged(short)) {
             self.found.insert(short.to_owned(), slot);
         }
@@ -142,9 +143,9 @@ impl Wanted<'_> {
     fn owned(&mut self, path: &str, by: ResourceId) {
         let Some(&slot) = self.found.get(path) else { return };
         self.slots[slot] = match self.slots[slot] {
-            Found::Nobody => Found::One(by),
-            Found::One(other) if other == by => Found::One(by),
-            Found::One(_) | Found::Several => Found::Several,
+            PathOwner::Nobody => PathOwner::One(by),
+            PathOwner::One(other) if other == by => PathOwner::One(by),
+            PathOwner::One(_) | PathOwner::Several => PathOwner::Several,
         };
     }
 
@@ -155,9 +156,9 @@ impl Wanted<'_> {
             above(path).take_while(|directory| bond == PathRelation::Lies && !self.declared.contains(directory));
         let found = [path].into_iter().chain(above).filter_map(|path| self.found.get(path));
         let mut found = found.map(|slot| self.slots[*slot]);
-        match found.find(|found| !matches!(found, Found::Nobody))? {
-            Found::One(owner) => Some(owner),
-            Found::Nobody | Found::Several => None,
+        match found.find(|found| !matches!(found, PathOwner::Nobody))? {
+            PathOwner::One(owner) => Some(owner),
+            PathOwner::Nobody | PathOwner::Several => None,
         }
     }
 }
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_has_one_name_however_it_is_written() {
+    fn equal_paths_are_normalised_to_one_name() {
         assert_eq!(canonical("/bin/sh"), "/usr/bin/sh");
         assert_eq!(canonical("/lib/systemd/system/"), "/usr/lib/systemd/system");
         assert_eq!(

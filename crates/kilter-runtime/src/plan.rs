@@ -8,9 +8,11 @@ pub mod integrity;
 pub(crate) mod keys;
 pub(crate) mod provenance;
 
+use std::collections::VecDeque;
+
 use ecow::{EcoString, eco_format};
 use kilter_model::{Difference, ResourceRef, Value, to_canonical_json, to_canonical_json_clear};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value as Json, json};
 
 use crate::report::{Report, ResourceReport, Status};
@@ -18,8 +20,10 @@ use crate::sealing::SealingKey;
 
 /// Domain of the digests of sensitive values.
 const PURPOSE: &[u8] = b"kilter plan 3 value";
+/// Attributes of an entry that do not depend on the owner of its directory.
+const ENTRY_ATTRIBUTES: [&str; 3] = ["ensure", "content", "target"];
 /// Maximum number of characters of a value in a message.
-const SHOWN: usize = 80;
+const MAX_SHOWN_CHARS: usize = 80;
 
 /// Comparison of the sensitive values of a plan.
 #[derive(Debug)]
@@ -87,9 +91,10 @@ impl Step {
         self.found("absent") && !self.is_existence_unknown()
     }
 
-    /// Returns true if the step shows the removal of an entry.
-    pub(crate) fn removes_entry(&self, entry: &str) -> bool {
-        self.differences.iter().any(|one| one["entry"] == *entry && one["should"] == *"absent")
+    /// Returns the entries whose removal the step shows.
+    pub(crate) fn removed_entries(&self) -> FxHashSet<&str> {
+        let removals = self.differences.iter().filter(|one| one["should"] == *"absent");
+        removals.filter_map(|one| one["entry"].as_str()).collect()
     }
 
     /// Returns true if the plan could not know the existence of the resource.
@@ -145,15 +150,17 @@ impl Plan {
         };
         // A basis is more exact than the message, which may contain times.
         let messages = if step.basis.is_some() && basis.is_some() { Messages::Ignored } else { Messages::Compared };
-        let found = drift(&step.differences, &json(differences), &self.secrets, messages);
-        let found = found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets, Messages::Compared));
+        let found = drift(step.differences.iter(), &json(differences), &self.secrets, messages);
+        let otherwise = || drift(step.otherwise.iter(), &json(otherwise), &self.secrets, Messages::Compared);
+        let found = found.or_else(otherwise);
         found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
     }
 
     /// Returns how a resource differs from the known part of an unknown step; none if it does not.
     ///
     /// The step knows the existence, which is its `basis`, and the differences of all attributes that are not unknown.
-    /// Entries below a directory are known if the step shows a difference of one.
+    /// Entries below a directory belong to its `content`. If only the owner of a directory is unknown, owner, mode and
+    /// access list of its entries are unknown as well.
     pub(crate) fn known_drift(
         &self,
         reference: &ResourceRef,
@@ -162,19 +169,23 @@ impl Plan {
     ) -> Option<EcoString> {
         let found = step.basis.as_ref().filter(|_| step.is_unknown && !step.is_existence_unknown())?;
         if *found == "absent" {
-            let is_absent = |one: &Difference| one.attribute == "ensure" && one.is.as_str() == Some("absent");
+            let is_absent = |one: &Difference| {
+                one.attribute == "ensure" && one.entry.is_none() && one.is.as_str() == Some("absent")
+            };
             let why = "it was absent when the plan was made, and exists now";
             return (!differences.iter().any(is_absent)).then(|| why.into());
         }
-        let has_entries = step.differences.iter().any(|one| one.get("entry").is_some());
+        let is_unknown = |attribute: &str| step.unknown.iter().any(|unknown| unknown == attribute);
+        let are_entries_known = !is_unknown("content");
         let is_known = |one: &&Difference| match one.entry {
-            Some(_) => has_entries,
-            None => step.unknown.iter().all(|unknown| unknown != one.attribute.as_str()),
+            Some(_) => are_entries_known && ENTRY_ATTRIBUTES.contains(&one.attribute.as_str()),
+            None => !is_unknown(one.attribute.as_str()),
         };
         let known = differences.iter().filter(is_known);
         let known: Vec<Json> =
             known.map(|one| difference(one, |side, value| self.digest(reference, one, side, value))).collect();
-        drift(&step.differences, &known, &self.secrets, Messages::Compared)
+        let planned = step.differences.iter().filter(|one| are_entries_known || one.get("entry").is_none());
+        drift(planned, &known, &self.secrets, Messages::Compared)
     }
 
     /// Returns true if a planned creation may be carried out on an object that a package has brought.
@@ -209,7 +220,7 @@ impl Plan {
             (SecretDigests::Keyed(key), true) => *planned == digest_of_basis(key, reference, now).as_str(),
             (_, false) => *planned == to_canonical_json(now),
         };
-        let why = "the content of its source, or what it would replace, is not as it was when the plan was made";
+        let why = "the content of its source, or the content that it replaces, has changed since the plan was made";
         (!is_same).then(|| why.into())
     }
 
@@ -296,21 +307,30 @@ fn digest_of_basis(key: &SealingKey, reference: &ResourceRef, basis: &Value) -> 
 
 /// Compares the differences found with the planned ones; describes a deviation. Diffs are only for readers, because
 /// they follow from the values.
-fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests, messages: Messages) -> Option<EcoString> {
-    let is_same_place =
-        |one: &Json, other: &Json| one["attribute"] == other["attribute"] && one["entry"] == other["entry"];
+fn drift<'a>(
+    planned: impl Iterator<Item = &'a Json>,
+    found: &[Json],
+    secrets: &SecretDigests,
+    messages: Messages,
+) -> Option<EcoString> {
     let name = |one: &Json| match one["entry"].as_str() {
         Some(entry) => format!("`{}` of {entry}", text(&one["attribute"])),
         None => format!("`{}`", text(&one["attribute"])),
     };
-    let mut left: Vec<&Json> = planned.iter().collect();
+    // Another user can make many entries of a directory differ.
+    let mut left: Vec<Option<&Json>> = planned.map(Some).collect();
+    let mut places: FxHashMap<_, VecDeque<usize>> = FxHashMap::default();
+    for (at, then) in left.iter().enumerate() {
+        places.entry(then.map(place)).or_default().push_back(at);
+    }
     let mut lines = Vec::new();
     for now in found {
-        let Some(at) = left.iter().position(|then| is_same_place(then, now)) else {
+        let at = places.get_mut(&Some(place(now))).and_then(VecDeque::pop_front);
+        let Some(then) = at.and_then(|at| left[at].take()) else {
             lines.push(format!("{} {}", name(now), display(now, "differs now and did not when the plan was made")));
             continue;
         };
-        if let Some(how) = changed(left.remove(at), now, secrets, messages) {
+        if let Some(how) = changed(then, now, secrets, messages) {
             lines.push(format!("{} {how}", name(now)));
         }
     }
@@ -318,12 +338,17 @@ fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests, messages: Me
         Some(is) => format!("{} was {} when the plan was made, and needs no change now", name(then), value(Some(is))),
         None => format!("{} needs no change now", name(then)),
     };
-    let lines: Vec<String> = left.iter().map(gone).chain(lines).collect();
+    let lines: Vec<String> = left.iter().flatten().map(gone).chain(lines).collect();
     match lines.as_slice() {
         [] => None,
         [one] => Some(one.into()),
         [one, rest @ ..] => Some(eco_format!("{one}; and {} more", rest.len())),
     }
+}
+
+/// Returns the attribute and the entry of a difference.
+fn place(difference: &Json) -> (&str, Option<&str>) {
+    (text(&difference["attribute"]), difference["entry"].as_str())
 }
 
 /// Describes how a difference deviates from the planned one at the same place.
@@ -379,7 +404,7 @@ fn value(json: Option<&Json>) -> String {
         Some(Json::String(text)) => text.replace('\n', "\\n"),
         Some(other) => other.to_string(),
     };
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text,
     }

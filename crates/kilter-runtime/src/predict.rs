@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use kilter_engine::{Disposition, Graph, ResourceId};
 use kilter_model::Because;
-use kilter_provider::{Account, Content, Effect, Forecast, Node, SideEffects};
+use kilter_provider::{Account, Content, Effect, Forecast, PathState, SideEffects};
 use rustc_hash::FxHashMap;
 
 use crate::prepare::Prepared;
@@ -27,11 +27,11 @@ pub(crate) struct PredictedWorld {
     prepared: Arc<Prepared>,
     footprints: Footprints,
     order: Order,
-    state: RwLock<State>,
+    state: RwLock<OutlookState>,
 }
 
 #[derive(Default)]
-struct State {
+struct OutlookState {
     /// Settlement of each resource.
     standing: Vec<Standing>,
     /// For each resource, a pending resource that comes before it. Empty while no resource is pending.
@@ -61,7 +61,7 @@ enum Standing {
     Pending,
 }
 
-impl State {
+impl OutlookState {
     fn standing(&self, vertex: ResourceId) -> Standing {
         self.standing.get(vertex.slot()).copied().unwrap_or_default()
     }
@@ -85,11 +85,11 @@ impl PredictedWorld {
         &self.prepared.graph
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, OutlookState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, State> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, OutlookState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,8 +144,8 @@ impl PredictedWorld {
         footprints::written(provider, resource, &mut |path, _, how| {
             let is_kept = || std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
             let node = match how {
-                How::Aside if is_kept() => Node::File { content: Content::Unknown, mode: None },
-                _ => Node::Unknown,
+                How::Aside if is_kept() => PathState::File { content: Content::Unknown, mode: None },
+                _ => PathState::Unknown,
             };
             effects.push(Effect::Path { path: path.into(), node });
         });
@@ -157,7 +157,7 @@ impl PredictedWorld {
         effects
     }
 
-    fn take(&self, state: &mut State, vertex: ResourceId, effect: Effect) {
+    fn take(&self, state: &mut OutlookState, vertex: ResourceId, effect: Effect) {
         match effect {
             Effect::Anything => {
                 state.commands.push(vertex);
@@ -177,7 +177,7 @@ impl PredictedWorld {
     }
 
     /// Records the paths that a pending command names, links followed and not.
-    fn name_paths(&self, state: &mut State, vertex: ResourceId) {
+    fn name_paths(&self, state: &mut OutlookState, vertex: ResourceId) {
         let mut names = Vec::new();
         footprints::named(self.prepared.provider(vertex), self.prepared.resource(vertex), &mut |path| {
             for last in [false, true] {
@@ -192,7 +192,7 @@ impl PredictedWorld {
     }
 
     /// A pending command that comes before a resource, and names its path or a directory above.
-    fn named_by(&self, state: &State, reader: ResourceId, place: &str) -> Option<ResourceId> {
+    fn named_by(&self, state: &OutlookState, reader: ResourceId, place: &str) -> Option<ResourceId> {
         if state.named.is_empty() {
             return None;
         }
@@ -206,7 +206,7 @@ impl PredictedWorld {
         self.order.leads_to(first, second)
     }
 
-    fn pending_parent(&self, state: &State, vertex: ResourceId) -> Option<ResourceId> {
+    fn pending_parent(&self, state: &OutlookState, vertex: ResourceId) -> Option<ResourceId> {
         let parents = self.graph().incoming(vertex).iter().map(|id| self.graph().edge(*id).from);
         let pending = |parent: ResourceId| match state.standing(parent) {
             Standing::Pending => Some(parent),
@@ -224,7 +224,7 @@ impl PredictedWorld {
     }
 
     /// Predicts the path that a resource itself manages.
-    pub(crate) fn own(&self, reader: ResourceId, path: &str) -> Forecast<Node> {
+    pub(crate) fn own(&self, reader: ResourceId, path: &str) -> Forecast<PathState> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Own, Some(path)) {
             return Forecast::Unknown(self.after(by, reader));
@@ -244,7 +244,7 @@ impl PredictedWorld {
     }
 
     /// Returns the recorded prediction for a place; none if there is none.
-    fn recorded(&self, state: &State, reader: ResourceId, place: &str) -> Option<Forecast<Node>> {
+    fn recorded(&self, state: &OutlookState, reader: ResourceId, place: &str) -> Option<Forecast<PathState>> {
         let (spot, by) = state.paths.find(place)?;
         if by == reader {
             return None;
@@ -252,21 +252,21 @@ impl PredictedWorld {
         let because = self.after(by, reader);
         Some(match spot {
             Spot::Unknown => Forecast::Unknown(because),
-            Spot::Here(Node::File { content: Content::Kept, mode: None }) => return None,
+            Spot::Here(PathState::File { content: Content::Kept, mode: None }) => return None,
             // The path exists in any order.
-            Spot::Here(node @ (Node::Kept | Node::File { content: Content::Unknown, mode: None })) => {
+            Spot::Here(node @ (PathState::Kept | PathState::File { content: Content::Unknown, mode: None })) => {
                 Forecast::Changed(node.clone(), because)
             }
             // The path is absent before and after.
-            Spot::Gone if std::fs::symlink_metadata(place).is_err() => Forecast::Changed(Node::Absent, because),
+            Spot::Gone if std::fs::symlink_metadata(place).is_err() => Forecast::Changed(PathState::Absent, because),
             _ if !because.is_ordered => Forecast::Unknown(because),
             Spot::Here(node) => Forecast::Changed(node.clone(), because),
-            Spot::Gone => Forecast::Changed(Node::Absent, because),
+            Spot::Gone => Forecast::Changed(PathState::Absent, because),
         })
     }
 
     /// Predicts a path that a resource reads.
-    pub(crate) fn node(&self, reader: ResourceId, path: &str) -> Forecast<Node> {
+    pub(crate) fn node(&self, reader: ResourceId, path: &str) -> Forecast<PathState> {
         let state = self.read();
         if let Some(by) = self.open_writer(&state, reader, Reads::Others, Some(path)) {
             return Forecast::Unknown(self.after(by, reader));
@@ -286,7 +286,7 @@ impl PredictedWorld {
         // A package may also install a path below a directory that an earlier resource creates.
         let may_come = match &recorded {
             None => true,
-            Some(Forecast::Changed(Node::Absent, _)) => std::fs::symlink_metadata(&place).is_err(),
+            Some(Forecast::Changed(PathState::Absent, _)) => std::fs::symlink_metadata(&place).is_err(),
             Some(_) => false,
         };
         if may_come && let Some(by) = self.brought_by(&state, reader, path) {
@@ -297,9 +297,9 @@ impl PredictedWorld {
             return Forecast::Unknown(because);
         }
         match (recorded, by_link) {
-            (Some(Forecast::Changed(Node::Kept, because)), Some(_)) => Forecast::Unknown(because),
-            (Some(Forecast::Changed(Node::File { content: Content::Kept, mode }, because)), Some(_)) => {
-                Forecast::Changed(Node::File { content: Content::Of(place.into()), mode }, because)
+            (Some(Forecast::Changed(PathState::Kept, because)), Some(_)) => Forecast::Unknown(because),
+            (Some(Forecast::Changed(PathState::File { content: Content::Kept, mode }, because)), Some(_)) => {
+                Forecast::Changed(PathState::File { content: Content::Of(place.into()), mode }, because)
             }
             (Some(recorded), _) => recorded,
             (None, Some(by)) => led_to(&place, self.because(by, true)),
@@ -308,13 +308,18 @@ impl PredictedWorld {
     }
 
     /// Returns a resource that determines the content of a path, has settled, and comes before the reader.
-    fn decided_by(&self, state: &State, reader: ResourceId, place: &str) -> Option<ResourceId> {
+    fn decided_by(&self, state: &OutlookState, reader: ResourceId, place: &str) -> Option<ResourceId> {
         let by = self.footprints.decides(&self.prepared, place)?;
         (state.standing(by) != Standing::Open && self.comes_before(by, reader)).then_some(by)
     }
 
     /// Returns a pending command that comes before a reader, and may write after the resource `written_by`.
-    fn command_since(&self, state: &State, reader: ResourceId, written_by: Option<ResourceId>) -> Option<ResourceId> {
+    fn command_since(
+        &self,
+        state: &OutlookState,
+        reader: ResourceId,
+        written_by: Option<ResourceId>,
+    ) -> Option<ResourceId> {
         let is_since = |command: ResourceId| match written_by {
             Some(by) => by != command && !self.comes_before(command, by),
             None => true,
@@ -324,7 +329,7 @@ impl PredictedWorld {
     }
 
     /// Returns a pending resource that owns a path, or that may install it if it is missing.
-    fn brought_by(&self, state: &State, reader: ResourceId, path: &str) -> Option<ResourceId> {
+    fn brought_by(&self, state: &OutlookState, reader: ResourceId, path: &str) -> Option<ResourceId> {
         if state.bringers.is_empty() {
             return None;
         }
@@ -460,7 +465,7 @@ impl PredictedWorld {
         writers.iter().any(|writer| self.is_open_for(&state, writer.by, reader))
     }
 
-    fn is_open_for(&self, state: &State, by: ResourceId, reader: ResourceId) -> bool {
+    fn is_open_for(&self, state: &OutlookState, by: ResourceId, reader: ResourceId) -> bool {
         state.standing(by) == Standing::Open && !self.order.follows(by, reader)
     }
 
@@ -470,7 +475,13 @@ impl PredictedWorld {
     }
 
     /// Returns an unsettled resource that may change a path of a reader which is checked first.
-    fn open_writer(&self, state: &State, reader: ResourceId, which: Reads, path: Option<&str>) -> Option<ResourceId> {
+    fn open_writer(
+        &self,
+        state: &OutlookState,
+        reader: ResourceId,
+        which: Reads,
+        path: Option<&str>,
+    ) -> Option<ResourceId> {
         if state.ahead != Some(reader) {
             return None;
         }
@@ -489,12 +500,12 @@ impl PredictedWorld {
 }
 
 /// Predicts the target of a changed link, which no resource changes itself.
-fn led_to(place: &str, because: Because) -> Forecast<Node> {
+fn led_to(place: &str, because: Because) -> Forecast<PathState> {
     match std::fs::symlink_metadata(place) {
         Ok(found) if found.is_file() => {
-            Forecast::Changed(Node::File { content: Content::Of(place.into()), mode: None }, because)
+            Forecast::Changed(PathState::File { content: Content::Of(place.into()), mode: None }, because)
         }
         Ok(_) => Forecast::Unknown(because),
-        Err(_) => Forecast::Changed(Node::Absent, because),
+        Err(_) => Forecast::Changed(PathState::Absent, because),
     }
 }

@@ -10,12 +10,15 @@ use kilter_model::{
     AttributeName, Attributes, Behaviour, Catalog, Feature, Relation, RelationKind, Resource, ResourceRef, Span,
     TypeName, Value,
 };
-use kilter_provider::{Context, Provider, Purpose, Registry, RevertTo, ValidationError, canonical_name, canonicalize};
+use kilter_provider::{
+    Context, Provider, Purpose, Registry, RevertTo, ValidationError, canonical_name, canonicalize, canonicalize_one,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edges;
 use crate::lookup::{Indexes, Lookup};
 use crate::plan::Plan;
+use crate::step::catch_panic;
 
 /// Catalog that is ready for a run: every resource has a provider, every value its canonical form, and the graph
 /// has no cycle. Clones share their data.
@@ -109,6 +112,7 @@ fn surveyed(
     let mut particular = vec![None; registry.len()];
     let mut valid: Vec<Vec<(ResourceId, &mut Resource)>> = Vec::new();
     valid.resize_with(registry.len(), Vec::new);
+    let mut invalid: Vec<(usize, ResourceId, &mut Resource, Vec<ValidationError>)> = Vec::new();
     for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(ResourceId::first)) {
         let at = match registry
             .choose(resource.reference.type_name.as_str(), resource.provider().map(|name| name.as_str()))
@@ -128,10 +132,14 @@ fn surveyed(
         let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
         match faults(provider, resource, particular) {
             found if found.is_empty() => valid[at].push((vertex, resource)),
-            found => problems.extend(told(resource, found).into_iter().map(|problem| (vertex, problem))),
+            found => invalid.push((at, vertex, resource, found)),
         }
     }
     let cx = cx.with_hostname(registry.hostname());
+    for (at, vertex, resource, found) in invalid {
+        let found = both(found, unusable(registry.at(at).as_ref(), &cx, resource));
+        problems.extend(told(resource, found).into_iter().map(|problem| (vertex, problem)));
+    }
     let mut renamed = Vec::new();
     for (at, resources) in valid.into_iter().enumerate().filter(|(_, resources)| !resources.is_empty()) {
         make_canonical(registry.at(at).as_ref(), &cx, resources, &mut renamed, &mut problems);
@@ -297,6 +305,30 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
         problems.extend(unsupported(provider, resource));
     }
     problems
+}
+
+/// Returns the problems that the provider finds when it canonicalises a resource that it does not accept. The resource
+/// stays unchanged.
+fn unusable(provider: &dyn Provider, cx: &Context<'_>, resource: &Resource) -> Vec<ValidationError> {
+    // Without all values, a problem may be a result of the missing ones.
+    if !unknown_attributes(resource).is_empty() {
+        return Vec::new();
+    }
+    let (mut name, mut should) = (resource.name.clone(), resource.attributes.clone());
+    // A provider may rely on values that it accepts: its panic says nothing new about the others.
+    let result = catch_panic(provider, || canonicalize_one(provider, cx, &mut name, &mut should));
+    result.ok().and_then(Result::err).unwrap_or_default()
+}
+
+/// Joins the problems of `validate` and of `canonicalize`. Of an attribute with both, those of `validate` count.
+pub(crate) fn both(mut invalid: Vec<ValidationError>, unusable: Vec<ValidationError>) -> Vec<ValidationError> {
+    let is_known = |one: &ValidationError| {
+        let is_same = |known: &ValidationError| known.attribute.is_some() && known.attribute == one.attribute;
+        invalid.iter().any(|known| is_same(known) || known.message == one.message)
+    };
+    let more: Vec<ValidationError> = unusable.into_iter().filter(|one| !is_known(one)).collect();
+    invalid.extend(more);
+    invalid
 }
 
 /// Returns the attributes without a known value: deferred and broken ones.

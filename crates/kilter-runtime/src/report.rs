@@ -101,6 +101,8 @@ pub struct ResourceReport {
     pub refresh_not_needed: Vec<ResourceRef>,
     /// Lines of the provider for the person who reads the report.
     pub notes: Vec<EcoString>,
+    /// Document that a one-time action printed.
+    pub document: Option<Value>,
     /// True if it has to wait for its repair because another program undoes its repairs.
     pub is_contested: bool,
     /// Last process that undid the last repair of a contested resource, if the kernel reports it.

@@ -78,9 +78,9 @@ impl RevertStore {
         let record: Json = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
         let text = |key: &str| record.get(key).and_then(Json::as_str).ok_or_else(damaged);
         let (type_name, name, provider) = (text("type")?, text("name")?, text("provider")?);
-        let key = SealingKey::of(&self.state).map_err(|error| eco_format!("it is sealed: {error}"))?;
+        let key = SealingKey::of(&self.state).map_err(|error| eco_format!("it is encrypted: {error}"))?;
         let opened = key.open(text("sealed")?, &self.bound_to(type_name, name, provider));
-        let opened = opened.ok_or("it was sealed with another key, is of other manifests, or was changed")?;
+        let opened = opened.ok_or("it was encrypted with another key, belongs to other manifests, or was changed")?;
         let before: Json = serde_json::from_slice(&opened).map_err(|_| damaged())?;
         let nowhere = Span { source: SourceId(0), start: 0, end: 0 };
         let reference = ResourceRef { type_name: type_name.into(), title: Title::from(EcoString::from(name)) };

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_comes_back_only_with_its_key_and_as_what_it_is_bound_to() {
+    fn encrypted_value_opens_only_with_its_key_and_binding() {
         let state = tempfile::tempdir().unwrap();
         let key = SealingKey::made(state.path()).unwrap();
         let as_a = bound(["exec[a]", "stdout"]);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_comes_back() {
+    fn long_text_is_decrypted_unchanged() {
         let state = tempfile::tempdir().unwrap();
         let key = SealingKey::made(state.path()).unwrap();
         let long = "ü%".repeat(1 << 20);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_make_a_key_at_the_same_time_get_the_same_one_and_leave_nothing_behind() {
+    fn concurrent_key_creation_yields_one_key_without_leftovers() {
         let state = tempfile::tempdir().unwrap();
         let start = std::sync::Barrier::new(8);
         let sealed: Vec<String> = std::thread::scope(|scope| {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_trusted_is_refused_with_what_where_and_how_to_mend_it() {
+    fn untrusted_key_is_refused_with_reason_path_and_remedy() {
         let state = tempfile::tempdir().unwrap();
         let path = SealingKey::path(state.path());
         let refusal = || {

@@ -128,7 +128,7 @@ impl WatchError {
 
 /// Numbers of the objects of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct WatchCounts {
     /// Watches of the kernel: about one for each directory.
     pub watches: usize,
     /// Subscribers with at least one path.

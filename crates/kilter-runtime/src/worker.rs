@@ -15,12 +15,12 @@ struct Job<'env> {
 /// Workers of one run: at most `limit`. A new one starts when no worker is idle.
 pub(crate) struct Workers<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
-    shared: Arc<Shared<'scope>>,
+    shared: Arc<SharedQueue<'scope>>,
     limit: usize,
     started: usize,
 }
 
-struct Shared<'scope> {
+struct SharedQueue<'scope> {
     queue: Mutex<Queue<'scope>>,
     bell: Condvar,
 }
@@ -36,7 +36,7 @@ struct Queue<'scope> {
 
 impl<'scope, 'env> Workers<'scope, 'env> {
     pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, limit: usize) -> Self {
-        let shared = Arc::new(Shared { queue: Mutex::new(Queue::default()), bell: Condvar::new() });
+        let shared = Arc::new(SharedQueue { queue: Mutex::new(Queue::default()), bell: Condvar::new() });
         Workers { scope, shared, limit, started: 0 }
     }
 
@@ -87,7 +87,7 @@ impl Workers<'_, '_> {
     }
 
     /// Cancels queued jobs.
-    pub(crate) fn take_back(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<CallId> {
+    pub(crate) fn cancel_queued(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<CallId> {
         let mut queue = self.shared.lock();
         let jobs = std::mem::take(&mut queue.jobs).into_iter();
         let (taken, left): (VecDeque<_>, _) = jobs.partition(|job| is_meant(job.call));
@@ -104,7 +104,7 @@ impl Drop for Workers<'_, '_> {
     }
 }
 
-impl<'scope> Shared<'scope> {
+impl<'scope> SharedQueue<'scope> {
     /// Locks the queue. A job never panics while it holds the lock, so that a poisoned lock still guards a sound
     /// queue.
     fn lock(&self) -> MutexGuard<'_, Queue<'scope>> {

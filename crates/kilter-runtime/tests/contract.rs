@@ -184,12 +184,13 @@ impl Provider for Store {
         names[usize::from(self.forgets)..].iter().map(|name| outcome(name)).collect()
     }
 
-    fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
+    fn canonicalize(&self, cx: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
         for Declaration { should, .. } in resources.iter_mut() {
             if let Some(value) = should.text("value").map(str::to_lowercase) {
                 // What a thing holds of itself is its name.
                 let own = should.text("name").filter(|_| value == "@").map(str::to_owned);
-                should.set("value", own.unwrap_or(value));
+                let managed = (value == "managed").then(|| cx.manages("a").to_string());
+                should.set("value", own.or(managed).unwrap_or(value));
             }
         }
         vec![Vec::new(); resources.len()]
@@ -235,7 +236,7 @@ struct Run {
 
 impl Run {
     fn of(&self, stores: &[&Arc<Store>], resources: Vec<Resource>, relations: Vec<Relation>) -> Report {
-        let registry = Registry::new(stores.iter().map(|store| Arc::clone(store) as Arc<dyn Provider>));
+        let registry = Registry::new(stores.iter().map(|store| Arc::clone(store) as Arc<dyn Provider>)).unwrap();
         let catalog = Catalog { resources, relations, ..Catalog::default() };
         let prepared =
             plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
@@ -272,7 +273,7 @@ fn by(provider: &str, name: &str) -> Resource {
 }
 
 #[test]
-fn ten_of_a_thousand_are_asked_for_with_one_call_where_the_provider_can_filter() {
+fn filtering_provider_reads_declared_names_with_one_call() {
     let names = numbered(1000);
     let store = Store::things("thing", &[Feature::SimpleGetFilter]).holding(names.iter().map(String::as_str));
     let store = Arc::new(store);
@@ -282,7 +283,7 @@ fn ten_of_a_thousand_are_asked_for_with_one_call_where_the_provider_can_filter()
 }
 
 #[test]
-fn all_are_read_once_where_it_cannot() {
+fn provider_without_filter_reads_all_once() {
     let names = numbered(100);
     let store = Arc::new(Store::things("thing", &[]).holding(names.iter().map(String::as_str)));
     APPLY.of(&[&store], names[..10].iter().map(|name| present(name)).collect(), chain(10));
@@ -290,7 +291,7 @@ fn all_are_read_once_where_it_cannot() {
 }
 
 #[test]
-fn resources_that_wait_for_each_other_are_read_together_and_absent_ones_are_not_asked_for_again() {
+fn dependent_resources_are_read_together_and_absent_ones_once() {
     let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a", "c"]));
     let gone = resource("thing", "b", &[("ensure", "absent")]);
     let report = APPLY.of(&[&store], vec![present("a"), gone, present("c")], chain(3));
@@ -299,7 +300,7 @@ fn resources_that_wait_for_each_other_are_read_together_and_absent_ones_are_not_
 }
 
 #[test]
-fn what_the_provider_changes_itself_leaves_the_rest_known_and_is_read_again_alone() {
+fn own_change_of_provider_invalidates_only_that_resource() {
     let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]));
     let report = APPLY.of(&[&store], vec![present("a"), present("b"), present("c")], chain(3));
     assert_eq!(report.counts.changed, 3);
@@ -314,7 +315,7 @@ fn independent_changes_are_made_in_one_batch() {
 }
 
 #[test]
-fn a_batch_is_looked_after_with_one_call_however_many_it_changed() {
+fn batch_is_verified_with_one_call() {
     let names = numbered(200);
     for (features, reads) in
         [(&[][..], "get all".to_owned()), (&[Feature::SimpleGetFilter][..], format!("get {}", names.join(" ")))]
@@ -327,7 +328,7 @@ fn a_batch_is_looked_after_with_one_call_however_many_it_changed() {
 }
 
 #[test]
-fn what_was_read_before_another_provider_changed_something_is_read_again() {
+fn change_by_another_provider_invalidates_cached_reads() {
     let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a", "b"]));
     let other = Arc::new(Store::things("other", &[Feature::SimpleGetFilter]));
     let change = resource("other", "o", &[("ensure", "present")]);
@@ -353,7 +354,7 @@ fn a_provider_that_cannot_read_is_unavailable_for_the_run_and_fails_its_resource
 }
 
 #[test]
-fn a_resource_that_is_to_be_tried_again_asks_an_unavailable_provider_again() {
+fn retry_queries_an_unavailable_provider_again() {
     let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a"]));
     *store.failing.lock().unwrap() = 1;
     let meta = Meta { retry: 1, delay: 1, ..Meta::default() };
@@ -364,7 +365,7 @@ fn a_resource_that_is_to_be_tried_again_asks_an_unavailable_provider_again() {
 }
 
 #[test]
-fn a_provider_is_opened_as_late_as_possible_when_what_it_needs_has_come() {
+fn provider_is_opened_late_after_its_requirements() {
     let is_there = Arc::new(AtomicBool::new(false));
     let needy = Arc::new(Store { is_suitable: Arc::clone(&is_there), ..Store::things("thing", &[]) });
     let bringer = Arc::new(Store { brings: Some(is_there), ..Store::things("other", &[]) });
@@ -416,6 +417,18 @@ fn unsuitable_provider_waits_for_packages_that_no_relation_names() {
 }
 
 #[test]
+fn unsuitable_provider_is_known_after_the_package_that_a_relation_names() {
+    let is_there = Arc::new(AtomicBool::new(false));
+    let needy = Arc::new(Store { is_suitable: is_there, ..Store::things("thing", &[]) });
+    let packages = Arc::new(Store { is_owner: true, ..Store::things("pack", &[]) });
+    let pack = |name| resource("pack", name, &[("ensure", "present")]);
+    let relation = Relation { first: 1, second: 2, kind: RelationKind::Require, span: Span::new(SourceId(0), 0, 0) };
+    let plan = PLAN.of(&[&needy, &packages], vec![pack("other"), pack("needed"), present("a")], vec![relation]);
+    assert_eq!(unknown(&plan).len(), 1, "{plan:?}");
+    assert!(unknown(&plan)[0].starts_with("thing[a] is known after pack[needed] ("), "{plan:?}");
+}
+
+#[test]
 fn resource_that_its_provider_cannot_create_is_unknown_until_its_package_is_installed() {
     let schema = TypeSchema::new("unit", "A unit in memory.")
         .attribute("ensure", "Enum[running, stopped]", Behaviour::Property, "Whether it runs.")
@@ -431,7 +444,7 @@ fn resource_that_its_provider_cannot_create_is_unknown_until_its_package_is_inst
 }
 
 #[test]
-fn of_several_providers_the_suitable_one_is_chosen_then_the_one_that_is_named() {
+fn suitable_provider_is_chosen_and_named_provider_is_used() {
     let unsuitable = Arc::new(AtomicBool::new(false));
     let [dnf, apt, dpkg] = ["dnf", "apt", "dpkg"].map(|name| Store { name, ..Store::things("thing", &[]) });
     let (dnf, apt, dpkg) = (Arc::new(Store { is_suitable: unsuitable, ..dnf }), Arc::new(apt), Arc::new(dpkg));
@@ -441,7 +454,7 @@ fn of_several_providers_the_suitable_one_is_chosen_then_the_one_that_is_named() 
     assert_eq!(apt.calls(), ["open", "get all", "set a", "get all"]);
     assert_eq!(dpkg.calls(), ["open", "get all", "set b", "get all"]);
 
-    let registry = Registry::new([apt as Arc<dyn Provider>, dpkg]);
+    let registry = Registry::new([apt as Arc<dyn Provider>, dpkg]).unwrap();
     let unknown = by("rpm", "b");
     let catalog = Catalog { resources: vec![unknown], ..Catalog::default() };
     let Err(rejected) = plan_of(catalog, &registry, &Context::empty()) else { panic!("there is no such provider") };
@@ -453,7 +466,7 @@ fn an_attribute_that_only_some_providers_have_is_refused_with_the_others() {
     let schema =
         thing_type("thing").attribute("flavour", "String", Behaviour::Property, "What it tastes of.").only_for(["apt"]);
     let store = Store { name: "dpkg", ..Store::new(schema) };
-    let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]);
+    let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]).unwrap();
     let resources = vec![resource("thing", "a", &[("flavour", "sweet")])];
     let Err(rejected) = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty()) else {
         panic!("dpkg has no flavour")
@@ -464,7 +477,7 @@ fn an_attribute_that_only_some_providers_have_is_refused_with_the_others() {
 }
 
 #[test]
-fn a_state_that_does_not_match_the_type_fails_its_resource_and_an_unmanaged_one_nobody() {
+fn invalid_state_fails_only_its_managed_resource() {
     let store = Store::things("thing", &[]).holding(["good", "bad", "unmanaged"]);
     for name in ["bad", "unmanaged"] {
         store.world.lock().unwrap().get_mut(name).unwrap().set("value", 7);
@@ -506,7 +519,7 @@ fn values_that_get_returns_must_be_canonical_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_provider_that_can_preview_is_asked_what_it_would_do_and_another_never_called() {
+fn only_providers_with_previews_are_called_in_dry_runs() {
     let store = Arc::new(Store::things("thing", &[Feature::SupportsNoop]));
     let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
     assert_eq!(report.resources[0].notes, ["would store a"]);
@@ -558,7 +571,7 @@ fn the_answers_of_a_comparison_are_kept_to() {
 }
 
 #[test]
-fn a_comparison_is_given_what_is_canonical() {
+fn comparison_receives_canonical_values() {
     let judge: Judge = Box::new(|_, is, should| {
         assert_eq!((is.attributes.text("value"), should.text("value")), (Some("loud"), Some("loud")));
         Insync::Default
@@ -572,9 +585,9 @@ fn a_comparison_is_given_what_is_canonical() {
     assert_eq!(store.calls(), ["open", "get all", "insync value"]);
 }
 
-#[test]
-fn a_value_that_was_sent_is_made_canonical_beside_the_namevar_like_any_other() {
-    let sent = Outcome { outputs: Attributes::from_iter([("sent", "@")]), ..Outcome::done() };
+/// Returns the value of a resource that has received `sent` from another one.
+fn received(sent: &str) -> Option<String> {
+    let sent = Outcome { outputs: Attributes::from_iter([("sent", sent)]), ..Outcome::done() };
     let sender = Arc::new(Store { outcomes: [("s", sent)].into(), ..Store::things("sender", &[]) });
     let store = Arc::new(Store::things("thing", &[Feature::Canonicalize]));
     let mut receiver = resource("thing", "a", &[("ensure", "present")]);
@@ -587,11 +600,21 @@ fn a_value_that_was_sent_is_made_canonical_beside_the_namevar_like_any_other() {
     let sends = resource("sender", "s", &[("ensure", "present")]);
     let report = APPLY.of(&[&sender, &store], vec![sends, receiver], Vec::new());
     assert_eq!(failures(&report), [""; 0]);
-    assert_eq!(store.world.lock().unwrap()["a"].text("value"), Some("a"));
+    store.world.lock().unwrap()["a"].text("value").map(str::to_owned)
 }
 
 #[test]
-fn a_fatal_failure_ends_the_run_and_what_comes_after_is_not_begun() {
+fn received_value_is_canonicalised_with_the_namevar() {
+    assert_eq!(received("@").as_deref(), Some("a"));
+}
+
+#[test]
+fn received_value_is_canonicalised_with_the_context_of_the_run() {
+    assert_eq!(received("managed").as_deref(), Some("true"));
+}
+
+#[test]
+fn fatal_failure_ends_the_run_before_later_resources() {
     let fatal = Outcome { fatal: true, ..Outcome::failed("no power") };
     let store = Store { outcomes: [("b", fatal)].into(), ..Store::things("thing", &[]) };
     let store = Arc::new(store);
@@ -630,7 +653,7 @@ fn a_preview_with_too_few_answers_fails_all_of_its_changes() {
 }
 
 #[test]
-fn a_lazy_attribute_is_read_of_everything_where_the_provider_cannot_filter_if_it_is_managed() {
+fn managed_lazy_attribute_is_read_for_all_without_a_filter() {
     let schema = thing_type("thing").attribute("disk", "String", Behaviour::Property, "What it takes.").lazy();
     let store = Store::new(schema).holding(["a", "b"]);
     for thing in store.world.lock().unwrap().values_mut() {
@@ -685,7 +708,7 @@ fn an_init_only_attribute_of_a_resource_that_exists_is_never_changed() {
 }
 
 #[test]
-fn resources_with_several_namevars_are_known_by_all_of_them() {
+fn resource_is_identified_by_all_its_namevars() {
     let schema = TypeSchema::new("software", "Packages of package managers.")
         .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether it is there.")
         .attribute("package", "String", Behaviour::Namevar, "The package.")
@@ -730,7 +753,7 @@ fn relations_that_a_type_declares_order_its_resources() {
     order.lock().unwrap().extend(other.calls());
     let schema = store.schema();
     assert_eq!(schema.relations.len(), 1);
-    let registry = Registry::new([Arc::clone(&store) as Arc<dyn Provider>, other]);
+    let registry = Registry::new([Arc::clone(&store) as Arc<dyn Provider>, other]).unwrap();
     let resources = vec![
         resource("thing", "a", &[("ensure", "present"), ("source", "file")]),
         made("file"),
@@ -745,7 +768,7 @@ fn relations_that_a_type_declares_order_its_resources() {
 }
 
 #[test]
-fn a_line_that_is_written_while_a_call_ends_never_leaves_the_run_waiting() {
+fn line_at_the_end_of_a_call_does_not_block_the_run() {
     // Each reading writes a warning just before it answers; whichever of the two is taken first, and
     // wherever the driver is meanwhile, the run goes on.
     for _ in 0..300 {
@@ -757,7 +780,7 @@ fn a_line_that_is_written_while_a_call_ends_never_leaves_the_run_waiting() {
 }
 
 #[test]
-fn a_resource_of_which_no_ensure_is_said_is_managed_only_where_it_is_there() {
+fn resource_without_ensure_is_managed_only_if_it_exists() {
     let store = Arc::new(Store::things("thing", &[]).holding(["a"]));
     let only_if_present = |name| resource("thing", name, &[("value", "y")]);
     let report = APPLY.of(&[&store], vec![only_if_present("a"), only_if_present("b")], Vec::new());
@@ -766,11 +789,11 @@ fn a_resource_of_which_no_ensure_is_said_is_managed_only_where_it_is_there() {
 }
 
 #[test]
-fn an_attribute_that_can_only_be_read_is_refused_whoever_made_the_catalog() {
+fn read_only_attribute_is_refused_in_any_catalog() {
     let mut schema = thing_type("thing");
     schema = schema.attribute("size", "Integer", Behaviour::ReadOnly, "How large it is.");
     let store = Store { schema, ..Store::things("thing", &[]) };
-    let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]);
+    let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]).unwrap();
     let mut wanted = present("a");
     wanted.attributes.set("size", 7);
     let catalog = Catalog { resources: vec![wanted], ..Catalog::default() };

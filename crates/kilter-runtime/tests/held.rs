@@ -156,7 +156,7 @@ fn slot(name: &str, retry: i32, delay: u64) -> Resource {
 
 /// Holds one slot that can be set, and one that the run retries without end.
 fn held(slots: &Arc<Slots>) -> (Report, Vec<String>) {
-    let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
+    let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]).unwrap();
     let delay = if slots.ends == Ends::WaitForRetry { 0 } else { 20 };
     held_of(&registry, slots, vec![slot("good", 0, 0), slot("bad", -1, delay)])
 }
@@ -194,7 +194,7 @@ fn held_with(
 }
 
 #[test]
-fn what_was_done_is_flushed_while_something_is_tried_for_ever() {
+fn finished_changes_are_flushed_during_endless_retry() {
     // The run ends at its third flush, however long that takes; the fourth is the one at the end.
     let slots = Slots::new(0, Ends::Flush(3));
     let (report, logged) = held(&slots);
@@ -211,7 +211,7 @@ fn what_was_done_is_flushed_while_something_is_tried_for_ever() {
 fn a_change_that_waits_for_a_worker_is_flushed_after_it_was_made() {
     for _ in 0..20 {
         let slots = Slots::new(0, Ends::Change);
-        let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]);
+        let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]).unwrap();
         let (report, _) = held_of(&registry, &slots, vec![slot("good", 0, 0)]);
         assert_eq!(report.counts.failed, 0);
         assert_eq!(*slots.unflushed.lock().unwrap(), BTreeSet::new(), "{:?}", slots.flushes.lock().unwrap());
@@ -233,7 +233,7 @@ fn a_run_that_ends_while_a_retry_checks_reports_the_failure() {
 }
 
 #[test]
-fn what_could_not_be_flushed_is_flushed_later() {
+fn failed_flush_is_repeated_later() {
     let slots = Slots::new(1, Ends::Flush(1));
     let (report, logged) = held(&slots);
     assert_eq!(logged, ["slot: stuck"]);
@@ -244,7 +244,7 @@ fn what_could_not_be_flushed_is_flushed_later() {
 #[test]
 fn paused_run_retries_a_failed_flush_within_seconds_and_reports_it_once() {
     let slots = Slots::new(2, Ends::Flush(3));
-    let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]);
+    let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]).unwrap();
     let (window, (told, tells)) = (StatusHandle::default(), channel());
     std::thread::scope(|scope| {
         let window = &window;
@@ -321,10 +321,10 @@ impl Watch for Guest {
 }
 
 #[test]
-fn a_provider_is_told_who_runs_it_and_what_its_machine_is_called() {
+fn provider_receives_program_and_host_name() {
     for (is_named, hostname) in [(true, "web1"), (false, "localhost")] {
         let guest = Arc::new(Guest { inner: Slots::new(0, Ends::Flush(1)), calls: Mutex::default() });
-        let registry = Registry::new([Arc::clone(&guest) as Arc<dyn Provider>]);
+        let registry = Registry::new([Arc::clone(&guest) as Arc<dyn Provider>]).unwrap();
         let registry = if is_named { registry.on_machine(hostname) } else { registry };
         let (report, _) = held_of(&registry, &guest.inner, vec![slot("good", 0, 0)]);
         assert_eq!(report.counts.failed, 0);

@@ -136,7 +136,7 @@ impl Things {
     }
 
     fn run(self: &Arc<Things>, state: &Path, value: u32) -> Report {
-        let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
+        let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]).unwrap();
         let report = plan(&registry, value)
             .execute(&options(state), &ShutdownHandle::new().unwrap(), &mut NullObserver)
             .unwrap();
@@ -146,7 +146,7 @@ impl Things {
 
     /// Runs with one value, and with another one after all resources are in sync. Returns the records of the first.
     fn hold(self: &Arc<Things>, state: &Path, values: [u32; 2]) -> usize {
-        let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
+        let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]).unwrap();
         let [first, second] = values.map(|value| plan(&registry, value));
         let (options, stop) = (options(state), ShutdownHandle::new().unwrap());
         let manifest = state.join("manifest");
@@ -244,7 +244,7 @@ struct Edited {
     manifest: PathBuf,
     next: Option<Prepared>,
     things: Arc<Things>,
-    /// How much was noted before the edit.
+    /// Number of records before the edit.
     of_first: usize,
 }
 
@@ -428,7 +428,7 @@ fn a_run_that_dies_at_any_byte_of_its_journal_owes_the_next_one_just_the_refresh
 }
 
 #[test]
-fn a_run_that_holds_and_dies_at_any_byte_of_its_journal_before_or_behind_an_edit_owes_just_that_too() {
+fn crash_of_continuous_run_around_an_edit_keeps_exactly_the_pending_refreshes() {
     let state = state_dir();
     let values = NAMES.iter().map(|name| ((*name).to_owned(), Value::from(0))).collect();
     let things = Things::new(System { values, ..System::default() }, Some(state.path().join("journal")));

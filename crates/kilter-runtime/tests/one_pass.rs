@@ -197,7 +197,7 @@ struct Fixture {
 impl Fixture {
     fn new(placement: Placement, batch: Batch) -> Fixture {
         let things = Things::new(placement, batch);
-        let registry = Registry::new([Arc::clone(&things) as Arc<dyn Provider>]);
+        let registry = Registry::new([Arc::clone(&things) as Arc<dyn Provider>]).unwrap();
         let state = tempfile::Builder::new().permissions(permissions()).tempdir().unwrap();
         Fixture { things, registry, state }
     }
@@ -232,7 +232,7 @@ fn statuses(report: &Report) -> Vec<(String, Status)> {
 }
 
 #[test]
-fn what_is_out_of_state_is_changed_and_nothing_the_second_time() {
+fn first_pass_changes_drift_and_second_changes_nothing() {
     let fixture = Fixture::inline();
     let resources = || vec![valued("a"), valued("b")];
     let report = fixture.run(Mode::Apply, resources(), &[]);
@@ -260,7 +260,7 @@ fn relations_give_the_order() {
 }
 
 #[test]
-fn what_depends_on_a_failure_is_skipped_because_of_it_and_the_rest_goes_on() {
+fn dependents_of_failure_are_skipped_with_the_reason_and_others_run() {
     let fixture = Fixture::inline();
     let resources =
         vec![thing("a", &[("value", "x".into()), ("fail", Value::from(9))]), valued("b"), valued("c"), valued("d")];
@@ -273,7 +273,7 @@ fn what_depends_on_a_failure_is_skipped_because_of_it_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_change_that_did_not_bring_its_state_about_is_a_failure() {
+fn change_that_leaves_a_difference_is_a_failure() {
     let fixture = Fixture::inline();
     let report = fixture.run(Mode::Apply, vec![thing("a", &[("value", "x".into()), ("lie", true.into())])], &[]);
     assert_eq!(report.counts.failed, 1);
@@ -283,7 +283,7 @@ fn a_change_that_did_not_bring_its_state_about_is_a_failure() {
 }
 
 #[test]
-fn of_a_state_that_was_not_reached_no_more_is_told_than_people_read() {
+fn remaining_differences_are_shortened_in_messages() {
     let fixture = Fixture::inline();
     let value = format!("{}b", "a".repeat(130_000));
     let thing = thing("a", &[("value", value.as_str().into()), ("lie", true.into())]);
@@ -301,7 +301,7 @@ fn a_provider_that_panics_fails_its_resource_only() {
 }
 
 #[test]
-fn a_failure_is_tried_again_as_often_as_asked() {
+fn failure_is_retried_as_often_as_declared() {
     let fixture = Fixture::inline();
     let mut resource = thing("a", &[("value", "x".into()), ("fail", Value::from(2))]);
     resource.particulars_mut().meta = Some(Meta { retry: 2, delay: 1, ..Meta::default() });
@@ -324,7 +324,7 @@ fn a_change_refreshes_along_notify_edges_and_only_then() {
 }
 
 #[test]
-fn a_refresh_that_failed_is_owed_to_the_next_run() {
+fn failed_refresh_is_pending_in_the_next_run() {
     let fixture = Fixture::inline();
     let bad = |bad: bool| vec![valued("a"), thing("b", &[("value", "x".into()), ("bad_refresh", bad.into())])];
     fixture.things.world().values.insert("b".to_owned(), "x".into());
@@ -342,7 +342,7 @@ fn a_refresh_that_failed_is_owed_to_the_next_run() {
 }
 
 #[test]
-fn a_refresh_is_owed_though_its_sender_is_no_longer_declared() {
+fn refresh_stays_pending_without_its_sender() {
     let fixture = Fixture::inline();
     let bad = |bad: bool| thing("b", &[("value", "x".into()), ("bad_refresh", bad.into())]);
     fixture.things.world().values.insert("b".to_owned(), "x".into());
@@ -397,7 +397,7 @@ fn a_value_is_sent_along_the_graph_and_kept_for_later_runs() {
 }
 
 #[test]
-fn what_is_in_its_state_and_never_sent_anything_sends_what_was_said_for_that() {
+fn in_sync_resource_without_outputs_sends_the_declared_defaults() {
     let fixture = Fixture::inline();
     let sender = || thing("a", &[("value", "x".into()), ("fallback", "nothing".into())]);
     let plan = fixture.run(Mode::Noop, vec![receiver(), sender()], &[]);
@@ -444,7 +444,7 @@ impl Observer for Impatient<'_> {
 }
 
 #[test]
-fn an_interrupt_finishes_what_is_in_flight_and_reports_the_rest() {
+fn interrupt_finishes_running_calls_and_reports_the_others() {
     let fixture = Fixture::new(Placement::Worker, Batch::One);
     let relations = [relation(0, 1, RelationKind::Before)];
     let prepared = fixture.prepared(vec![valued("a"), valued("b")], &relations);
@@ -472,7 +472,7 @@ fn first_interrupt_ends_checks() {
 }
 
 #[test]
-fn an_interrupt_takes_back_what_no_worker_has_begun() {
+fn interrupt_cancels_queued_calls() {
     let fixture = Fixture::new(Placement::Worker, Batch::One);
     let names: Vec<EcoString> = (0..12).map(|n| eco_format!("t{n}")).collect();
     let prepared = fixture.prepared(names.iter().map(|name| valued(name)).collect(), &[]);
@@ -485,7 +485,7 @@ fn an_interrupt_takes_back_what_no_worker_has_begun() {
 }
 
 #[test]
-fn a_noop_resource_is_looked_at_and_lets_others_pass() {
+fn noop_resource_is_checked_and_does_not_block() {
     let fixture = Fixture::inline();
     let mut looked_at = valued("a");
     looked_at.particulars_mut().meta = Some(Meta { noop: true, ..Meta::default() });
@@ -499,7 +499,7 @@ const HOLDS_LOCK: &str = r#"use Fcntl; open(F, "+>", $ARGV[0]) or die; my $lock 
     fcntl(F, F_SETLK, $lock) or die $!; $| = 1; print "held\n"; sleep 60"#;
 
 #[test]
-fn a_second_run_says_who_holds_the_lock() {
+fn second_run_names_the_holder_of_the_lock() {
     let fixture = Fixture::inline();
     let path = fixture.state.path().join("lock");
     let lock = std::process::Command::new("perl")

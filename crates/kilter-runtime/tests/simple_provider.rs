@@ -79,7 +79,7 @@ impl Observer for Lines {
 }
 
 fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<String>) {
-    let registry = Registry::new([Arc::new(Simple::new(Keys::new()).unwrap()) as Arc<dyn Provider>]);
+    let registry = Registry::new([Arc::new(Simple::new(Keys::new()).unwrap()) as Arc<dyn Provider>]).unwrap();
     let resource = |(name, ensure, secret): &(&str, &str, Option<&str>)| {
         let mut attributes = Attributes::from_iter([("ensure", *ensure)]);
         if let Some(secret) = secret {

@@ -254,7 +254,7 @@ fn hold(
 
 /// The same of a whole catalog.
 fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl FnOnce(&Seen<'_>) + Send) -> Vec<String> {
-    let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
+    let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]).unwrap();
     let prepared = plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
@@ -284,7 +284,7 @@ fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl Fn
 }
 
 #[test]
-fn every_change_is_told_though_something_happens_while_it_is_made() {
+fn change_is_reported_despite_events_during_the_call() {
     let slots = Slots::new(&[("busy", Script { disturbed: 3, ..Script::default() })]);
     let settled = hold(&slots, vec![slot("busy", Meta::default())], Vec::new(), 2, |seen| {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
@@ -324,7 +324,7 @@ fn contested_resource_that_yields_is_demoted() {
 }
 
 #[test]
-fn what_does_jobs_and_wakes_itself_goes_on_at_a_pace() {
+fn job_that_triggers_itself_is_rate_limited() {
     let slots = Slots::new(&[("anew", Script { disturbed: 100_000, ..Script::default() })]);
     let mut anew = slot("anew", Meta::default());
     anew.attributes = [("value", Value::from("anew"))].into_iter().collect();
@@ -339,7 +339,7 @@ fn what_does_jobs_and_wakes_itself_goes_on_at_a_pace() {
 }
 
 #[test]
-fn a_resource_says_because_of_which_it_is_refreshed_and_was() {
+fn status_names_the_causes_of_refreshes() {
     let refused = Script { refused: 1, is_held: true, ..Script::default() };
     let slots = Slots::new(&[("weak", refused)]);
     slots.set.lock().unwrap().insert("weak".into(), None);
@@ -363,7 +363,7 @@ fn a_resource_says_because_of_which_it_is_refreshed_and_was() {
 }
 
 #[test]
-fn what_has_not_settled_yet_is_in_no_state() {
+fn unsettled_resource_has_no_status() {
     let slots = Slots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
     let resources = vec![slot("slow", Meta::default()), slot("behind", Meta::default())];
     hold(&slots, resources, vec![notify(0, 1)], 2, |seen| {
@@ -376,7 +376,7 @@ fn what_has_not_settled_yet_is_in_no_state() {
 }
 
 #[test]
-fn a_composite_resource_is_as_the_worst_of_its_parts_and_under_way_as_long_as_one_is() {
+fn composite_resource_has_the_worst_status_of_its_parts() {
     let slots = Slots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
     let mut resources: Vec<Resource> =
         ["first", "slow", "behind", "bad", "alone"].map(|name| slot(name, Meta::default())).into();
@@ -423,7 +423,7 @@ fn a_composite_resource_is_as_the_worst_of_its_parts_and_under_way_as_long_as_on
 }
 
 #[test]
-fn what_too_much_happens_to_is_delayed() {
+fn resource_with_too_many_events_is_delayed() {
     let slots = Slots::new(&[]);
     let limit = Some(EventLimit { per_second: 0.001, burst: 1 });
     hold(&slots, vec![slot("limited", Meta { limit, ..Meta::default() })], Vec::new(), 2, |seen| {
@@ -438,7 +438,7 @@ fn what_too_much_happens_to_is_delayed() {
 }
 
 #[test]
-fn who_waits_for_a_semaphore_says_for_which_and_who_has_it() {
+fn waiting_resource_names_its_semaphore_and_holder() {
     let held = Script { is_held: true, ..Script::default() };
     let slots = Slots::new(&[("one", held), ("other", held)]);
     let semaphores = ["free:2", "taken"].map(Semaphore::of).to_vec();
@@ -453,7 +453,7 @@ fn who_waits_for_a_semaphore_says_for_which_and_who_has_it() {
 }
 
 #[test]
-fn what_no_worker_has_begun_is_queued() {
+fn call_without_a_free_worker_is_queued() {
     let held = Script { is_held: true, ..Script::default() };
     let names = ["a", "b", "c"];
     let slots = Slots::new(&names.map(|name| (name, held)));
@@ -467,7 +467,7 @@ fn what_no_worker_has_begun_is_queued() {
 }
 
 #[test]
-fn a_resource_whose_watch_has_ended_is_polled_until_it_is_back() {
+fn resource_without_watch_is_polled_until_the_watch_returns() {
     let slots = Slots::new(&[]);
     let mut anew = slot("anew", Meta::default());
     anew.attributes = [("value", Value::from("anew"))].into_iter().collect();
@@ -495,7 +495,7 @@ fn a_resource_whose_watch_has_ended_is_polled_until_it_is_back() {
 }
 
 #[test]
-fn what_cannot_be_used_has_yet_to_be_taken() {
+fn unusable_value_counts_as_not_received() {
     let slots = Slots::new(&[]);
     let mut receiver = slot("receiver", Meta::default());
     let template = Template::parse("${slot[sender].sent}").unwrap();

@@ -6,7 +6,7 @@ use kilter_model::{DataType, Value, to_json_clear};
 use crate::convention::size::MemoryBudget;
 
 /// Maximum size of a JSON list or table in a value, in bytes.
-const LARGEST: usize = 2 << 20;
+const MAX_JSON_BYTES: usize = 2 << 20;
 
 /// Writes a value in the `simple` convention, with secrets in clear.
 ///
@@ -54,7 +54,7 @@ pub(crate) fn typed(data_type: &DataType, raw: &Value) -> Result<Option<Value>, 
 }
 
 /// Number of parts above which a value is large.
-const MANY: usize = 1000;
+const LARGE_VALUE_PARTS: usize = 1000;
 
 fn is_large(value: &Value) -> bool {
     fn count(value: &Value, left: &mut usize) {
@@ -67,7 +67,7 @@ fn is_large(value: &Value) -> bool {
             _ => {}
         }
     }
-    let mut left = MANY;
+    let mut left = LARGE_VALUE_PARTS;
     count(value, &mut left);
     left == 0
 }
@@ -152,7 +152,7 @@ fn elements(text: &str) -> Option<Vec<Element>> {
 
 fn from_json(text: &str) -> Option<Vec<Element>> {
     // A text that expands to much more memory than its size is not a legitimate list.
-    MemoryBudget::of(LARGEST).holds_tree(text).ok()?;
+    MemoryBudget::of(MAX_JSON_BYTES).holds_tree(text).ok()?;
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let values = kilter_model::from_json(&json);
     let element = |value: &Value| match value {

@@ -8,10 +8,10 @@ use kilter_process::{Attempt, Attempts, Confined, Output};
 use crate::convention::beginning;
 
 /// Maximum number of different attempts reported per script.
-const TOLD: usize = 50;
+const MAX_REPORTED_ATTEMPTS: usize = 50;
 
 /// Maximum length of a reported attempt, in characters.
-const LONGEST: usize = 200;
+const MAX_ATTEMPT_CHARS: usize = 200;
 
 /// Way to lift the confinement of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,12 @@ pub(crate) struct Confining<'a> {
 /// Generator of warnings about confined calls.
 #[derive(Default)]
 pub(crate) struct ConfinementReporter {
-    told: Mutex<Told>,
+    told: Mutex<ReportedWarnings>,
 }
 
 /// Warnings that have been reported. Each is reported once.
 #[derive(Default)]
-struct Told {
+struct ReportedWarnings {
     /// True after a warning that the kernel cannot confine fully.
     is_open: bool,
     /// Callers with a reported refusal.
@@ -82,16 +82,16 @@ impl ConfinementReporter {
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, ReportedWarnings> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Told {
+impl ReportedWarnings {
     /// Returns the warning about attempts that have not been reported.
     fn news(&mut self, call: Confining<'_>, attempts: &Attempts) -> Option<String> {
         let known = self.attempts.entry(call.who.to_owned()).or_default();
-        if known.len() >= TOLD {
+        if known.len() >= MAX_REPORTED_ATTEMPTS {
             return None;
         }
         let mut first = attempts.first.clone();
@@ -102,7 +102,7 @@ impl Told {
         let tried = tried(&Attempts { first, more: attempts.more });
         let action = if call.action.is_empty() { String::new() } else { format!(" ({})", call.action) };
         let occasion = if call.is_preview { "in a preview" } else { "while it was only read" };
-        let last = if known.len() >= TOLD { "; further attempts are not reported" } else { "" };
+        let last = if known.len() >= MAX_REPORTED_ATTEMPTS { "; further attempts are not reported" } else { "" };
         Some(format!("{} tried to {tried} {occasion}{action}, and was refused{}{last}", call.who, call.way()))
     }
 }
@@ -120,7 +120,7 @@ impl Confining<'_> {
 /// Formats attempts in a line of limited length: `write /etc/motd, remove /etc/passwd and 3 more`.
 pub(crate) fn tried(attempts: &Attempts) -> String {
     let first: Vec<String> =
-        attempts.first.iter().map(|attempt| beginning(&attempt.to_string(), LONGEST).to_string()).collect();
+        attempts.first.iter().map(|attempt| beginning(&attempt.to_string(), MAX_ATTEMPT_CHARS).to_string()).collect();
     let more = if attempts.more > 0 { format!(" and {} more", attempts.more) } else { String::new() };
     format!("{}{more}", first.join(", "))
 }

@@ -91,11 +91,11 @@ pub trait Convention: Send + Sync {
     fn decode(&self, request: &Request<'_>, finished: &Output) -> Result<Reply, ProtocolError>;
 
     /// Returns a parser for the lines that answer [`Request::Watch`], in order of arrival.
-    fn listener(&self) -> Listener;
+    fn listener(&self) -> LineParser;
 }
 
 /// Parser for the lines of a watch. The line number starts at 1.
-pub type Listener = Box<dyn FnMut(usize, &str) -> Result<WatchLine, ProtocolError> + Send>;
+pub type LineParser = Box<dyn FnMut(usize, &str) -> Result<WatchLine, ProtocolError> + Send>;
 
 /// Meaning of a line of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]

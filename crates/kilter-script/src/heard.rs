@@ -4,13 +4,13 @@ use ecow::eco_format;
 use kilter_process::{Event, LineEnd, Lines, Stream};
 use kilter_provider::{Context, Level, WatchSink};
 
-use crate::convention::{Listener, WatchLine};
+use crate::convention::{LineParser, WatchLine};
 
 /// Maximum length of a line, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Maximum number of invalid lines that are reported.
-const TOLD: u32 = 3;
+const MAX_REPORTED_LINES: u32 = 3;
 
 /// Reader for the output of a script. Passes on its events.
 pub(crate) struct WatchReader<'a> {
@@ -19,7 +19,7 @@ pub(crate) struct WatchReader<'a> {
 }
 
 struct WatchLineParser<'a> {
-    listener: Listener,
+    listener: LineParser,
     type_name: &'a str,
     cx: &'a Context<'a>,
     tell: &'a dyn WatchSink,
@@ -29,13 +29,13 @@ struct WatchLineParser<'a> {
 
 impl<'a> WatchReader<'a> {
     pub(crate) fn new(
-        listener: Listener,
+        listener: LineParser,
         type_name: &'a str,
         cx: &'a Context<'a>,
         tell: &'a dyn WatchSink,
     ) -> WatchReader<'a> {
         let said = WatchLineParser { listener, type_name, cx, tell, number: 0, wrong: 0 };
-        WatchReader { lines: Lines::new(LONGEST), said }
+        WatchReader { lines: Lines::new(MAX_LINE_BYTES), said }
     }
 
     /// Handles an event of the process.
@@ -57,7 +57,7 @@ impl WatchLineParser<'_> {
         self.number += 1;
         let number = self.number;
         let heard = match (std::str::from_utf8(line), end) {
-            (_, LineEnd::Cut) => Err(eco_format!("line {number} of its output is longer than {LONGEST} bytes")),
+            (_, LineEnd::Cut) => Err(eco_format!("line {number} of its output is longer than {MAX_LINE_BYTES} bytes")),
             (Err(_), _) => Err(eco_format!("line {number} of its output is not UTF-8")),
             (Ok(line), _) => (self.listener)(number, line).map_err(|error| eco_format!("{error}")),
         };
@@ -69,7 +69,7 @@ impl WatchLineParser<'_> {
             Err(why) => {
                 self.tell.all_changed();
                 self.wrong += 1;
-                if self.wrong <= TOLD {
+                if self.wrong <= MAX_REPORTED_LINES {
                     self.cx.log(Level::Warning, self.type_name, "", &format!("watch: {why}"));
                 }
             }

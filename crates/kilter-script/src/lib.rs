@@ -33,11 +33,11 @@ mod json;
 mod metadata;
 pub mod mold;
 mod owned;
+mod parallel_map;
 mod provider;
 pub mod recorded;
 mod script;
 mod secrets;
-mod side_by_side;
 mod simple;
 mod spoken;
 mod surroundings;
@@ -47,13 +47,13 @@ pub mod yaml;
 
 pub use condition::{Condition, Machine, Verdict};
 pub use convention::{
-    AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, Listener, ProtocolError, Record, RecordError,
-    Refusal, Reply, Request, Update, WatchLine,
+    AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, LineParser, ProtocolError, Record,
+    RecordError, Refusal, Reply, Request, Update, WatchLine,
 };
 pub use discovery::{Found, FoundScript, Note, Scripts};
 pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner};
 pub use json::Json;
-pub use metadata::{Actions, Fault, Metadata, Place};
+pub use metadata::{Actions, Fault, InSyncRule, Metadata, Place};
 pub use provider::ScriptProvider;
 pub use script::{Script, script};
 pub use simple::Simple;

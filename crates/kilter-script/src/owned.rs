@@ -9,7 +9,7 @@ use kilter_process::trust::TrustPolicy;
 use crate::metadata::Owns;
 
 /// Maximum size of a list, in bytes. The longest lists of Debian have 4 MB.
-const LONGEST: u64 = 16 << 20;
+const MAX_LIST_BYTES: u64 = 16 << 20;
 
 /// Returns the wanted paths that a resource owns. Starts no process. As root, does not read files that another
 /// user can change.
@@ -22,7 +22,7 @@ pub(crate) fn owned(
 ) -> Vec<EcoString> {
     let lists = owns.lists(schema, name, should);
     let Some(list) = lists.into_iter().find(|list| list.is_file()) else { return Vec::new() };
-    let Ok(bytes) = trust.read(&list, LONGEST) else { return Vec::new() };
+    let Ok(bytes) = trust.read(&list, MAX_LIST_BYTES) else { return Vec::new() };
     let text = String::from_utf8_lossy(&bytes);
     let is_everybodys = |path: &&str| owns.is_shared(path) && Path::new(path).is_dir();
     let paths = text.lines().filter(|path| is_wanted(path)).filter(|path| !is_everybodys(path));
@@ -98,7 +98,7 @@ mod tests {
         fs::create_dir(lists.directory.path().join("b")).unwrap();
         lists.list("c.list", "/etc/a\n");
         assert_eq!(lists.owned("b/../c", &["/etc/a"]), [""; 0], "a name leads nowhere else");
-        File::create(lists.directory.path().join("d.list")).unwrap().set_len(LONGEST + 1).unwrap();
+        File::create(lists.directory.path().join("d.list")).unwrap().set_len(MAX_LIST_BYTES + 1).unwrap();
         assert_eq!(lists.owned("d", &["", "/etc/a"]), [""; 0], "it is too long");
         fs::write(lists.directory.path().join("e.list"), b"/etc/\xff\n/etc/a\n").unwrap();
         assert_eq!(lists.owned("e", &["/etc/a"]), ["/etc/a"]);

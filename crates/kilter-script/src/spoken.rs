@@ -8,7 +8,7 @@ use crate::convention::beginning;
 use crate::provider::known_level;
 
 /// Maximum length of a line, in characters.
-const LONGEST: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
 
 /// Forwarder for the lines of stderr, up to a limit, with secrets redacted.
 pub(crate) struct StderrForwarder<'a> {
@@ -33,7 +33,7 @@ impl<'a> StderrForwarder<'a> {
         log: &'a dyn Fn(Level, &str),
     ) -> StderrForwarder<'a> {
         // A character has at most four bytes.
-        StderrForwarder { lines: Lines::new(4 * LONGEST), otherwise, seal, log, left: limit, dropped: 0 }
+        StderrForwarder { lines: Lines::new(4 * MAX_LINE_CHARS), otherwise, seal, log, left: limit, dropped: 0 }
     }
 
     /// Handles an event of the process.
@@ -94,7 +94,7 @@ fn log_line(line: &str, otherwise: Level, log: &dyn Fn(Level, &str)) {
     let line = line.trim();
     let (level, message) = known_level(line).unwrap_or((otherwise, line));
     if !message.is_empty() {
-        log(level, &beginning(message, LONGEST));
+        log(level, &beginning(message, MAX_LINE_CHARS));
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn secret_in_split_line_is_redacted() {
         let seal = Redactor::of_values([&Value::sensitive("hunter2ü".into())]);
-        for before in (LONGEST - 10..LONGEST + 2).chain(4 * LONGEST - 12..4 * LONGEST + 2) {
+        for before in (MAX_LINE_CHARS - 10..MAX_LINE_CHARS + 2).chain(4 * MAX_LINE_CHARS - 12..4 * MAX_LINE_CHARS + 2) {
             for filling in ["x", "\u{1F600}"] {
                 let filled = filling.repeat(before / filling.len());
                 let line = format!("{filled}{}hunter2ü and more\n", "y".repeat(before % filling.len()));

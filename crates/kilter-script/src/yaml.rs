@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::metadata::{Fault, Place};
 
 /// Maximum size of metadata, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_METADATA_BYTES: usize = 1 << 20;
 
 /// Maximum nesting depth.
 const DEEPEST: usize = 64;
@@ -20,14 +20,14 @@ const MOST: usize = 50_000;
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Content.
-    pub kind: Kind,
+    pub kind: YamlKind,
     /// Location in the text.
     pub at: Place,
 }
 
 /// The content of a node.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum YamlKind {
     /// A text.
     Scalar {
         /// The text.
@@ -45,19 +45,20 @@ impl Node {
     /// Returns the text of a scalar.
     pub fn text(&self) -> Option<&EcoString> {
         match &self.kind {
-            Kind::Scalar { text, .. } => Some(text),
+            YamlKind::Scalar { text, .. } => Some(text),
             _ => None,
         }
     }
 
     /// Returns true if the node is empty or null.
     pub fn is_null(&self) -> bool {
-        matches!(&self.kind, Kind::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+        let is_null = |text: &str| matches!(text, "" | "~" | "null" | "Null" | "NULL");
+        matches!(&self.kind, YamlKind::Scalar { text, plain: true } if is_null(text))
     }
 
     /// Returns the boolean value of an unquoted scalar in YAML 1.1, in which `yes` and `on` are also true.
     pub fn truth(&self) -> Option<bool> {
-        let Kind::Scalar { text, plain: true } = &self.kind else { return None };
+        let YamlKind::Scalar { text, plain: true } = &self.kind else { return None };
         match text.to_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
@@ -68,7 +69,7 @@ impl Node {
     /// Returns the entries of a mapping.
     pub fn entries(&self) -> Option<&[(Node, Node)]> {
         match &self.kind {
-            Kind::Mapping(entries) => Some(entries),
+            YamlKind::Mapping(entries) => Some(entries),
             _ => None,
         }
     }
@@ -83,9 +84,9 @@ impl Node {
     pub fn what(&self) -> EcoString {
         match &self.kind {
             _ if self.is_null() => "nothing".into(),
-            Kind::Scalar { text, .. } => eco_format!("`{text}`"),
-            Kind::Sequence(_) => "a list".into(),
-            Kind::Mapping(_) => "a mapping".into(),
+            YamlKind::Scalar { text, .. } => eco_format!("`{text}`"),
+            YamlKind::Sequence(_) => "a list".into(),
+            YamlKind::Mapping(_) => "a mapping".into(),
         }
     }
 
@@ -93,10 +94,10 @@ impl Node {
     pub fn value(&self) -> Value {
         match &self.kind {
             _ if self.is_null() => Value::Undef,
-            Kind::Scalar { text, plain: false } => Value::String(text.clone()),
-            Kind::Scalar { text, plain: true } => scalar(text),
-            Kind::Sequence(nodes) => Value::array(nodes.iter().map(Node::value)),
-            Kind::Mapping(entries) => {
+            YamlKind::Scalar { text, plain: false } => Value::String(text.clone()),
+            YamlKind::Scalar { text, plain: true } => scalar(text),
+            YamlKind::Sequence(nodes) => Value::array(nodes.iter().map(Node::value)),
+            YamlKind::Mapping(entries) => {
                 Value::hash(entries.iter().map(|(key, value)| (key.text().cloned().unwrap_or_default(), value.value())))
             }
         }
@@ -125,8 +126,8 @@ fn scalar(text: &EcoString) -> Value {
 /// If the text is not valid YAML, or is too large.
 pub fn parse(text: &str) -> Result<Node, Fault> {
     let start = Place { line: 1, column: 1 };
-    if text.len() > LONGEST {
-        return Err(Fault::new(start, eco_format!("it has more than {LONGEST} bytes")));
+    if text.len() > MAX_METADATA_BYTES {
+        return Err(Fault::new(start, eco_format!("it has more than {MAX_METADATA_BYTES} bytes")));
     }
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
@@ -172,11 +173,11 @@ impl Builder {
                 self.add(Node { at, ..node }, 0, size)?;
             }
             Event::Scalar(text, style, anchor, _) => {
-                let kind = Kind::Scalar { text: (&*text).into(), plain: style == ScalarStyle::Plain };
+                let kind = YamlKind::Scalar { text: (&*text).into(), plain: style == ScalarStyle::Plain };
                 self.add(Node { kind, at }, anchor, 1)?;
             }
-            Event::SequenceStart(_, anchor, _) => self.begin(Kind::Sequence(Vec::new()), at, anchor)?,
-            Event::MappingStart(_, anchor, _) => self.begin(Kind::Mapping(Vec::new()), at, anchor)?,
+            Event::SequenceStart(_, anchor, _) => self.begin(YamlKind::Sequence(Vec::new()), at, anchor)?,
+            Event::MappingStart(_, anchor, _) => self.begin(YamlKind::Mapping(Vec::new()), at, anchor)?,
             Event::SequenceEnd | Event::MappingEnd => {
                 if let Some(done) = self.open.pop() {
                     let size = size(&done.node);
@@ -188,7 +189,7 @@ impl Builder {
         Ok(())
     }
 
-    fn begin(&mut self, kind: Kind, at: Place, anchor: usize) -> Result<(), Fault> {
+    fn begin(&mut self, kind: YamlKind, at: Place, anchor: usize) -> Result<(), Fault> {
         self.counted(1, at)?;
         if self.open.len() >= DEEPEST {
             return Err(Fault::new(at, eco_format!("it is nested more than {DEEPEST} levels deep")));
@@ -220,8 +221,8 @@ impl Builder {
             return Ok(());
         };
         match &mut parent.node.kind {
-            Kind::Sequence(nodes) => nodes.push(node),
-            Kind::Mapping(entries) => match parent.key.take() {
+            YamlKind::Sequence(nodes) => nodes.push(node),
+            YamlKind::Mapping(entries) => match parent.key.take() {
                 None => {
                     let Some(text) = node.text() else {
                         return Err(Fault::new(node.at, "a key is a text, not a list or a mapping"));
@@ -233,7 +234,7 @@ impl Builder {
                 }
                 Some(key) => entries.push((key, node)),
             },
-            Kind::Scalar { .. } => {}
+            YamlKind::Scalar { .. } => {}
         }
         Ok(())
     }
@@ -241,8 +242,8 @@ impl Builder {
 
 fn size(node: &Node) -> usize {
     match &node.kind {
-        Kind::Scalar { .. } => 1,
-        Kind::Sequence(nodes) => 1 + nodes.iter().map(size).sum::<usize>(),
-        Kind::Mapping(entries) => 1 + entries.iter().map(|(_, value)| 1 + size(value)).sum::<usize>(),
+        YamlKind::Scalar { .. } => 1,
+        YamlKind::Sequence(nodes) => 1 + nodes.iter().map(size).sum::<usize>(),
+        YamlKind::Mapping(entries) => 1 + entries.iter().map(|(_, value)| 1 + size(value)).sum::<usize>(),
     }
 }

@@ -7,12 +7,12 @@ use rustc_hash::FxHasher;
 use crate::chaos::Chaos;
 use crate::journal::{Journal, Record};
 use crate::mutant::{Moment, Mutant};
-use crate::observed::{Act, Mode, Observed};
+use crate::observed::{Act, Observed, RunMode};
 use crate::properties::{Property, Violation, order};
-use crate::simulation::Counts;
+use crate::simulation::SimulationCounts;
 use crate::stream::command_hash;
-use crate::system::{Heard, System, told};
-use crate::world::{World, chance};
+use crate::system::{ApplyAnswer, System, told};
+use crate::world::{GeneratedGraph, chance};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -29,7 +29,7 @@ pub(crate) struct PersistentState {
     pub(crate) rng: Rng,
     /// Logical clock that counts actions on the system, so that they have an order.
     pub(crate) tick: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: SimulationCounts,
     /// Hash of the commands of all runs.
     pub(crate) stream: FxHasher,
     /// Bug to inject, if any.
@@ -45,23 +45,23 @@ struct InFlight {
     act: Act,
     began: u64,
     /// Result of the call, once it has taken effect.
-    heard: Option<Answer>,
+    heard: Option<CallAnswer>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+enum CallAnswer {
     Found(CheckResult),
-    Heard(Heard),
+    Applied(ApplyAnswer),
 }
 
 /// Steps per vertex after which an endless run is interrupted.
-const PATIENCE: u32 = 40;
+const MAX_STEPS_PER_VERTEX: u32 = 40;
 
 /// A run of a machine.
-pub(crate) struct Driver<'a> {
+pub(crate) struct SimulatedRun<'a> {
     machine: Machine,
     observed: Observed<'a>,
-    world: &'a World,
+    world: &'a GeneratedGraph,
     lasting: &'a mut PersistentState,
     chaos: Chaos,
     flights: Vec<InFlight>,
@@ -73,8 +73,13 @@ pub(crate) struct Driver<'a> {
     told: u64,
 }
 
-impl<'a> Driver<'a> {
-    pub(crate) fn new(world: &'a World, mode: Mode, chaos: Chaos, lasting: &'a mut PersistentState) -> Driver<'a> {
+impl<'a> SimulatedRun<'a> {
+    pub(crate) fn new(
+        world: &'a GeneratedGraph,
+        mode: RunMode,
+        chaos: Chaos,
+        lasting: &'a mut PersistentState,
+    ) -> SimulatedRun<'a> {
         let mut owed = lasting.journal.owed();
         if let Some(mutant) = lasting.mutant {
             mutant.forget(&mut owed, &mut lasting.journal);
@@ -82,9 +87,9 @@ impl<'a> Driver<'a> {
         lasting.journal.begin();
         let machine = Machine::new(world.graph.clone(), world.vertices.clone(), &owed);
         let endless = world.graph.vertices().any(|v| world.vertex(v).retry < 0 && lasting.system.is_hopeless(v));
-        let patience = PATIENCE * (world.vertices.len() as u32 + 5);
-        let interrupt = if endless { Some(chaos.interrupt.unwrap_or(patience)) } else { chaos.interrupt };
-        Driver {
+        let max_steps = MAX_STEPS_PER_VERTEX * (world.vertices.len() as u32 + 5);
+        let interrupt = if endless { Some(chaos.interrupt.unwrap_or(max_steps)) } else { chaos.interrupt };
+        SimulatedRun {
             machine,
             observed: Observed::new(world, mode),
             world,
@@ -191,9 +196,9 @@ impl<'a> Driver<'a> {
         lasting.tick += 1;
         let InFlight { vertex, began, .. } = flight;
         let answer = match flight.act {
-            Act::Check => Answer::Found(lasting.system.check(vertex)),
-            Act::Apply => Answer::Heard(lasting.system.apply(&mut lasting.rng, vertex, began, lasting.tick)),
-            Act::Refresh => Answer::Heard(lasting.system.refresh(vertex, began, lasting.tick)),
+            Act::Check => CallAnswer::Found(lasting.system.check(vertex)),
+            Act::Apply => CallAnswer::Applied(lasting.system.apply(&mut lasting.rng, vertex, began, lasting.tick)),
+            Act::Refresh => CallAnswer::Applied(lasting.system.refresh(vertex, began, lasting.tick)),
         };
         self.flights[at].heard = Some(answer);
         if lasting.system.changed(vertex) == lasting.tick {
@@ -316,14 +321,14 @@ impl<'a> Driver<'a> {
     fn heard(&mut self, flight: InFlight) -> Input {
         let in_sync = self.lasting.system.is_in_sync(flight.vertex);
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
-            (_, Answer::Found(verdict)) => {
+            (_, CallAnswer::Found(verdict)) => {
                 Input::Checked(flight.vertex, told(verdict, &self.machine, &mut self.lasting.rng))
             }
-            (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(flight.vertex, heard != Heard::Failed),
-            (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => {
+            (Act::Refresh, CallAnswer::Applied(heard)) => Input::Refreshed(flight.vertex, heard != ApplyAnswer::Failed),
+            (_, CallAnswer::Applied(ApplyAnswer::Done { refreshed })) if in_sync => {
                 Input::Applied(flight.vertex, ApplyResult::Done { refreshed })
             }
-            (_, Answer::Heard(_)) => Input::Applied(flight.vertex, ApplyResult::Failed),
+            (_, CallAnswer::Applied(_)) => Input::Applied(flight.vertex, ApplyResult::Failed),
         };
         let failed = matches!(
             input,

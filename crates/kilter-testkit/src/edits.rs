@@ -18,7 +18,7 @@ use crate::outside::{Held, KilterProcess, wait};
 const NEW: usize = 10;
 
 /// Maximum duration of an edit.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_EDIT_TIME: Duration = Duration::from_secs(60);
 
 /// A script with a watch that reports no events.
 const SCRIPT: &str = "#!/bin/sh\neval \"$@\"\ncase $ral_action in\n\
@@ -52,12 +52,12 @@ pub struct Lasted {
     pub looks: u64,
 }
 
-struct Place<'a> {
+struct EditedManifest<'a> {
     directory: &'a Path,
     files: usize,
 }
 
-impl Place<'_> {
+impl EditedManifest<'_> {
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -88,13 +88,13 @@ impl Place<'_> {
         fs::write(&new, self.text(edit)).expect("there is room");
         fs::rename(&new, self.path("m.yaml")).expect("both are in one directory");
         let Some(running) = running else { return };
-        wait("an edit", LONGEST, || self.is_held(edit));
+        wait("an edit", MAX_EDIT_TIME, || self.is_held(edit));
         let told = format!("told[{edit}]");
         let is_in_sync = || {
             let status = running.status(vec![told.clone()]);
             status.is_some_and(|status| status["resources"][0]["state"] == "in_sync")
         };
-        wait("the resource of a script", LONGEST, is_in_sync);
+        wait("the resource of a script", MAX_EDIT_TIME, is_in_sync);
         if edit.is_multiple_of(2) {
             fs::remove_dir_all(self.path(&(edit - 1).to_string())).expect("it was held");
         }
@@ -143,7 +143,7 @@ fn settled(running: &KilterProcess) -> u64 {
 /// If an edit is not held.
 pub fn edits(edits: Edits, kilter: impl Fn(&[&str]) -> Command, directory: &Path, state: &Path) -> Lasted {
     let Edits { files, first, further } = edits;
-    let place = Place { directory, files };
+    let place = EditedManifest { directory, files };
     for name in ["stay", "scripts"] {
         fs::create_dir(place.path(name)).expect("there is room");
     }
@@ -158,7 +158,7 @@ pub fn edits(edits: Edits, kilter: impl Fn(&[&str]) -> Command, directory: &Path
         &mut kilter(&["-I", &path("scripts"), "run", "--quiet", "--jobs", "1", &path("m.yaml")]),
         state,
     );
-    wait("the first state", LONGEST, || place.is_held(0));
+    wait("the first state", MAX_EDIT_TIME, || place.is_held(0));
     (1..=first).for_each(|edit| place.edit(edit, Some(&running)));
     let before = at_rest(&running, None);
     let looked = settled(&running);

@@ -34,7 +34,7 @@ mod stream;
 mod system;
 mod world;
 
-pub use held::{Fault, simulate_held, simulate_held_with};
+pub use held::{SeededBug, simulate_held, simulate_held_with};
 pub use mutant::Mutant;
 pub use properties::{Property, Violation};
-pub use simulation::{Counts, Report, simulate, simulate_with};
+pub use simulation::{SimulationCounts, SimulationReport, simulate, simulate_with};

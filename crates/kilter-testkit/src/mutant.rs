@@ -3,7 +3,7 @@
 use kilter_engine::{Batch, Command, Disposition, RefreshToken, ResourceId};
 
 use crate::journal::Journal;
-use crate::observed::{Mode, Observed};
+use crate::observed::{Observed, RunMode};
 use crate::properties::Property;
 
 /// A bug.
@@ -171,7 +171,7 @@ impl Mutant {
                 let tokens = world.parents(second).map(|first| RefreshToken { first, second });
                 vec![Command::ClearRefresh(tokens.filter(|token| moment.journal.owes(*token)).collect())]
             }
-            (Mutant::WritesWhenCalm, Command::Check(batch)) if moment.observed.mode == Mode::Calm => {
+            (Mutant::WritesWhenCalm, Command::Check(batch)) if moment.observed.mode == RunMode::Calm => {
                 let tokens: Vec<RefreshToken> = world.refreshing(batch.vertices[0]).map(Observed::token).collect();
                 vec![Command::JournalRefresh(tokens), Command::Check(batch)]
             }

@@ -7,7 +7,7 @@ use kilter_engine::{
 use crate::journal::Journal;
 use crate::properties::{Property, Violation, blocking, debts, ending, entitled, order, plan, retries};
 use crate::system::System;
-use crate::world::World;
+use crate::world::GeneratedGraph;
 
 /// Kind of call for a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) enum Act {
 
 /// Kind of run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum RunMode {
     /// All vertices are noop.
     Plan,
     /// A run with failures and disturbances.
@@ -79,9 +79,9 @@ impl Seen {
 /// Observations of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<'a> {
-    pub(crate) world: &'a World,
+    pub(crate) world: &'a GeneratedGraph,
     /// Kind of run.
-    pub(crate) mode: Mode,
+    pub(crate) mode: RunMode,
     /// Observations of the vertices.
     pub(crate) seen: Vec<Seen>,
     /// True after an interrupt.
@@ -90,7 +90,7 @@ pub(crate) struct Observed<'a> {
 
 impl<'a> Observed<'a> {
     /// Creates the observer of a run that has not started.
-    pub(crate) fn new(world: &'a World, mode: Mode) -> Observed<'a> {
+    pub(crate) fn new(world: &'a GeneratedGraph, mode: RunMode) -> Observed<'a> {
         Observed { world, mode, seen: vec![Seen::default(); world.vertices.len()], interrupted: false }
     }
 
@@ -307,7 +307,7 @@ impl<'a> Observed<'a> {
         if !self.interrupted {
             ending::what_is_said_to_be_in_its_state_is(self, system)?;
         }
-        if matches!(self.mode, Mode::Clean | Mode::Calm) {
+        if matches!(self.mode, RunMode::Clean | RunMode::Calm) {
             debts::every_change_was_followed_by_a_refresh(self, system)?;
         }
         Ok(())

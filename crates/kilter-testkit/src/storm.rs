@@ -41,7 +41,7 @@ const BURST: u64 = 3;
 const BUDGET: usize = 20;
 
 /// Maximum time to wait for an expected result.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Size of a storm.
 #[derive(Clone, Copy, Debug)]
@@ -74,13 +74,13 @@ pub struct StressReport {
     pub limited: [u64; 3],
 }
 
-struct Place {
+struct StormDirectory {
     directory: PathBuf,
     manifest: PathBuf,
     done: AtomicU64,
 }
 
-impl Place {
+impl StormDirectory {
     fn path(&self, kind: &str, number: usize) -> PathBuf {
         self.directory.join((number % DIRECTORIES).to_string()).join(format!("{kind}{number}"))
     }
@@ -132,7 +132,7 @@ impl Place {
         loop {
             let amiss = self.amiss(kind, count);
             let Some(one) = amiss.first() else { return begun.elapsed() };
-            assert!(begun.elapsed() < LONGEST, "{} are missed, as {}", amiss.len(), one.display());
+            assert!(begun.elapsed() < MAX_WAIT, "{} are missed, as {}", amiss.len(), one.display());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -231,7 +231,7 @@ impl Place {
         let begun = Instant::now();
         self.wait_for("calm", CALM);
         let is_known = || self.status(running, "calm", CALM).iter().all(|one| one["state"] == "in_sync");
-        wait("the calm files to be known as in their state", LONGEST, is_known);
+        wait("the calm files to be known as in their state", MAX_WAIT, is_known);
         begun.elapsed()
     }
 
@@ -244,7 +244,7 @@ impl Place {
 
     /// Writes the contested files until the run repairs them only at growing intervals.
     fn contest(&self, running: &KilterProcess) {
-        wait("the contested files to be called so", LONGEST, || {
+        wait("the contested files to be called so", MAX_WAIT, || {
             let amiss = self.amiss("contested", CONTESTED);
             for path in (0..CONTESTED).map(|number| self.path("contested", number)).filter(|path| !amiss.contains(path))
             {
@@ -280,7 +280,8 @@ pub fn storm(storm: StressTest, kilter: impl Fn(&[&str]) -> Command, directory: 
     let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("there is inotify");
     let kept: u64 = kept.trim().parse().expect("it is a number");
     assert!(operations > kept && bursts < BUDGET, "{storm:?} is none: the kernel keeps {kept} events");
-    let place = Place { directory: directory.to_owned(), manifest: directory.join("m.yaml"), done: AtomicU64::new(0) };
+    let place =
+        StormDirectory { directory: directory.to_owned(), manifest: directory.join("m.yaml"), done: AtomicU64::new(0) };
     for name in (0..DIRECTORIES).map(|number| number.to_string()).chain(["logs".to_owned()]) {
         fs::create_dir(directory.join(name)).expect("there is room");
     }

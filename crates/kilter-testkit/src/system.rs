@@ -3,11 +3,11 @@
 use fastrand::Rng;
 use kilter_engine::{CheckResult, Machine, ResourceId};
 
-use crate::world::{World, chance, temper};
+use crate::world::{GeneratedGraph, chance, temper};
 
 /// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FailureKind {
     /// No effect, and a failure is reported.
     Clean,
     /// Full effect, but a failure is reported.
@@ -20,7 +20,7 @@ pub(crate) enum Fault {
 
 /// Result of an apply or a refresh, as the provider reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ApplyAnswer {
     Done {
         /// True if the change also served a pending refresh.
         refreshed: bool,
@@ -41,7 +41,7 @@ struct Part {
     bad_checks: u32,
     bad_applies: u32,
     bad_refreshes: u32,
-    fault: Fault,
+    fault: FailureKind,
     /// Probability that an apply also serves a refresh, in percent.
     serves: u32,
     /// Tick of the last real change; 0 for never.
@@ -82,7 +82,7 @@ pub(crate) fn told(verdict: CheckResult, machine: &Machine, rng: &mut Rng) -> Ch
 
 impl System {
     /// Creates a random system for a world.
-    pub(crate) fn random(rng: &mut Rng, world: &World) -> System {
+    pub(crate) fn random(rng: &mut Rng, world: &GeneratedGraph) -> System {
         let [drift, unknown, checks, applies, refreshes, serves] = [(); 6].map(|()| temper(rng));
         let mut part = || Part {
             in_sync: !chance(rng, drift + 20),
@@ -90,7 +90,7 @@ impl System {
             bad_checks: failures(rng, checks),
             bad_applies: failures(rng, applies),
             bad_refreshes: failures(rng, refreshes),
-            fault: [Fault::Clean, Fault::Acts, Fault::Half, Fault::Lies][rng.usize(..4)],
+            fault: [FailureKind::Clean, FailureKind::Acts, FailureKind::Half, FailureKind::Lies][rng.usize(..4)],
             serves,
             changed: 0,
             served: 0,
@@ -155,42 +155,42 @@ impl System {
     }
 
     /// Performs an apply that started at `began` and takes effect at `now`.
-    pub(crate) fn apply(&mut self, rng: &mut Rng, vertex: ResourceId, began: u64, now: u64) -> Heard {
+    pub(crate) fn apply(&mut self, rng: &mut Rng, vertex: ResourceId, began: u64, now: u64) -> ApplyAnswer {
         let part = self.part(vertex);
         let fault = spend(&mut part.bad_applies).then_some(part.fault);
         match fault {
-            Some(Fault::Clean | Fault::Lies) => {}
-            Some(Fault::Half) => part.changed = now,
-            Some(Fault::Acts) | None => {
+            Some(FailureKind::Clean | FailureKind::Lies) => {}
+            Some(FailureKind::Half) => part.changed = now,
+            Some(FailureKind::Acts) | None => {
                 part.in_sync = true;
                 part.changed = now;
             }
         }
         match fault {
-            Some(Fault::Lies) => Heard::Done { refreshed: false },
-            Some(_) => Heard::Failed,
+            Some(FailureKind::Lies) => ApplyAnswer::Done { refreshed: false },
+            Some(_) => ApplyAnswer::Failed,
             None => {
                 let refreshed = chance(rng, part.serves);
                 if refreshed {
                     part.served = began;
                 }
-                Heard::Done { refreshed }
+                ApplyAnswer::Done { refreshed }
             }
         }
     }
 
     /// Performs a refresh that started at `began` and takes effect at `now`. It counts as a change for the vertices
     /// that the part notifies.
-    pub(crate) fn refresh(&mut self, vertex: ResourceId, began: u64, now: u64) -> Heard {
+    pub(crate) fn refresh(&mut self, vertex: ResourceId, began: u64, now: u64) -> ApplyAnswer {
         let part = self.part(vertex);
         if !spend(&mut part.bad_refreshes) {
             part.changed = now;
             part.served = began;
-            return Heard::Done { refreshed: true };
+            return ApplyAnswer::Done { refreshed: true };
         }
-        if matches!(part.fault, Fault::Acts | Fault::Half) {
+        if matches!(part.fault, FailureKind::Acts | FailureKind::Half) {
             part.changed = now;
         }
-        Heard::Failed
+        ApplyAnswer::Failed
     }
 }

@@ -8,7 +8,7 @@ use crate::graph_gen;
 
 /// A graph and its vertices.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct GeneratedGraph {
     pub(crate) graph: Graph,
     pub(crate) vertices: Vec<Vertex>,
 }
@@ -23,9 +23,9 @@ pub(crate) fn chance(rng: &mut Rng, percent: u32) -> bool {
     percent > 0 && rng.u32(..100) < percent
 }
 
-impl World {
+impl GeneratedGraph {
     /// Creates a random world: mostly small, sometimes with 500 vertices.
-    pub(crate) fn random(rng: &mut Rng) -> World {
+    pub(crate) fn random(rng: &mut Rng) -> GeneratedGraph {
         let count = match rng.u32(..400) {
             0 => 500,
             1..20 => rng.u32(..61),
@@ -35,19 +35,19 @@ impl World {
         let notifying = [10, 30, 60, 100][rng.usize(..4)];
         let edges = graph_gen::edges(rng, count).into_iter().map(|pair| edge(rng, pair, notifying)).collect();
         let graph = Graph::new(count, edges).expect("the shapes have no cycles");
-        World { graph, vertices: vertices(rng, count) }
+        GeneratedGraph { graph, vertices: vertices(rng, count) }
     }
 
     /// Returns the same world with noop vertices only.
-    pub(crate) fn noop(&self) -> World {
+    pub(crate) fn noop(&self) -> GeneratedGraph {
         let vertices = self.vertices.iter().map(|vertex| Vertex { noop: true, ..*vertex }).collect();
-        World { graph: self.graph.clone(), vertices }
+        GeneratedGraph { graph: self.graph.clone(), vertices }
     }
 
     /// Returns the same world without batches.
-    pub(crate) fn singly(&self) -> World {
+    pub(crate) fn singly(&self) -> GeneratedGraph {
         let vertices = self.vertices.iter().map(|vertex| Vertex { single: true, ..*vertex }).collect();
-        World { graph: self.graph.clone(), vertices }
+        GeneratedGraph { graph: self.graph.clone(), vertices }
     }
 
     /// Returns the configuration of a vertex.

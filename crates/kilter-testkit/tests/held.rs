@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kilter_testkit::{Counts, Fault, simulate_held, simulate_held_with};
+use kilter_testkit::{SeededBug, SimulationCounts, simulate_held, simulate_held_with};
 
 #[test]
-fn held_graphs_keep_all_properties() {
-    let mut counts = Counts::default();
+fn continuous_runs_keep_all_properties() {
+    let mut counts = SimulationCounts::default();
     for seed in 0..2000 {
         match simulate_held(seed) {
             Ok(report) => counts.add(report.counts),
@@ -18,8 +18,8 @@ fn held_graphs_keep_all_properties() {
 }
 
 #[test]
-fn held_mutants_are_caught() {
-    for (fault, property) in Fault::ALL {
+fn mutants_of_continuous_runs_are_caught() {
+    for (fault, property) in SeededBug::ALL {
         let mut noticed: BTreeMap<_, u32> = BTreeMap::new();
         // Some are rare, and found sooner or later.
         for seed in 0..6000 {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kilter_testkit::{Counts, Mutant, Property, simulate, simulate_with};
+use kilter_testkit::{Mutant, Property, SimulationCounts, simulate, simulate_with};
 
 #[test]
 fn random_graphs_keep_all_properties() {
-    let mut counts = Counts::default();
+    let mut counts = SimulationCounts::default();
     for seed in 0..2000 {
         match simulate(seed) {
             Ok(report) => counts.add(report.counts),

@@ -9,8 +9,11 @@ use ureq::config::Config;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body};
 
-/// Timeout of a request to all servers together, and the minimum timeout per server.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(1500));
+/// Timeout of a request to all servers together.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Minimum timeout of a request per server.
+const MIN_SERVER_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Time without data after which a watch restarts, because the connection may be dead.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -150,7 +153,7 @@ impl Endpoint {
 
     /// Sends a request to the first reachable server.
     pub(crate) fn post(&self, path: &str, question: &Json, token: Option<&str>) -> Result<Answer, Refused> {
-        let each = (PATIENCE.0 / u32::try_from(self.servers.len()).unwrap_or(u32::MAX)).max(PATIENCE.1);
+        let each = (REQUEST_TIMEOUT / u32::try_from(self.servers.len()).unwrap_or(u32::MAX)).max(MIN_SERVER_TIMEOUT);
         self.send(path, question, token, (Some(each), None))
     }
 

@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use crate::name::{Begun, names, part};
 
 /// Maximum size of a text, in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Name of the lock file. No key maps to this name.
 const LOCK: &str = ".lock";
@@ -106,14 +106,18 @@ impl Directory {
             if !file.metadata().is_file() {
                 return Ok(None);
             }
-            match file.read(LARGEST) {
+            match file.read(MAX_TEXT_BYTES) {
                 // kilter writes only UTF-8. Other content is replaced by meaningless text.
                 Ok(bytes) => return Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
                 // Another machine replaced it after the check.
                 Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => {}
                 Err(error) if is_missing(&error) => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::FileTooLarge => {
-                    return Err(WorldError(eco_format!("{} is larger than {} MiB", path.display(), LARGEST >> 20)));
+                    return Err(WorldError(eco_format!(
+                        "{} is larger than {} MiB",
+                        path.display(),
+                        MAX_TEXT_BYTES >> 20
+                    )));
                 }
                 Err(error) => return Err(failed("read", path, &error)),
             }
@@ -212,8 +216,8 @@ impl World for Directory {
     }
 
     fn write(&self, key: &[&str], text: &str) -> Result<(), WorldError> {
-        if text.len() as u64 > LARGEST {
-            return Err(WorldError(eco_format!("a text of more than {} MiB is not shared", LARGEST >> 20)));
+        if text.len() as u64 > MAX_TEXT_BYTES {
+            return Err(WorldError(eco_format!("a text of more than {} MiB is not shared", MAX_TEXT_BYTES >> 20)));
         }
         let path = self.path_of(key);
         let directory = path.parent().unwrap_or(&path);

@@ -22,7 +22,7 @@ use crate::name::{Begun, names, part};
 const RETRY_DELAYS: (u64, u64) = (1, 30);
 
 /// Maximum size of an answer, in bytes.
-const LARGEST: u64 = 256 << 20;
+const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 /// Store in etcd, below a key prefix.
 ///
@@ -123,9 +123,9 @@ impl Inner {
                 *lock(&self.token) = None;
                 let token = self.token()?;
                 let answer = self.access.post(path, body, token.as_deref());
-                answer.map_err(|why| self.failed(&why))?.json(LARGEST).map_err(|why| self.failed(&why))
+                answer.map_err(|why| self.failed(&why))?.json(MAX_ANSWER_BYTES).map_err(|why| self.failed(&why))
             }
-            answer => answer.and_then(|answer| answer.json(LARGEST)).map_err(|why| self.failed(&why)),
+            answer => answer.and_then(|answer| answer.json(MAX_ANSWER_BYTES)).map_err(|why| self.failed(&why)),
         }
     }
 
@@ -135,7 +135,7 @@ impl Inner {
         if token.is_none() {
             let body = json!({ "name": user, "password": password });
             let answer = self.access.post("/v3/auth/authenticate", &body, None);
-            let answer = answer.and_then(|answer| answer.json(LARGEST)).map_err(|why| self.failed(&why))?;
+            let answer = answer.and_then(|answer| answer.json(MAX_ANSWER_BYTES)).map_err(|why| self.failed(&why))?;
             *token = answer.get("token").and_then(Json::as_str).map(str::to_owned);
         }
         Ok(token.clone())

@@ -1,9 +1,10 @@
 //! Maps parts of keys to file names.
 
 use ecow::EcoString;
+use kilter_provider::percent_decode;
 
 /// Maximum length of a name in bytes. A longer part continues in a directory with that name.
-const LONGEST: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// Suffix of a name that continues.
 const GOES_ON: char = '+';
@@ -13,7 +14,7 @@ pub(crate) fn names(part: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     for (at, byte) in part.bytes().enumerate() {
         let last = names.last_mut().expect("there is one to begin with");
-        if last.len() >= LONGEST {
+        if last.len() >= MAX_NAME_BYTES {
             last.push(GOES_ON);
             names.push(String::new());
         }
@@ -38,19 +39,7 @@ pub(crate) fn part(name: &str) -> Option<(Vec<u8>, bool)> {
     if escaped.starts_with('.') || escaped.is_empty() {
         return None;
     }
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok())?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    Some((bytes, goes_on))
+    Some((percent_decode(escaped)?, goes_on))
 }
 
 /// Converts the bytes of a part to text.
@@ -104,7 +93,9 @@ mod tests {
         for whole in ["a", "*", "/etc/motd", "..", ".new", "a+", "100%", "Grüße\n", &long] {
             let names = names(whole);
             assert!(
-                names.iter().all(|name| name.len() <= LONGEST + 4 && !name.contains('/') && !name.starts_with('.'))
+                names
+                    .iter()
+                    .all(|name| name.len() <= MAX_NAME_BYTES + 4 && !name.contains('/') && !name.starts_with('.'))
             );
             let mut bytes = Vec::new();
             for (at, name) in names.iter().enumerate() {

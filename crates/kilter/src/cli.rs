@@ -190,7 +190,7 @@ pub(crate) struct JobsArgs {
 }
 
 impl JobsArgs {
-    /// What was given, or two for each core, at least 4.
+    /// Returns the given number, or two for each core, at least 4.
     pub(crate) fn count(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.given().unwrap_or_else(|| (2 * cores()).max(4))
@@ -440,7 +440,7 @@ pub(crate) struct GraphArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SchemaArgs {
     /// Documents of the schema
-    #[arg(value_name = "WHAT", default_value = "manifest")]
+    #[arg(value_name = "DOCUMENT", default_value = "manifest")]
     pub(crate) of: SchemaOf,
 }
 

@@ -5,23 +5,23 @@ use std::process::ExitCode;
 /// Result of the command, with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// In sync, no change needed, or all requested data shown: 0.
+    /// Exit code 0: in sync, no change needed, or all requested data shown.
     Done,
-    /// Not started because of a usage, manifest or environment error; the system is unchanged: 1.
+    /// Exit code 1: not started because of a usage, manifest or environment error; the system is unchanged.
     NotStarted,
-    /// Changes are pending: 2.
+    /// Exit code 2: changes are pending.
     Pending,
-    /// With `--detailed-exitcodes`, resources were changed: 2.
+    /// Exit code 2 with `--detailed-exitcodes`: resources were changed.
     Changed,
-    /// A replay deviated from the recording: 3.
+    /// Exit code 3: a replay deviated from the recording.
     Diverged,
-    /// At least one resource failed, could not be checked or was skipped because of a failure: 4.
+    /// Exit code 4: at least one resource failed, could not be checked or was skipped because of a failure.
     Failed,
-    /// With `--detailed-exitcodes`, resources were changed and resources failed: 6.
+    /// Exit code 6 with `--detailed-exitcodes`: resources were changed and resources failed.
     ChangedAndFailed,
-    /// Interrupted from the terminal: 130.
+    /// Exit code 130: interrupted from the terminal.
     Interrupted,
-    /// Terminated by SIGTERM: 143.
+    /// Exit code 143: terminated by SIGTERM.
     Terminated,
 }
 

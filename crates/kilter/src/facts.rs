@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ecow::EcoString;
-use kilter_facts::{ExternalFacts, Facts, System};
+use kilter_facts::{ExternalFacts, FactSource, Facts};
 use kilter_model::{Hash, Value};
 use kilter_recording::RecordMode;
 use serde_json::Value as Json;
@@ -47,7 +47,7 @@ impl Gathered {
 pub(crate) fn gather(session: &Session, dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered {
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
-    let facts = Facts::new(System::live())
+    let facts = Facts::new(FactSource::live())
         .with_external(
             ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()).trusting(session.trust.clone()),
         )

@@ -34,7 +34,7 @@ pub(crate) use noted::InputFiles;
 pub(crate) use sources::Types;
 
 /// Maximum size of a manifest in bytes.
-const LARGEST: u64 = 1 << 30;
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Audience of the problems of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,31 +72,65 @@ pub(crate) struct Loaded {
     pub(crate) collected: Option<Collected>,
 }
 
-/// Reads, compiles and prepares the manifests of a command line.
+/// Origin of the texts of a run.
+pub(crate) enum Input<'a> {
+    /// Manifests of a command line.
+    Manifests(&'a ManifestArgs),
+    /// Manifests of a run that reads them again after an edit.
+    Held {
+        /// The manifests.
+        args: &'a ManifestArgs,
+        /// Receiver of the read files. It gets them even if the manifests have problems.
+        noted: &'a InputFiles,
+        /// State directory with the resources that were collected last. They are used while the world is unreachable.
+        fallback: Option<&'a Path>,
+    },
+    /// A text that is no file.
+    Text {
+        /// Its name in messages.
+        name: &'a str,
+        /// The manifest.
+        text: String,
+    },
+    /// A saved plan.
+    Plan(Box<PlanFile>),
+}
+
+/// Reads, compiles and prepares a run.
 ///
 /// # Errors
 /// If there is any problem. All problems have been reported, and the system is unchanged.
-pub(crate) fn prepare(
+pub(crate) fn load(
     session: &Session,
-    input: &ManifestArgs,
+    input: Input<'_>,
     audience: ErrorFormat,
     registry: &Registry,
 ) -> Result<Loaded, Exit> {
-    prepare_noting(session, input, audience, registry, &InputFiles::default(), None)
+    let compile = |texts: Texts<'_>| compiled(session, texts, audience, registry);
+    match input {
+        Input::Manifests(args) => manifests(session, args, &InputFiles::default(), None, compile),
+        Input::Held { args, noted, fallback } => manifests(session, args, noted, fallback, compile),
+        Input::Text { name, text } => {
+            let facts = facts::gather(session, &[], None);
+            let noted = InputFiles::default();
+            let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(session, &[], &noted, None));
+            compile(Texts::new(vec![Source::new(name, text)], &facts, &includes))
+        }
+        Input::Plan(plan) => {
+            let PlanFile { sources, origin, includes, facts, vars, plan, provenance: _ } = *plan;
+            let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
+            let loaded = compile(Texts { origin, vars, ..Texts::new(sources, &facts, &includes) })?;
+            Ok(Loaded { prepared: loaded.prepared.following(plan), ..loaded })
+        }
+    }
 }
 
-/// Prepares a run and records its input files, also if that fails. While the world is unreachable, it collects the
-/// resources stored in the state directory `fallback`.
-///
-/// # Errors
-/// As [`prepare`].
-pub(crate) fn prepare_noting(
+fn manifests(
     session: &Session,
     input: &ManifestArgs,
-    audience: ErrorFormat,
-    registry: &Registry,
     noted: &InputFiles,
     fallback: Option<&Path>,
+    compile: impl FnOnce(Texts<'_>) -> Result<Loaded, Exit>,
 ) -> Result<Loaded, Exit> {
     let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(session, &input.facts_dirs, directory(&input.manifests).as_deref());
@@ -120,8 +154,9 @@ pub(crate) fn prepare_noting(
     let facts_asked = LiveFacts::new(&facts);
     let includes = LiveIncludes::new(session, &input.manifests, noted, fallback);
     let origin = reversals::origin(&session.record, &given);
-    let is_whole = failed.is_none();
-    let result = compiled(session, given, is_whole, origin, vars, &facts_asked, &includes, timeout, audience, registry);
+    let texts =
+        Texts { is_whole: failed.is_none(), origin, vars, timeout, ..Texts::new(given, &facts_asked, &includes) };
+    let result = compile(texts);
     // The problems of the manifests that could be read have been reported.
     let result = result.and_then(|loaded| failed.map_or(Ok(loaded), Err));
     let result = result.map(|loaded| Loaded { collected: includes.into_collected(), ..loaded });
@@ -132,65 +167,29 @@ pub(crate) fn prepare_noting(
     }
 }
 
-/// Prepares the run of a text that is no file.
-///
-/// # Errors
-/// As [`prepare`].
-pub(crate) fn prepare_text(
-    session: &Session,
-    name: &str,
-    text: String,
-    audience: ErrorFormat,
-    registry: &Registry,
-) -> Result<Loaded, Exit> {
-    let facts = facts::gather(session, &[], None);
-    let noted = InputFiles::default();
-    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(session, &[], &noted, None));
-    let given = vec![Source::new(name, text)];
-    compiled(
-        session,
-        given,
-        true,
-        EcoString::new(),
-        Vec::new(),
-        &facts,
-        &includes,
-        Duration::from_secs(60),
-        audience,
-        registry,
-    )
-}
-
-/// Prepares the run of a plan.
-///
-/// # Errors
-/// As [`prepare`].
-pub(crate) fn prepare_plan(
-    session: &Session,
-    plan: PlanFile,
-    audience: ErrorFormat,
-    registry: &Registry,
-) -> Result<Loaded, Exit> {
-    let PlanFile { sources, origin, includes, facts, vars, plan, provenance: _ } = plan;
-    let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
-    let timeout = Duration::from_secs(60);
-    let loaded = compiled(session, sources, true, origin, vars, &facts, &includes, timeout, audience, registry)?;
-    Ok(Loaded { prepared: loaded.prepared.following(plan), ..loaded })
-}
-
-#[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
-fn compiled(
-    session: &Session,
+/// Texts to compile, with the sources of the values that they use.
+struct Texts<'a> {
     given: Vec<Source>,
+    /// False if a manifest could not be read.
     is_whole: bool,
+    /// Identity of the manifests, for saved pre-change state.
     origin: EcoString,
     vars: Vec<(EcoString, Value)>,
-    facts: &dyn FactSource,
-    includes: &dyn Includes,
+    facts: &'a dyn FactSource,
+    includes: &'a dyn Includes,
+    /// Timeout of a command that prints a secret.
     timeout: Duration,
-    audience: ErrorFormat,
-    registry: &Registry,
-) -> Result<Loaded, Exit> {
+}
+
+impl<'a> Texts<'a> {
+    fn new(given: Vec<Source>, facts: &'a dyn FactSource, includes: &'a dyn Includes) -> Texts<'a> {
+        let (origin, vars, timeout) = (EcoString::new(), Vec::new(), Duration::from_secs(60));
+        Texts { given, is_whole: true, origin, vars, facts, includes, timeout }
+    }
+}
+
+fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry: &Registry) -> Result<Loaded, Exit> {
+    let Texts { given, is_whole, origin, vars, facts, includes, timeout } = texts;
     let mut sources = Sources::new();
     for source in &given {
         sources.add(source.clone());
@@ -313,7 +312,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 /// Reads one manifest: a file, the output of an executable, or standard input.
 fn read(session: &Session, path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
     if path.as_os_str() == "-" {
-        let text = signals::unheeded(|| std::io::read_to_string(std::io::stdin().lock()))
+        let text = signals::killable(|| std::io::read_to_string(std::io::stdin().lock()))
             .map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;
         return Ok(Source::new("<stdin>", text));
     }
@@ -329,7 +328,7 @@ fn read(session: &Session, path: &Path, facts: &facts::Gathered, timeout: Durati
     }
     let text = match found.is_file() {
         true => text(path, &opened),
-        false => signals::unheeded(|| text(path, &opened)),
+        false => signals::killable(|| text(path, &opened)),
     }?;
     if found.is_file() && text.is_empty() {
         return Err(format!("{shown} is empty: it is neither a manifest nor a plan"));
@@ -342,7 +341,7 @@ fn read(session: &Session, path: &Path, facts: &facts::Gathered, timeout: Durati
 
 /// Reads the text of a file.
 fn text(path: &Path, opened: &TrustedFile) -> Result<String, String> {
-    let bytes = bounded(path, opened, LARGEST)?;
+    let bytes = bounded(path, opened, MAX_MANIFEST_BYTES)?;
     String::from_utf8(bytes)
         .map_err(|error| not_text(&path.display().to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
 }

@@ -61,54 +61,42 @@ fn main() -> ExitCode {
     match Cli::of(std::env::args_os()) {
         Ok(cli) => {
             cli.global.color.write_global();
-            run(&cli, RecordMode::Live).into()
+            run(&cli, &RecordMode::Live).into()
         }
         Err(refused) => refuse(&refused).into(),
     }
 }
 
-/// Runs a command in a session of its own.
-pub(crate) fn run(cli: &Cli, record: RecordMode) -> Exit {
+/// Runs a command, in a session of its own if it needs one.
+pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
     let global = &cli.global;
-    match &cli.command {
-        // Recordings and replays run another command.
-        Command::Provider(args) if args.carries_out_another() => {
-            return trust::policy(global).map_or_else(|exit| exit, |_| commands::provider::run_another(args, global));
-        }
-        // The command that reads the log must not write to it.
-        Command::History(args) => return commands::history::run(args, global),
-        Command::Man(args) => return commands::man::run(args),
-        _ => {}
-    }
-    match Session::open(global, record) {
+    let in_session = |command: &dyn Fn(&Session) -> Exit| match Session::open(global, record.clone()) {
         Ok(session) => {
-            let exit = carry_out(&cli.command, &session);
+            let exit = command(&session);
             session.close();
             exit
         }
         Err(exit) => exit,
-    }
-}
-
-fn carry_out(command: &Command, session: &Session) -> Exit {
-    match command {
-        Command::Apply(args) => commands::apply::run(args, session),
-        Command::Plan(args) => commands::plan::run(args, session),
-        Command::Run(args) => commands::run::run(args, session),
-        Command::Status(args) => commands::status::run(args, session),
-        Command::Pause(args) => commands::pause::pause(args, session),
-        Command::Resume(args) => commands::pause::resume(args, session),
-        Command::Clean(args) => commands::clean::run(args, session),
-        Command::Get(args) => commands::get::run(args, session),
-        Command::Set(args) => commands::set::run(args, session),
-        Command::Act(args) => commands::act::run(args, session),
-        Command::Types(args) => commands::types::run(args, session),
-        Command::Facts(args) => commands::facts::run(args, session),
-        Command::Graph(args) => commands::graph::run(args, session),
-        Command::Provider(args) => commands::provider::run(args, session),
-        Command::Schema(args) => commands::schema::run(args, session),
-        Command::Completions(args) => commands::completions::run(args, session),
-        Command::History(args) => commands::history::run(args, &session.global),
+    };
+    match &cli.command {
+        Command::Apply(args) => in_session(&|session| commands::apply::run(args, session)),
+        Command::Plan(args) => in_session(&|session| commands::plan::run(args, session)),
+        Command::Run(args) => in_session(&|session| commands::run::run(args, session)),
+        Command::Status(args) => in_session(&|session| commands::status::run(args, session)),
+        Command::Pause(args) => in_session(&|session| commands::pause::pause(args, session)),
+        Command::Resume(args) => in_session(&|session| commands::pause::resume(args, session)),
+        Command::Clean(args) => in_session(&|session| commands::clean::run(args, session)),
+        Command::Get(args) => in_session(&|session| commands::get::run(args, session)),
+        Command::Set(args) => in_session(&|session| commands::set::run(args, session)),
+        Command::Act(args) => in_session(&|session| commands::act::run(args, session)),
+        Command::Types(args) => in_session(&|session| commands::types::run(args, session)),
+        Command::Facts(args) => in_session(&|session| commands::facts::run(args, session)),
+        Command::Graph(args) => in_session(&|session| commands::graph::run(args, session)),
+        Command::Provider(args) => commands::provider::run(args, global, &in_session),
+        Command::Schema(args) => in_session(&|session| commands::schema::run(args, session)),
+        Command::Completions(args) => in_session(&|session| commands::completions::run(args, session)),
+        // The command that reads the log must not write to it.
+        Command::History(args) => commands::history::run(args, global),
         Command::Man(args) => commands::man::run(args),
     }
 }

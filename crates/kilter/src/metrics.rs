@@ -11,7 +11,7 @@ use std::time::Duration;
 use kilter_runtime::{StatusFilter, StatusHandle};
 
 use crate::render::{metrics, status};
-use crate::server::{Limits, Listener, Protocol, Server, Socket, Stream};
+use crate::server::{ClientLimits, Listener, Protocol, Server, Socket, Stream};
 
 /// Timeout for the answer of the driver, which may be busy with a call on its own thread.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,9 +41,9 @@ struct Metrics {
 }
 
 impl Protocol for Metrics {
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> ClientLimits {
         let timeout = Duration::from_secs(1);
-        Limits { name: "metrics", clients: CLIENTS, request_bytes: MAX_HEAD_BYTES, timeout }
+        ClientLimits { name: "metrics", clients: CLIENTS, request_bytes: MAX_HEAD_BYTES, timeout }
     }
 
     fn clients(&self) -> &Arc<AtomicUsize> {
@@ -61,24 +61,31 @@ impl Protocol for Metrics {
                 Ok(standings) => respond(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
                 Err(why) => respond(stream, "503 Service Unavailable", &format!("{why}\n"), part),
             },
-            MetricsRequest::OtherPath => respond(stream, "404 Not Found", "the only path is /metrics\n", Part::Whole),
+            MetricsRequest::OtherPath => {
+                respond(stream, "404 Not Found", "the only path is /metrics\n", ResponsePart::Whole)
+            }
             MetricsRequest::OtherMethod => {
-                respond(stream, "405 Method Not Allowed", "the only method is GET\n", Part::Whole)
+                respond(stream, "405 Method Not Allowed", "the only method is GET\n", ResponsePart::Whole)
             }
             MetricsRequest::Invalid => {
-                respond(stream, "400 Bad Request", "invalid request\n", Part::Whole);
+                respond(stream, "400 Bad Request", "invalid request\n", ResponsePart::Whole);
             }
         }
     }
 
     fn refuse(&self, stream: &Stream) {
-        respond(stream, "503 Service Unavailable", "too many requests at the same time: try again\n", Part::Whole);
+        respond(
+            stream,
+            "503 Service Unavailable",
+            "too many requests at the same time: try again\n",
+            ResponsePart::Whole,
+        );
     }
 }
 
 /// Requested part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ResponsePart {
     Whole,
     Head,
 }
@@ -86,13 +93,13 @@ enum Part {
 /// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
 enum MetricsRequest {
-    Metrics(Part),
+    Metrics(ResponsePart),
     OtherPath,
     OtherMethod,
     Invalid,
 }
 
-fn respond(mut stream: &Stream, status: &str, body: &str, part: Part) {
+fn respond(mut stream: &Stream, status: &str, body: &str, part: ResponsePart) {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -100,7 +107,7 @@ fn respond(mut stream: &Stream, status: &str, body: &str, part: Part) {
     );
     // The client may be gone and need no answer.
     let _ = stream.write_all(head.as_bytes());
-    if part == Part::Whole {
+    if part == ResponsePart::Whole {
         let _ = stream.write_all(body.as_bytes());
     }
     stream.end_answer();
@@ -112,8 +119,8 @@ fn parse(head: &[u8]) -> MetricsRequest {
     let Ok(httparse::Status::Complete(_)) = request.parse(head) else { return MetricsRequest::Invalid };
     let page = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
     match (request.method, page) {
-        (Some("GET"), "/metrics") => MetricsRequest::Metrics(Part::Whole),
-        (Some("HEAD"), "/metrics") => MetricsRequest::Metrics(Part::Head),
+        (Some("GET"), "/metrics") => MetricsRequest::Metrics(ResponsePart::Whole),
+        (Some("HEAD"), "/metrics") => MetricsRequest::Metrics(ResponsePart::Head),
         (Some("GET" | "HEAD"), _) => MetricsRequest::OtherPath,
         _ => MetricsRequest::OtherMethod,
     }
@@ -129,11 +136,11 @@ mod tests {
 
     #[test]
     fn only_metrics_path_is_served() {
-        let metrics = MetricsRequest::Metrics(Part::Whole);
+        let metrics = MetricsRequest::Metrics(ResponsePart::Whole);
         for (request, expected) in [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", metrics),
-            ("GET /metrics?name[]=up HTTP/1.0\r\n\r\n", MetricsRequest::Metrics(Part::Whole)),
-            ("HEAD /metrics HTTP/1.1\r\n\r\n", MetricsRequest::Metrics(Part::Head)),
+            ("GET /metrics?name[]=up HTTP/1.0\r\n\r\n", MetricsRequest::Metrics(ResponsePart::Whole)),
+            ("HEAD /metrics HTTP/1.1\r\n\r\n", MetricsRequest::Metrics(ResponsePart::Head)),
             ("GET / HTTP/1.1\r\n\r\n", MetricsRequest::OtherPath),
             ("POST /metrics HTTP/1.1\r\n\r\n", MetricsRequest::OtherMethod),
             ("GET /metrics HTTP/1.1\r\n", MetricsRequest::Invalid),

@@ -5,22 +5,22 @@ use std::sync::{Arc, OnceLock};
 
 use ecow::EcoString;
 use kilter_model::Hash;
-use kilter_provider::{Context, Interrupt, Level};
+use kilter_provider::{Context, Level};
 use kilter_recording::{RecordMode, Recordable};
 use kilter_script::Note;
 use kilter_script::mold::{Files, Historian, LiveFiles, Mold, NoHistorian, RawLog};
 
-use crate::commands::get::Lines;
+use crate::commands::get::PrintedLog;
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::{output, providers, signals};
+use crate::{output, providers};
 
 /// Opened directory of mold.
 pub(crate) struct OpenedMold {
     mold: Mold,
     facts: OnceLock<Hash>,
     /// Receiver of log lines of scripts about no resource.
-    lines: Lines,
+    lines: PrintedLog,
 }
 
 impl OpenedMold {
@@ -37,7 +37,7 @@ impl OpenedMold {
         })?;
         let verbose = session.global.verbose;
         mold.notes().iter().for_each(|note| tell(note, verbose));
-        let lines = Lines { from: if verbose { Level::Debug } else { Level::Warning } };
+        let lines = PrintedLog { from: if verbose { Level::Debug } else { Level::Warning } };
         Ok(OpenedMold { mold, facts: OnceLock::new(), lines })
     }
 
@@ -58,8 +58,7 @@ impl OpenedMold {
 
     /// Returns the context of its scripts about no resource.
     pub(crate) fn context<'a>(&'a self, session: &'a Session) -> Context<'a> {
-        let interrupt = Interrupt::new(signals::raised(), None);
-        Context::empty().with_hostname(session.host()).with_interrupt(interrupt).with_log(&self.lines)
+        session.context(&self.lines)
     }
 }
 

@@ -78,12 +78,12 @@ pub(crate) fn bytes(data: &[u8]) -> Exit {
 
 thread_local! {
     /// Buffered lines of this thread, if it buffers them.
-    static HELD_BACK: RefCell<Option<Said>> = const { RefCell::new(None) };
+    static HELD_BACK: RefCell<Option<BufferedLines>> = const { RefCell::new(None) };
 }
 
-/// Buffered output for people.
+/// Buffered lines of output for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct BufferedLines {
     /// Lines, each for [`line()`].
     pub(crate) lines: Vec<String>,
     /// Number of errors that they report.
@@ -96,8 +96,8 @@ pub(crate) fn count_errors(errors: usize) {
 }
 
 /// Buffers the output for people of this thread while `work` runs.
-pub(crate) fn buffered<T>(work: impl FnOnce() -> T) -> (T, Said) {
-    HELD_BACK.set(Some(Said::default()));
+pub(crate) fn buffered<T>(work: impl FnOnce() -> T) -> (T, BufferedLines) {
+    HELD_BACK.set(Some(BufferedLines::default()));
     let done = work();
     (done, HELD_BACK.take().unwrap_or_default())
 }

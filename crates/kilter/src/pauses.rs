@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Pauses {
     path: PathBuf,
-    list: Vec<Record>,
+    list: Vec<PauseRecord>,
     /// Number of the last pause, which may be over. Numbers are not reused: `kilter resume ID` would end another
     /// pause.
     last_id: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Pauses {
 
 /// One pause.
 #[derive(Clone, Debug, PartialEq)]
-struct Record {
+struct PauseRecord {
     id: u64,
     /// User, terminal and process of the caller.
     by: String,
@@ -78,7 +78,7 @@ impl Pauses {
         let id = self.last_id + 1;
         let now = now();
         let text = |key: &str| by[key].as_str().unwrap_or("unknown").chars().take(200).collect::<String>();
-        self.list.push(Record {
+        self.list.push(PauseRecord {
             id,
             by: text("by"),
             session: text("session"),
@@ -115,7 +115,7 @@ impl Pauses {
     /// Combines all pauses to a pause that lasts as long as the longest of them.
     pub(crate) fn as_one(&self) -> Option<Pause> {
         let now = now();
-        let lasting: Vec<&Record> = self.lasting(now).collect();
+        let lasting: Vec<&PauseRecord> = self.lasting(now).collect();
         let longest = lasting.iter().map(|one| one.until_unix_ms).try_fold(0, |most, until| Some(most.max(until?)));
         let whys: Vec<&str> = lasting.iter().map(|one| one.why.as_str()).filter(|why| !why.is_empty()).collect();
         (!lasting.is_empty()).then(|| Pause {
@@ -126,11 +126,11 @@ impl Pauses {
 
     /// Returns the pauses as JSON (docs/reference/status.md).
     pub(crate) fn to_json(&self) -> Json {
-        self.lasting(now()).map(Record::to_json).collect()
+        self.lasting(now()).map(PauseRecord::to_json).collect()
     }
 
     /// Returns the pauses that are not over.
-    fn lasting(&self, now: u64) -> impl Iterator<Item = &Record> {
+    fn lasting(&self, now: u64) -> impl Iterator<Item = &PauseRecord> {
         self.list.iter().filter(move |one| one.until_unix_ms.is_none_or(|until| until > now))
     }
 
@@ -163,18 +163,18 @@ fn unreadable(state_dir: &Path, error: &io::Error) -> Exit {
 }
 
 /// Returns the pauses of a file, and the number of the last pause. A file of the previous version is only a list.
-fn parsed(text: &str) -> io::Result<(Vec<Record>, u64)> {
+fn parsed(text: &str) -> io::Result<(Vec<PauseRecord>, u64)> {
     let json: Json = serde_json::from_str(text)?;
     let listed = json.as_array().or_else(|| json["pauses"].as_array());
-    let list: Option<Vec<Record>> = listed.and_then(|list| list.iter().map(Record::of).collect());
+    let list: Option<Vec<PauseRecord>> = listed.and_then(|list| list.iter().map(PauseRecord::of).collect());
     let list = list.ok_or_else(|| io::Error::other("it is not a list of pauses"))?;
     let last_id = list.iter().map(|one| one.id).fold(json["last_id"].as_u64().unwrap_or(0), u64::max);
     Ok((list, last_id))
 }
 
-impl Record {
-    fn of(json: &Json) -> Option<Record> {
-        Some(Record {
+impl PauseRecord {
+    fn of(json: &Json) -> Option<PauseRecord> {
+        Some(PauseRecord {
             id: json["id"].as_u64()?,
             by: json["by"].as_str()?.to_owned(),
             // The previous version stored a number, which identifies no session.
@@ -273,7 +273,7 @@ pub(crate) fn user_name(uid: u32) -> Option<String> {
 }
 
 /// Refusal of changes with a paused state directory.
-pub(crate) struct Refusal {
+pub(crate) struct PausedRefusal {
     /// The pauses.
     pub(crate) why: String,
     /// Advice.
@@ -284,11 +284,11 @@ pub(crate) struct Refusal {
 ///
 /// # Errors
 /// If the pauses cannot be read.
-pub(crate) fn refusal(state_dir: &Path) -> io::Result<Option<Refusal>> {
+pub(crate) fn refusal(state_dir: &Path) -> io::Result<Option<PausedRefusal>> {
     let lines = Pauses::read(state_dir)?.lines();
     let why = format!("nothing is changed while this state directory is paused: {}", lines.join("; "));
     let hints = ["`kilter resume ID` ends one, `kilter resume --all` ends all", "or give --even-if-paused"];
-    Ok((!lines.is_empty()).then_some(Refusal { why, hints }))
+    Ok((!lines.is_empty()).then_some(PausedRefusal { why, hints }))
 }
 
 /// Refuses a change while the runs of a state directory are paused.
@@ -297,7 +297,7 @@ pub(crate) fn refusal(state_dir: &Path) -> io::Result<Option<Refusal>> {
 /// If they are paused, or if the pauses cannot be read; reported.
 pub(crate) fn refuse(state_dir: &Path) -> Result<(), Exit> {
     let refusal = refusal(state_dir).map_err(|error| unreadable(state_dir, &error))?;
-    refusal.map_or(Ok(()), |Refusal { why, hints }| Err(output::fail_with(why, hints)))
+    refusal.map_or(Ok(()), |PausedRefusal { why, hints }| Err(output::fail_with(why, hints)))
 }
 
 fn now() -> u64 {

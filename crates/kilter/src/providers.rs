@@ -4,16 +4,16 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use ecow::eco_format;
-use kilter_model::ResourceRef;
+use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
+use kilter_model::{Attributes, ResourceRef, TitleError};
 use kilter_process::Environment;
-use kilter_provider::{ChoiceError, Context, Interrupt, Level, Provider, Registry};
+use kilter_provider::{ChoiceError, Context, Interrupt, Level, Provider, Registry, canonical_name};
 use kilter_script::mold::Mold;
 use kilter_script::{Found, Note, Script, ScriptEnvironment, Scripts};
 use serde_json::json;
 
-use crate::commands::get::Lines;
+use crate::commands::get::PrintedLog;
 use crate::exit::Exit;
 use crate::facts::Gathered;
 use crate::session::Session;
@@ -23,20 +23,12 @@ use crate::{facts, mold, output, paths, signals};
 pub(crate) struct Search {
     /// Directories in order of preference.
     pub(crate) directories: Vec<PathBuf>,
-    /// State directory, with the cache of the scripts' metadata.
-    pub(crate) state_dir: Option<PathBuf>,
     /// Directories in which scripts find commands before the usual ones.
     pub(crate) libexec: Vec<PathBuf>,
     /// Number of resources of one script that are read concurrently; none for the default.
     pub(crate) jobs: Option<usize>,
     /// True if a script that reported earlier that it is suitable is asked again before it is used.
     pub(crate) verify_suitability: bool,
-}
-
-impl Search {
-    fn state_dir(&self) -> Option<PathBuf> {
-        self.state_dir.clone().filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir)
-    }
 }
 
 /// Available providers.
@@ -53,7 +45,7 @@ pub(crate) struct Providers {
 pub(crate) fn declaring(hostname: &str) -> Context<'_> {
     Context::empty()
         .with_hostname(hostname)
-        .with_log(&Lines { from: Level::Warning })
+        .with_log(&PrintedLog { from: Level::Warning })
         .with_interrupt(Interrupt::new(signals::raised(), None))
 }
 
@@ -78,16 +70,7 @@ pub(crate) fn registry_with(session: &Session, jobs: Option<usize>) -> Result<Re
     }
     let mut directories = session.global.include.clone();
     directories.extend(usual_directories());
-    let providers = collect(
-        session,
-        &Search {
-            directories,
-            state_dir: session.global.state_dir.clone(),
-            libexec: Vec::new(),
-            jobs,
-            verify_suitability: true,
-        },
-    )?;
+    let providers = collect(session, &Search { directories, libexec: Vec::new(), jobs, verify_suitability: true })?;
     for note in &providers.notes {
         match note.level {
             Level::Warning | Level::Err => output::warning(note),
@@ -124,7 +107,8 @@ pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, E
         notes.push(Note { file: provider.path().to_owned(), level: Level::Warning, message });
     }
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
-    let registry = Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free));
+    let all = native.iter().cloned().chain(of_mold.iter().cloned()).chain(free);
+    let registry = Registry::new(all).map_err(output::fail)?;
     Ok(Providers { registry: session.record.decorate(registry).on_machine(session.host()), scripts, notes })
 }
 
@@ -135,7 +119,7 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 
 /// Returns the scripts of the directories.
 fn scripts(session: &Session, search: &Search) -> Result<Scripts, Exit> {
-    let mut surroundings = surroundings_with(session, &search.libexec, search.state_dir());
+    let mut surroundings = surroundings_with(session, &search.libexec, session.state_dir_if_any());
     surroundings.verify_suitability = search.verify_suitability;
     if let Some(jobs) = search.jobs {
         surroundings.limits.jobs = jobs;
@@ -146,20 +130,21 @@ fn scripts(session: &Session, search: &Search) -> Result<Scripts, Exit> {
         session.record.record_or_replay(
             "scripts",
             || serde_json::Value::Null,
-            || discover(&directories, search, &surroundings),
+            || discover(session, &directories, &surroundings),
         )
     };
     // Without directories, no script runs.
-    let found = if directories.is_empty() { look() } else { signals::heeded(look)? };
+    let found = if directories.is_empty() { look() } else { signals::interruptible(look)? };
     Ok(Scripts::of(found, &surroundings))
 }
 
 /// Searches the directories.
-fn discover(directories: &[PathBuf], search: &Search, surroundings: &Arc<ScriptEnvironment>) -> Found {
+fn discover(session: &Session, directories: &[PathBuf], surroundings: &Arc<ScriptEnvironment>) -> Found {
     if directories.is_empty() {
         return Found::default();
     }
-    let cache = search.state_dir().map(|state| state.join("describe"));
+    // It has the metadata of the scripts.
+    let cache = session.state_dir_if_any().map(|state| state.join("describe"));
     Found::look(directories, cache.as_deref(), surroundings)
 }
 
@@ -213,20 +198,39 @@ fn lazy_facts(session: &Session) -> impl Fn(&str) -> Option<kilter_model::Value>
     }
 }
 
+/// Returns the canonical name of a resource on the system, and its namevars if the type has several. Attributes that a
+/// declaration would require do not matter here.
+///
+/// # Errors
+/// If the title is invalid.
+pub(crate) fn identified(
+    provider: &dyn Provider,
+    hostname: &str,
+    title: &str,
+) -> Result<(EcoString, Option<Attributes>), TitleError> {
+    let schema = provider.schema();
+    let (name, namevars) = schema.identify(title, &Attributes::default())?;
+    let is_composite = schema.namevars().nth(1).is_some();
+    let given = if is_composite { namevars } else { Attributes::new() };
+    let (name, namevars) = canonical_name(provider, &declaring(hostname), &name, &given).unwrap_or((name, given));
+    Ok((name, is_composite.then_some(namevars)))
+}
+
 /// Returns the provider of a type, which may be written with the provider's name: `package::apt`.
 ///
 /// # Errors
 /// If there is none, or a signal has arrived; reported.
-pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dyn Provider, Exit> {
+pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r Arc<dyn Provider>, Exit> {
     // The choice may depend on facts of scripts.
-    match signals::heeded(|| registry.choose(type_name, None))? {
-        Ok(at) => return Ok(registry.at(at).as_ref()),
+    match signals::interruptible(|| registry.choose(type_name, None))? {
+        Ok(at) => return Ok(registry.at(at)),
         Err(error @ ChoiceError::Ambiguous { .. }) => return Err(ambiguous(type_name, &error)),
+        Err(ChoiceError::Contradiction(error)) => return Err(output::fail(error)),
         Err(_) => {}
     }
     if let Some((type_name, name)) = type_name.rsplit_once("::").filter(|(of, _)| registry.schema(of).is_some()) {
         return match registry.choose(type_name, Some(name)) {
-            Ok(at) => Ok(registry.at(at).as_ref()),
+            Ok(at) => Ok(registry.at(at)),
             Err(error) => Err(output::fail(error)),
         };
     }

@@ -72,7 +72,8 @@ pub(crate) fn prepare(
             .problems
             .iter()
             .filter_map(|(vertex, problem)| Some(((vertex.slot()).checked_sub(count)?, problem.to_string())));
-        let (at, why) = at_fault.max().unwrap_or((pending.len() - 1, "it does not go with what is declared".into()));
+        let (at, why) =
+            at_fault.max().unwrap_or((pending.len() - 1, "it conflicts with the declared resources".into()));
         let resource = pending.remove(at);
         output::warning(format_args!("the earlier state of {} is not restored: {why}", resource.reference));
     }

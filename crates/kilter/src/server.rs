@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// Pause of the accept loop if the system has no descriptor left.
-const EXHAUSTED: Duration = Duration::from_millis(500);
+/// Delay before the next attempt after a failed accept or poll, such as without a free descriptor.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Size of one read of a request, in bytes.
 const READ_BYTES: usize = 4096;
 
-/// Limits of the clients of a protocol.
+/// ClientLimits of the clients of a protocol.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ClientLimits {
     /// Name of the threads.
     pub(crate) name: &'static str,
     /// Maximum number of concurrent clients.
@@ -36,7 +36,7 @@ pub(crate) struct Limits {
 /// Language of the clients of a listener.
 pub(crate) trait Protocol: Send + Sync + 'static {
     /// Returns the limits.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> ClientLimits;
 
     /// Returns the number of clients that are being answered.
     fn clients(&self) -> &Arc<AtomicUsize>;
@@ -67,35 +67,52 @@ pub(crate) enum Socket {
 
 /// Server; stops accepting when it is dropped.
 pub(crate) struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Data of the server and of its accept loop.
-struct Shared {
-    listeners: Mutex<Vec<Arc<Entry>>>,
+struct ServerState {
+    listeners: Mutex<Vec<Arc<ServedSocket>>>,
     /// Event counter that wakes the accept loop.
     wake: OwnedFd,
     is_closing: AtomicBool,
 }
 
 /// Listener with its protocol.
-struct Entry {
+struct ServedSocket {
     socket: Socket,
     protocol: Arc<dyn Protocol>,
+    /// Time of the next attempt after a failed accept.
+    retry_at: Mutex<Option<Instant>>,
 }
+
+impl ServedSocket {
+    /// Returns the delay before the next attempt; none if it may be made now.
+    fn delay(&self) -> Option<Duration> {
+        let at = *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
+        at.map(|at| at.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+
+    fn delay_next(&self) {
+        *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY_DELAY);
+    }
+}
+
+/// System call poll(2).
+type Poll = fn(&mut [PollFd<'_>], Option<&Timespec>) -> rustix::io::Result<usize>;
 
 /// Open listener; closes when it is dropped.
 pub(crate) struct Listener {
-    shared: Arc<Shared>,
-    entry: Arc<Entry>,
+    shared: Arc<ServerState>,
+    entry: Arc<ServedSocket>,
 }
 
 impl Server {
     /// Creates a server without listeners.
     pub(crate) fn new() -> io::Result<Server> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Shared { listeners: Mutex::default(), wake, is_closing: AtomicBool::new(false) };
+        let shared = ServerState { listeners: Mutex::default(), wake, is_closing: AtomicBool::new(false) };
         Ok(Server { shared: Arc::new(shared), thread: Mutex::default() })
     }
 
@@ -106,9 +123,9 @@ impl Server {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            *thread = Some(Builder::new().name("server".into()).spawn(move || shared.accept_all())?);
+            *thread = Some(Builder::new().name("server".into()).spawn(move || shared.accept_all(poll))?);
         }
-        let entry = Arc::new(Entry { socket, protocol });
+        let entry = Arc::new(ServedSocket { socket, protocol, retry_at: Mutex::default() });
         self.shared.listeners().push(Arc::clone(&entry));
         self.shared.wake();
         Ok(Listener { shared: Arc::clone(&self.shared), entry })
@@ -132,8 +149,8 @@ impl Drop for Listener {
     }
 }
 
-impl Shared {
-    fn listeners(&self) -> MutexGuard<'_, Vec<Arc<Entry>>> {
+impl ServerState {
+    fn listeners(&self) -> MutexGuard<'_, Vec<Arc<ServedSocket>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,29 +160,40 @@ impl Shared {
     }
 
     /// Accepts the clients of all listeners until the server closes.
-    fn accept_all(&self) {
+    fn accept_all(&self, poll: Poll) {
         while !self.is_closing.load(Ordering::Acquire) {
-            let entries = self.listeners().clone();
+            // The connection of a failed accept is still waiting, so that a poll of its listener would return at once.
+            let (delayed, entries): (Vec<_>, Vec<_>) = self
+                .listeners()
+                .iter()
+                .cloned()
+                .map(|entry| (entry.delay(), entry))
+                .partition(|(delay, _)| delay.is_some());
+            let delay = delayed.iter().filter_map(|(delay, _)| *delay).min();
+            let timeout = delay.and_then(|delay| Timespec::try_from(delay).ok());
             let mut ready = vec![PollFd::new(&self.wake, PollFlags::IN)];
-            ready.extend(entries.iter().map(|entry| PollFd::new(&entry.socket, PollFlags::IN)));
-            match poll(&mut ready, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
+            ready.extend(entries.iter().map(|(_, entry)| PollFd::new(&entry.socket, PollFlags::IN)));
+            match poll(&mut ready, timeout.as_ref()) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => {
+                    std::thread::sleep(RETRY_DELAY);
+                    continue;
+                }
             }
             // An empty counter is no error here.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             let called = entries.iter().zip(&ready[1..]).filter(|(_, ready)| !ready.revents().is_empty());
-            let accepted: Vec<io::Result<()>> = called.map(|(entry, _)| self.accept(entry)).collect();
-            if accepted.iter().any(Result::is_err) {
-                // The connection is still waiting, so that the next poll would return at once.
-                let timeout = Timespec { tv_sec: 0, tv_nsec: EXHAUSTED.subsec_nanos().into() };
-                let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], Some(&timeout));
+            for ((_, entry), _) in called {
+                if self.accept(entry).is_err() {
+                    entry.delay_next();
+                }
             }
         }
     }
 
     /// Accepts a client, unless the listener has closed, and answers it on its own thread.
-    fn accept(&self, entry: &Arc<Entry>) -> io::Result<()> {
+    fn accept(&self, entry: &Arc<ServedSocket>) -> io::Result<()> {
         let listeners = self.listeners();
         if !listeners.iter().any(|one| Arc::ptr_eq(one, entry)) {
             return Ok(());
@@ -218,7 +246,7 @@ impl Drop for Client {
 
 /// Reads a request up to its end, its maximum size or the end of the stream. All reads have one deadline, so that a
 /// slow client cannot extend it.
-fn read(stream: &Stream, limits: Limits, is_whole: &dyn Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
+fn read(stream: &Stream, limits: ClientLimits, is_whole: &dyn Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let until = Instant::now() + limits.timeout;
     let mut request = Vec::new();
     while request.len() < limits.request_bytes && !is_whole(&request) {
@@ -326,5 +354,82 @@ impl Write for &Stream {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number of requests; each would wait for a delay of the failing listener.
+    const REQUESTS: u32 = 20;
+
+    /// Protocol that answers with one byte.
+    #[derive(Default)]
+    struct OneByte(Arc<AtomicUsize>);
+
+    impl Protocol for OneByte {
+        fn limits(&self) -> ClientLimits {
+            ClientLimits { name: "test", clients: 8, request_bytes: 1, timeout: Duration::from_secs(60) }
+        }
+
+        fn clients(&self) -> &Arc<AtomicUsize> {
+            &self.0
+        }
+
+        fn is_whole(&self, bytes: &[u8]) -> bool {
+            !bytes.is_empty()
+        }
+
+        fn answer(&self, mut stream: &Stream, request: io::Result<Vec<u8>>) {
+            stream.write_all(&request.unwrap()).unwrap();
+        }
+
+        fn refuse(&self, _: &Stream) {}
+    }
+
+    /// Returns the answer to one byte.
+    fn asked(path: &std::path::Path) -> [u8; 1] {
+        let mut client = UnixStream::connect(path).unwrap();
+        client.write_all(b"x").unwrap();
+        let mut answer = [0];
+        client.read_exact(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn failing_listener_does_not_delay_another() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("socket");
+        let server = Server::new().unwrap();
+        // A connected socket whose other end is closed is ready, and cannot accept.
+        let (connected, _) = UnixStream::pair().unwrap();
+        let failing = Socket::Unix(UnixListener::from(OwnedFd::from(connected)));
+        let _failing = server.listen(failing, Arc::new(OneByte::default())).unwrap();
+        let listener = Socket::Unix(UnixListener::bind(&path).unwrap());
+        let _listener = server.listen(listener, Arc::new(OneByte::default())).unwrap();
+        let start = Instant::now();
+        for _ in 0..REQUESTS {
+            assert_eq!(&asked(&path), b"x");
+        }
+        assert!(start.elapsed() < RETRY_DELAY * (REQUESTS / 2), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn failed_poll_does_not_end_the_server() {
+        static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+        let failing_once: Poll = |ready, timeout| match HAS_FAILED.swap(true, Ordering::AcqRel) {
+            false => Err(rustix::io::Errno::NOMEM),
+            true => poll(ready, timeout),
+        };
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("socket");
+        let server = Server::new().unwrap();
+        let shared = Arc::clone(&server.shared);
+        *server.thread.lock().unwrap() = Some(std::thread::spawn(move || shared.accept_all(failing_once)));
+        let listener = Socket::Unix(UnixListener::bind(&path).unwrap());
+        let _listener = server.listen(listener, Arc::new(OneByte::default())).unwrap();
+        assert_eq!(&asked(&path), b"x");
+        assert!(HAS_FAILED.load(Ordering::Acquire));
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
 use kilter_process::trust::TrustPolicy;
-use kilter_provider::World;
+use kilter_provider::{Context, Interrupt, Log, World};
 use kilter_recording::RecordMode;
 use kilter_script::mold::RawLog;
 
@@ -12,7 +12,7 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::load::ReportedWarnings;
 use crate::mold::OpenedMold;
-use crate::{mold, output, paths, trust, world};
+use crate::{mold, output, paths, signals, trust, world};
 
 /// Session of a command.
 pub(crate) struct Session {
@@ -54,11 +54,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Opens a session without options.
-    pub(crate) fn plain() -> Arc<Session> {
-        let (trust, state_dir) = (trust::usual(), paths::state_dir());
+    /// Opens the session of a command line without these options: only the environment decides.
+    pub(crate) fn of_environment() -> Arc<Session> {
+        let given = std::env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
+        let global = Global { state_dir: given, ..Global::default() };
+        let (trust, state_dir) = (trust::usual(), state_dir(&global));
         let world = world::of_this_machine(state_dir.clone(), &trust);
-        Session::new(Global::default(), RecordMode::Live, trust, world, None, state_dir)
+        Session::new(global, RecordMode::Live, trust, world, None, state_dir)
     }
 
     fn new(
@@ -97,6 +99,15 @@ impl Session {
         self.world.host()
     }
 
+    /// Returns the context of calls outside of a run. It has a log, and a signal interrupts the calls.
+    pub(crate) fn context<'a>(&'a self, log: &'a dyn Log) -> Context<'a> {
+        Context::empty()
+            .with_log(log)
+            .with_interrupt(Interrupt::new(signals::raised(), None))
+            .with_hostname(self.host())
+            .with_strictness(self.global.strict.into())
+    }
+
     /// Returns the state directory: the given or the usual one, if there is one. It is a whole path, because its
     /// content is watched.
     pub(crate) fn state_dir_if_any(&self) -> Option<PathBuf> {
@@ -116,7 +127,7 @@ impl Session {
     /// Ends the session: reports a failure of the log, and removes the files of a watch.
     pub(crate) fn close(&self) {
         if let Some(error) = self.channel3.as_ref().and_then(|log| log.failure()) {
-            output::warning(format_args!("the log of channel 3 is not whole: {error}"));
+            output::warning(format_args!("the log of channel 3 is incomplete: {error}"));
         }
         self.world.leave();
     }

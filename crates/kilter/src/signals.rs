@@ -17,10 +17,10 @@ use crate::exit::Exit;
 use crate::output;
 
 static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// True if no code handles signals: they must then end the program.
-static UNHEEDED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
+/// True if a signal ends the program, because no code handles it.
+static ENDS_PROGRAM: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 /// True if an interruption has been reported.
-static IS_TOLD: AtomicBool = AtomicBool::new(false);
+static REPORTED: AtomicBool = AtomicBool::new(false);
 /// Number of the last signal.
 static NUMBER: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 static FORWARD: Mutex<Forward> = Mutex::new(Forward { is_noting: false, coming: None, run: None });
@@ -55,7 +55,7 @@ const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_bits_truncate(0o022);
 /// If the system refuses; reported.
 pub(crate) fn listen() -> Result<(), Exit> {
     note().map_err(|error| output::fail(format_args!("cannot listen to signals: {error}")))?;
-    UNHEEDED.store(false, Ordering::Release);
+    ENDS_PROGRAM.store(false, Ordering::Release);
     Ok(())
 }
 
@@ -63,15 +63,15 @@ pub(crate) fn listen() -> Result<(), Exit> {
 ///
 /// # Errors
 /// If the system refuses, or if a signal has arrived; reported.
-pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
-    let was_unheeded = UNHEEDED.load(Ordering::Acquire);
+pub(crate) fn interruptible<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
+    let ended_program = ENDS_PROGRAM.load(Ordering::Acquire);
     listen()?;
     let done = work();
-    UNHEEDED.store(was_unheeded, Ordering::Release);
+    ENDS_PROGRAM.store(ended_program, Ordering::Release);
     // If signals ended the program before, the next one does so again.
     match exit() {
         Some(exit) => {
-            if !IS_TOLD.swap(true, Ordering::AcqRel) {
+            if !REPORTED.swap(true, Ordering::AcqRel) {
                 output::line("interrupted");
             }
             Err(exit)
@@ -81,10 +81,10 @@ pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
 }
 
 /// Runs code that handles no signals, such as a read from standard input: a signal ends the program.
-pub(crate) fn unheeded<T>(work: impl FnOnce() -> T) -> T {
-    let was_unheeded = UNHEEDED.swap(true, Ordering::AcqRel);
+pub(crate) fn killable<T>(work: impl FnOnce() -> T) -> T {
+    let ended_program = ENDS_PROGRAM.swap(true, Ordering::AcqRel);
     let done = work();
-    UNHEEDED.store(was_unheeded, Ordering::Release);
+    ENDS_PROGRAM.store(ended_program, Ordering::Release);
     done
 }
 
@@ -96,7 +96,7 @@ fn note() -> std::io::Result<()> {
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let numbers: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hang_up).collect();
     for number in &numbers {
-        flag::register_conditional_default(*number, Arc::clone(&UNHEEDED))?;
+        flag::register_conditional_default(*number, Arc::clone(&ENDS_PROGRAM))?;
         flag::register_usize(*number, Arc::clone(&NUMBER), number.unsigned_abs() as usize)?;
         flag::register(*number, Arc::clone(&RAISED))?;
     }
@@ -140,7 +140,7 @@ pub(crate) fn stop(run: &Arc<ShutdownHandle>) {
         let thread = std::thread::Builder::new().name("signals".into());
         if thread.spawn(move || coming.forever().for_each(|_| pass_on())).is_err() {
             // Without a thread no signal reaches the run, so a signal ends the program.
-            UNHEEDED.store(true, Ordering::Release);
+            ENDS_PROGRAM.store(true, Ordering::Release);
         }
     }
 }

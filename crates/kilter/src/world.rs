@@ -27,7 +27,7 @@ use crate::{collected, output, paths, signals};
 const EXPORTED: &str = "exported";
 
 /// Interval of checks for an interrupt during a wait.
-const LOOK: Duration = Duration::from_millis(50);
+const INTERRUPT_POLL: Duration = Duration::from_millis(50);
 
 /// Certificates that this machine trusts.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -224,7 +224,7 @@ fn unless_interrupted<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'stat
     let asking = thread.spawn(move || drop(sender.send(wait())));
     asking.map_err(|error| format!("cannot start a thread for it: {error}"))?;
     loop {
-        match receiver.recv_timeout(LOOK) {
+        match receiver.recv_timeout(INTERRUPT_POLL) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Timeout) if !signals::raised().load(Ordering::Acquire) => {}
             Err(RecvTimeoutError::Timeout) => return Err("it was interrupted".to_owned()),

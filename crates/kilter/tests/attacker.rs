@@ -1,6 +1,8 @@
-//! An unprivileged account against root's `plan`, `apply` and `run`: links, FIFOs, hard links, exchanges, access
-//! lists, huge files and directories full of them at every path that root manages, reads or executes, and at the
-//! account's own `authorized_keys`. Nothing of root is read or written, and nothing waits.
+//! An unprivileged account against root's `plan`, `apply` and `run`.
+//!
+//! The account makes links, FIFOs, hard links, exchanges, access lists, huge files and directories full of them. It makes
+//! them at every path that root manages, reads or executes, and at its own `authorized_keys`. It must not make root read
+//! or write a file of root, or wait.
 //!
 //! `KILTER_ATTACK_SECONDS=600 cargo test -p kilter --test attacker -- --nocapture` runs it for ten minutes.
 

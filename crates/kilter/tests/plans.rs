@@ -455,7 +455,7 @@ fn registry() -> Registry {
         Arc::new(UserProvider::new(System::real())),
         Arc::new(GroupProvider::new(System::real())),
     ];
-    Registry::new(providers)
+    Registry::new(providers).unwrap()
 }
 
 fn list(values: Vec<Value>) -> Value {
@@ -475,15 +475,24 @@ fn shown(of: &str, differences: &[Difference]) -> Vec<String> {
     }
 }
 
-/// Returns true if an unknown resource had the kind that the plan found, and each difference that the plan shows.
+/// Returns true if an unknown resource had the kind that the plan found, each difference that the plan shows, and no
+/// removal of an entry that the plan does not show.
 ///
-/// The plan shows no difference of an attribute that is unknown, and none if the existence is.
+/// The plan shows no difference of an attribute that is unknown, and none if the existence is. Apart from these it
+/// shows the entries that may be removed.
 fn keeps_known(name: &str, plan: &ResourceReport, done: Option<&ResourceReport>) -> bool {
     let is_unknown = |attribute: &str| plan.unknown.iter().any(|(name, _)| name.is_empty() || name == attribute);
-    if plan.unknown.is_empty() || is_unknown("ensure") {
-        return plan.differences.is_empty();
-    }
+    let is_removal = |one: &&Difference| one.entry.is_some() && one.should.as_str() == Some("absent");
+    let is_possible = |one: &Difference| one.message.as_deref() == Some("may be removed");
     let differences = done.map(|done| done.differences.as_slice()).unwrap_or_default();
+    let is_shown = |one: &Difference| plan.differences.iter().filter(is_removal).any(|then| then.entry == one.entry);
+    if !differences.iter().filter(is_removal).all(is_shown) {
+        return false;
+    }
+    let shown: Vec<&Difference> = plan.differences.iter().filter(|one| !is_possible(one)).collect();
+    if plan.unknown.is_empty() || is_unknown("ensure") {
+        return shown.is_empty();
+    }
     if plan.unknown.iter().all(|(name, _)| name == "refresh") {
         return differences.is_empty();
     }
@@ -496,10 +505,8 @@ fn keeps_known(name: &str, plan: &ResourceReport, done: Option<&ResourceReport>)
             (None, kind) => kind.is_some() || !is_done,
         }
     };
-    let shows_unknown = plan.differences.iter().any(|one| is_unknown(one.attribute.as_str()));
-    !shows_unknown
-        && (!name.starts_with("file[") || had_kind())
-        && plan.differences.iter().all(|one| differences.contains(one))
+    let shows_unknown = shown.iter().any(|one| is_unknown(one.attribute.as_str()));
+    !shows_unknown && (!name.starts_with("file[") || had_kind()) && shown.iter().all(|one| differences.contains(one))
 }
 
 /// Plans and applies one manifest. Returns false if it is none that can be carried out.
@@ -559,17 +566,9 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     };
     let fell_short = names.iter().any(is_short);
     tally.fell_short += u64::from(fell_short);
-    // Nobody else has changed anything: a step is stale only behind one that has failed, or if it was unknown and
-    // would remove an entry that the plan does not show.
-    let refuses_removal = |one: &ResourceReport| {
-        let plan = planned.get(&one.reference.to_string()).filter(|plan| plan.status == Status::Unknown);
-        let is_removal = |one: &&Difference| one.entry.is_some() && one.should.as_str() == Some("absent");
-        let mut removals = one.differences.iter().filter(is_removal);
-        plan.is_some_and(|plan| removals.any(|one| !plan.differences.contains(one)))
-    };
+    // Nobody else has changed anything: a step is stale only behind one that has failed.
     let has_failed = |name: &String| {
-        let is_cause = |one: &ResourceReport| one.deviation.is_none() || refuses_removal(one);
-        is_short(name) && done.get(name).is_some_and(|one| one.status == Status::Failed && is_cause(one))
+        is_short(name) && done.get(name).is_some_and(|one| one.status == Status::Failed && one.deviation.is_none())
     };
     let fell_short_otherwise = names.iter().any(has_failed);
     for name in &names {
@@ -794,7 +793,7 @@ impl Scene {
         fs::create_dir(&place.root).unwrap();
         let providers: [Arc<dyn Provider>; 2] =
             [Arc::new(FileProvider::new()), Arc::new(ExecProvider::new(System::real()))];
-        let registry = Registry::new(providers.into_iter().chain(more));
+        let registry = Registry::new(providers.into_iter().chain(more)).unwrap();
         Scene { _home: home, place, registry, resources: Vec::new(), relations: Vec::new() }
     }
 
@@ -829,6 +828,16 @@ impl Scene {
     /// Plans, and returns the status of each resource in the plan; then carries the plan out if `apply` asks for it.
     fn run(mut self, apply: bool) -> (Vec<Status>, Vec<(Status, Option<Deviation>)>) {
         self.run_after(apply, |_| ())
+    }
+
+    /// Plans, and returns the report.
+    fn plan(&self) -> Report {
+        let (resources, relations) = (self.resources.clone(), self.relations.clone());
+        let catalog = Catalog { resources, relations, ..Catalog::default() };
+        let prepared = plan_of(catalog, &self.registry, &Context::empty())
+            .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
+        let options = self.place.options(Mode::Noop);
+        prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap()
     }
 
     /// As `run`, with a change by another program between the plan and its execution.
@@ -933,6 +942,62 @@ fn unknown_step_of_a_directory_removes_no_entry_that_it_does_not_show() {
 }
 
 #[test]
+fn unknown_step_of_a_directory_removes_the_entries_that_it_shows() {
+    let purged = |source: &str| {
+        let mut attributes = vec![("ensure", "directory".into()), ("recurse", true.into()), ("purge", true.into())];
+        attributes.extend((!source.is_empty()).then(|| ("source", source.into())));
+        attributes
+    };
+    let is_left = |scene: &Scene, name: &str| fs::exists(scene.path(name)).unwrap();
+    let unknown = (Status::Changed, Some(Deviation::Unknown));
+
+    // A command creates an entry and names it.
+    let mut scene = Scene::new([]);
+    scene.write("d/stray/x", "");
+    let command = scene.declare("exec", "make", &[("command", "mkdir -p @/d/new/deep".into())]);
+    let directory = scene.declare("file", "@/d", &purged(""));
+    scene.order(command, directory);
+    let (planned, done) = scene.run_after(true, |_| ());
+    assert_eq!((planned[1], done[1]), (Status::Unknown, unknown));
+    assert!(!is_left(&scene, "d/stray") && !is_left(&scene, "d/new"));
+
+    // A resource removes the source of an entry. The other entry of the source stays.
+    let mut scene = Scene::new([]);
+    for name in ["from/a/x", "from/b", "d/a/x", "d/b", "d/stray"] {
+        scene.write(name, "");
+    }
+    let source = scene.declare("file", "@/from/a", &[("ensure", "absent".into()), ("force", true.into())]);
+    let directory = scene.declare("file", "@/d", &purged("@/from"));
+    scene.order(source, directory);
+    let plan = scene.plan();
+    let of = by_name(&plan)[&format!("file[{}]", scene.path("d"))];
+    let shown: Vec<&str> = of.differences.iter().filter_map(|one| one.entry.as_deref()).collect();
+    assert_eq!(shown, ["a/x", "a", "stray"], "{of:?}");
+    assert!(of.differences.iter().all(|one| one.message.as_deref() == Some("may be removed")), "{of:?}");
+    let (planned, done) = scene.run_after(true, |_| ());
+    assert_eq!((planned[1], done[1]), (Status::Unknown, unknown));
+    assert!(!is_left(&scene, "d/a") && !is_left(&scene, "d/stray") && is_left(&scene, "d/b"));
+}
+
+#[test]
+fn plan_of_directory_with_unknown_owner_shows_the_entries_that_differ() {
+    let (_accounts, mut scene, user) = new_user_with_home([]);
+    for name in ["from/a", "from/b", "d/b", "d/stray"] {
+        scene.write(name, name);
+    }
+    let attributes = [("source", "@/from".into()), ("recurse", true.into()), ("purge", true.into())];
+    let attributes = [&attributes[..], &[("ensure", "directory".into()), ("owner", "eve".into())]].concat();
+    let directory = scene.declare("file", "@/d", &attributes);
+    scene.order(user, directory);
+    let plan = scene.plan();
+    let of = by_name(&plan)[&format!("file[{}]", scene.path("d"))];
+    let shown = of.differences.iter().map(|one| (one.entry.as_deref().unwrap_or_default(), one.attribute.as_str()));
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(of.status, Status::Unknown);
+    assert_eq!(shown, [("a", "ensure"), ("b", "content"), ("stray", "ensure")], "{of:?}");
+}
+
+#[test]
 fn plan_of_reader_of_accounts_is_unknown_if_a_user_is_created() {
     for user_first in [true, false] {
         let accounts = tempfile::tempdir().unwrap();
@@ -984,7 +1049,7 @@ fn new_user_with_home(more: impl IntoIterator<Item = Arc<dyn Provider>>) -> (tem
 }
 
 #[test]
-fn plan_of_new_home_knows_what_is_missing_in_it() {
+fn plan_of_new_home_predicts_missing_files() {
     let (accounts, mut scene, user) = new_user_with_home([]);
     let at = |path: &str| accounts.path().join(path).to_str().unwrap().to_owned();
     fs::write(at("etc/skel/.profile"), "").unwrap();
@@ -1049,13 +1114,14 @@ fn plan_of_reader_of_a_backup_is_unknown_in_any_order() {
 }
 
 #[test]
-fn creation_behind_a_package_is_carried_out_if_the_package_brings_the_file() {
+fn file_from_an_earlier_package_is_created_as_planned() {
     for brought in ["f", "g"] {
         let mut scene = Scene::new([]);
         scene.registry = Registry::new([
             Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
             Arc::new(FileProvider::new()),
-        ]);
+        ])
+        .unwrap();
         let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
         let file = scene.declare("file", "@/f", &[("content", "declared\n".into())]);
         scene.order(package, file);
@@ -1078,7 +1144,8 @@ fn scene_after_foreign_change(
     scene.registry = Registry::new([
         Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
         Arc::new(FileProvider::new()),
-    ]);
+    ])
+    .unwrap();
     let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
     let file = scene.declare("file", "@/f", attributes);
     scene.order(package, file);
@@ -1112,7 +1179,8 @@ fn unknown_creation_after_a_package_permits_only_a_file_of_the_package() {
             Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
             Arc::new(FileProvider::new()),
             Arc::new(ExecProvider::new(System::real())),
-        ]);
+        ])
+        .unwrap();
         let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
         let command = scene.declare("exec", "make", &[("command", "echo b >@/part".into()), ("shell", true.into())]);
         let parts = Value::strings([EcoString::from(scene.path("part"))]);
@@ -1162,7 +1230,8 @@ fn plan_of_reader_of_a_file_that_a_package_may_bring_is_unknown() {
     scene.registry = Registry::new([
         Packages::bringing(&scene.path("f"), "default\n") as Arc<dyn Provider>,
         Arc::new(FileProvider::new()),
-    ]);
+    ])
+    .unwrap();
     let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
     let file = scene.declare("file", "@/f", &[("ensure", "file".into()), ("mode", "0600".into())]);
     let copy = scene.declare("file", "@/copy", &[("source", "@/f".into())]);
@@ -1201,7 +1270,8 @@ fn plan_of_reader_of_a_pending_package_is_unknown_in_any_order() {
         scene.registry = Registry::new([
             Packages::bringing(&scene.path("f"), "new\n") as Arc<dyn Provider>,
             Arc::new(FileProvider::new()),
-        ]);
+        ])
+        .unwrap();
         let mut declare = |is_reader: bool| match is_reader {
             true => scene.declare("file", "@/copy", &[("source", "@/f".into())]),
             false => scene.declare("package", "pack", &[("ensure", "present".into())]),

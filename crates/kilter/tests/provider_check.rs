@@ -1,7 +1,7 @@
 //! `kilter provider check`: the output of `kilter provider new` conforms, and a defect of a script breaks its law,
 //! with the call that shows it.
 //!
-//! Worlds are mounted: these tests run as root.
+//! Sandboxes are mounted: these tests run as root.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -89,7 +89,7 @@ fn conforms(convention: &str, excused: &[&str]) {
     let laws = document["laws"].as_array().unwrap();
     let not_held = laws.iter().filter(|law| law["verdict"] != "held").map(|law| law["law"].as_str().unwrap());
     assert_eq!(not_held.collect::<Vec<_>>(), excused, "{document:#}");
-    assert_eq!(document["place"], "worlds");
+    assert_eq!(document["place"], "sandboxes");
     // Nothing has reached the machine.
     assert!(!Path::new("/root/.config/colour.d").exists());
 }
@@ -121,7 +121,7 @@ fn check_shows_failed_removal() {
     let place = Place::of("simple");
     place.change("colour.prov", "rm -f --", ": rm -f --");
     let law = place.broken("ensure-absent-removes");
-    assert!(law["why"].as_str().unwrap().contains("after set of sky there still differs `ensure`"), "{law:#}");
+    assert!(law["why"].as_str().unwrap().contains("after its set, sky still differs in `ensure`"), "{law:#}");
     let calls = calls(&law);
     assert!(calls.len() == 2 && calls[0].contains("\"ensure='absent'\" ral_action=update"), "{calls:#?}");
     assert!(
@@ -260,7 +260,7 @@ fn set_without_effect_is_found() {
     let place = Place::of("simple");
     place.change("colour.prov", "if [ \"$ensure\" = absent ]; then remove; else write; fi", ":");
     let law = place.broken("set-makes-what-was-asked");
-    assert!(law["why"].as_str().unwrap().contains("there still differs"), "{law:#}");
+    assert!(law["why"].as_str().unwrap().contains("still differs in"), "{law:#}");
     assert!(calls(&law)[0].contains("ral_derive: true"), "{law:#}");
 }
 
@@ -283,7 +283,7 @@ fn write_in_get_is_found_with_path() {
     let law = place.broken("get-changes-nothing");
     let why = law["why"].as_str().unwrap();
     assert!(
-        why.starts_with("a get of all changed the fingerprint of the world: now `+ /srv/looked 0755 0:0 directory`"),
+        why.starts_with("a get of all changed the fingerprint of the sandbox: now `+ /srv/looked 0755 0:0 directory`"),
         "{why}"
     );
     assert!(calls(&law).last().unwrap().contains("ral_action=list"), "{law:#}");
@@ -402,7 +402,7 @@ fn obstacles_are_reported_before_trials() {
     let text = shown(&output);
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("colour.yaml: 6:11: there is no calling convention `simpel`"), "{text}");
-    assert!(text.ends_with("colour.prov cannot be used: no law was tried\n"), "{text}");
+    assert!(text.ends_with("colour.prov cannot be used: no law was tested\n"), "{text}");
     let place = Place::of("simple");
     place.change("colour.prov", "#!/bin/bash", "#!/bin/nosuchshell");
     let (code, document) = place.check(&[]);
@@ -478,7 +478,7 @@ fn failed_setup_leaves_laws_not_tested() {
     let (code, document) = place.check(&["--law", "get-is-steady"]);
     assert_eq!((code, &document["laws"][0]["verdict"]), (4, &Json::from("not_tested")));
     assert!(
-        document["laws"][0]["why"].as_str().unwrap().contains("the `setup` of its world failed: exit code 1"),
+        document["laws"][0]["why"].as_str().unwrap().contains("the `setup` of its sandbox failed: exit code 1"),
         "{document:#}"
     );
 }
@@ -520,7 +520,7 @@ fn types_with_state_files_conform() {
         std::fs::write(place.path().join("kept.yaml"), file).unwrap();
         let output = place.kilter(&["provider", "check", name, "--with", "kept.yaml"]);
         assert!(output.status.success(), "{}", shown(&output));
-        assert!(!place.path().join("state/kept").exists(), "nothing leaves its world");
+        assert!(!place.path().join("state/kept").exists(), "nothing leaves its sandbox");
     }
     let here =
         ["provider", "check", "value", "--here", "--state-dir", "kept-here", "--law", "set-makes-what-was-asked"];
@@ -560,7 +560,7 @@ fn hanging_setup_and_its_processes_are_ended() {
     let output = place.kilter(&["provider", "check", "colour.prov", "--limit", "1", "--law", "get-is-steady"]);
     let text = shown(&output);
     assert!(
-        output.status.code() == Some(4) && text.contains("`setup` of its world failed: it has not ended"),
+        output.status.code() == Some(4) && text.contains("`setup` of its sandbox failed: it has not ended"),
         "{text}"
     );
     assert!(!is_asleep(&long));
@@ -652,7 +652,7 @@ fn by_user(place: &Place, mounts: &str, laws: &[&str]) -> Output {
         .expect("`unshare` and `setpriv` are part of util-linux: apt-get install util-linux")
 }
 
-/// All laws are held, or there are no worlds for this user.
+/// All laws are held, or there are no sandboxes for this user.
 fn is_held_or_told(output: &Output, laws: usize) {
     let text = shown(output);
     match output.status.code() {

@@ -13,13 +13,13 @@ use super::findings::{self, Finding};
 
 /// Provider under test, with a way to create further instances.
 pub struct Candidate {
-    kind: Kind,
+    kind: CandidateKind,
     /// Instance that makes no changes.
     provider: Arc<dyn Provider>,
     environment: ScriptEnvironment,
 }
 
-enum Kind {
+enum CandidateKind {
     Script(Arc<dyn Script>),
     Mold { directory: PathBuf, path: PathBuf },
     Native(MakeFn),
@@ -52,7 +52,11 @@ impl Candidate {
 
     fn of_script(script: &Arc<dyn Script>, environment: &ScriptEnvironment) -> Arc<Candidate> {
         let provider = Arc::clone(script) as Arc<dyn Provider>;
-        Arc::new(Candidate { kind: Kind::Script(Arc::clone(script)), provider, environment: environment.clone() })
+        Arc::new(Candidate {
+            kind: CandidateKind::Script(Arc::clone(script)),
+            provider,
+            environment: environment.clone(),
+        })
     }
 
     /// Inspects a script in the directory `resources` of mold.
@@ -71,7 +75,7 @@ impl Candidate {
         let notes = mold.notes().iter().filter(|note| note.file == path || note.file == beside);
         findings.extend(Finding::of(notes, provider.is_some()));
         let candidate = provider.map(|provider| {
-            let kind = Kind::Mold { directory, path: path.to_owned() };
+            let kind = CandidateKind::Mold { directory, path: path.to_owned() };
             let provider = Arc::clone(provider) as Arc<dyn Provider>;
             Arc::new(Candidate { kind, provider, environment: environment.clone() })
         });
@@ -84,7 +88,7 @@ impl Candidate {
         environment: ScriptEnvironment,
         make: impl Fn() -> Option<Arc<dyn Provider>> + Send + Sync + 'static,
     ) -> Arc<Candidate> {
-        Arc::new(Candidate { kind: Kind::Native(Box::new(make)), provider, environment })
+        Arc::new(Candidate { kind: CandidateKind::Native(Box::new(make)), provider, environment })
     }
 
     /// Returns the type.
@@ -100,18 +104,18 @@ impl Candidate {
     /// Returns the script; none for a native provider.
     pub fn script(&self) -> Option<&Path> {
         match &self.kind {
-            Kind::Script(script) => Some(script.path()),
-            Kind::Mold { path, .. } => Some(path),
-            Kind::Native(_) => None,
+            CandidateKind::Script(script) => Some(script.path()),
+            CandidateKind::Mold { path, .. } => Some(path),
+            CandidateKind::Native(_) => None,
         }
     }
 
     /// Returns its calling convention.
     pub fn convention(&self) -> &'static str {
         match &self.kind {
-            Kind::Script(script) => script.metadata().convention.word(),
-            Kind::Mold { .. } => "mold",
-            Kind::Native(_) => "native",
+            CandidateKind::Script(script) => script.metadata().convention.word(),
+            CandidateKind::Mold { .. } => "mold",
+            CandidateKind::Native(_) => "native",
         }
     }
 
@@ -132,13 +136,13 @@ impl Candidate {
         let environment = Arc::new(ScriptEnvironment { exchanges, state_dir, ..self.environment.clone() });
         let type_name = &self.schema().name;
         match &self.kind {
-            Kind::Script(known) => Ok(script(known.path(), known.metadata().clone(), &environment)),
-            Kind::Mold { directory, .. } => {
+            CandidateKind::Script(known) => Ok(script(known.path(), known.metadata().clone(), &environment)),
+            CandidateKind::Mold { directory, .. } => {
                 let mold = Mold::open(directory, environment).map_err(|error| error.to_string())?;
                 let provider = mold.provider(type_name.as_str()).ok_or("its script no longer exists")?;
                 Ok(Arc::clone(provider) as Arc<dyn Provider>)
             }
-            Kind::Native(make) => make().ok_or_else(|| "there is no such provider".to_owned()),
+            CandidateKind::Native(make) => make().ok_or_else(|| "there is no such provider".to_owned()),
         }
     }
 }

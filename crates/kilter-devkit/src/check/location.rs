@@ -17,13 +17,13 @@ use crate::conformance::{Subject, give_up};
 /// Files that reads may create legitimately: Python caches compiled code.
 const NOISE: [&str; 2] = ["__pycache__", STATE];
 
-/// State directory of scripts in a world. A script's own data is no trace.
+/// State directory of scripts in a sandbox. A script's own data is no trace.
 const STATE: &str = "/tmp/.kilter-check-state";
 
-/// State directory of native types in a world, with all values and passwords.
-const KEPT: &str = "/tmp/.kilter-check-kept";
+/// State directory of native types in a sandbox, with all values and passwords.
+const STATE_DIRECTORY: &str = "/tmp/.kilter-check-kept";
 
-/// Warning about a check file with `setup` and no worlds.
+/// Warning about a check file with `setup` and no sandboxes.
 pub const SETUP_HERE: &str = "the `setup` of the check file is run on this machine itself, before each trial";
 
 /// Place in which laws are tried.
@@ -31,8 +31,8 @@ pub const SETUP_HERE: &str = "the `setup` of the check file is run on this machi
 pub enum TestLocation {
     /// This machine itself, with its state directory.
     Here(Option<PathBuf>),
-    /// Separate worlds.
-    Worlds(Arc<SandboxBuilder>),
+    /// Separate sandboxes.
+    Sandboxes(Arc<SandboxBuilder>),
 }
 
 impl TestLocation {
@@ -40,8 +40,8 @@ impl TestLocation {
     fn state_dir(&self, candidate: &Candidate) -> Option<PathBuf> {
         match self {
             TestLocation::Here(state_dir) => state_dir.clone(),
-            TestLocation::Worlds(_) if candidate.script().is_some() => Some(STATE.into()),
-            TestLocation::Worlds(_) => Some(KEPT.into()),
+            TestLocation::Sandboxes(_) if candidate.script().is_some() => Some(STATE.into()),
+            TestLocation::Sandboxes(_) => Some(STATE_DIRECTORY.into()),
         }
     }
 
@@ -54,9 +54,9 @@ impl TestLocation {
                 let setup = specimens.file.setup.is_some().then_some(SETUP_HERE);
                 [why].into_iter().chain(setup).map(|why| Finding::warning(Path::new("/"), why)).collect()
             }
-            TestLocation::Worlds(worlds) => {
+            TestLocation::Sandboxes(worlds) => {
                 let told = |path: &Path| {
-                    Finding::warning(path, "no layer can be laid above it: nothing of it is in the worlds")
+                    Finding::warning(path, "no layer can be mounted above it: its files are not in the sandboxes")
                 };
                 worlds.left_out().map(told).collect()
             }
@@ -71,7 +71,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// Creates a subject in a fresh world, which this thread enters.
+/// Creates a subject in a fresh sandbox, which this thread enters.
 pub(super) fn subject(
     candidate: &Arc<Candidate>,
     specimens: &Arc<Specimens>,
@@ -80,7 +80,7 @@ pub(super) fn subject(
 ) -> Subject {
     let world = match place {
         TestLocation::Here(_) => None,
-        TestLocation::Worlds(worlds) => {
+        TestLocation::Sandboxes(worlds) => {
             let world = worlds.make().unwrap_or_else(|error| {
                 give_up(format!(
                     "no sandbox is available: \
@@ -88,7 +88,7 @@ pub(super) fn subject(
                     with_sources(&error)
                 ))
             });
-            world.enter().unwrap_or_else(|error| give_up(format!("its world cannot be entered: {error}")));
+            world.enter().unwrap_or_else(|error| give_up(format!("its sandbox cannot be entered: {error}")));
             Some(Arc::new(world))
         }
     };
@@ -133,11 +133,11 @@ fn is_noise(specimens: &Specimens, path: &str) -> bool {
         .any(|pattern| is_meant(pattern, path))
 }
 
-/// Runs the author's setup of a fresh world.
+/// Runs the author's setup of a fresh sandbox.
 fn set_up(candidate: &Candidate, specimens: &Specimens, trials: &Trials) {
     let Some(setup) = &specimens.file.setup else { return };
     if let Err(why) = shell(candidate, setup, trials.left()) {
-        give_up(format!("the `setup` of its world failed: {why}"));
+        give_up(format!("the `setup` of its sandbox failed: {why}"));
     }
 }
 
@@ -164,7 +164,7 @@ fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), St
 fn traces(world: &Sandbox, specimens: &Specimens) -> String {
     world
         .traces(&|path| is_noise(specimens, path))
-        .unwrap_or_else(|error| give_up(format!("the traces in its world cannot be read: {error}")))
+        .unwrap_or_else(|error| give_up(format!("the traces in its sandbox cannot be read: {error}")))
 }
 
 /// Adds the author's specimens and settings to a subject.

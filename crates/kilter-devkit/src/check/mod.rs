@@ -126,7 +126,7 @@ impl Check {
             Origin::File(path) => path.display().to_string().into(),
             Origin::Types => Json::Null,
         };
-        document["place"] = if matches!(self.location, TestLocation::Here(_)) { "machine" } else { "worlds" }.into();
+        document["place"] = if matches!(self.location, TestLocation::Here(_)) { "machine" } else { "sandboxes" }.into();
         document["findings"] = self.findings.iter().map(Finding::json).collect();
         document["seconds"] = json!((took.as_secs_f64() * 1000.0).round() / 1000.0);
         document

@@ -11,16 +11,16 @@ use kilter_script::recorded::{CallRecorder, RecordedExchange};
 use kilter_script::{ProcessRunner, ScriptCall, ScriptRunner};
 
 /// Maximum number of stored calls per law; the last ones are kept.
-const KEPT: usize = 64;
+const MAX_KEPT_CALLS: usize = 64;
 
 /// Number of these that are shown.
-const SHOWN: usize = 2;
+const MAX_SHOWN_CALLS: usize = 2;
 
 /// Number of earlier calls among which a failed one is shown as well.
 const LOOKED_BACK: usize = 4;
 
 /// Maximum number of stored bytes per stream.
-const LONGEST: usize = 64 << 10;
+const MAX_STREAM_BYTES: usize = 64 << 10;
 
 /// Returns true if a call seems to have failed, according to its status or output.
 fn has_failed(kept: &RecordedExchange) -> bool {
@@ -47,7 +47,7 @@ impl Trial {
     /// Returns the calls that explain the end of the trial: the last ones, the last change before them with the
     /// following call, and a failed one shortly before.
     pub(super) fn telling(&self) -> Vec<&RecordedExchange> {
-        let first = self.kept.len().saturating_sub(SHOWN);
+        let first = self.kept.len().saturating_sub(MAX_SHOWN_CALLS);
         let before = |is_meant: fn(&RecordedExchange) -> bool| (0..first).rev().find(|at| is_meant(&self.kept[*at]));
         let has_change = self.kept.iter().skip(first).any(is_change);
         let change = before(is_change).filter(|_| !has_change);
@@ -70,11 +70,11 @@ impl Trial {
     }
 
     fn keep(&mut self, kept: RecordedExchange, seal: &Redactor) {
-        if self.kept.len() == KEPT {
+        if self.kept.len() == MAX_KEPT_CALLS {
             self.kept.pop_front();
         }
         for attempt in kept.answer.iter().flat_map(|finished| &finished.attempts.first) {
-            if self.tried.len() < KEPT && !self.tried.contains(attempt) {
+            if self.tried.len() < MAX_KEPT_CALLS && !self.tried.contains(attempt) {
                 self.tried.push(attempt.clone());
             }
         }
@@ -156,12 +156,12 @@ impl ScriptRunner for Recorder {
 /// Cuts the streams of a call to the stored size.
 fn shortened(mut kept: RecordedExchange) -> RecordedExchange {
     if let Some(stdin) = &mut kept.stdin {
-        stdin.truncate(LONGEST);
+        stdin.truncate(MAX_STREAM_BYTES);
     }
     if let Ok(finished) = &mut kept.answer {
         for stream in [&mut finished.stdout, &mut finished.stderr] {
-            stream.dropped += stream.bytes.len().saturating_sub(LONGEST) as u64;
-            stream.bytes.truncate(LONGEST);
+            stream.dropped += stream.bytes.len().saturating_sub(MAX_STREAM_BYTES) as u64;
+            stream.bytes.truncate(MAX_STREAM_BYTES);
         }
     }
     kept

@@ -85,7 +85,7 @@ fn example(candidate: &Candidate) -> String {
          specimens:\n{specimens}\n\
          # Names that do not exist.\n\
          unknown: [kilter-check-unknown]\n\n\
-         # Run in each fresh world, by a shell: what the resources need.\n\
+         # Shell commands that prepare each fresh sandbox for the resources.\n\
          # setup: mkdir -p /srv/example\n\n\
          # A change that the types allow, and that cannot be made; or, below, why there is none.\n\
          # failing: {{name: the value of `{name}`, present: {{}}}}\n\n\

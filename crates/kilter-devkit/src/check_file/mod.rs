@@ -28,7 +28,7 @@ pub struct CheckFile {
     pub sparing: Vec<(EcoString, EcoString)>,
     /// Pattern that converts a text to a name. `{}` is the text, and `{hex}` its bytes in hexadecimal digits.
     pub names: Option<EcoString>,
-    /// Shell command that prepares each new world.
+    /// Shell command that prepares each new sandbox.
     pub setup: Option<EcoString>,
     /// Patterns of paths that the fingerprint ignores.
     pub ignore: Vec<EcoString>,

@@ -7,7 +7,7 @@ use kilter_model::{Attributes, Behaviour, TypeSchema, Value};
 
 use super::{CheckFile, InterruptCase};
 use kilter_script::Fault;
-use kilter_script::yaml::{self, Kind, Node};
+use kilter_script::yaml::{self, Node, YamlKind};
 
 const KEYS: [&str; 9] = ["specimens", "unknown", "failing", "slow", "without", "sparing", "names", "setup", "ignore"];
 
@@ -23,14 +23,14 @@ const LACKS: [(&str, Unsupported); 5] = [
     ("removal", Unsupported::Removal),
 ];
 
-struct Reader<'s> {
+struct CheckReader<'s> {
     schema: &'s TypeSchema,
     faults: Vec<Fault>,
 }
 
 /// Validation of values.
 #[derive(Clone, Copy, PartialEq)]
-enum Values {
+enum ValueRule {
     AreValid,
     /// A failing change may contain invalid values.
     MayBeAnything,
@@ -42,14 +42,14 @@ pub(super) fn read(text: &str, schema: &TypeSchema) -> Result<CheckFile, Vec<Fau
         return Ok(CheckFile::default());
     }
     let root = yaml::parse(text).map_err(|fault| vec![fault])?;
-    let mut reader = Reader { schema, faults: Vec::new() };
+    let mut reader = CheckReader { schema, faults: Vec::new() };
     let file = reader.file(&root);
     let mut faults = reader.faults;
     faults.sort_by_key(|fault| fault.at);
     if faults.is_empty() { Ok(file) } else { Err(faults) }
 }
 
-impl Reader<'_> {
+impl CheckReader<'_> {
     fn fault(&mut self, node: &Node, message: impl Into<EcoString>) {
         self.faults.push(Fault::new(node.at, message));
     }
@@ -77,7 +77,7 @@ impl Reader<'_> {
         CheckFile {
             specimens: self.specimens(root),
             unknown: self.words(root, "unknown"),
-            failing: root.get("failing").and_then(|node| self.specimen(node, &OF_SPECIMENS, Values::MayBeAnything)),
+            failing: root.get("failing").and_then(|node| self.specimen(node, &OF_SPECIMENS, ValueRule::MayBeAnything)),
             slow: root.get("slow").and_then(|node| self.lasting(node)),
             without: self.without(root),
             sparing: self.sparing(root),
@@ -100,9 +100,9 @@ impl Reader<'_> {
     fn words(&mut self, parent: &Node, key: &str) -> Vec<EcoString> {
         let Some(node) = parent.get(key) else { return Vec::new() };
         let nodes = match &node.kind {
-            Kind::Sequence(nodes) => nodes.as_slice(),
-            Kind::Scalar { .. } => std::slice::from_ref(node),
-            Kind::Mapping(_) => {
+            YamlKind::Sequence(nodes) => nodes.as_slice(),
+            YamlKind::Scalar { .. } => std::slice::from_ref(node),
+            YamlKind::Mapping(_) => {
                 self.fault(node, eco_format!("`{key}` is a list of texts, not a mapping"));
                 return Vec::new();
             }
@@ -173,19 +173,19 @@ impl Reader<'_> {
             self.fault(root, "`specimens` is missing: at least two resources that may be created, changed and removed");
             return Vec::new();
         };
-        let Kind::Sequence(nodes) = &node.kind else {
+        let YamlKind::Sequence(nodes) = &node.kind else {
             self.fault(node, eco_format!("`specimens` is a list, not {}", node.what()));
             return Vec::new();
         };
         if nodes.len() < 2 {
             self.fault(node, "two `specimens` are needed at least: one has to leave the other alone");
         }
-        nodes.iter().filter_map(|node| self.specimen(node, &OF_SPECIMENS, Values::AreValid)).collect()
+        nodes.iter().filter_map(|node| self.specimen(node, &OF_SPECIMENS, ValueRule::AreValid)).collect()
     }
 
     fn lasting(&mut self, node: &Node) -> Option<InterruptCase> {
         let keys: Vec<&'static str> = OF_SPECIMENS.into_iter().chain(["begun"]).collect();
-        let specimen = self.specimen(node, &keys, Values::AreValid)?;
+        let specimen = self.specimen(node, &keys, ValueRule::AreValid)?;
         let begun = self.word(node, "begun");
         if begun.is_none() && node.get("begun").is_none() {
             self.fault(node, "`begun` is missing: a shell command that succeeds while the change runs");
@@ -193,7 +193,7 @@ impl Reader<'_> {
         Some(InterruptCase { specimen, begun: begun? })
     }
 
-    fn specimen(&mut self, node: &Node, keys: &[&'static str], values: Values) -> Option<Sample> {
+    fn specimen(&mut self, node: &Node, keys: &[&'static str], values: ValueRule) -> Option<Sample> {
         if node.entries().is_none() {
             self.fault(node, eco_format!("a resource is a mapping with `name` and `present`, not {}", node.what()));
             return None;
@@ -220,7 +220,7 @@ impl Reader<'_> {
                 None
             }
             Some(name) if name.entries().is_some() && namevars > 1 => {
-                Some(Sample::keyed(borrowed(&self.attributes(name, Values::AreValid))))
+                Some(Sample::keyed(borrowed(&self.attributes(name, ValueRule::AreValid))))
             }
             Some(name) if namevars > 1 => {
                 self.fault(name, "the type has several namevars: `name` is a mapping of all of them");
@@ -236,7 +236,7 @@ impl Reader<'_> {
         }
     }
 
-    fn attributes(&mut self, node: &Node, values: Values) -> Attributes {
+    fn attributes(&mut self, node: &Node, values: ValueRule) -> Attributes {
         let Some(entries) = node.entries() else {
             self.fault(node, eco_format!("it is a mapping of attributes, not {}", node.what()));
             return Attributes::new();
@@ -273,10 +273,10 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self, name: &str, node: &Node, values: Values) -> Value {
+    fn value(&mut self, name: &str, node: &Node, values: ValueRule) -> Value {
         let Some(attribute) = self.schema.find(name) else { return node.value() };
         let value = attribute.data_type.sealed(node.value());
-        if values == Values::AreValid
+        if values == ValueRule::AreValid
             && let Err(mismatch) = attribute.data_type.check(&value)
         {
             let message = eco_format!("{name} {mismatch}");
@@ -289,7 +289,7 @@ impl Reader<'_> {
 /// Returns the nodes of a list. Another node counts as a list of itself.
 fn each(node: &Node) -> &[Node] {
     match &node.kind {
-        Kind::Sequence(nodes) => nodes,
+        YamlKind::Sequence(nodes) => nodes,
         _ => std::slice::from_ref(node),
     }
 }

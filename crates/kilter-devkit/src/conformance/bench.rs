@@ -1,4 +1,4 @@
-//! Test worlds for the laws. They declare, read and change resources as the engine does.
+//! Test sandboxes for the laws. They declare, read and change resources as the engine does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Untried(why.into()))
 }
 
-/// Factory for test worlds.
+/// Factory for test sandboxes.
 pub(super) struct Harness {
     pub(super) make: Arc<dyn Fn() -> Subject + Send + Sync>,
     pub(super) soon: Duration,
@@ -59,7 +59,7 @@ pub(super) struct Harness {
 }
 
 impl Harness {
-    /// Creates a world.
+    /// Creates a sandbox.
     pub(super) fn world(&self) -> Result<World, Stop> {
         let alarm = self.halt.alarm().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
         let world = World { subject: (self.make)(), lines: Lines::default(), alarm };
@@ -72,38 +72,48 @@ impl Harness {
         }
     }
 
-    /// Creates a world with all specimens.
+    /// Creates a sandbox with all specimens. A provider that accepts several changes at once creates them in one call.
     pub(super) fn made(&self) -> Result<World, Stop> {
         let world = self.world()?;
-        for specimen in world.subject.specimens() {
-            world.arrange(&world.first(specimen)?)?;
-        }
+        world.arrange_all(world.subject.specimens())?;
         Ok(world)
     }
 
-    /// Checks that fingerprints are usable: equal for equal worlds, and different for worlds with and without
-    /// specimens. Otherwise ends the trial.
-    pub(super) fn is_sighted(&self) -> Result<(), Stop> {
-        let fresh = self.world()?.subject.fingerprint();
-        if let Some(change) = fingerprint::unlike(&fresh, &self.world()?.subject.fingerprint()) {
-            let why = "the fingerprints of two fresh worlds differ: they hold times, or paths that are random";
+    /// Creates a sandbox without specimens and one with all of them, for laws about fingerprints.
+    pub(super) fn fingerprinted(&self) -> Result<[World; 2], Stop> {
+        self.fingerprinted_by(World::arrange_all)
+    }
+
+    /// Like [`Harness::fingerprinted`], with each specimen created by calls of its own.
+    pub(super) fn fingerprinted_one_by_one(&self) -> Result<[World; 2], Stop> {
+        self.fingerprinted_by(World::arrange_each)
+    }
+
+    /// Creates two sandboxes, and the specimens in the second one. Ends the trial if the fingerprints are unusable:
+    /// they must be equal for equal sandboxes, and different for sandboxes with and without specimens.
+    fn fingerprinted_by(&self, arrange: fn(&World, &[Sample]) -> Result<(), Stop>) -> Result<[World; 2], Stop> {
+        let [fresh, made] = [self.world()?, self.world()?];
+        let before = fresh.subject.fingerprint();
+        if let Some(change) = fingerprint::unlike(&before, &made.subject.fingerprint()) {
+            let why = "the fingerprints of two fresh sandboxes differ: they contain times or random paths";
             return untried(format!("{why}{change}"));
         }
-        if fresh == self.made()?.subject.fingerprint() {
-            return not_applicable("making the specimens leaves no trace in the fingerprint of the world");
+        arrange(&made, made.subject.specimens())?;
+        if before == made.subject.fingerprint() {
+            return not_applicable("making the specimens leaves no trace in the fingerprint of the sandbox");
         }
-        Ok(())
+        Ok([fresh, made])
     }
 }
 
 /// A declared resource in canonical form.
 #[derive(Clone, Debug)]
-pub(super) struct Declared {
+pub(super) struct DeclaredCase {
     pub(super) name: EcoString,
     pub(super) should: Attributes,
 }
 
-impl Declared {
+impl DeclaredCase {
     pub(super) fn wanted(&self) -> Wanted<'_> {
         Wanted::new(&self.name, Some(&self.should))
     }
@@ -149,7 +159,7 @@ impl World {
     ///
     /// # Errors
     /// The first problem of the declaration.
-    pub(super) fn declare(&self, specimen: &Sample, given: &Attributes) -> Result<Declared, String> {
+    pub(super) fn declare(&self, specimen: &Sample, given: &Attributes) -> Result<DeclaredCase, String> {
         let declared = self.complete(specimen, given)?;
         for (name, value) in declared.should.iter() {
             let Some(attribute) = self.schema().find(name.as_str()) else {
@@ -165,8 +175,8 @@ impl World {
     }
 
     /// Returns the canonical form of a declaration.
-    pub(super) fn canonical(&self, mut declared: Declared) -> Result<Declared, String> {
-        let Declared { name, should } = &mut declared;
+    pub(super) fn canonical(&self, mut declared: DeclaredCase) -> Result<DeclaredCase, String> {
+        let DeclaredCase { name, should } = &mut declared;
         match canonicalize_one(self.provider(), &self.cx(), name, should) {
             Ok(()) => Ok(declared),
             Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
@@ -174,7 +184,7 @@ impl World {
     }
 
     /// Adds namevars, `ensure` and the defaults to a declaration.
-    pub(super) fn complete(&self, specimen: &Sample, given: &Attributes) -> Result<Declared, String> {
+    pub(super) fn complete(&self, specimen: &Sample, given: &Attributes) -> Result<DeclaredCase, String> {
         let schema = self.schema();
         let mut should = specimen.namevars(schema);
         let name = schema.key(&should).ok_or("a namevar has no value")?;
@@ -194,7 +204,7 @@ impl World {
         {
             should.push("ensure", present);
         }
-        Ok(Declared { name, should })
+        Ok(DeclaredCase { name, should })
     }
 
     /// Returns true if `ensure` accepts only `present` and `absent`. Otherwise, a provider may derive it.
@@ -204,17 +214,17 @@ impl World {
     }
 
     /// Returns the first declaration of a specimen.
-    pub(super) fn first(&self, specimen: &Sample) -> Result<Declared, Stop> {
+    pub(super) fn first(&self, specimen: &Sample) -> Result<DeclaredCase, Stop> {
         self.told(specimen, specimen.first())
     }
 
     /// Returns a declaration that must be valid according to the author of the subject.
-    pub(super) fn told(&self, specimen: &Sample, given: &Attributes) -> Result<Declared, Stop> {
+    pub(super) fn told(&self, specimen: &Sample, given: &Attributes) -> Result<DeclaredCase, Stop> {
         self.declare(specimen, given).or_else(|why| untried(format!("the specimen is not valid: {why}")))
     }
 
     /// Declares a specimen as absent. Returns none if the type does not support this.
-    pub(super) fn absence(&self, specimen: &Sample) -> Result<Option<Declared>, Stop> {
+    pub(super) fn absence(&self, specimen: &Sample) -> Result<Option<DeclaredCase>, Stop> {
         let absent = Value::from("absent");
         let schema = self.schema();
         if schema.find("ensure").is_none_or(|ensure| ensure.data_type.check(&absent).is_err()) {
@@ -230,23 +240,23 @@ impl World {
     }
 
     /// Reads a declared resource with its desired state.
-    pub(super) fn see(&self, declared: &Declared) -> Result<State, String> {
+    pub(super) fn see(&self, declared: &DeclaredCase) -> Result<State, String> {
         self.state(self.provider(), declared.wanted())
     }
 
     /// Reads a resource without a desired state.
-    pub(super) fn look(&self, declared: &Declared) -> Result<State, String> {
+    pub(super) fn look(&self, declared: &DeclaredCase) -> Result<State, String> {
         self.state(self.provider(), self.nameless(declared))
     }
 
     /// Reads a resource after its removal. A type without `ensure` may report a resource as existing if a
     /// desired state is given.
-    pub(super) fn left(&self, declared: &Declared) -> Result<State, String> {
+    pub(super) fn left(&self, declared: &DeclaredCase) -> Result<State, String> {
         if self.schema().find("ensure").is_some() { self.see(declared) } else { self.look(declared) }
     }
 
     /// Returns a query for a resource without a desired state.
-    pub(super) fn nameless<'a>(&self, declared: &'a Declared) -> Wanted<'a> {
+    pub(super) fn nameless<'a>(&self, declared: &'a DeclaredCase) -> Wanted<'a> {
         let has_several = self.schema().namevars().nth(1).is_some();
         Wanted {
             name: &declared.name,
@@ -288,7 +298,7 @@ impl World {
     }
 
     /// Reads a resource. Returns its state and its differences from the declaration.
-    pub(super) fn check(&self, declared: &Declared) -> Result<(State, Vec<Difference>), String> {
+    pub(super) fn check(&self, declared: &DeclaredCase) -> Result<(State, Vec<Difference>), String> {
         let state = self.see(declared)?;
         let differences = compare(self.provider(), &self.cx(), &state, &declared.should)
             .map_err(|error| error.message.to_string())?;
@@ -297,7 +307,7 @@ impl World {
 
     /// Brings a resource to its declared state as the engine does: check, set, check again. Returns true if a
     /// change was necessary.
-    pub(super) fn bring(&self, declared: &Declared) -> Result<bool, String> {
+    pub(super) fn bring(&self, declared: &DeclaredCase) -> Result<bool, String> {
         let (is, differences) = self.check(declared)?;
         if differences.is_empty() {
             return Ok(false);
@@ -309,13 +319,54 @@ impl World {
         }
         match &self.check(declared)?.1[..] {
             [] => Ok(true),
-            left => Err(format!("after set of {} there still differs {}", declared.name, told(left))),
+            left => Err(format!("after its set, {} still differs in {}", declared.name, told(left))),
         }
     }
 
     /// Brings a resource to its declared state as preparation of a trial.
-    pub(super) fn arrange(&self, declared: &Declared) -> Result<(), Stop> {
+    pub(super) fn arrange(&self, declared: &DeclaredCase) -> Result<(), Stop> {
         self.bring(declared).map(drop).or_else(untried)
+    }
+
+    /// Creates specimens as preparation of a trial. A provider that accepts several changes at once gets one call for
+    /// each step, because a start of a package manager takes seconds.
+    pub(super) fn arrange_all(&self, specimens: &[Sample]) -> Result<(), Stop> {
+        let is_whole = self.provider().capabilities().scheduling().batch_size() == Batch::Whole;
+        match is_whole && specimens.len() > 1 && self.bring_together(specimens).is_some() {
+            true => Ok(()),
+            false => self.arrange_each(specimens),
+        }
+    }
+
+    /// Creates specimens as preparation of a trial, each by calls of its own.
+    fn arrange_each(&self, specimens: &[Sample]) -> Result<(), Stop> {
+        specimens.iter().try_for_each(|specimen| self.arrange(&self.first(specimen)?))
+    }
+
+    /// Creates specimens in one call. Returns none if not all of them are in sync after it: other laws cover batches.
+    fn bring_together(&self, specimens: &[Sample]) -> Option<()> {
+        let all = specimens.iter().map(|specimen| self.first(specimen).ok()).collect::<Option<Vec<DeclaredCase>>>()?;
+        let checked = self.check_together(&all)?;
+        let pending = all.iter().zip(&checked).filter(|(_, (_, differences))| !differences.is_empty());
+        let changes: Vec<Change<'_>> = pending
+            .map(|(one, (is, differences))| Change::new(&one.name, is, Some(&one.should), differences))
+            .collect();
+        self.set(&changes, Mode::Apply);
+        let is_in_sync = |(_, differences): &(State, Vec<Difference>)| differences.is_empty();
+        self.check_together(&all)?.iter().all(is_in_sync).then_some(())
+    }
+
+    /// Reads several resources in one call. Returns none if one of them cannot be read or compared.
+    fn check_together(&self, all: &[DeclaredCase]) -> Option<Vec<(State, Vec<Difference>)>> {
+        let wanted: Vec<Wanted<'_>> = all.iter().map(DeclaredCase::wanted).collect();
+        let states = self.get(Query::Named(&wanted)).ok()?;
+        let check = |one: &DeclaredCase| {
+            let found = states.iter().find(|state| state.name == one.name).cloned();
+            let state = found.unwrap_or_else(|| State::absent(one.name.clone()));
+            let differences = compare(self.provider(), &self.cx(), &state, &one.should).ok()?;
+            Some((state, differences))
+        };
+        all.iter().map(check).collect()
     }
 
     /// Applies changes, in batches of the size that the provider supports.

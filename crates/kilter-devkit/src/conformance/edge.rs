@@ -34,7 +34,7 @@ const TEXTS: [&str; 22] = [
 const LONG: [usize; 2] = [300, 5000];
 
 /// Maximum generated size for an array or a text with a bound.
-const LARGEST: u64 = 10_000;
+const MAX_GENERATED_LEN: u64 = 10_000;
 
 /// Returns unusual texts for any type.
 pub(super) fn texts() -> impl Iterator<Item = EcoString> {
@@ -118,17 +118,18 @@ fn floats(from: Option<f64>, to: Option<f64>) -> Vec<Value> {
 }
 
 fn strings(from: Option<u64>, to: Option<u64>) -> Vec<Value> {
-    let of_length = |length: u64| (length <= LARGEST).then(|| EcoString::from("x".repeat(length as usize)));
+    let of_length = |length: u64| (length <= MAX_GENERATED_LEN).then(|| EcoString::from("x".repeat(length as usize)));
     let bounds = [from, to].into_iter().flatten().filter_map(of_length);
     texts().chain(bounds).map(Value::String).collect()
 }
 
 fn arrays(of: &[Value], from: Option<u64>, to: Option<u64>) -> Vec<Value> {
-    let least = from.unwrap_or(0).min(LARGEST) as usize;
+    let least = from.unwrap_or(0).min(MAX_GENERATED_LEN) as usize;
     let filled = |value: &Value, count: usize| Value::array(std::iter::repeat_n(value.clone(), count));
     let mut arrays = vec![Value::array([]), Value::array(of.iter().take(least.max(2)).cloned())];
     arrays.extend(of.iter().map(|value| filled(value, least.max(1))));
-    arrays.extend(of.get(1).or(of.first()).map(|value| filled(value, to.unwrap_or(100).min(LARGEST) as usize)));
+    arrays
+        .extend(of.get(1).or(of.first()).map(|value| filled(value, to.unwrap_or(100).min(MAX_GENERATED_LEN) as usize)));
     arrays
 }
 

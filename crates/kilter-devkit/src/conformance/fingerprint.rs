@@ -1,10 +1,10 @@
 //! Comparison of fingerprints.
 
 /// Maximum number of lines in a message.
-const TOLD: usize = 3;
+const MAX_MESSAGE_LINES: usize = 3;
 
 /// Maximum number of characters of a line in a message.
-const LONGEST: usize = 200;
+const MAX_LINE_CHARS: usize = 200;
 
 /// Returns the difference of two fingerprints as the end of a sentence, or none if they are equal.
 pub(super) fn unlike(one: &str, other: &str) -> Option<String> {
@@ -14,8 +14,12 @@ pub(super) fn unlike(one: &str, other: &str) -> Option<String> {
     let lacking = one.lines().filter(|line| other.lines().all(|known| known != *line)).map(|line| ("before", line));
     let added = other.lines().filter(|line| one.lines().all(|known| known != *line)).map(|line| ("now", line));
     let all: Vec<(&str, &str)> = lacking.chain(added).collect();
-    let told = all.iter().take(TOLD).map(|(when, line)| format!("{when} `{}`", beginning(line)));
-    let more = if all.len() > TOLD { format!(", and {} more", all.len() - TOLD) } else { String::new() };
+    let told = all.iter().take(MAX_MESSAGE_LINES).map(|(when, line)| format!("{when} `{}`", beginning(line)));
+    let more = if all.len() > MAX_MESSAGE_LINES {
+        format!(", and {} more", all.len() - MAX_MESSAGE_LINES)
+    } else {
+        String::new()
+    };
     match all.is_empty() {
         true => Some(String::new()),
         false => Some(format!(": {}{more}", told.collect::<Vec<_>>().join(", "))),
@@ -23,7 +27,7 @@ pub(super) fn unlike(one: &str, other: &str) -> Option<String> {
 }
 
 fn beginning(line: &str) -> String {
-    let short: String = line.chars().take(LONGEST).collect();
+    let short: String = line.chars().take(MAX_LINE_CHARS).collect();
     if short.len() < line.len() { format!("{short}…") } else { short }
 }
 
@@ -42,6 +46,6 @@ mod tests {
     #[test]
     fn a_long_line_is_cut() {
         let told = unlike("", &format!("{}\n", "x".repeat(300))).unwrap();
-        assert_eq!(told.chars().count(), ": now `".len() + LONGEST + 2);
+        assert_eq!(told.chars().count(), ": now `".len() + MAX_LINE_CHARS + 2);
     }
 }

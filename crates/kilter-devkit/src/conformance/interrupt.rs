@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use kilter_provider::Interrupt;
 
-/// Cancellation of a trial: interrupts all current and later calls in its worlds.
+/// Cancellation of a trial: interrupts all current and later calls in its sandboxes.
 #[derive(Default)]
 pub(super) struct Halt {
-    state: Mutex<State>,
+    state: Mutex<AlarmState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AlarmState {
     is_raised: bool,
     alarms: Vec<Weak<Alarm>>,
 }
 
 impl Halt {
-    /// Creates the interrupt of another world of the trial.
+    /// Creates the interrupt of another sandbox of the trial.
     ///
     /// # Errors
     /// If no socket pair can be created.
@@ -42,12 +42,12 @@ impl Halt {
         state.alarms.iter().filter_map(Weak::upgrade).for_each(|alarm| alarm.ring());
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AlarmState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Interrupt of a test world.
+/// Interrupt of a test sandbox.
 pub(super) struct Alarm {
     flag: AtomicBool,
     reader: UnixStream,

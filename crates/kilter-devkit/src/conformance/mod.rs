@@ -1,7 +1,7 @@
 //! Conformance suite: a set of laws for all providers.
 //!
-//! A [`Suite`] gets a function that creates a [`Subject`]: a provider in a world of its own, with [`Sample`]s
-//! that it can create there. The suite tries every law in new worlds and on a separate thread. The [`Report`]
+//! A [`Suite`] gets a function that creates a [`Subject`]: a provider in a sandbox of its own, with [`Sample`]s
+//! that it can create there. The suite tries every law in new sandboxes and on a separate thread. The [`Report`]
 //! lists each law as held, broken, or not tried with the reason.
 //!
 //! `docs/reference/conformance.md` explains each law for authors of providers. `docs/guides/native-provider.md`

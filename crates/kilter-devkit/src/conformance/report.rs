@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn untested_law_is_no_pass() {
+    fn untested_law_is_not_a_pass() {
         let mut report = report();
         report.findings.retain(|finding| finding.law != "c");
         assert!(!report.is_conforming());

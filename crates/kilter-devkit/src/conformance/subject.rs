@@ -25,7 +25,7 @@ pub enum Unsupported {
     Removal,
 }
 
-/// A provider in a world of its own, with test data for the laws.
+/// A provider in a sandbox of its own, with test data for the laws.
 ///
 /// The methods below supply the test data. [`Subject::without`] excuses missing data. Laws without data or an
 /// excuse stay untried, so the report does not pass.
@@ -55,8 +55,8 @@ pub(super) struct Slow {
 impl Subject {
     /// Creates a subject.
     ///
-    /// `provider` creates a provider for the same world at each call. `fingerprint` describes everything that
-    /// the provider could change. It must be equal for equal worlds, so it contains no times and no random
+    /// `provider` creates a provider for the same sandbox at each call. `fingerprint` describes everything that
+    /// the provider could change. It must be equal for equal sandboxes, so it contains no times and no random
     /// paths.
     pub fn new<P: Provider + 'static>(
         provider: impl Fn() -> P + Send + Sync + 'static,
@@ -131,7 +131,7 @@ impl Subject {
         self
     }
 
-    /// Sets the conversion of a text to a name in this world, such as a path below its directory. Required if
+    /// Sets the conversion of a text to a name in this sandbox, such as a path below its directory. Required if
     /// not every text is a valid name.
     #[must_use]
     pub fn names_like(mut self, name_like: impl Fn(&str) -> String + Send + Sync + 'static) -> Subject {
@@ -146,14 +146,14 @@ impl Subject {
         Subject { var_dir: Some(path.into()), ..self }
     }
 
-    /// Keeps a value alive as long as the world, such as a temporary directory.
+    /// Keeps a value alive as long as the sandbox, such as a temporary directory.
     #[must_use]
     pub fn keeping(mut self, kept: impl Any + Send + Sync) -> Subject {
         self.kept.push(Box::new(kept));
         self
     }
 
-    /// Sets a function that moves the current thread into this world, for worlds that are namespaces. It is
+    /// Sets a function that moves the current thread into this sandbox, for sandboxes that are namespaces. It is
     /// called before each use of the provider. If it fails, the provider is not used.
     #[must_use]
     pub fn entering(mut self, enter: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Subject {
@@ -171,7 +171,7 @@ impl Subject {
 
     fn enter(&self) {
         if let Err(why) = (self.enter)() {
-            give_up(format!("its world cannot be entered: {why}"));
+            give_up(format!("its sandbox cannot be entered: {why}"));
         }
     }
 
@@ -180,7 +180,7 @@ impl Subject {
         &*self.provider
     }
 
-    /// Creates another provider for the same world, without the history of the first.
+    /// Creates another provider for the same sandbox, without the history of the first.
     pub(super) fn provider_anew(&self) -> Arc<dyn Provider> {
         self.enter();
         (self.again)()

@@ -37,7 +37,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 const ASKED: Duration = Duration::from_millis(20);
 
 impl Suite {
-    /// Creates a suite. `make` creates the provider and a new world for each trial.
+    /// Creates a suite. `make` creates the provider and a new sandbox for each trial.
     pub fn new(make: impl Fn() -> Subject + Send + Sync + 'static) -> Suite {
         Suite {
             make: Arc::new(make),
@@ -147,7 +147,7 @@ impl Suite {
             Ok(Err(panic)) => Err(end_of(&*panic)),
             Err(stop) => {
                 halt.raise();
-                // Processes started by the trial end with it. A world that could not be created is the reason for the
+                // Processes started by the trial end with it. A sandbox that could not be created is the reason for the
                 // timeout. Another late result is meaningless.
                 let late = receiver.recv_timeout(self.soon);
                 Err(late.ok().and_then(Result::err).and_then(|panic| given_up(&*panic)).unwrap_or(stop))
@@ -191,7 +191,7 @@ pub enum Progress<'a> {
 /// Panic payload of [`give_up`].
 struct GivenUp(String);
 
-/// Ends the current trial as not tried, for a world that cannot be created or entered. Unwinds the stack; only
+/// Ends the current trial as not tried, for a sandbox that cannot be created or entered. Unwinds the stack; only
 /// a suite catches this.
 pub fn give_up(why: impl Into<String>) -> ! {
     std::panic::resume_unwind(Box::new(GivenUp(why.into())))

@@ -182,6 +182,33 @@ fn missing_world_leaves_laws_not_tested() {
     assert_eq!(report.why("get-is-steady"), Some("there is no world"));
 }
 
+/// Returns the number of sandboxes that a law needs for a provider without a defect.
+fn worlds_of(law: &'static str, change: fn(Subject) -> Subject) -> usize {
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&made);
+    let make = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        change(subject(None))
+    };
+    Suite::new(make).only([law]).run().assert();
+    made.load(Ordering::SeqCst)
+}
+
+#[test]
+fn values_without_a_trace_share_a_world() {
+    for law in ["edge-names-survive", "edge-values-survive"] {
+        // The introduction of the provider, a sandbox for its schema, and one for all values.
+        assert_eq!(worlds_of(law, |subject| subject), 3, "{law}");
+        // Without other specimens, fingerprints may be constant.
+        let alone = worlds_of(law, |_| {
+            let (store, seen) = (Store::default(), Store::default());
+            Subject::new(move || Shelf::new(store.clone(), None, false), move || seen.fingerprint())
+                .specimen(Sample::new("a").present([("label", "Red")]))
+        });
+        assert!(alone > 20, "{law}: {alone}");
+    }
+}
+
 /// Subjects on one shelf, the set of whose specimen waits for an interrupt; how many of them there are.
 fn waiting() -> (impl Fn() -> Subject + Send + Sync + 'static, Store, Arc<()>) {
     let (store, alive) = (Store::default(), Arc::new(()));
@@ -211,7 +238,7 @@ fn slow_trial_is_interrupted_and_cleaned_up() {
     assert_eq!(report.why("set-makes-what-was-asked"), Some("it did not end within 2 s"));
     assert!(store.is_waiting(), "it was under way");
     drop(suite);
-    assert_eq!(Arc::strong_count(&alive), 1, "the trial has ended, and its world is gone");
+    assert_eq!(Arc::strong_count(&alive), 1, "the trial has ended, and its sandbox is gone");
 }
 
 #[test]
@@ -229,5 +256,5 @@ fn stop_flag_interrupts_suite() {
     assert_eq!(report.untried(), ["set-makes-what-was-asked", "set-again-changes-nothing"], "{report}");
     assert_eq!(report.why("set-again-changes-nothing"), Some("it was interrupted"));
     drop(suite);
-    assert_eq!(Arc::strong_count(&alive), 1, "the trial has ended, and its world is gone");
+    assert_eq!(Arc::strong_count(&alive), 1, "the trial has ended, and its sandbox is gone");
 }

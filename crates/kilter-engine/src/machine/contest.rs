@@ -1,4 +1,5 @@
-//! Contested vertices: another program undoes their repairs, so they are repaired at growing intervals.
+//! Contested vertices: another program undoes their repairs and so uses up the repair budget. The machine repairs
+//! them at growing intervals.
 
 use super::limits::{RepairBudget, RepairWindow};
 use super::{Command, Machine, Timestamp};

@@ -1,4 +1,4 @@
-//! Edits: the difference of two graphs as one input. Unchanged vertices keep their state in place.
+//! Edits (graph swap): the difference of two graphs as one input. Unchanged vertices keep their state in place.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::semaphore::Shared;
 use super::{HoldConfig, Input, Machine, RefreshToken, Semaphores};
 use crate::graph::{EdgeId, Graph};
 use crate::resource_id::ResourceId;
-use crate::vertex::{Disposition, Phase, Progress, RefreshState, Vertex};
+use crate::vertex::{Disposition, Phase, RefreshState, Vertex, VertexState};
 
 /// Difference of the graph that a machine holds and the next one.
 ///
@@ -71,18 +71,18 @@ impl Machine {
             self.supersede(vertex);
         }
         self.vertices.resize(self.vertices.len().max(edges.slots()), Vertex::default());
-        self.progress.resize(self.vertices.len(), Progress::new(0));
+        self.progress.resize(self.vertices.len(), VertexState::new(0));
         for ChangedVertex { before, vertex, inherits_retries } in changed {
             let used = self.vertices[before.slot()].retry.saturating_sub(self.progress[before.slot()].retries).max(0);
             // A negative number means unlimited retries.
             let is_less = inherits_retries && vertex.retry > 0;
             let retries = if is_less { vertex.retry.saturating_sub(used).max(0) } else { vertex.retry };
             self.vertices[before.slot()] = vertex;
-            self.progress[before.slot()] = Progress::new(retries);
+            self.progress[before.slot()] = VertexState::new(retries);
         }
         for (id, vertex) in added {
             self.vertices[id.slot()] = vertex;
-            self.progress[id.slot()] = Progress::new(vertex.retry);
+            self.progress[id.slot()] = VertexState::new(vertex.retry);
         }
         self.replace_edges(edges, &owed);
         match &mut self.shared {
@@ -101,8 +101,13 @@ impl Machine {
     }
 
     /// Handles an input about a vertex that an edit has removed or changed.
+    ///
+    /// # Panics
+    /// If the input answers a call that the vertex does not have, such as a second answer to its last call.
     pub(super) fn heard_late(&mut self, vertex: ResourceId, input: &Input) {
-        if input.is_answer() && self.hold.as_mut().is_some_and(|hold| hold.superseded.remove(&vertex)) {
+        if input.is_answer() {
+            let is_awaited = self.hold.as_mut().is_some_and(|hold| hold.superseded.remove(&vertex));
+            assert!(is_awaited, "the driver answers each call of a removed or changed vertex once");
             self.release_superseded(vertex);
         }
     }
@@ -171,7 +176,7 @@ impl Machine {
             }
         }
         let mut owed = Vec::new();
-        let is_settled = |progress: &Progress| matches!(progress.phase, Phase::Settled(_));
+        let is_settled = |progress: &VertexState| matches!(progress.phase, Phase::Settled(_));
         for vertex in graph.vertices() {
             let parents = graph.incoming(vertex).iter().map(|edge| graph.edge(*edge).from);
             let waiting = parents.filter(|parent| !is_settled(&self.progress[parent.slot()])).count() as u32;

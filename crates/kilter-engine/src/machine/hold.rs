@@ -17,8 +17,8 @@ pub struct HoldConfig {
     pub budget: RepairBudget,
     /// Back-off of failed vertices.
     pub backoff: Backoff,
-    /// Vertices that must not be checked before [`Input::WatchEstablished`](super::Input::WatchEstablished) reports that their
-    /// watch has started.
+    /// Vertices that must not be checked before [`Input::WatchEstablished`](super::Input::WatchEstablished) reports
+    /// that their watch has started.
     pub awaiting_watch: BTreeSet<ResourceId>,
     /// Rate limits for the events of a vertex.
     pub limits: BTreeMap<ResourceId, RateLimit>,

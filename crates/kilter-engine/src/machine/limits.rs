@@ -2,14 +2,16 @@
 
 use super::Timestamp;
 
-/// Rate limit of repairs. A vertex that needs more repairs is contested, because another program undoes them.
+/// Repair budget: the rate limit of repairs. A vertex that needs more repairs is contested, because another program
+/// undoes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairBudget {
     /// Maximum number of repairs in `within`.
     pub repairs: u32,
     /// Length of the window, in milliseconds.
     pub within: u64,
-    /// Milliseconds between a repair and the next one when a vertex becomes contested. Doubles with each further repair.
+    /// Milliseconds between a repair and the next one when a vertex becomes contested. Doubles with each further
+    /// repair.
     pub first: u64,
     /// Maximum milliseconds between two repairs of a contested vertex.
     pub longest: u64,

@@ -132,8 +132,8 @@ pub struct Batch {
     pub vertices: Vec<ResourceId>,
 }
 
-/// A step for the driver. The driver carries out commands in order. Commands after a [`Command::JournalRefresh`] must not
-/// start before its tokens are on disk.
+/// A step for the driver. The driver carries out commands in order. Commands after a [`Command::JournalRefresh`] must
+/// not start before its tokens are on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Write these pending refreshes to the journal.

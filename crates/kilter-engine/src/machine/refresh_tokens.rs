@@ -1,4 +1,7 @@
 //! Pending refreshes per edge, and when they are journalled.
+//!
+//! The rule is "a refresh delivered once": several changes before a refresh need only one, and a successful refresh
+//! is not repeated. A crash loses no refresh, but it can repeat the refresh that it interrupts.
 
 use super::{Command, Machine, RefreshToken};
 use crate::graph::EdgeId;

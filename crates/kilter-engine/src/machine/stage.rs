@@ -37,6 +37,7 @@ pub enum Stage {
 impl Machine {
     /// Returns the current stage of a vertex.
     pub fn stage(&self, vertex: ResourceId) -> Stage {
+        debug_assert!(self.graph.contains(vertex), "{vertex:?} is not of this graph");
         match self.progress[vertex.slot()].phase {
             Phase::Waiting => self.waits(vertex),
             Phase::Ready => self.parked(vertex).unwrap_or(Stage::Ready),

@@ -3,12 +3,12 @@
 use kilter_model::Value;
 
 use super::{count, parts, readable};
-use crate::system::System;
+use crate::system::FactSource;
 
 /// Sector size in sysfs, in bytes, independent of the device.
 const SECTOR: u64 = 512;
 
-pub(super) fn disks(system: &System) -> Option<Value> {
+pub(super) fn disks(system: &FactSource) -> Option<Value> {
     let names = system.names("/sys/block").into_iter().filter(|name| is_disk(name));
     by_name(names.filter_map(|name| {
         let of = |part: &str| system.line(&format!("/sys/block/{name}/{part}"));
@@ -27,7 +27,7 @@ pub(super) fn disks(system: &System) -> Option<Value> {
     }))
 }
 
-pub(super) fn partitions(system: &System) -> Option<Value> {
+pub(super) fn partitions(system: &FactSource) -> Option<Value> {
     let mounts = super::mountpoints::mounted_devices(system);
     let disks = system.names("/sys/block").into_iter().filter(|name| is_disk(name));
     let found = disks.flat_map(|disk| {
@@ -60,7 +60,7 @@ fn is_disk(name: &str) -> bool {
 }
 
 /// Returns the size in bytes. None for a device without a medium.
-fn size(system: &System, path: &str) -> Option<u64> {
+fn size(system: &FactSource, path: &str) -> Option<u64> {
     let sectors = u64::try_from(system.number(path)?).ok()?;
     (sectors > 0).then(|| sectors.saturating_mul(SECTOR))
 }

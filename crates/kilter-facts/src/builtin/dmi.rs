@@ -3,9 +3,9 @@
 use kilter_model::Value;
 
 use super::parts;
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn dmi(system: &System) -> Option<Value> {
+pub(super) fn dmi(system: &FactSource) -> Option<Value> {
     let of = |name: &str| system.line(&format!("/sys/class/dmi/id/{name}")).map(Value::from);
     parts([
         (
@@ -36,7 +36,7 @@ pub(super) fn dmi(system: &System) -> Option<Value> {
 }
 
 /// Returns the name of the chassis type (SMBIOS specification, section 7.4.1).
-fn chassis_type(system: &System) -> Option<Value> {
+fn chassis_type(system: &FactSource) -> Option<Value> {
     const WORDS: [&str; 36] = [
         "Other",
         "Unknown",

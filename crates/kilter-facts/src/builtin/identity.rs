@@ -3,9 +3,9 @@
 use kilter_model::Value;
 
 use super::parts;
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn identity(system: &System) -> Option<Value> {
+pub(super) fn identity(system: &FactSource) -> Option<Value> {
     let ids = system.kernel().ids();
     parts([
         ("gid", Some(Value::from(i64::from(ids.gid)))),
@@ -17,7 +17,7 @@ pub(super) fn identity(system: &System) -> Option<Value> {
 }
 
 /// Returns the name of an id from a file of the form `name:password:id:…`.
-fn name_of(system: &System, path: &str, id: u32) -> Option<Value> {
+fn name_of(system: &FactSource, path: &str, id: u32) -> Option<Value> {
     let text = system.text(path)?;
     text.lines().find_map(|line| {
         let mut fields = line.split(':');

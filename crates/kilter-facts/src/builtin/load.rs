@@ -3,9 +3,9 @@
 use kilter_model::Value;
 
 use super::parts;
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn load_averages(system: &System) -> Option<Value> {
+pub(super) fn load_averages(system: &FactSource) -> Option<Value> {
     let line = system.line("/proc/loadavg")?;
     let mut words = line.split_whitespace();
     let mut next = || words.next()?.parse().ok().map(Value::Float);

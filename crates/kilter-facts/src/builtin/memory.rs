@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use kilter_model::Value;
 
 use super::{capacity, count, parts, readable};
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn memory(system: &System) -> Option<Value> {
+pub(super) fn memory(system: &FactSource) -> Option<Value> {
     let text = system.text("/proc/meminfo")?;
     let bytes: HashMap<&str, u64> = text.lines().filter_map(entry).collect();
     let get = |name: &str| bytes.get(name).copied();

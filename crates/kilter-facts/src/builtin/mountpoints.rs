@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kilter_model::Value;
 
 use super::{capacity, count, parts, readable};
-use crate::system::System;
+use crate::system::FactSource;
 
 /// A mounted file system: a line of `/proc/self/mountinfo` (proc(5)).
 pub(super) struct Mount {
@@ -43,7 +43,7 @@ const VIEWS: [&str; 17] = [
     "tracefs",
 ];
 
-pub(super) fn mountpoints(system: &System) -> Option<Value> {
+pub(super) fn mountpoints(system: &FactSource) -> Option<Value> {
     let mounts = system.text("/proc/self/mountinfo")?;
     // If several file systems are mounted on the same path, the last one is visible.
     let by_path: BTreeMap<String, Mount> = read(system, &mounts)
@@ -55,16 +55,16 @@ pub(super) fn mountpoints(system: &System) -> Option<Value> {
 }
 
 /// Returns the mounted block devices.
-pub(super) fn mounted_devices(system: &System) -> Vec<Mount> {
+pub(super) fn mounted_devices(system: &FactSource) -> Vec<Mount> {
     let mounts = system.text("/proc/self/mountinfo").unwrap_or_default();
     read(system, &mounts).filter(|mount| mount.device.starts_with("/dev/")).collect()
 }
 
-fn read<'a>(system: &'a System, text: &'a str) -> impl Iterator<Item = Mount> + 'a {
+fn read<'a>(system: &'a FactSource, text: &'a str) -> impl Iterator<Item = Mount> + 'a {
     text.lines().filter_map(|line| mount(system, line))
 }
 
-fn mount(system: &System, line: &str) -> Option<Mount> {
+fn mount(system: &FactSource, line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let front: Vec<&str> = front.split(' ').collect();
     let mut back = back.split(' ');
@@ -78,7 +78,7 @@ fn mount(system: &System, line: &str) -> Option<Mount> {
 }
 
 /// Returns the device name for a device number such as `254:0`.
-fn device_of(system: &System, number: &str) -> Option<String> {
+fn device_of(system: &FactSource, number: &str) -> Option<String> {
     let uevent = system.text(&format!("/sys/dev/block/{number}/uevent"))?;
     let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
     Some(format!("/dev/{name}"))
@@ -104,7 +104,7 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn describe(system: &System, mount: Mount) -> Option<Value> {
+fn describe(system: &FactSource, mount: Mount) -> Option<Value> {
     let remote = REMOTE.contains(&mount.filesystem.as_str()) || mount.filesystem.starts_with("fuse");
     let space = if remote { None } else { system.kernel().space(&system.path(&mount.path)) };
     let used = space.map(|space| space.size.saturating_sub(space.free));

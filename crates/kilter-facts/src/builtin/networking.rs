@@ -5,9 +5,9 @@ mod interfaces;
 use kilter_model::{Hash, Value};
 
 use super::parts;
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn networking(system: &System) -> Option<Value> {
+pub(super) fn networking(system: &FactSource) -> Option<Value> {
     let interfaces = interfaces::interfaces(system);
     let primary = primary(system).filter(|name| interfaces.contains_key(name.as_str()));
     let primary = primary.or_else(|| interfaces::first_with_address(&interfaces));
@@ -43,7 +43,7 @@ struct HostNames {
 }
 
 impl HostNames {
-    fn of(system: &System) -> HostNames {
+    fn of(system: &FactSource) -> HostNames {
         let node = system.kernel().uname().nodename;
         if let Some((hostname, domain)) = node.split_once('.') {
             let domain = (!domain.is_empty()).then(|| domain.to_owned());
@@ -63,7 +63,7 @@ impl HostNames {
 }
 
 /// Returns the domain part of the host's name in `/etc/hosts`.
-fn domain_in_hosts(system: &System, hostname: &str) -> Option<String> {
+fn domain_in_hosts(system: &FactSource, hostname: &str) -> Option<String> {
     let hosts = system.text("/etc/hosts")?;
     let names = hosts.lines().flat_map(|line| {
         let line = line.split('#').next().unwrap_or_default();
@@ -74,7 +74,7 @@ fn domain_in_hosts(system: &System, hostname: &str) -> Option<String> {
 }
 
 /// Returns the `domain` in `/etc/resolv.conf`, or the first entry of its `search` list.
-fn domain_of_resolver(system: &System) -> Option<String> {
+fn domain_of_resolver(system: &FactSource) -> Option<String> {
     let text = system.text("/etc/resolv.conf")?;
     let word_after = |key: &str| {
         text.lines().find_map(|line| {
@@ -87,7 +87,7 @@ fn domain_of_resolver(system: &System) -> Option<String> {
 }
 
 /// Returns the interface of the default route with the smallest metric, IPv4 first.
-fn primary(system: &System) -> Option<String> {
+fn primary(system: &FactSource) -> Option<String> {
     default_of(&system.text("/proc/net/route").unwrap_or_default(), ipv4_default)
         .or_else(|| default_of(&system.text("/proc/net/ipv6_route").unwrap_or_default(), ipv6_default))
 }

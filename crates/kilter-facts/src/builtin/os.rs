@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use kilter_model::Value;
 
 use super::parts;
-use crate::system::System;
+use crate::system::FactSource;
 
 /// Contents of `/etc/os-release` (os-release(5)).
 struct OsRelease(HashMap<String, String>);
 
 impl OsRelease {
-    fn of(system: &System) -> OsRelease {
+    fn of(system: &FactSource) -> OsRelease {
         let text = system.text("/etc/os-release").or_else(|| system.text("/usr/lib/os-release")).unwrap_or_default();
         let entries = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         OsRelease(
@@ -60,7 +60,7 @@ fn family_of(id: &str) -> Option<&'static str> {
     })
 }
 
-pub(super) fn os(system: &System) -> Option<Value> {
+pub(super) fn os(system: &FactSource) -> Option<Value> {
     let os_release = OsRelease::of(system);
     let machine = system.kernel().uname().machine;
     let release = release(system, &os_release);
@@ -83,7 +83,7 @@ pub(super) fn os(system: &System) -> Option<Value> {
     ])
 }
 
-pub(super) fn architecture(system: &System) -> Option<Value> {
+pub(super) fn architecture(system: &FactSource) -> Option<Value> {
     architecture_of(&system.kernel().uname().machine, &OsRelease::of(system)).map(Value::from)
 }
 
@@ -98,7 +98,7 @@ fn architecture_of(machine: &str, os_release: &OsRelease) -> Option<String> {
     })
 }
 
-fn release(system: &System, os_release: &OsRelease) -> Option<Value> {
+fn release(system: &FactSource, os_release: &OsRelease) -> Option<Value> {
     // Only Debian's own file contains the point release. On Ubuntu, this file contains the Debian release that
     // Ubuntu is based on.
     let own_file = match os_release.get("ID") {
@@ -136,7 +136,7 @@ fn codename(os_release: &OsRelease) -> Option<String> {
     os_release.get("VERSION_CODENAME").or_else(in_version).map(str::to_owned)
 }
 
-fn selinux(system: &System) -> Option<Value> {
+fn selinux(system: &FactSource) -> Option<Value> {
     let enforce = system.line("/sys/fs/selinux/enforce");
     let Some(enforce) = enforce else { return Some(Value::hash([("enabled", Value::from(false))])) };
     let mode = if enforce == "1" { "enforcing" } else { "permissive" };

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use kilter_model::Value;
 
 use super::{count, parts};
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn processors(system: &System) -> Option<Value> {
+pub(super) fn processors(system: &FactSource) -> Option<Value> {
     let cpus = system.text("/proc/cpuinfo").map(|text| read_cpuinfo(&text)).unwrap_or_default();
     let online = system.line("/sys/devices/system/cpu/online").and_then(|list| list_length(&list));
     let logical = online.unwrap_or(cpus.len() as u64);
@@ -66,7 +66,7 @@ struct Topology {
 
 impl Topology {
     /// Reads the topology from `/proc/cpuinfo`, or from sysfs if that has none (ARM).
-    fn of(system: &System, cpus: &[Cpu]) -> Topology {
+    fn of(system: &FactSource, cpus: &[Cpu]) -> Topology {
         let mut threads: Vec<(String, String)> =
             cpus.iter().filter_map(|cpu| Some((cpu.package.clone()?, cpu.core.clone()?))).collect();
         if threads.is_empty() {
@@ -83,7 +83,7 @@ impl Topology {
     }
 }
 
-fn sysfs_threads(system: &System) -> Vec<(String, String)> {
+fn sysfs_threads(system: &FactSource) -> Vec<(String, String)> {
     let names = system.names("/sys/devices/system/cpu");
     let cpus = names.iter().filter(|name| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok()));
     let of = |cpu: &str, part: &str| system.line(&format!("/sys/devices/system/cpu/{cpu}/topology/{part}"));
@@ -95,7 +95,7 @@ fn models(cpus: &[Cpu]) -> Option<Value> {
     (!models.is_empty()).then(|| Value::strings(models))
 }
 
-fn speed(system: &System, cpus: &[Cpu]) -> Option<Value> {
+fn speed(system: &FactSource, cpus: &[Cpu]) -> Option<Value> {
     let kilohertz = system.number("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
     #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
     let most = kilohertz.map(|kilohertz| kilohertz as f64 / 1000.0);

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kilter_model::Value;
 
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn timezone(system: &System) -> Option<Value> {
+pub(super) fn timezone(system: &FactSource) -> Option<Value> {
     // Without the file, the system's time is UTC (tzset(3)).
     let Some(bytes) = system.bytes("/etc/localtime") else { return Some(Value::from("UTC")) };
     abbreviation(&bytes, system.kernel().now()).map(Value::from)

@@ -3,9 +3,9 @@
 use kilter_model::Value;
 
 use super::parts;
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn system_uptime(system: &System) -> Option<Value> {
+pub(super) fn system_uptime(system: &FactSource) -> Option<Value> {
     let line = system.line("/proc/uptime")?;
     let seconds: i64 = line.split(['.', ' ']).next()?.parse().ok()?;
     let (days, hours) = (seconds / 86_400, seconds / 3600);

@@ -5,19 +5,19 @@
 
 use kilter_model::Value;
 
-use crate::system::System;
+use crate::system::FactSource;
 
-pub(super) fn virtual_kind(system: &System) -> Option<Value> {
+pub(super) fn virtual_kind(system: &FactSource) -> Option<Value> {
     let kind = container(system).or_else(|| hypervisor(system)).unwrap_or_else(|| "physical".to_owned());
     Some(Value::from(kind))
 }
 
-pub(super) fn is_virtual(system: &System) -> Option<Value> {
+pub(super) fn is_virtual(system: &FactSource) -> Option<Value> {
     Some(Value::from(container(system).or_else(|| hypervisor(system)).is_some()))
 }
 
 /// Detects the container manager from the data that it leaves inside the container.
-fn container(system: &System) -> Option<String> {
+fn container(system: &FactSource) -> Option<String> {
     let told = system.line("/run/host/container-manager").or_else(|| system.line("/run/systemd/container"));
     if let Some(manager) = told.or_else(|| environment_of_init(system)) {
         return Some(manager.replace('-', "_"));
@@ -35,14 +35,14 @@ fn container(system: &System) -> Option<String> {
 }
 
 /// Returns `container=` from the environment of the first process. Only root can read it.
-fn environment_of_init(system: &System) -> Option<String> {
+fn environment_of_init(system: &FactSource) -> Option<String> {
     let environment = system.bytes("/proc/1/environ")?;
     let value = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"container="))?;
     let value = String::from_utf8_lossy(value).into_owned();
     (!value.is_empty()).then_some(value)
 }
 
-fn by_cgroup(system: &System) -> Option<&'static str> {
+fn by_cgroup(system: &FactSource) -> Option<&'static str> {
     let text = system.text("/proc/1/cgroup")?;
     let paths = || text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let managers =
@@ -52,7 +52,7 @@ fn by_cgroup(system: &System) -> Option<&'static str> {
 }
 
 /// Detects the hypervisor from firmware, sysfs, clock sources or the processor flag.
-fn hypervisor(system: &System) -> Option<String> {
+fn hypervisor(system: &FactSource) -> Option<String> {
     let found = by_dmi(system)
         .or_else(|| by_device_tree(system))
         .or_else(|| by_xen(system))
@@ -61,7 +61,7 @@ fn hypervisor(system: &System) -> Option<String> {
     found.map(str::to_owned)
 }
 
-fn by_dmi(system: &System) -> Option<&'static str> {
+fn by_dmi(system: &FactSource) -> Option<&'static str> {
     const SIGNS: [(&str, &str); 17] = [
         ("Google Compute Engine", "gce"),
         ("KVM", "kvm"),
@@ -93,13 +93,13 @@ fn by_dmi(system: &System) -> Option<&'static str> {
     SIGNS.into_iter().find(|(sign, _)| told.iter().any(|text| text.contains(sign))).map(|(_, kind)| kind)
 }
 
-fn by_device_tree(system: &System) -> Option<&'static str> {
+fn by_device_tree(system: &FactSource) -> Option<&'static str> {
     let compatible = system.line("/proc/device-tree/hypervisor/compatible")?;
     let kinds = [("linux,kvm", "kvm"), ("xen", "xenu"), ("vmware", "vmware")];
     kinds.into_iter().find(|(sign, _)| compatible.contains(sign)).map(|(_, kind)| kind)
 }
 
-fn by_xen(system: &System) -> Option<&'static str> {
+fn by_xen(system: &FactSource) -> Option<&'static str> {
     if system.line("/sys/hypervisor/type")? != "xen" {
         return None;
     }
@@ -109,7 +109,7 @@ fn by_xen(system: &System) -> Option<&'static str> {
     (!first_domain).then_some(if is_hvm { "xenhvm" } else { "xenu" })
 }
 
-fn by_clock(system: &System) -> Option<&'static str> {
+fn by_clock(system: &FactSource) -> Option<&'static str> {
     let clocks = system.line("/sys/devices/system/clocksource/clocksource0/available_clocksource")?;
     let kinds = [("kvm-clock", "kvm"), ("hyperv_clocksource", "hyperv"), ("xen", "xenu")];
     kinds
@@ -118,7 +118,7 @@ fn by_clock(system: &System) -> Option<&'static str> {
         .map(|(_, kind)| kind)
 }
 
-fn by_flag(system: &System) -> Option<&'static str> {
+fn by_flag(system: &FactSource) -> Option<&'static str> {
     let text = system.text("/proc/cpuinfo")?;
     let flags = text.lines().find_map(|line| line.strip_prefix("flags"))?;
     flags.split_whitespace().any(|flag| flag == "hypervisor").then_some("unknown_hypervisor")

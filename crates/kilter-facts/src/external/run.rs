@@ -8,7 +8,7 @@ use kilter_model::Hash;
 use kilter_process::trust::TrustPolicy;
 use kilter_process::{Cancel, Capture, Invocation, Output, Termination, run};
 
-use super::{LONGEST, from_json_text, from_lines};
+use super::{MAX_FACTS_BYTES, from_json_text, from_lines};
 
 /// Runs an executable and parses its output: a JSON object, or lines of `name=value`.
 pub(super) fn executable(
@@ -17,15 +17,15 @@ pub(super) fn executable(
     deadline: Duration,
     cancelled: Option<&'static AtomicBool>,
 ) -> Result<Hash, String> {
-    let mut invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/").trusted(policy);
-    invocation.stdout = Capture::AtMost(LONGEST);
+    let mut invocation = Invocation::new(path).captured(MAX_FACTS_BYTES).deadline(deadline).cwd("/").trusted(policy);
+    invocation.stdout = Capture::AtMost(MAX_FACTS_BYTES);
     let cancel = cancelled.map(Cancel::new);
     let finished = run(&invocation, cancel).map_err(|error| error.with_sources())?;
     match finished.ending {
         Termination::Deadline => {
             return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32()));
         }
-        Termination::OutputLimit => return Err(format!("it prints more than {LONGEST} bytes")),
+        Termination::OutputLimit => return Err(format!("it prints more than {MAX_FACTS_BYTES} bytes")),
         Termination::Cancelled => return Err("ended because the run was interrupted".to_owned()),
         Termination::Exited if !finished.status.is_success() => return Err(failure(&finished)),
         Termination::Exited => {}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::support::{FakeKernel, Machine};
-use kilter_facts::{ExternalFacts, Facts, Ids, System};
+use kilter_facts::{ExternalFacts, FactSource, Facts, Ids};
 use kilter_model::{Value, to_json};
 use serde_json::json;
 use tempfile::TempDir;
@@ -42,7 +42,7 @@ impl Directory {
     fn facts_for(&self, uid: u32) -> Facts {
         let kernel = FakeKernel { ids: Ids { uid, gid: uid }, ..FakeKernel::default() };
         let external = ExternalFacts::in_directories([self.0.path()]).with_deadline(Duration::from_millis(300));
-        Facts::new(System::new(self.path("no-root"), kernel)).with_external(external)
+        Facts::new(FactSource::new(self.path("no-root"), kernel)).with_external(external)
     }
 
     fn facts(&self) -> Facts {
@@ -217,7 +217,7 @@ fn root_refuses_fact_directory_of_another_user() {
     std::fs::write(inner.join("a.txt"), "a=1\n").unwrap();
     let facts = |path: &Path| {
         let kernel = FakeKernel { ids: Ids { uid: 0, gid: 0 }, ..FakeKernel::default() };
-        Facts::new(System::new("/nonexistent", kernel)).with_external(ExternalFacts::in_directories([path]))
+        Facts::new(FactSource::new("/nonexistent", kernel)).with_external(ExternalFacts::in_directories([path]))
     };
     assert_eq!(facts(&inner).get("a"), Some(Value::from("1")));
     mode(&inner, 0o777);

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use kilter_facts::{Address, Facts, Ids, Kernel, Space, System, Uname};
+use kilter_facts::{Address, FactSource, Facts, Ids, Kernel, Space, Uname};
 use kilter_model::{Value, to_json};
 use tempfile::TempDir;
 
@@ -77,7 +77,7 @@ impl Machine {
     }
 
     pub(crate) fn facts(&self) -> Facts {
-        Facts::new(System::new(self.root.path(), self.kernel.clone()))
+        Facts::new(FactSource::new(self.root.path(), self.kernel.clone()))
     }
 
     /// A fact as JSON; null when there is none.

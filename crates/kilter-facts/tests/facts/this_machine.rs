@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use kilter_facts::{Facts, System};
+use kilter_facts::{FactSource, Facts};
 use kilter_model::Value;
 
 fn facts() -> Facts {
-    Facts::new(System::live())
+    Facts::new(FactSource::live())
 }
 
 fn integer(path: &str) -> i64 {

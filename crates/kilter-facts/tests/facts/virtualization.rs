@@ -26,7 +26,7 @@ fn containers_are_recognised_by_files_of_their_managers() {
 }
 
 #[test]
-fn a_machine_made_from_a_container_image_is_no_container() {
+fn machine_from_a_container_image_is_not_a_container() {
     assert_virtual(
         [
             (".dockerenv", ""),

@@ -2,7 +2,7 @@
 
 use kilter_model::Span;
 
-use super::Reader;
+use super::GraphReader;
 use super::emit::{Lowered, Piece};
 use super::fields::Fields;
 use crate::diagnostic::Diagnostic;
@@ -57,7 +57,7 @@ fn given<const COUNT: usize>(fields: &Fields, names: [(&str, &'static str); COUN
     given.collect()
 }
 
-pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+pub(super) fn lower(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let args = fields.texts("args");
     match (args, command(fields, "")) {
         (Some((_, at)), _) if fields.text("shell").is_some() => {

@@ -2,13 +2,13 @@
 
 use ecow::{EcoString, eco_format};
 
-use super::{Reader, is_list, kinds};
+use super::{GraphReader, is_list, kinds};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::tree::View;
 
 const KEYS: [&str; 4] = ["name", "from", "to", "notify"];
 
-impl Reader {
+impl GraphReader {
     pub(super) fn edges(&mut self, edges: View<'_>) {
         if !is_list(edges) {
             let problem = Diagnostic::new("`edges` is a list").at(edges.span());

@@ -115,7 +115,7 @@ impl Lowered {
 /// Returns the tree of the resources and of `collect`, and the duplicate resources.
 pub(super) fn tree(
     resources: &[Lowered],
-    collected: &[(Span, &'static kinds::Kind)],
+    collected: &[(Span, &'static kinds::MgmtKind)],
     id: SourceId,
     sources: &Sources,
 ) -> (Tree, Vec<Diagnostic>) {
@@ -147,7 +147,7 @@ pub(super) fn tree(
     builder.end();
     if let Some((at, _)) = collected.first() {
         text(&mut builder, "collect", *at);
-        let entry = |(at, kind): &(Span, &'static kinds::Kind)| {
+        let entry = |(at, kind): &(Span, &'static kinds::MgmtKind)| {
             let [key, value] = ["type", kind.type_name].map(|text| Piece::Text(text.into(), *at));
             Piece::Mapping(vec![(key, value)], *at)
         };

@@ -4,8 +4,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::Span;
 
 use super::emit::Piece;
-use super::kinds::Kind;
-use super::{Reader, is_list};
+use super::kinds::MgmtKind;
+use super::{GraphReader, is_list};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::tree::View;
 
@@ -45,7 +45,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// Reads the fields. Reports invalid fields and leaves them out.
-    pub(super) fn read(reader: &mut Reader, kind: &Kind, title: &str, at: Span, body: View<'_>) -> Fields {
+    pub(super) fn read(reader: &mut GraphReader, kind: &MgmtKind, title: &str, at: Span, body: View<'_>) -> Fields {
         let mut fields = Fields { title: title.into(), at, given: Vec::new() };
         for (key, value) in body.entries().filter(|(key, _)| !matches!(key.text(), "name" | "meta")) {
             let Some((name, shape)) = kind.fields.iter().find(|(name, _)| *name == key.text()) else {

@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::Span;
 
-use super::Reader;
+use super::GraphReader;
 use super::emit::{Lowered, Piece};
 use super::fields::Fields;
 use super::kinds::{STATES, copy, word};
@@ -36,7 +36,7 @@ fn path(fields: &Fields) -> (EcoString, Span) {
     (whole, at)
 }
 
-pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+pub(super) fn lower(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let (path, at) = path(fields);
     let is_directory = path.ends_with('/');
     lowered.push("path", at, Piece::Text(without_slash(&path), at));
@@ -45,12 +45,12 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
     let content = fields.get("content").map(|(_, at)| ("content", at));
     let written = content.or(fields.texts("fragments").map(|(_, at)| ("fragments", at)));
     if let Some((name, at)) = written.or(fields.text("source").map(|(_, at)| ("source", at))).filter(|_| is_absent) {
-        let problem = Diagnostic::new(eco_format!("`{name}` of a file that is to be absent")).at(at);
-        return reader.report(problem.hint("take it out, or let the state be `exists`"));
+        let problem = Diagnostic::new(eco_format!("`{name}` contradicts the state `absent`")).at(at);
+        return reader.report(problem.hint("remove it, or set the state to `exists`"));
     }
     if let Some((name, at)) = written.filter(|_| is_directory) {
         let problem = Diagnostic::new(eco_format!("`{name}` of a directory")).at(at);
-        return reader.report(problem.hint("a path that ends with `/` is that of a directory"));
+        return reader.report(problem.hint("a path that ends with `/` names a directory"));
     }
     let is_link = fields.is("symlink");
     match (state, is_link, is_directory) {

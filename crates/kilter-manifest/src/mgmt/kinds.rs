@@ -4,12 +4,12 @@ use ecow::eco_format;
 
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::{Reader, commands, files, timers};
+use super::{GraphReader, commands, files, timers};
 use crate::diagnostic::{Diagnostic, list};
 
 use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
 
-pub(super) struct Kind {
+pub(super) struct MgmtKind {
     pub(super) name: &'static str,
     /// Type in kilter.
     pub(super) type_name: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct Kind {
     /// True if a notification has an effect.
     pub(super) refreshes: bool,
     /// Adds the given fields to the resource.
-    pub(super) lower: fn(&mut Reader, &Fields, &mut Lowered),
+    pub(super) lower: fn(&mut GraphReader, &Fields, &mut Lowered),
 }
 
 /// Kinds of mgmt without a type in kilter.
@@ -66,24 +66,24 @@ pub(super) const LATER: [&str; 42] = [
     "virt:network:range",
 ];
 
-static KINDS: [Kind; 17] = [
-    Kind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
-    Kind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
-    Kind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
-    Kind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
-    Kind { name: "kv", type_name: "kv", fields: KV, refreshes: true, lower: kv },
-    Kind { name: "msg", type_name: "notify", fields: MSG, refreshes: true, lower: msg },
-    Kind { name: "noop", type_name: "noop", fields: &[("comment", Text)], refreshes: true, lower: same },
-    Kind { name: "password", type_name: "password", fields: PASSWORD, refreshes: true, lower: same },
-    Kind { name: "pkg", type_name: "package", fields: PKG, refreshes: false, lower: pkg },
-    Kind { name: "print", type_name: "notify", fields: PRINT, refreshes: true, lower: print },
-    Kind { name: "ssh:authorized_key", type_name: "ssh_authorized_key", fields: KEY, refreshes: false, lower: key },
-    Kind { name: "svc", type_name: "service", fields: SVC, refreshes: true, lower: svc },
-    Kind { name: "sysctl", type_name: "sysctl", fields: SYSCTL, refreshes: false, lower: sysctl },
-    Kind { name: "test", type_name: "test", fields: TEST, refreshes: true, lower: same },
-    Kind { name: "timer", type_name: "timer", fields: &[("interval", Number)], refreshes: true, lower: same },
-    Kind { name: "user", type_name: "user", fields: USER, refreshes: false, lower: user },
-    Kind { name: "value", type_name: "value", fields: &[("any", Any)], refreshes: false, lower: same },
+static KINDS: [MgmtKind; 17] = [
+    MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
+    MgmtKind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
+    MgmtKind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
+    MgmtKind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
+    MgmtKind { name: "kv", type_name: "kv", fields: KV, refreshes: true, lower: kv },
+    MgmtKind { name: "msg", type_name: "notify", fields: MSG, refreshes: true, lower: msg },
+    MgmtKind { name: "noop", type_name: "noop", fields: &[("comment", Text)], refreshes: true, lower: same },
+    MgmtKind { name: "password", type_name: "password", fields: PASSWORD, refreshes: true, lower: same },
+    MgmtKind { name: "pkg", type_name: "package", fields: PKG, refreshes: false, lower: pkg },
+    MgmtKind { name: "print", type_name: "notify", fields: PRINT, refreshes: true, lower: print },
+    MgmtKind { name: "ssh:authorized_key", type_name: "ssh_authorized_key", fields: KEY, refreshes: false, lower: key },
+    MgmtKind { name: "svc", type_name: "service", fields: SVC, refreshes: true, lower: svc },
+    MgmtKind { name: "sysctl", type_name: "sysctl", fields: SYSCTL, refreshes: false, lower: sysctl },
+    MgmtKind { name: "test", type_name: "test", fields: TEST, refreshes: true, lower: same },
+    MgmtKind { name: "timer", type_name: "timer", fields: &[("interval", Number)], refreshes: true, lower: same },
+    MgmtKind { name: "user", type_name: "user", fields: USER, refreshes: false, lower: user },
+    MgmtKind { name: "value", type_name: "value", fields: &[("any", Any)], refreshes: false, lower: same },
 ];
 
 const EXEC: &[(&str, Shape)] = &[
@@ -216,7 +216,7 @@ const USER: &[(&str, Shape)] = &[
 ];
 
 /// Returns the kind with this name.
-pub(super) fn find(name: &str) -> Option<&'static Kind> {
+pub(super) fn find(name: &str) -> Option<&'static MgmtKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
@@ -226,7 +226,7 @@ pub(super) fn names() -> [&'static str; KINDS.len()] {
 }
 
 /// Copies all fields to attributes with the same names.
-fn same(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn same(_: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let Some(kind) = find(lowered.kind) else { return };
     for (name, _) in kind.fields {
         copy(fields, name, lowered, name);
@@ -242,7 +242,7 @@ pub(super) fn copy(fields: &Fields, name: &str, lowered: &mut Lowered, attribute
 
 /// Translates a keyword to its equivalent in kilter.
 pub(super) fn word(
-    reader: &mut Reader,
+    reader: &mut GraphReader,
     fields: &Fields,
     name: &str,
     words: &[(&str, &str)],
@@ -263,7 +263,7 @@ pub(super) fn word(
 /// States of a resource, as values of `ensure`.
 pub(super) const STATES: [(&str, &str); 2] = [("exists", "present"), ("absent", "absent")];
 
-fn state(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn state(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     if fields.text("state").is_none() {
         let problem = Diagnostic::new(eco_format!("a `{}` needs a state", lowered.kind)).at(fields.at);
         return reader.report(problem.hint("state: exists, or state: absent"));
@@ -271,12 +271,12 @@ fn state(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     word(reader, fields, "state", &STATES, lowered, "ensure");
 }
 
-fn group(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn group(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     state(reader, fields, lowered);
     copy(fields, "gid", lowered, "gid");
 }
 
-fn user(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn user(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     state(reader, fields, lowered);
     copy(fields, "uid", lowered, "uid");
     match (fields.get("gid"), fields.text("group")) {
@@ -299,7 +299,7 @@ fn user(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     copy(fields, "allowduplicateuid", lowered, "allowdupe");
 }
 
-fn kv(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn kv(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     for name in ["key", "mapped", "skiplessthan"] {
         copy(fields, name, lowered, name);
     }
@@ -319,7 +319,7 @@ fn kv(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     }
 }
 
-fn print(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn print(_: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     copy(fields, "msg", lowered, "message");
     copy(fields, "refresh_only", lowered, "refreshonly");
 }
@@ -335,7 +335,7 @@ const PRIORITIES: [(&str, &str); 8] = [
     ("Debug", "debug"),
 ];
 
-fn msg(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn msg(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     copy(fields, "body", lowered, "message");
     if fields.text("priority").is_none() {
         let known = PRIORITIES.map(|(word, _)| word).join(", ");
@@ -348,12 +348,12 @@ fn msg(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     }
 }
 
-fn svc(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn svc(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     word(reader, fields, "state", &[("running", "running"), ("stopped", "stopped")], lowered, "ensure");
     word(reader, fields, "startup", &[("enabled", "true"), ("disabled", "false")], lowered, "enable");
 }
 
-fn pkg(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn pkg(_: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let Some((state, at)) = fields.text("state") else { return };
     let plain = |word: &str| Piece::Plain(word.into(), at);
     match state.as_str() {
@@ -371,15 +371,16 @@ fn pkg(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
 }
 
 /// Translates a kernel parameter: `runtime` sets its current value, `persist` its value after the next boot.
-fn sysctl(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn sysctl(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let is = |name: &str| fields.get(name).is_none() || fields.is(name);
     let attribute = match (is("runtime"), is("persist")) {
         (true, true) => "value",
         (true, false) => "live",
         (false, true) => "kept",
         (false, false) => {
-            let problem = Diagnostic::new("neither `runtime` nor `persist`: nothing is to be done").at(fields.at);
-            return reader.report(problem.hint("take the resource out, or let one of both be true"));
+            let problem =
+                Diagnostic::new("neither `runtime` nor `persist` is true: there is nothing to set").at(fields.at);
+            return reader.report(problem.hint("remove the resource, or set one of them to true"));
         }
     };
     match fields.text("value") {
@@ -389,7 +390,7 @@ fn sysctl(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
 }
 
 /// Translates an SSH key, which is identified by its comment.
-fn key(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+fn key(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     if let Some((_, at)) = fields.get("content") {
         let problem = Diagnostic::new("`content`: kilter needs the parts of the key").at(at);
         return reader.report(problem.hint("write `options`, `type`, `key` and `comment` instead"));

@@ -64,7 +64,7 @@ fn is_list(view: View<'_>) -> bool {
 
 pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
     let left = tree.len().saturating_mul(2).saturating_add(100_000);
-    let mut reader = Reader { is_lenient: sources.get(id).is_lenient(), left, ..Reader::default() };
+    let mut reader = GraphReader { is_lenient: sources.get(id).is_lenient(), left, ..GraphReader::default() };
     for (at, root) in tree.roots().enumerate() {
         match at {
             0 => reader.document(root),
@@ -72,7 +72,7 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
         }
     }
     let warnings = reader.warnings();
-    let Reader { resources, collected, mut problems, terms, .. } = reader;
+    let GraphReader { resources, collected, mut problems, terms, .. } = reader;
     let (tree, twice) = emit::tree(&resources, &collected, id, sources);
     problems.extend(twice);
     Graph { tree, problems, warnings, terms }
@@ -80,13 +80,13 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
 
 /// State of the conversion of a graph.
 #[derive(Default)]
-struct Reader {
+struct GraphReader {
     is_lenient: bool,
     /// Number of nodes that may still be copied.
     left: usize,
     resources: Vec<Lowered>,
     /// Kinds whose resources are collected, also those of this graph, with their positions.
-    collected: Vec<(Span, &'static kinds::Kind)>,
+    collected: Vec<(Span, &'static kinds::MgmtKind)>,
     /// The kinds below `resources` that have no type here: each is one problem, also if edges lead to its resources.
     unknown: Vec<EcoString>,
     problems: Vec<Diagnostic>,
@@ -103,7 +103,7 @@ const SECTIONS: [&str; 5] = ["graph", "comment", "resources", "edges", "collect"
 /// Sections that only manifests have.
 const OF_MANIFESTS: [&str; 4] = ["vars", "types", "defaults", "include"];
 
-impl Reader {
+impl GraphReader {
     fn report(&mut self, problem: Diagnostic) {
         self.problems.push(problem);
     }
@@ -168,7 +168,7 @@ impl Reader {
     }
 
     /// Returns the kinds whose exported resources are collected, including those of this machine.
-    fn kinds_to_collect(&mut self, root: View<'_>) -> Vec<(Span, &'static kinds::Kind)> {
+    fn kinds_to_collect(&mut self, root: View<'_>) -> Vec<(Span, &'static kinds::MgmtKind)> {
         let Some(collect) = root.get("collect").filter(|collect| !collect.is_null()) else { return Vec::new() };
         if !is_list(collect) {
             self.report(Diagnostic::new("`collect` is a list").at(collect.span()).hint("such as - kind: file"));
@@ -229,7 +229,7 @@ impl Reader {
         self.report(problem.at(kind.span()));
     }
 
-    fn resource(&mut self, kind: &'static kinds::Kind, body: View<'_>) {
+    fn resource(&mut self, kind: &'static kinds::MgmtKind, body: View<'_>) {
         if !body.is_mapping() {
             let problem = Diagnostic::new("a resource is a mapping").at(body.span());
             return self.report(problem.hint("such as - name: x"));

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 
-use super::Reader;
+use super::GraphReader;
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
 use super::kinds::word;
@@ -29,7 +29,7 @@ const TRIGGERS: [&str; 6] =
     ["OnCalendar", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec"];
 
 /// Translates a timer to its unit, which comes after the unit's file.
-pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+pub(super) fn lower(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let unit = eco_format!("{}.timer", fields.title);
     if fields.title.contains('/') {
         return reader.report(Diagnostic::new("the name of a unit has no `/`").at(fields.at));
@@ -57,7 +57,7 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
 }
 
 /// Returns the content of the unit's file.
-fn content(reader: &mut Reader, fields: &Fields) -> Option<EcoString> {
+fn content(reader: &mut GraphReader, fields: &Fields) -> Option<EcoString> {
     let mut given = |name: &str, example: &str| {
         let given = fields.text(name).map(|(text, at)| (text.as_str(), at));
         if given.is_none() {

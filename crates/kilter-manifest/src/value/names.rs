@@ -6,7 +6,7 @@ use kilter_model::{DataType, ResourceRef};
 
 use super::Values;
 use crate::diagnostic::{Diagnostic, choose};
-use crate::environment::Read;
+use crate::environment::ParsedText;
 use crate::output_types::Receiver;
 use crate::scalar_span::place;
 use crate::tree::View;
@@ -31,7 +31,7 @@ impl<'t> Values<'_, 't> {
     }
 
     /// Reports unknown variables and facts in a template with outputs, unless it handles missing names.
-    pub(super) fn check_names(&self, read: &Read<Template>, view: View<'t>) {
+    pub(super) fn check_names(&self, read: &ParsedText<Template>, view: View<'t>) {
         if ["has(", "default("].iter().any(|function| view.text().contains(function)) {
             return;
         }
@@ -50,7 +50,7 @@ impl<'t> Values<'_, 't> {
     }
 
     /// Checks the outputs in a template against the resources and their types.
-    pub(super) fn check_outputs(&self, read: &Read<Template>, view: View<'t>) -> bool {
+    pub(super) fn check_outputs(&self, read: &ParsedText<Template>, view: View<'t>) -> bool {
         let mut sound = true;
         read.parsed.names(&mut |name, at| {
             if let Name::Output(reference, output) = name {

@@ -38,7 +38,7 @@ impl DataType {
     /// which can take more memory than a large value itself.
     pub fn accepts(&self, value: &Value) -> bool {
         let fuel = Fuel { left: Cell::new(FUEL), whole: Cell::new(Some(value)) };
-        fits(self, value, Scope { seals: Seals::Ignored, table: None, fuel: &fuel })
+        fits(self, value, CheckScope { seals: Seals::Ignored, table: None, fuel: &fuel })
     }
 
     /// Checks that `value` is of this type and that exactly the parts declared `Sensitive` are sensitive, as in
@@ -52,7 +52,7 @@ impl DataType {
 
     fn checked(&self, value: &Value, seals: Seals) -> Result<(), Mismatch> {
         let fuel = Fuel { left: Cell::new(FUEL), whole: Cell::new(Some(value)) };
-        match fits(self, value, Scope { seals, table: None, fuel: &fuel }) {
+        match fits(self, value, CheckScope { seals, table: None, fuel: &fuel }) {
             true => Ok(()),
             false if fuel.left.get() == 0 => Err(Mismatch::endless(self)),
             false => Err(describe(self, value, seals)),
@@ -106,21 +106,21 @@ fn parts(value: &Value) -> u64 {
 
 /// Context of a check.
 #[derive(Clone, Copy)]
-struct Scope<'a> {
+struct CheckScope<'a> {
     seals: Seals,
     /// Definitions of the names in the type, inside an alias.
     table: Option<&'a Aliases>,
     fuel: &'a Fuel<'a>,
 }
 
-impl Scope<'_> {
+impl CheckScope<'_> {
     /// Returns a component type with its names resolved.
     fn resolved(self, part: &DataType) -> DataType {
         self.table.map_or_else(|| part.clone(), |table| part.resolve(table))
     }
 }
 
-fn fits<'a>(data_type: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
+fn fits<'a>(data_type: &'a DataType, value: &Value, scope: CheckScope<'a>) -> bool {
     let value = match scope.seals {
         Seals::Ignored => value.unwrap_sensitive(),
         Seals::Exact => value,
@@ -179,7 +179,7 @@ fn fits<'a>(data_type: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
         (DataType::Iterable(of), value) => fits_elements(of, value, scope),
         (DataType::Init(of), value) => fits(of, value, scope) || stands_for(&scope.resolved(of), value),
         (DataType::Alias(alias), value) => {
-            scope.fuel.burn() && fits(alias.body(), value, Scope { table: Some(&alias.table), ..scope })
+            scope.fuel.burn() && fits(alias.body(), value, CheckScope { table: Some(&alias.table), ..scope })
         }
         (DataType::TypeReference(name), value) => {
             let definition = scope.table.and_then(|table| table.definition(name));
@@ -201,7 +201,7 @@ fn is_any_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Any | DataType::String(None, None) | DataType::Scalar | DataType::ScalarData)
 }
 
-fn fits_struct<'a>(fields: &'a [Field], entries: &Hash, scope: Scope<'a>) -> bool {
+fn fits_struct<'a>(fields: &'a [Field], entries: &Hash, scope: CheckScope<'a>) -> bool {
     let mut matched = 0;
     let fit = fields.iter().all(|field| match entries.get(&field.name) {
         None => field.optional,
@@ -236,7 +236,7 @@ fn is_data(value: &Value, seals: Seals) -> bool {
 }
 
 /// Returns true if a value can be iterated over and all its elements are of type `of`.
-fn fits_elements<'a>(of: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
+fn fits_elements<'a>(of: &'a DataType, value: &Value, scope: CheckScope<'a>) -> bool {
     match value {
         Value::Array(values) => values.iter().all(|value| fits(of, value, scope)),
         Value::Hash(_) if *of == DataType::Any => true,

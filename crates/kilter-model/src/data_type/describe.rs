@@ -7,12 +7,12 @@ use rustc_hash::FxHashSet;
 
 use super::assign::{Seals, struct_size, tuple_size, within_size};
 use super::infer::exact;
-use super::mismatch::{Fault, Mismatch, Problem, Step};
+use super::mismatch::{Mismatch, MismatchFault, Problem, Step};
 use super::{DataType, Field};
 use crate::value::Value;
 
 /// Maximum number of reported faults.
-const TOLD: usize = 100;
+const MAX_REPORTED_FAULTS: usize = 100;
 
 /// Describes why `value` is not of type `expected`.
 pub(super) fn describe(expected: &DataType, value: &Value, seals: Seals) -> Mismatch {
@@ -24,7 +24,7 @@ pub(super) fn describe(expected: &DataType, value: &Value, seals: Seals) -> Mism
         // The check and the comparison agree, except for types that are never inferred.
         faults = vec![describer.other_type(&[], expected, &actual)];
     }
-    faults.truncate(TOLD);
+    faults.truncate(MAX_REPORTED_FAULTS);
     Mismatch::new(faults)
 }
 
@@ -52,7 +52,7 @@ struct Describer {
     discreet: bool,
 }
 
-type Faults = Vec<Fault>;
+type Faults = Vec<MismatchFault>;
 
 fn at(path: &[Step], step: Step) -> Vec<Step> {
     let mut path = path.to_vec();
@@ -60,8 +60,8 @@ fn at(path: &[Step], step: Step) -> Vec<Step> {
     path
 }
 
-fn fault(path: &[Step], problem: Problem) -> Fault {
-    Fault { path: path.to_vec(), problem }
+fn fault(path: &[Step], problem: Problem) -> MismatchFault {
+    MismatchFault { path: path.to_vec(), problem }
 }
 
 impl Describer {
@@ -70,7 +70,7 @@ impl Describer {
         if self.discreet { actual.generalized() } else { actual }
     }
 
-    fn other_type(&self, path: &[Step], expected: &DataType, actual: &DataType) -> Fault {
+    fn other_type(&self, path: &[Step], expected: &DataType, actual: &DataType) -> MismatchFault {
         let (expected, actual) = (expected.normalized(), self.told(actual).normalized());
         fault(path, Problem::Type { expected, actual })
     }
@@ -121,7 +121,7 @@ impl Describer {
         }
     }
 
-    fn no_match(&self, expected: &DataType, original: &DataType, actual: &DataType, path: &[Step]) -> Fault {
+    fn no_match(&self, expected: &DataType, original: &DataType, actual: &DataType, path: &[Step]) -> MismatchFault {
         if let (DataType::Pattern(patterns), DataType::Literal(text)) = (expected, actual) {
             let failed = patterns.iter().find_map(|pattern| Some((pattern, pattern.is_match(text).err()?)));
             if let Some((pattern, error)) = failed {
@@ -185,7 +185,7 @@ impl Describer {
                 && !self.takes(expected, part)
             {
                 faults.extend(self.describe(expected, part, &at(path, Step::Index(index))));
-                if faults.len() > TOLD {
+                if faults.len() > MAX_REPORTED_FAULTS {
                     break;
                 }
             }
@@ -199,7 +199,7 @@ impl Describer {
         (from, to): (&Option<u64>, &Option<u64>),
         (a, b): (&Option<u64>, &Option<u64>),
         path: &[Step],
-        otherwise: impl Fn() -> Fault,
+        otherwise: impl Fn() -> MismatchFault,
     ) -> Faults {
         let actual = (a.unwrap_or(0), *b);
         match within_size(from, to, actual.0, actual.1) {
@@ -264,7 +264,7 @@ impl Describer {
                     let key = DataType::Literal(name.clone());
                     faults.extend(self.describe(keys, &key, &at(path, Step::Key(name.clone()))));
                     faults.extend(self.describe(of, data_type, &at(path, Step::Entry(name.clone()))));
-                    if faults.len() > TOLD {
+                    if faults.len() > MAX_REPORTED_FAULTS {
                         break;
                     }
                 }
@@ -308,12 +308,12 @@ impl Describer {
         }
         let known = by_name(own);
         let unknown = fields.iter().filter(|field| !known.contains_key(&field.name));
-        faults.extend(unknown.take(TOLD).map(|field| fault(path, Problem::Unknown(field.name.clone()))));
+        faults.extend(unknown.take(MAX_REPORTED_FAULTS).map(|field| fault(path, Problem::Unknown(field.name.clone()))));
         faults
     }
 }
 
-fn wrong_size((from, to): (&Option<u64>, &Option<u64>), count: u64, path: &[Step]) -> Option<Fault> {
+fn wrong_size((from, to): (&Option<u64>, &Option<u64>), count: u64, path: &[Step]) -> Option<MismatchFault> {
     let (expected, actual) = ((from.unwrap_or(0), *to), (count, Some(count)));
     let fits = within_size(from, to, count, Some(count));
     (!fits).then(|| fault(path, Problem::Size { expected, actual }))
@@ -329,7 +329,7 @@ fn merged(all: Vec<Faults>, depth: usize) -> Faults {
         |problem| matches!(problem, Problem::Type { .. } | Problem::Pattern { .. }),
     ];
     let one = kinds.iter().find_map(|kind| {
-        let alike: Vec<&Fault> = faults.iter().filter(|fault| kind(&fault.problem)).collect();
+        let alike: Vec<&MismatchFault> = faults.iter().filter(|fault| kind(&fault.problem)).collect();
         let (first, rest) = alike.split_first()?;
         let same_place = rest.iter().all(|fault| first.place().eq(fault.place()));
         (alike.len() == choices && same_place)
@@ -345,7 +345,7 @@ fn merged(all: Vec<Faults>, depth: usize) -> Faults {
 }
 
 /// Merges two faults of the same kind.
-fn join(whole: Fault, other: &Fault) -> Fault {
+fn join(whole: MismatchFault, other: &MismatchFault) -> MismatchFault {
     let either = |a: DataType, b: &DataType| DataType::either(vec![a, b.clone()]).normalized();
     let problem = match (whole.problem, &other.problem) {
         (Problem::Size { expected: (a, b), actual }, Problem::Size { expected: (c, d), .. }) => {
@@ -362,5 +362,5 @@ fn join(whole: Fault, other: &Fault) -> Fault {
         ) => Problem::Pattern { expected: either(expected, next), actual },
         (problem, _) => problem,
     };
-    Fault { path: whole.path, problem }
+    MismatchFault { path: whole.path, problem }
 }

@@ -8,7 +8,7 @@ use super::DataType;
 use super::assign::Seals;
 
 /// Maximum number of characters of a text in a message.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// List of the parts of a value that are not of the expected type, in Puppet's wording: `index 2 expects an
 /// Integer value, got String`.
@@ -17,12 +17,12 @@ const SHOWN: usize = 200;
 /// secrets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
-    faults: Box<[Fault]>,
+    faults: Box<[MismatchFault]>,
 }
 
 /// A part of a value with a wrong type.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
+pub struct MismatchFault {
     /// Path to the part.
     pub path: Vec<Step>,
     /// The mismatch.
@@ -86,29 +86,29 @@ pub enum Problem {
 
 /// A mismatch with the name of the value: `file.mode expects …`. Several faults take one line each.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct NamedMismatch<'a> {
     name: &'a str,
     mismatch: &'a Mismatch,
 }
 
 impl Mismatch {
-    pub(super) fn new(faults: Vec<Fault>) -> Mismatch {
+    pub(super) fn new(faults: Vec<MismatchFault>) -> Mismatch {
         Mismatch { faults: faults.into() }
     }
 
     /// Creates the mismatch of a check that gave up.
     pub(super) fn endless(data_type: &DataType) -> Mismatch {
-        Mismatch::new(vec![Fault { path: Vec::new(), problem: Problem::Endless(data_type.clone()) }])
+        Mismatch::new(vec![MismatchFault { path: Vec::new(), problem: Problem::Endless(data_type.clone()) }])
     }
 
     /// Returns the mismatching parts, at least one.
-    pub fn faults(&self) -> &[Fault] {
+    pub fn faults(&self) -> &[MismatchFault] {
         &self.faults
     }
 
     /// Returns the message with the name of the value in front, exactly as Puppet shows it.
-    pub fn of<'a>(&'a self, name: &'a str) -> Subject<'a> {
-        Subject { name, mismatch: self }
+    pub fn of<'a>(&'a self, name: &'a str) -> NamedMismatch<'a> {
+        NamedMismatch { name, mismatch: self }
     }
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-impl fmt::Display for Subject<'_> {
+impl fmt::Display for NamedMismatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name;
         match &*self.mismatch.faults {
@@ -153,7 +153,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl Fault {
+impl MismatchFault {
     /// Writes the path to the part.
     fn way(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.iter().try_for_each(|step| write!(f, "{step} "))
@@ -165,7 +165,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for MismatchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.way(f)?;
         self.problem.fmt(f)
@@ -319,7 +319,7 @@ fn detail(choices: &[DataType], actual: &DataType) -> String {
 
 fn shown(actual: &DataType) -> String {
     match actual {
-        DataType::Literal(text) => match text.char_indices().nth(SHOWN) {
+        DataType::Literal(text) => match text.char_indices().nth(MAX_SHOWN_CHARS) {
             Some((end, _)) => format!("'{}…'", &text[..end]),
             None => format!("'{text}'"),
         },

@@ -7,7 +7,7 @@ use ecow::EcoString;
 use super::{DataType, build};
 
 /// Maximum number of characters of an invalid text in a message.
-const SHOWN: usize = 120;
+const MAX_SHOWN_CHARS: usize = 120;
 
 /// Maximum nesting depth.
 const DEEPEST: usize = 32;
@@ -24,7 +24,7 @@ pub struct DataTypeError {
 impl DataTypeError {
     /// Creates an error at byte `at` of `text`.
     pub(super) fn new(text: &str, why: impl Into<String>, at: usize) -> DataTypeError {
-        let shown = match text.char_indices().nth(SHOWN) {
+        let shown = match text.char_indices().nth(MAX_SHOWN_CHARS) {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text.to_owned(),
         };

@@ -17,7 +17,7 @@ pub(super) struct Aliases {
 }
 
 /// Message and hint for an invalid type. None if the fault has already been reported.
-type Refusal = Option<(EcoString, Option<EcoString>)>;
+type TypeProblem = Option<(EcoString, Option<EcoString>)>;
 
 impl Aliases {
     /// Reads the table and reports the faults of each name.
@@ -56,13 +56,13 @@ impl Aliases {
     }
 
     /// Parses a type and resolves its names.
-    pub(super) fn data_type(&self, text: &str) -> Result<DataType, Refusal> {
+    pub(super) fn data_type(&self, text: &str) -> Result<DataType, TypeProblem> {
         let data_type: DataType = text.parse().map_err(|error| Some(refused(&error, text)))?;
         self.resolve(&data_type)
     }
 
     /// Resolves the names of a type. An unknown name inside another alias is reported there.
-    fn resolve(&self, data_type: &DataType) -> Result<DataType, Refusal> {
+    fn resolve(&self, data_type: &DataType) -> Result<DataType, TypeProblem> {
         let resolved = data_type.resolve(&self.table);
         let mut left = Vec::new();
         resolved.references(&mut left);

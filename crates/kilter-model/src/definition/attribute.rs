@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 
 use super::aliases::Aliases;
-use super::fault::{Fault, Path, Place};
+use super::fault::{Fault, FaultPlace, Path};
 use super::read::{Entries, Reader, kind, symbol};
 use crate::data_type::DataType;
 use crate::schema::{AttributeSchema, Behaviour, Comparison};
@@ -43,7 +43,7 @@ pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, re
     schema.behaviour = behaviour(&entries, reader);
     schema.default = entries.get("default").map(|(value, _)| schema.data_type.sealed(value.clone()));
     if let (Some((_, path)), Behaviour::ReadOnly) = (entries.get("default"), schema.behaviour) {
-        reader.warn(path, Place::Key, "the default of a read_only attribute is never used", None);
+        reader.warn(path, FaultPlace::Key, "the default of a read_only attribute is never used", None);
     }
     schema.required = reader.truth(entries.get("required"));
     schema.lazy = reader.truth(entries.get("lazy"));
@@ -59,7 +59,7 @@ pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, re
 pub(super) fn data_type(entries: &Entries<'_>, aliases: &Aliases, reader: &mut Reader) -> DataType {
     let found = entries.get("type");
     let Some((_, path)) = found.clone() else {
-        let fault = Fault::new(entries.path.clone(), "it has no `type`").at(Place::Key);
+        let fault = Fault::new(entries.path.clone(), "it has no `type`").at(FaultPlace::Key);
         reader.fault(fault.hint("such as type: String"));
         return DataType::Any;
     };
@@ -99,7 +99,7 @@ fn behaviour(entries: &Entries<'_>, reader: &mut Reader) -> Behaviour {
     let (british, american) = (entries.get("behaviour"), entries.get("behavior"));
     if let (Some(_), Some((_, path))) = (&british, &american) {
         let fault = Fault::new(path.clone(), "there are both `behaviour` and `behavior`, which mean the same");
-        reader.fault(fault.at(Place::Key).hint("keep one"));
+        reader.fault(fault.at(FaultPlace::Key).hint("keep one"));
     }
     let found = british.or(american);
     let (Some((_, path)), Some(text)) = (found.clone(), reader.text(found.clone(), "a word")) else {

@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 
 use super::aliases::no_such_type;
-use super::fault::{Fault, Path, Place};
+use super::fault::{Fault, FaultPlace, Path};
 use super::relations::word;
 use crate::data_type::DataType;
 use crate::expr::{Name, Template};
@@ -59,7 +59,7 @@ pub(super) fn faults(schema: &TypeSchema, unread: Unread) -> Vec<Fault> {
         let path = Path::root().key("attributes").key(attribute.name.text().clone());
         if schema.attributes[..index].iter().any(|other| other.name == attribute.name) {
             let message = eco_format!("the attribute `{}` is declared twice", attribute.name);
-            faults.push(Fault::new(path.clone(), message).at(Place::Key));
+            faults.push(Fault::new(path.clone(), message).at(FaultPlace::Key));
         }
         check_attribute(attribute, &path, &mut faults);
     }
@@ -94,11 +94,11 @@ fn check_attribute(attribute: &AttributeSchema, path: &Path, faults: &mut Vec<Fa
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if RESERVED.contains(&name) {
-        faults.push(Fault::new(path.clone(), eco_format!("the name `{name}` is reserved")).at(Place::Key));
+        faults.push(Fault::new(path.clone(), eco_format!("the name `{name}` is reserved")).at(FaultPlace::Key));
     } else if !is_name {
         let message =
             eco_format!("`{name}` is not the name of an attribute: it must contain only letters, digits and `_`");
-        faults.push(Fault::new(path.clone(), message).at(Place::Key));
+        faults.push(Fault::new(path.clone(), message).at(FaultPlace::Key));
     }
     if let Some(unknown) = attribute.data_type.unresolved() {
         let (message, hint) = no_such_type(&unknown, &[]);
@@ -157,11 +157,11 @@ fn check_namevars(schema: &TypeSchema, unread: Unread, faults: &mut Vec<Fault>) 
     let namevars: Vec<EcoString> = schema.namevars().map(|namevar| eco_format!("`{}`", namevar.name)).collect();
     let path = Path::root().key("attributes");
     if namevars.is_empty() && !unread.attributes && !unread.behaviours {
-        let fault = Fault::new(path, "no attribute is a namevar: nothing identifies a resource").at(Place::Key);
+        let fault = Fault::new(path, "no attribute is a namevar: nothing identifies a resource").at(FaultPlace::Key);
         faults.push(fault.hint("add `behaviour: namevar` to the one that names it").tolerated());
     } else if namevars.len() > 1 && schema.title_patterns.is_empty() && !unread.patterns {
         let message = eco_format!("the namevars {} need `title_patterns`", namevars.join(", "));
-        faults.push(Fault::new(path, message).at(Place::Key).tolerated());
+        faults.push(Fault::new(path, message).at(FaultPlace::Key).tolerated());
     }
 }
 
@@ -199,7 +199,7 @@ fn check_relations(schema: &TypeSchema, faults: &mut Vec<Fault>) {
     for relation in &schema.relations {
         let path = Path::root().key(word(relation.kind)).key(relation.type_name.text().clone());
         if !is_type_name(relation.type_name.as_str()) {
-            faults.push(type_name(path.clone(), relation.type_name.as_str()).at(Place::Key));
+            faults.push(type_name(path.clone(), relation.type_name.as_str()).at(FaultPlace::Key));
         }
         for (index, title) in relation.titles.iter().enumerate() {
             let path = if relation.titles.len() > 1 { path.index(index) } else { path.clone() };
@@ -224,7 +224,7 @@ fn check_names(schema: &TypeSchema, template: &Template, path: &Path, faults: &m
                     .hint("vars.NAME is the value of the attribute NAME")
             }
         };
-        faults.push(fault.at(Place::Within(at)));
+        faults.push(fault.at(FaultPlace::Within(at)));
     });
 }
 

@@ -7,11 +7,11 @@ use ecow::EcoString;
 
 /// Path to a part of a definition: `attributes.id.type`, `title_patterns[0].pattern`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Path(Vec<Step>);
+pub struct Path(Vec<PathSegment>);
 
 /// A step of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathSegment {
     /// The value of a key.
     Key(EcoString),
     /// An element of a list, counted from 0.
@@ -27,21 +27,21 @@ impl Path {
     /// Appends a key.
     #[must_use]
     pub fn key(&self, key: impl Into<EcoString>) -> Path {
-        self.step(Step::Key(key.into()))
+        self.step(PathSegment::Key(key.into()))
     }
 
     /// Appends a list index.
     #[must_use]
     pub fn index(&self, index: usize) -> Path {
-        self.step(Step::Index(index))
+        self.step(PathSegment::Index(index))
     }
 
-    fn step(&self, step: Step) -> Path {
+    fn step(&self, step: PathSegment) -> Path {
         Path(self.0.iter().cloned().chain([step]).collect())
     }
 
     /// Returns the steps, in order.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PathSegment] {
         &self.0
     }
 }
@@ -53,9 +53,9 @@ impl fmt::Display for Path {
         }
         for (at, step) in self.0.iter().enumerate() {
             match step {
-                Step::Key(key) if at == 0 => f.write_str(key)?,
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Key(key) if at == 0 => f.write_str(key)?,
+                PathSegment::Key(key) => write!(f, ".{key}")?,
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
@@ -64,7 +64,7 @@ impl fmt::Display for Path {
 
 /// Part of an entry that a fault refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FaultPlace {
     /// The key.
     Key,
     /// The value.
@@ -79,7 +79,7 @@ pub struct Fault {
     /// Path of the faulty part, or of the part that lacks a key.
     pub path: Path,
     /// Part of the entry at that path.
-    pub place: Place,
+    pub place: FaultPlace,
     /// Description of the fault, with the expectation.
     pub message: EcoString,
     /// Suggested correction.
@@ -89,10 +89,10 @@ pub struct Fault {
 
 impl Fault {
     pub(super) fn new(path: Path, message: impl Into<EcoString>) -> Fault {
-        Fault { path, place: Place::Value, message: message.into(), hint: None, tolerated: false }
+        Fault { path, place: FaultPlace::Value, message: message.into(), hint: None, tolerated: false }
     }
 
-    pub(super) fn at(self, place: Place) -> Fault {
+    pub(super) fn at(self, place: FaultPlace) -> Fault {
         Fault { place, ..self }
     }
 
@@ -130,7 +130,7 @@ pub struct Warning {
     /// Path of the part.
     pub path: Path,
     /// Part of the entry at that path.
-    pub place: Place,
+    pub place: FaultPlace,
     /// Description of the construct.
     pub message: EcoString,
     /// Suggested correction.

@@ -4,7 +4,7 @@ use ecow::eco_format;
 
 use super::aliases::Aliases;
 use super::attribute;
-use super::fault::{Fault, Path, Place};
+use super::fault::{Fault, FaultPlace, Path};
 use super::read::{Entries, Reader};
 use crate::data_type::DataType;
 use crate::schema::OutputSchema;
@@ -26,7 +26,7 @@ pub(super) fn read(name: &str, value: &Value, path: Path, aliases: &Aliases, rea
             unknown(&entries, reader);
         }
         other => {
-            let what = "a text that says what it holds, or a hash with `type` and `desc`";
+            let what = "a description, or a hash with `type` and `desc`";
             output.desc = reader.text(Some((other, path)), what).unwrap_or_default().into();
         }
     }
@@ -37,6 +37,6 @@ fn unknown(entries: &Entries<'_>, reader: &mut Reader) {
     for (key, path, _) in entries.iter().filter(|(key, ..)| !KEYS.contains(key)) {
         let near = suggest::nearest(key, KEYS).map(|near| eco_format!("did you mean `{near}`?"));
         let hint = near.unwrap_or_else(|| eco_format!("its keys: {}", KEYS.join(", ")));
-        reader.fault(Fault::new(path, eco_format!("an output has no key `{key}`")).at(Place::Key).hint(hint));
+        reader.fault(Fault::new(path, eco_format!("an output has no key `{key}`")).at(FaultPlace::Key).hint(hint));
     }
 }

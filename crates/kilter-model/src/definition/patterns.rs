@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 
-use super::fault::{Fault, Path, Place};
+use super::fault::{Fault, FaultPlace, Path};
 use super::read::{Entries, Reader, kind};
 use crate::schema::TitlePattern;
 use crate::value::Value;
@@ -28,7 +28,7 @@ fn pattern(value: &Value, path: Path, reader: &mut Reader) -> TitlePattern {
     let entries = Entries::new(entries, path, reader);
     let found = entries.get("pattern");
     if found.is_none() {
-        reader.fault(Fault::new(entries.path.clone(), "it has no `pattern`").at(Place::Key));
+        reader.fault(Fault::new(entries.path.clone(), "it has no `pattern`").at(FaultPlace::Key));
     }
     let text = reader.text(found, "the text of a regular expression").unwrap_or_default();
     let desc = reader.desc(&entries, None);

@@ -2,11 +2,11 @@
 
 use ecow::{EcoString, eco_format};
 
-use super::Reading;
+use super::DefinitionReading;
 use super::aliases::Aliases;
 use super::attribute;
 use super::check::{self, Unread};
-use super::fault::{Fault, Path, Place, Warning};
+use super::fault::{Fault, FaultPlace, Path, Warning};
 use super::output;
 use super::patterns;
 use super::relations::{self, KINDS};
@@ -53,7 +53,7 @@ impl<'v> Entries<'v> {
             let plain = symbol(key);
             if plain != key && entries.contains_key(plain) {
                 let message = eco_format!("`{plain}` is declared twice, as a text and as a symbol");
-                reader.fault(Fault::new(path.key(key.clone()), message).at(Place::Key));
+                reader.fault(Fault::new(path.key(key.clone()), message).at(FaultPlace::Key));
             }
         }
         Entries { entries, path }
@@ -93,7 +93,13 @@ impl Reader {
         self.faults.push(fault);
     }
 
-    pub(super) fn warn(&mut self, path: Path, place: Place, message: impl Into<EcoString>, hint: Option<EcoString>) {
+    pub(super) fn warn(
+        &mut self,
+        path: Path,
+        place: FaultPlace,
+        message: impl Into<EcoString>,
+        hint: Option<EcoString>,
+    ) {
         self.warnings.push(Warning { path, place, message: message.into(), hint });
     }
 
@@ -147,7 +153,7 @@ impl Reader {
         let (desc, docs) = (entries.get("desc"), alias.and_then(|alias| entries.get(alias)));
         if let (Some(_), Some((_, path))) = (&desc, &docs) {
             let fault = Fault::new(path.clone(), "there are both `desc` and `docs`, which mean the same");
-            self.fault(fault.at(Place::Key).hint("keep `desc`"));
+            self.fault(fault.at(FaultPlace::Key).hint("keep `desc`"));
         }
         let text = match desc.or(docs) {
             None => "",
@@ -157,7 +163,7 @@ impl Reader {
             },
         };
         if text.trim().is_empty() {
-            self.warn(entries.path.clone(), Place::Key, "it has no documentation", Some("add a `desc`".into()));
+            self.warn(entries.path.clone(), FaultPlace::Key, "it has no documentation", Some("add a `desc`".into()));
         }
         text.into()
     }
@@ -168,7 +174,7 @@ impl Reader {
         for (key, path, value) in entries.iter().filter(|(key, ..)| !known.contains(key)) {
             if let Some(near) = suggest::nearest(key, known.iter().copied()) {
                 let message = eco_format!("the key `{key}` is unknown; kilter ignores it");
-                self.warn(path, Place::Key, message, Some(eco_format!("did you mean `{near}`?")));
+                self.warn(path, FaultPlace::Key, message, Some(eco_format!("did you mean `{near}`?")));
             }
             extra.insert(key.into(), value.clone());
         }
@@ -177,7 +183,7 @@ impl Reader {
 }
 
 /// Reads a definition as far as possible.
-pub(super) fn read(value: &Value) -> Reading {
+pub(super) fn read(value: &Value) -> DefinitionReading {
     let mut reader = Reader::default();
     let schema = match value.as_hash() {
         Some(entries) => {
@@ -189,7 +195,7 @@ pub(super) fn read(value: &Value) -> Reading {
             TypeSchema::new("", "")
         }
     };
-    Reading { schema, faults: reader.faults, warnings: reader.warnings }
+    DefinitionReading { schema, faults: reader.faults, warnings: reader.warnings }
 }
 
 fn definition(entries: &Entries<'_>, reader: &mut Reader) -> TypeSchema {
@@ -225,7 +231,7 @@ fn definition(entries: &Entries<'_>, reader: &mut Reader) -> TypeSchema {
 fn name<'v>(entries: &Entries<'v>, reader: &mut Reader) -> Option<&'v str> {
     let found = entries.get("name");
     if found.is_none() {
-        reader.fault(Fault::new(Path::root(), "it has no `name`").at(Place::Key));
+        reader.fault(Fault::new(Path::root(), "it has no `name`").at(FaultPlace::Key));
     }
     reader.text(found, "a text").map(symbol)
 }
@@ -247,7 +253,7 @@ fn attributes(entries: &Entries<'_>, aliases: &Aliases, schema: &mut TypeSchema,
         }
         None => {
             reader.unread.attributes = true;
-            reader.fault(Fault::new(Path::root(), "it has no `attributes`").at(Place::Key));
+            reader.fault(Fault::new(Path::root(), "it has no `attributes`").at(FaultPlace::Key));
         }
     }
 }
@@ -264,7 +270,7 @@ fn features(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader)
                     None => eco_format!("kilter knows {}", known.join(", ")),
                 };
                 let message = eco_format!("the feature `{word}` is unknown; kilter ignores it");
-                reader.warn(path, Place::Value, message, Some(hint));
+                reader.warn(path, FaultPlace::Value, message, Some(hint));
                 schema.own_features.push(word);
             }
         }
@@ -282,7 +288,7 @@ fn part_of(entries: &Entries<'_>, schema: &TypeSchema, reader: &mut Reader) -> O
     let mut word = |key: &str| {
         let found = entries.get(key);
         if found.is_none() {
-            reader.fault(Fault::new(path.clone(), eco_format!("it has no `{key}`")).at(Place::Key));
+            reader.fault(Fault::new(path.clone(), eco_format!("it has no `{key}`")).at(FaultPlace::Key));
         }
         reader.text(found, "a text").map(|text| EcoString::from(symbol(text)))
     };

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 
-use super::fault::{Fault, Path, Place};
+use super::fault::{Fault, FaultPlace, Path};
 use super::read::{Entries, Reader};
 use crate::catalog::RelationKind;
 use crate::schema::{AutoRelation, AutoTitle};
@@ -45,7 +45,9 @@ fn read_titles(value: &Value, path: &Path, reader: &mut Reader, titles: &mut Vec
         Value::String(text) => match AutoTitle::parse(text) {
             Ok(title) => titles.push(title),
             Err(error) => {
-                reader.fault(Fault::new(path.clone(), error.message).at(Place::Within(error.at)).hint_if(error.hint));
+                reader.fault(
+                    Fault::new(path.clone(), error.message).at(FaultPlace::Within(error.at)).hint_if(error.hint),
+                );
             }
         },
         other => match other.to_text() {

@@ -36,13 +36,13 @@ impl From<At> for Range<u32> {
 /// A node of the tree and its location.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
     pub(super) at: At,
     height: u16,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Literal(Value),
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
@@ -118,7 +118,7 @@ impl Operator {
 
 impl Node {
     /// Creates a node. Rejects a tree that is too deep, because evaluation is recursive.
-    pub(super) fn new(kind: Kind, at: At) -> Result<Node, ExprError> {
+    pub(super) fn new(kind: NodeKind, at: At) -> Result<Node, ExprError> {
         let mut below = 0;
         kind.each(&mut |child| below = below.max(child.height));
         if below >= MAX_DEPTH {
@@ -129,30 +129,30 @@ impl Node {
 
     pub(super) fn names<'a>(&'a self, see: &mut dyn FnMut(Name<'a>, Range<u32>)) {
         match &self.kind {
-            Kind::Var(name) => see(Name::Var(name), self.at.into()),
-            Kind::Fact(name) => see(Name::Fact(name), self.at.into()),
-            Kind::Own(name) => see(Name::Own(name), self.at.into()),
-            Kind::Output(output) => see(Name::Output(&output.0, &output.1), self.at.into()),
+            NodeKind::Var(name) => see(Name::Var(name), self.at.into()),
+            NodeKind::Fact(name) => see(Name::Fact(name), self.at.into()),
+            NodeKind::Own(name) => see(Name::Own(name), self.at.into()),
+            NodeKind::Output(output) => see(Name::Output(&output.0, &output.1), self.at.into()),
             kind => kind.each(&mut |child| child.names(see)),
         }
     }
 }
 
-impl Kind {
+impl NodeKind {
     pub(super) fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Node)) {
         match self {
-            Kind::Literal(_) | Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Output(_) => {}
-            Kind::List(nodes) | Kind::Call(_, nodes) => nodes.iter().for_each(see),
-            Kind::Map(entries) => entries.iter().for_each(|(key, value)| {
+            NodeKind::Literal(_) | NodeKind::Var(_) | NodeKind::Fact(_) | NodeKind::Own(_) | NodeKind::Output(_) => {}
+            NodeKind::List(nodes) | NodeKind::Call(_, nodes) => nodes.iter().for_each(see),
+            NodeKind::Map(entries) => entries.iter().for_each(|(key, value)| {
                 see(key);
                 see(value);
             }),
-            Kind::Member(node, _) | Kind::Not(node) | Kind::Negate(node) => see(node),
-            Kind::Index(pair) | Kind::Binary(_, pair) => {
+            NodeKind::Member(node, _) | NodeKind::Not(node) | NodeKind::Negate(node) => see(node),
+            NodeKind::Index(pair) | NodeKind::Binary(_, pair) => {
                 see(&pair.0);
                 see(&pair.1);
             }
-            Kind::Conditional(parts) => {
+            NodeKind::Conditional(parts) => {
                 see(&parts.0);
                 see(&parts.1);
                 see(&parts.2);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ecow::{EcoString, eco_format};
 
-use super::ast::{Kind, Node, Operator};
+use super::ast::{Node, NodeKind, Operator};
 use super::functions::Function;
 use crate::value::Value;
 
@@ -22,15 +22,15 @@ pub struct FactComparison<'a> {
 /// Calls `see` with each comparison below a node.
 pub(super) fn find(node: &Node, see: &mut dyn FnMut(FactComparison<'_>)) {
     match &node.kind {
-        Kind::Binary(Operator::Equal | Operator::NotEqual, pair) => {
+        NodeKind::Binary(Operator::Equal | Operator::NotEqual, pair) => {
             compare(&pair.0, &pair.1, see);
             compare(&pair.1, &pair.0, see);
         }
-        Kind::Binary(Operator::In, pair) => match &pair.1.kind {
-            Kind::List(nodes) => nodes.iter().for_each(|literal| compare(&pair.0, literal, see)),
+        NodeKind::Binary(Operator::In, pair) => match &pair.1.kind {
+            NodeKind::List(nodes) => nodes.iter().for_each(|literal| compare(&pair.0, literal, see)),
             _ => compare(&pair.0, &pair.1, see),
         },
-        Kind::Call(Function::StartsWith | Function::EndsWith | Function::Contains, arguments) => {
+        NodeKind::Call(Function::StartsWith | Function::EndsWith | Function::Contains, arguments) => {
             if let [subject, literal] = &arguments[..] {
                 compare(subject, literal, see);
             }
@@ -48,8 +48,8 @@ fn compare(fact: &Node, literal: &Node, see: &mut dyn FnMut(FactComparison<'_>))
         }
     };
     match &literal.kind {
-        Kind::Literal(Value::Array(values)) => values.iter().for_each(tell),
-        Kind::Literal(value) => tell(value),
+        NodeKind::Literal(Value::Array(values)) => values.iter().for_each(tell),
+        NodeKind::Literal(value) => tell(value),
         _ => {}
     }
 }
@@ -57,10 +57,10 @@ fn compare(fact: &Node, literal: &Node, see: &mut dyn FnMut(FactComparison<'_>))
 /// Returns the path of a fact if the node is a fact: `facts.os.name`, `facts["os"].name`.
 fn path_of(node: &Node) -> Option<EcoString> {
     match &node.kind {
-        Kind::Fact(name) => Some(name.clone()),
-        Kind::Member(inner, name) => Some(eco_format!("{}.{name}", path_of(inner)?)),
-        Kind::Index(pair) => match &pair.1.kind {
-            Kind::Literal(Value::String(name)) => Some(eco_format!("{}.{name}", path_of(&pair.0)?)),
+        NodeKind::Fact(name) => Some(name.clone()),
+        NodeKind::Member(inner, name) => Some(eco_format!("{}.{name}", path_of(inner)?)),
+        NodeKind::Index(pair) => match &pair.1.kind {
+            NodeKind::Literal(Value::String(name)) => Some(eco_format!("{}.{name}", path_of(&pair.0)?)),
             _ => None,
         },
         _ => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 
-use super::ast::{At, Kind, Node, Operator};
+use super::ast::{At, Node, NodeKind, Operator};
 use super::functions::Function;
 use super::operators::{OperatorError, apply, kind, trouble};
 use super::{EvalError, Lookup, Scope};
@@ -57,47 +57,47 @@ fn is_sealed(value: &Value) -> bool {
 
 pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     match &node.kind {
-        Kind::Literal(value) => Ok(value.clone()),
-        Kind::List(nodes) => {
+        NodeKind::Literal(value) => Ok(value.clone()),
+        NodeKind::List(nodes) => {
             let values: Vec<Value> = nodes.iter().map(|node| eval(node, scope)).collect::<Result<_, _>>()?;
             Ok(Value::Array(Arc::from(values)))
         }
-        Kind::Map(entries) => map(entries, scope),
-        Kind::Var(name) => found(scope.var(name), node.at, || {
+        NodeKind::Map(entries) => map(entries, scope),
+        NodeKind::Var(name) => found(scope.var(name), node.at, || {
             no_such("variable", "vars.", name, &scope.var_names()).with_default("it is set under `vars:`")
         }),
-        Kind::Fact(name) => found(scope.fact(name), node.at, || {
+        NodeKind::Fact(name) => found(scope.fact(name), node.at, || {
             no_such("fact", "facts.", name, &scope.fact_names()).with_default("`kilter facts` lists the facts")
         }),
-        Kind::Own(_) => {
+        NodeKind::Own(_) => {
             let message =
                 trouble("`self` is the resource of a composite type that this belongs to, and it belongs to none");
             Err(failed(message.with("it is known in the resources below `types`"), node.at))
         }
-        Kind::Output(output) => {
+        NodeKind::Output(output) => {
             let (reference, name) = &**output;
             found(scope.output(reference, name), node.at, || no_output(reference, name))
         }
-        Kind::Member(inner, name) => {
+        NodeKind::Member(inner, name) => {
             let value = eval(inner, scope)?;
             Ok(seal_if(is_sealed(&value), member(&value, name, node)?))
         }
-        Kind::Index(pair) => index(&pair.0, &pair.1, node, scope),
-        Kind::Not(inner) => {
+        NodeKind::Index(pair) => index(&pair.0, &pair.1, node, scope),
+        NodeKind::Not(inner) => {
             let value = eval(inner, scope)?;
             Ok(seal_if(is_sealed(&value), Value::Boolean(!truth(&value, inner)?)))
         }
-        Kind::Negate(inner) => negate(&eval(inner, scope)?, node),
-        Kind::Binary(operator @ (Operator::And | Operator::Or), pair) => {
+        NodeKind::Negate(inner) => negate(&eval(inner, scope)?, node),
+        NodeKind::Binary(operator @ (Operator::And | Operator::Or), pair) => {
             logic(*operator == Operator::Or, &pair.0, &pair.1, scope)
         }
-        Kind::Binary(operator, pair) => binary(*operator, &pair.0, &pair.1, node, scope),
-        Kind::Conditional(parts) => {
+        NodeKind::Binary(operator, pair) => binary(*operator, &pair.0, &pair.1, node, scope),
+        NodeKind::Conditional(parts) => {
             let condition = eval(&parts.0, scope)?;
             let chosen = if truth(&condition, &parts.0)? { &parts.1 } else { &parts.2 };
             Ok(seal_if(is_sealed(&condition), eval(chosen, scope)?))
         }
-        Kind::Call(function, arguments) => call(*function, arguments, node, scope),
+        NodeKind::Call(function, arguments) => call(*function, arguments, node, scope),
     }
 }
 
@@ -108,8 +108,8 @@ pub(super) fn errors(node: &Node, scope: &dyn Scope, found: &mut Vec<EvalError>)
     let before = found.len();
     match &node.kind {
         // These evaluate their operands themselves.
-        Kind::Binary(Operator::And | Operator::Or, _) | Kind::Call(Function::Has | Function::Default, _) => {}
-        Kind::Conditional(parts) => errors(&parts.0, scope, found),
+        NodeKind::Binary(Operator::And | Operator::Or, _) | NodeKind::Call(Function::Has | Function::Default, _) => {}
+        NodeKind::Conditional(parts) => errors(&parts.0, scope, found),
         kind => kind.each(&mut |child| errors(child, scope, found)),
     }
     if found.len() == before {
@@ -283,7 +283,12 @@ fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) 
 fn has(argument: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     let named = matches!(
         argument.kind,
-        Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Output(_) | Kind::Member(..) | Kind::Index(_)
+        NodeKind::Var(_)
+            | NodeKind::Fact(_)
+            | NodeKind::Own(_)
+            | NodeKind::Output(_)
+            | NodeKind::Member(..)
+            | NodeKind::Index(_)
     );
     if !named {
         return Err(failed(trouble("has() takes a name, such as has(facts.os.family)"), argument.at));

@@ -1,7 +1,7 @@
 //! Static types of expressions.
 
 use super::Sent;
-use super::ast::{Kind, Node, Operator};
+use super::ast::{Node, NodeKind, Operator};
 use super::functions::Function;
 use crate::data_type::DataType;
 
@@ -9,25 +9,25 @@ use crate::data_type::DataType;
 /// no literal, because a literal may be a secret.
 pub(super) fn data_type(node: &Node, sent: Sent<'_>) -> DataType {
     match &node.kind {
-        Kind::Literal(value) => DataType::infer(value).generalized(),
-        Kind::List(_) => DataType::Array(Box::new(DataType::Any), None, None),
-        Kind::Map(_) => DataType::Hash(Box::new(DataType::text()), Box::new(DataType::Any), None, None),
-        Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Index(_) => DataType::Any,
-        Kind::Output(output) => sent(&output.0, &output.1),
-        Kind::Member(inner, name) => member(inner, name, sent),
-        Kind::Not(_) => DataType::Boolean(None),
-        Kind::Negate(_) => DataType::Numeric,
-        Kind::Binary(Operator::Add, terms) => of_sum(&data_type(&terms.0, sent), &data_type(&terms.1, sent)),
-        Kind::Binary(operator, _) => of_operator(*operator),
-        Kind::Conditional(parts) => DataType::either(vec![data_type(&parts.1, sent), data_type(&parts.2, sent)]),
-        Kind::Call(function, arguments) => of_call(*function, arguments, sent),
+        NodeKind::Literal(value) => DataType::infer(value).generalized(),
+        NodeKind::List(_) => DataType::Array(Box::new(DataType::Any), None, None),
+        NodeKind::Map(_) => DataType::Hash(Box::new(DataType::text()), Box::new(DataType::Any), None, None),
+        NodeKind::Var(_) | NodeKind::Fact(_) | NodeKind::Own(_) | NodeKind::Index(_) => DataType::Any,
+        NodeKind::Output(output) => sent(&output.0, &output.1),
+        NodeKind::Member(inner, name) => member(inner, name, sent),
+        NodeKind::Not(_) => DataType::Boolean(None),
+        NodeKind::Negate(_) => DataType::Numeric,
+        NodeKind::Binary(Operator::Add, terms) => of_sum(&data_type(&terms.0, sent), &data_type(&terms.1, sent)),
+        NodeKind::Binary(operator, _) => of_operator(*operator),
+        NodeKind::Conditional(parts) => DataType::either(vec![data_type(&parts.1, sent), data_type(&parts.2, sent)]),
+        NodeKind::Call(function, arguments) => of_call(*function, arguments, sent),
     }
 }
 
 /// Returns the type of an entry of a map literal. Composite resources pass their outputs this way.
 fn member(inner: &Node, name: &str, sent: Sent<'_>) -> DataType {
-    let Kind::Map(entries) = &inner.kind else { return DataType::Any };
-    let is_named = |key: &Node| matches!(&key.kind, Kind::Literal(key) if key.as_str() == Some(name));
+    let NodeKind::Map(entries) = &inner.kind else { return DataType::Any };
+    let is_named = |key: &Node| matches!(&key.kind, NodeKind::Literal(key) if key.as_str() == Some(name));
     match &entries[..] {
         [(key, value)] if is_named(key) => data_type(value, sent),
         _ => DataType::Any,

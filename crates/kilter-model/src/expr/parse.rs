@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 
-use super::ast::{At, Kind, Node, Operator, too_deep};
+use super::ast::{At, Node, NodeKind, Operator, too_deep};
 use super::functions::Function;
 use super::lex::{Lexer, Token, error, hinted};
 use super::{ExprError, MAX_DEPTH};
@@ -11,7 +11,7 @@ use crate::value::Value;
 
 /// Context of the expression. In braces, shell syntax is a likely mistake.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ExprContext {
     Braces,
     Whole,
 }
@@ -21,14 +21,14 @@ struct Parser<'t> {
     token: Token<'t>,
     at: At,
     depth: u16,
-    place: Place,
+    place: ExprContext,
 }
 
 type Parsed = Result<Node, ExprError>;
 
 /// Parses a whole text.
 pub(super) fn whole(text: &str) -> Parsed {
-    let mut parser = Parser::new(text, 0, Place::Whole)?;
+    let mut parser = Parser::new(text, 0, ExprContext::Whole)?;
     let node = parser.expression()?;
     match parser.token {
         Token::End => Ok(node),
@@ -39,7 +39,7 @@ pub(super) fn whole(text: &str) -> Parsed {
 /// Parses an expression from `start` to the closing `}`. Returns the end position.
 pub(super) fn braced(text: &str, start: usize) -> Result<(Node, usize), ExprError> {
     let open = At::new(start - 2, start);
-    let mut parser = Parser::new(text, start, Place::Braces)?;
+    let mut parser = Parser::new(text, start, ExprContext::Braces)?;
     let here = parser.at;
     match parser.token {
         Token::Symbol("}") => {
@@ -49,7 +49,7 @@ pub(super) fn braced(text: &str, start: usize) -> Result<(Node, usize), ExprErro
         _ => {}
     }
     let node = parser.expression()?;
-    if let Kind::Literal(Value::Integer(number)) = &node.kind {
+    if let NodeKind::Literal(Value::Integer(number)) = &node.kind {
         return Err(hinted(
             eco_format!("`${{{number}}}` names no variable, fact or output"),
             open.to(parser.at),
@@ -68,7 +68,7 @@ fn unclosed(open: At) -> ExprError {
 }
 
 impl<'t> Parser<'t> {
-    fn new(text: &'t str, start: usize, place: Place) -> Result<Parser<'t>, ExprError> {
+    fn new(text: &'t str, start: usize, place: ExprContext) -> Result<Parser<'t>, ExprError> {
         let mut lexer = Lexer { text, pos: start };
         // The caller reports a `}` at the start and shell syntax before lexing.
         let (token, at) = lexer.next().map_err(|e| shell(e, text, start, place))?;
@@ -108,7 +108,7 @@ impl<'t> Parser<'t> {
             "and" => hinted(message, self.at, "`&&` means and"),
             "or" => hinted(message, self.at, "`||` means or"),
             "not" => hinted(message, self.at, "`!` means not"),
-            ":" if self.place == Place::Braces => hinted(
+            ":" if self.place == ExprContext::Braces => hinted(
                 message,
                 self.at,
                 "default(x, y) is the equivalent of the shell's ${x:-y}; shell text needs `$${`",
@@ -136,7 +136,7 @@ impl<'t> Parser<'t> {
         self.expect(":")?;
         let no = self.expression()?;
         let at = condition.at.to(no.at);
-        Node::new(Kind::Conditional(Box::new((condition, yes, no))), at)
+        Node::new(NodeKind::Conditional(Box::new((condition, yes, no))), at)
     }
 
     fn operator(&self) -> Option<Operator> {
@@ -172,15 +172,15 @@ impl<'t> Parser<'t> {
             self.advance()?;
             let right = self.binary(operator.strength() + 1)?;
             let at = left.at.to(right.at);
-            left = Node::new(Kind::Binary(operator, Box::new((left, right))), at)?;
+            left = Node::new(NodeKind::Binary(operator, Box::new((left, right))), at)?;
         }
         Ok(left)
     }
 
     fn unary(&mut self) -> Parsed {
         let make = match self.token {
-            Token::Symbol("!") => Kind::Not,
-            Token::Symbol("-") => Kind::Negate,
+            Token::Symbol("!") => NodeKind::Not,
+            Token::Symbol("-") => NodeKind::Negate,
             _ => return self.postfix(),
         };
         let sign = self.advance()?;
@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
             } else if self.take("[")? {
                 let index = self.expression()?;
                 let at = node.at.to(self.expect("]")?);
-                node = Node::new(Kind::Index(Box::new((node, index))), at)?;
+                node = Node::new(NodeKind::Index(Box::new((node, index))), at)?;
             } else {
                 return Ok(node);
             }
@@ -234,7 +234,7 @@ impl<'t> Parser<'t> {
             return Err(hinted("wrong number of arguments", name.to(end), eco_format!("it is used as {written}")));
         }
         let at = arguments.first().filter(|first| first.at.start < name.start).map_or(name, |first| first.at).to(end);
-        Node::new(Kind::Call(function, arguments), at)
+        Node::new(NodeKind::Call(function, arguments), at)
     }
 
     /// Parses `(a, b)` and returns its end.
@@ -251,8 +251,8 @@ impl<'t> Parser<'t> {
 
     fn primary(&mut self) -> Parsed {
         match self.token.clone() {
-            Token::Number(value) => Node::new(Kind::Literal(value), self.advance()?),
-            Token::Text(text) => Node::new(Kind::Literal(Value::String(text)), self.advance()?),
+            Token::Number(value) => Node::new(NodeKind::Literal(value), self.advance()?),
+            Token::Text(text) => Node::new(NodeKind::Literal(Value::String(text)), self.advance()?),
             Token::Name(name) => self.named(name),
             Token::Symbol("(") => {
                 let open = self.advance()?;
@@ -276,7 +276,7 @@ impl<'t> Parser<'t> {
             }
         }
         let end = self.expect("]")?;
-        Node::new(Kind::List(elements), open.to(end))
+        Node::new(NodeKind::List(elements), open.to(end))
     }
 
     fn map(&mut self) -> Parsed {
@@ -291,7 +291,7 @@ impl<'t> Parser<'t> {
             }
         }
         let end = self.expect("}")?;
-        Node::new(Kind::Map(entries), open.to(end))
+        Node::new(NodeKind::Map(entries), open.to(end))
     }
 
     fn named(&mut self, name: &'t str) -> Parsed {
@@ -302,7 +302,7 @@ impl<'t> Parser<'t> {
             _ => None,
         };
         if let Some(value) = literal {
-            return Node::new(Kind::Literal(value), self.advance()?);
+            return Node::new(NodeKind::Literal(value), self.advance()?);
         }
         if matches!(name, "vars" | "facts" | "self") {
             return self.root(name);
@@ -337,9 +337,9 @@ impl<'t> Parser<'t> {
             return Err(no_name(start));
         };
         let kind = match root {
-            "vars" => Kind::Var(name),
-            "facts" => Kind::Fact(name),
-            _ => Kind::Own(name),
+            "vars" => NodeKind::Var(name),
+            "facts" => NodeKind::Fact(name),
+            _ => NodeKind::Own(name),
         };
         Node::new(kind, start.to(end))
     }
@@ -372,7 +372,7 @@ impl<'t> Parser<'t> {
         }
         self.advance()?;
         let (name, end) = self.name("the name of an output")?;
-        Node::new(Kind::Output(Box::new((reference, name.into()))), start.to(end))
+        Node::new(NodeKind::Output(Box::new((reference, name.into()))), start.to(end))
     }
 
     fn function(&mut self, name: &str) -> Parsed {
@@ -391,24 +391,24 @@ impl<'t> Parser<'t> {
     }
 }
 
-fn unknown_name(name: &str, at: At, place: Place) -> ExprError {
+fn unknown_name(name: &str, at: At, place: ExprContext) -> ExprError {
     let message = eco_format!("`{name}` names no variable, fact or output");
     let root = crate::suggest::nearest(name, ["vars", "facts"]).filter(|_| name.len() > 2);
     let hint = match (name, place, root) {
         ("not", ..) => "`!` means not".into(),
-        (_, Place::Braces, None) => {
+        (_, ExprContext::Braces, None) => {
             eco_format!("shell text needs `$${{{name}}}`; a variable is written `${{vars.{name}}}`")
         }
-        (_, Place::Whole, None) => eco_format!("a text is written in quotes: \"{name}\"; a variable vars.{name}"),
+        (_, ExprContext::Whole, None) => eco_format!("a text is written in quotes: \"{name}\"; a variable vars.{name}"),
         (_, _, Some(root)) => eco_format!("did you mean `{root}`?"),
     };
     hinted(message, at, hint)
 }
 
 /// Adds a hint for shell syntax such as `${!x}`, `${#x}` and `${@}`.
-fn shell(error: ExprError, text: &str, start: usize, place: Place) -> ExprError {
+fn shell(error: ExprError, text: &str, start: usize, place: ExprContext) -> ExprError {
     match place {
-        Place::Braces if !text[start..].starts_with(['"', '\'']) => {
+        ExprContext::Braces if !text[start..].starts_with(['"', '\'']) => {
             ExprError { hint: error.hint.or(Some("shell text needs `$${` in the place of `${`".into())), ..error }
         }
         _ => error,
@@ -417,7 +417,7 @@ fn shell(error: ExprError, text: &str, start: usize, place: Place) -> ExprError 
 
 fn member(node: Node, name: &str, at: At) -> Parsed {
     let at = node.at.to(at);
-    Node::new(Kind::Member(Box::new(node), name.into()), at)
+    Node::new(NodeKind::Member(Box::new(node), name.into()), at)
 }
 
 fn unknown(message: EcoString, name: &str, known: &[&'static str], at: At) -> ExprError {

@@ -27,7 +27,7 @@ enum Form {
     /// A single expression and its source text.
     Whole(EcoString, Node),
     /// Texts and expressions, with their source text.
-    Text(EcoString, Vec<Part>),
+    Text(EcoString, Vec<TemplatePart>),
     Array(Vec<Template>),
     Hash(Vec<(EcoString, Template)>),
     Sealed(Template),
@@ -48,7 +48,7 @@ impl PartialEq for Template {
 }
 
 #[derive(Debug)]
-enum Part {
+enum TemplatePart {
     Text(EcoString),
     /// An expression and its range in the source text, without braces.
     Expr(Node, Range<u32>),
@@ -86,10 +86,10 @@ impl Template {
                     return Ok(Template(Arc::new(Form::Whole(text.into(), node))));
                 }
                 if !literal.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut literal)));
+                    parts.push(TemplatePart::Text(std::mem::take(&mut literal)));
                 }
                 let within = small(pos + 2)..small(end - 1);
-                parts.push(Part::Expr(node, within));
+                parts.push(TemplatePart::Expr(node, within));
                 pos = end;
             } else {
                 literal.push('$');
@@ -101,7 +101,7 @@ impl Template {
             return Ok(Template::value(Value::String(literal)));
         }
         if !literal.is_empty() {
-            parts.push(Part::Text(literal));
+            parts.push(TemplatePart::Text(literal));
         }
         Ok(Template(Arc::new(Form::Text(text.into(), parts))))
     }
@@ -152,8 +152,8 @@ impl Template {
             Form::Value(_) => {}
             Form::Whole(_, node) => eval::errors(node, scope, found),
             Form::Text(_, parts) => parts.iter().for_each(|part| match part {
-                Part::Text(_) => {}
-                Part::Expr(node, _) => match eval::eval(node, scope) {
+                TemplatePart::Text(_) => {}
+                TemplatePart::Expr(node, _) => match eval::eval(node, scope) {
                     Ok(value) => {
                         let shown = text_of(&value).map_err(|trouble| eval::failed(trouble, node.at).into());
                         found.extend(shown.err());
@@ -266,9 +266,9 @@ impl Template {
         match &*self.0 {
             Form::Whole(source, _) => Some(source[2..source.len() - 1].into()),
             Form::Text(source, parts) => {
-                let term = |part: &Part| match part {
-                    Part::Text(text) => quoted(text),
-                    Part::Expr(_, at) => eco_format!("string({})", &source[at.start as usize..at.end as usize]),
+                let term = |part: &TemplatePart| match part {
+                    TemplatePart::Text(text) => quoted(text),
+                    TemplatePart::Expr(_, at) => eco_format!("string({})", &source[at.start as usize..at.end as usize]),
                 };
                 let terms: Vec<EcoString> = parts.iter().map(term).collect();
                 Some(terms.join(" + ").into())
@@ -308,8 +308,8 @@ impl Template {
             Form::Value(_) => {}
             Form::Whole(_, node) => comparison::find(node, see),
             Form::Text(_, parts) => parts.iter().for_each(|part| match part {
-                Part::Text(_) => {}
-                Part::Expr(node, _) => comparison::find(node, see),
+                TemplatePart::Text(_) => {}
+                TemplatePart::Expr(node, _) => comparison::find(node, see),
             }),
             Form::Array(templates) => templates.iter().for_each(|template| template.fact_comparisons(see)),
             Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.fact_comparisons(see)),
@@ -336,8 +336,8 @@ impl Template {
             Form::Value(_) => {}
             Form::Whole(_, node) => node.names(see),
             Form::Text(_, parts) => parts.iter().for_each(|part| match part {
-                Part::Text(_) => {}
-                Part::Expr(node, _) => node.names(see),
+                TemplatePart::Text(_) => {}
+                TemplatePart::Expr(node, _) => node.names(see),
             }),
             Form::Array(templates) => templates.iter().for_each(|template| template.names(see)),
             Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.names(see)),
@@ -368,13 +368,13 @@ fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn interpolate(parts: &[Part], scope: &dyn Scope) -> Result<Value, EvalError> {
+fn interpolate(parts: &[TemplatePart], scope: &dyn Scope) -> Result<Value, EvalError> {
     let mut text = EcoString::new();
     let mut sealed = false;
     for part in parts {
         match part {
-            Part::Text(literal) => text.push_str(literal),
-            Part::Expr(node, _) => {
+            TemplatePart::Text(literal) => text.push_str(literal),
+            TemplatePart::Expr(node, _) => {
                 let value = eval::eval(node, scope)?;
                 sealed |= value.holds_sensitive();
                 let shown = text_of(&value).map_err(|trouble| EvalError::from(eval::failed(trouble, node.at)))?;

@@ -194,12 +194,12 @@ fn order(is: &Value, should: &Value) -> Option<Ordering> {
 }
 
 /// A single bound in `">= 1.2, < 2"`.
-struct Bound<'a> {
+struct VersionBound<'a> {
     operator: &'a str,
     version: &'a str,
 }
 
-impl Bound<'_> {
+impl VersionBound<'_> {
     fn holds(&self, is: &Value) -> bool {
         let Some(is) = is.to_text() else { return false };
         let order = compare_versions(&is, self.version);
@@ -215,13 +215,13 @@ impl Bound<'_> {
 }
 
 /// Parses bounds separated by commas. Returns none if a bound has no version.
-fn parse_bounds(text: &str) -> Option<Vec<Bound<'_>>> {
+fn parse_bounds(text: &str) -> Option<Vec<VersionBound<'_>>> {
     let bound = |text| {
         let text = str::trim(text);
         let end = text.find(|c| !matches!(c, '<' | '>' | '=' | '!')).unwrap_or(text.len());
         let (operator, version) = (&text[..end], text[end..].trim());
         let known = matches!(operator, "" | "=" | "==" | "!=" | "<" | "<=" | ">" | ">=");
-        (known && !version.is_empty()).then_some(Bound { operator, version })
+        (known && !version.is_empty()).then_some(VersionBound { operator, version })
     };
     text.split(',').map(bound).collect()
 }

@@ -117,7 +117,7 @@ impl TypeSchema {
     /// # Errors
     /// The reason why a title is unknown.
     pub fn titles(&self, title: &AutoTitle, attributes: &Attributes, name: &str) -> Result<Vec<EcoString>, EcoString> {
-        let values = Values { schema: self, attributes, name, missed: Cell::new(false) };
+        let values = RuleVariables { schema: self, attributes, name, missed: Cell::new(false) };
         let mut titles = Vec::new();
         flatten(&values.of(title)?, &mut titles)?;
         Ok(titles)
@@ -140,7 +140,7 @@ fn flatten(value: &Value, titles: &mut Vec<EcoString>) -> Result<(), EcoString> 
 }
 
 /// The attributes of a resource as variables of an expression.
-struct Values<'a> {
+struct RuleVariables<'a> {
     schema: &'a TypeSchema,
     attributes: &'a Attributes,
     name: &'a str,
@@ -148,7 +148,7 @@ struct Values<'a> {
     missed: Cell<bool>,
 }
 
-impl Values<'_> {
+impl RuleVariables<'_> {
     fn of(&self, title: &AutoTitle) -> Result<Value, EcoString> {
         match title {
             AutoTitle::Constant(text) => Ok(Value::String(text.clone())),
@@ -175,7 +175,7 @@ impl Values<'_> {
     }
 }
 
-impl Scope for Values<'_> {
+impl Scope for RuleVariables<'_> {
     fn var(&self, name: &str) -> Lookup {
         match self.get(name) {
             Some(value) => Lookup::Found(value),

@@ -12,7 +12,7 @@ use crate::pattern::{PatternError, Regexp};
 use crate::value::Value;
 
 /// Maximum length of a title, in bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_TITLE_BYTES: usize = 16 << 10;
 
 /// A regular expression in Ruby's dialect whose named groups are namevars.
 ///
@@ -125,7 +125,7 @@ impl fmt::Display for TitleError {
             TitleError::NoMatch { title, patterns } => {
                 write!(f, "No set of title patterns matched the title {title:?}: tried {}", patterns.join(", "))
             }
-            TitleError::TooLong { length } => write!(f, "the title has {length} bytes; it may have {LONGEST}"),
+            TitleError::TooLong { length } => write!(f, "the title has {length} bytes; it may have {MAX_TITLE_BYTES}"),
             TitleError::Pattern { title, pattern, reason } => {
                 write!(f, "cannot hold the title pattern {pattern} against the title {title:?}: {reason}")
             }
@@ -161,7 +161,7 @@ impl TypeSchema {
     /// # Errors
     /// If no pattern matches, a pattern takes too many steps, or a namevar does not accept the value.
     pub fn parse_title(&self, title: &str) -> Result<Vec<(AttributeName, Value)>, TitleError> {
-        if title.len() > LONGEST {
+        if title.len() > MAX_TITLE_BYTES {
             return Err(TitleError::TooLong { length: title.len() });
         }
         let typed = |attribute: &AttributeSchema, text: &str| {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_day_has_a_date_and_comes_back_from_it() {
+    fn days_and_dates_convert_both_ways() {
         for day in 0..100_000 {
             assert_eq!(days(&date(day)), Some(day));
         }
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_thirtieth_of_february() {
+    fn invalid_day_of_month_is_refused() {
         for text in ["2023-02-29", "2023-02-30", "2023-13-01", "2023-1-1", "tomorrow", "2023-01", ""] {
             assert_eq!(days(text), None, "{text}");
         }

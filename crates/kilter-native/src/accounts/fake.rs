@@ -8,11 +8,11 @@ use super::{Runner, System};
 
 pub(crate) struct Fake {
     pub(crate) root: tempfile::TempDir,
-    pub(crate) log: Arc<Recorder>,
+    pub(crate) log: Arc<FakeRunner>,
 }
 
 #[derive(Default)]
-pub(crate) struct Recorder {
+pub(crate) struct FakeRunner {
     calls: Mutex<Vec<(String, String)>>,
     /// Exit code and output of the tools.
     pub(crate) answer: Mutex<(i32, String)>,
@@ -48,7 +48,7 @@ impl Fake {
     }
 }
 
-impl Recorder {
+impl FakeRunner {
     fn calls(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +58,7 @@ impl Recorder {
     }
 }
 
-impl Runner for Recorder {
+impl Runner for FakeRunner {
     fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Output, SpawnError> {
         let words = std::iter::once(&invocation.program).chain(&invocation.args);
         let argv: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();

@@ -80,11 +80,11 @@ struct Database {
     /// Name of the file, and of the `getent` database.
     name: &'static str,
     file: PathBuf,
-    loaded: RwLock<Loaded>,
+    loaded: RwLock<AccountTable>,
 }
 
 #[derive(Default)]
-struct Loaded {
+struct AccountTable {
     /// Time of the last check of the file, and its metadata.
     looked: Option<Instant>,
     stamp: Option<Stat>,
@@ -95,7 +95,7 @@ struct Loaded {
     foreign_names: FxHashMap<u32, (EcoString, Instant)>,
 }
 
-impl Loaded {
+impl AccountTable {
     fn is_fresh(&self) -> bool {
         self.looked.is_some_and(|at| at.elapsed() < FRESH)
     }
@@ -156,7 +156,7 @@ impl Database {
     }
 
     /// Reads the file again if it has changed.
-    fn reload(&self, loaded: &mut Loaded) {
+    fn reload(&self, loaded: &mut AccountTable) {
         loaded.looked = Some(Instant::now());
         let stamp = rustix::fs::stat(&self.file).ok();
         if let (Some(now), Some(then)) = (&stamp, &loaded.stamp)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Change;
-use kilter_provider::{Account, Content, Effect, Footprint, Node};
+use kilter_provider::{Account, Content, Effect, Footprint, PathState};
 
 use super::number;
 
@@ -46,7 +46,7 @@ pub(crate) fn below(root: &Path, path: &str) -> EcoString {
 pub(crate) fn written(root: &Path, names: &'static [&str]) -> impl Iterator<Item = Effect> {
     let paths = names.iter().map(move |name| file(root, name));
     let there = paths.filter(|path| std::fs::symlink_metadata(path.as_str()).is_ok());
-    there.map(|path| Effect::Path { path, node: Node::File { content: Content::Unknown, mode: None } })
+    there.map(|path| Effect::Path { path, node: PathState::File { content: Content::Unknown, mode: None } })
 }
 
 /// Lists the files that hold accounts.

@@ -12,7 +12,7 @@ use crate::words::{cancel, ending_of};
 /// Maximum duration of a change. Moving a home directory or changing the owner of its files can take long.
 const TOOL: Duration = Duration::from_secs(3600);
 const QUERY: Duration = Duration::from_secs(60);
-const KEPT: usize = 64 * 1024;
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 impl Accounts {
     /// Runs the tools in sequence, up to the first failure.
@@ -23,7 +23,7 @@ impl Accounts {
         let _turn = self.lock();
         for tool in tools {
             let name = tool.program.to_string_lossy().into_owned();
-            let finished = self.start(cx, tool.captured(KEPT).deadline(TOOL));
+            let finished = self.start(cx, tool.captured(MAX_OUTPUT_BYTES).deadline(TOOL));
             self.forget();
             let finished = finished.map_err(|error| EcoString::from(error.with_sources()))?;
             if !finished.is_success() {
@@ -34,7 +34,7 @@ impl Accounts {
     }
 
     pub(super) fn query(&self, cx: &Context<'_>, tool: &Invocation) -> Result<Output, ProviderError> {
-        self.start(cx, tool.clone().captured(KEPT).deadline(QUERY))
+        self.start(cx, tool.clone().captured(MAX_OUTPUT_BYTES).deadline(QUERY))
             .map_err(|error| ProviderError::new(error.with_sources()))
     }
 

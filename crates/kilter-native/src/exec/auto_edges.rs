@@ -4,17 +4,17 @@ use kilter_model::{Attributes, Value};
 use kilter_provider::{AutoEdge, Direction, Match};
 use rustc_hash::FxHashSet;
 
-use super::command::{Declared, others_of, shell_of};
+use super::command::{DeclaredCommand, others_of, shell_of};
 use super::launch::search_path;
 use crate::words::word;
 
 /// Requests edges to the directories, accounts and programs that the commands of a resource need.
 pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
     let title = Value::from(name);
-    let command = Declared::new("command", should.get("command").unwrap_or(&title), should);
-    let others: Vec<Declared<'_>> = others_of(should).collect();
+    let command = DeclaredCommand::new("command", should.get("command").unwrap_or(&title), should);
+    let others: Vec<DeclaredCommand<'_>> = others_of(should).collect();
     let mut seen = FxHashSet::default();
-    let own = others.iter().filter_map(Declared::shown_cwd);
+    let own = others.iter().filter_map(DeclaredCommand::shown_cwd);
     for cwd in should.text("cwd").into_iter().chain(own) {
         if cwd != "/" && seen.insert(cwd.to_owned()) {
             add(AutoEdge { type_name: "file", name: cwd, by: Match::PathOrAncestor, direction: Direction::Before });
@@ -26,8 +26,8 @@ pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(Au
         }
     }
     seen.clear();
-    let programs = std::iter::once(&command).chain(&others).filter_map(Declared::program);
-    let shells = others.iter().filter_map(Declared::shell).chain(shell_of(should));
+    let programs = std::iter::once(&command).chain(&others).filter_map(DeclaredCommand::program);
+    let shells = others.iter().filter_map(DeclaredCommand::shell).chain(shell_of(should));
     let search_path = search_path(should);
     for program in programs.chain(shells.map(str::to_owned)) {
         if !seen.contains(&program) {

@@ -8,7 +8,7 @@ use super::split::split;
 
 /// A program with its arguments.
 #[derive(Clone, Debug)]
-pub(super) struct Command {
+pub(super) struct CommandLine {
     pub(super) argv: Vec<String>,
     /// Working directory, if it differs from that of the resource.
     pub(super) cwd: Option<EcoString>,
@@ -19,7 +19,7 @@ pub(super) struct Command {
 }
 
 /// A declared command: a text, a list of words, or a mapping with further settings.
-pub(super) struct Declared<'a> {
+pub(super) struct DeclaredCommand<'a> {
     pub(super) attribute: &'a str,
     value: &'a Value,
     more: Option<&'a Value>,
@@ -27,17 +27,17 @@ pub(super) struct Declared<'a> {
     should: &'a Attributes,
 }
 
-impl<'a> Declared<'a> {
-    pub(super) fn new(attribute: &'a str, declared: &'a Value, should: &'a Attributes) -> Declared<'a> {
+impl<'a> DeclaredCommand<'a> {
+    pub(super) fn new(attribute: &'a str, declared: &'a Value, should: &'a Attributes) -> DeclaredCommand<'a> {
         let more = declared.as_hash().map(|_| declared);
         let value = more.and_then(|more| key(more, "command")).unwrap_or(declared);
         let is_sealed = [declared, value].iter().any(|value| matches!(value, Value::Sensitive(_)));
-        Declared { attribute, value, more, is_sealed, should }
+        DeclaredCommand { attribute, value, more, is_sealed, should }
     }
 
     /// Marks the command as sensitive if it is a part of a sensitive value.
-    fn within(self, whole: &Value) -> Declared<'a> {
-        Declared { is_sealed: self.is_sealed || matches!(whole, Value::Sensitive(_)), ..self }
+    fn within(self, whole: &Value) -> DeclaredCommand<'a> {
+        DeclaredCommand { is_sealed: self.is_sealed || matches!(whole, Value::Sensitive(_)), ..self }
     }
 
     /// Returns the value of a key in the mapping.
@@ -66,7 +66,7 @@ impl<'a> Declared<'a> {
         self.is_sealed || self.should.get_bool("logoutput") == Some(false)
     }
 
-    pub(super) fn command(&self) -> Result<Command, ValidationError> {
+    pub(super) fn command(&self) -> Result<CommandLine, ValidationError> {
         let problem = |why: String| ValidationError::with(self.attribute, why);
         let argv = match (self.value.unwrap_sensitive(), self.shell()) {
             (Value::Array(words), _) => words.iter().map(word).collect(),
@@ -78,7 +78,7 @@ impl<'a> Declared<'a> {
         };
         match argv.iter().find(|word| word.contains('\0')) {
             Some(_) => Err(problem("a word of a command cannot hold a zero byte".to_owned())),
-            None => Ok(Command {
+            None => Ok(CommandLine {
                 argv,
                 cwd: self.cwd().map(EcoString::from),
                 shown: self.shown(),
@@ -123,42 +123,42 @@ pub(super) fn shell_of(should: &Attributes) -> Option<&str> {
 }
 
 /// Returns the command of a resource. The title is the default.
-pub(super) fn command_of(name: &str, should: &Attributes) -> Result<Command, ValidationError> {
+pub(super) fn command_of(name: &str, should: &Attributes) -> Result<CommandLine, ValidationError> {
     let title = Value::from(name);
-    Declared::new("command", should.get("command").unwrap_or(&title), should).command()
+    DeclaredCommand::new("command", should.get("command").unwrap_or(&title), should).command()
 }
 
 /// Returns the command for a refresh.
-pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, ValidationError> {
+pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<CommandLine, ValidationError> {
     match should.get("refresh") {
-        Some(refresh) => Declared::new("refresh", refresh, should).command(),
+        Some(refresh) => DeclaredCommand::new("refresh", refresh, should).command(),
         None => command_of(name, should),
     }
 }
 
 /// Returns the command that follows a successful command, if there is one.
-pub(super) fn done_of(should: &Attributes) -> Option<Result<Command, ValidationError>> {
-    Some(Declared::new("done", should.get("done")?, should).command())
+pub(super) fn done_of(should: &Attributes) -> Option<Result<CommandLine, ValidationError>> {
+    Some(DeclaredCommand::new("done", should.get("done")?, should).command())
 }
 
 /// Returns the command that reports changes, one line each.
-pub(super) fn watch_of(should: &Attributes) -> Result<Command, ValidationError> {
+pub(super) fn watch_of(should: &Attributes) -> Result<CommandLine, ValidationError> {
     let watch = should.get("watch").ok_or_else(|| ValidationError::with("watch", "it has none"))?;
-    Declared::new("watch", watch, should).command()
+    DeclaredCommand::new("watch", watch, should).command()
 }
 
 /// Returns the guards in `unless` or `onlyif`: a single guard or a list.
-pub(super) fn guards_of<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = Declared<'a>> {
+pub(super) fn guards_of<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = DeclaredCommand<'a>> {
     let declared = should.get(attribute).into_iter();
     declared.flat_map(move |whole| {
-        whole.as_list().iter().map(move |guard| Declared::new(attribute, guard, should).within(whole))
+        whole.as_list().iter().map(move |guard| DeclaredCommand::new(attribute, guard, should).within(whole))
     })
 }
 
 /// Returns all declared commands except `command`.
-pub(super) fn others_of(should: &Attributes) -> impl Iterator<Item = Declared<'_>> {
+pub(super) fn others_of(should: &Attributes) -> impl Iterator<Item = DeclaredCommand<'_>> {
     let single = ["refresh", "done", "watch"].into_iter();
-    let single = single.filter_map(|attribute| Some(Declared::new(attribute, should.get(attribute)?, should)));
+    let single = single.filter_map(|attribute| Some(DeclaredCommand::new(attribute, should.get(attribute)?, should)));
     single.chain(["unless", "onlyif"].into_iter().flat_map(|attribute| guards_of(attribute, should)))
 }
 

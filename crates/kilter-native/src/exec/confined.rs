@@ -6,8 +6,8 @@ use ecow::{EcoString, eco_format};
 use kilter_process::{Attempts, Confined, Output};
 use kilter_provider::{Context, Level};
 
-use super::command::Command;
-use super::secrets::Secrets;
+use super::command::CommandLine;
+use super::secrets::SensitiveTexts;
 
 /// Maximum number of attempts that one warning lists.
 const MAX_LISTED_ATTEMPTS: usize = 5;
@@ -37,9 +37,9 @@ impl Naming<'_> {
     pub(super) fn report(
         self,
         cx: &Context<'_>,
-        (guard, attribute): (&Command, &str),
+        (guard, attribute): (&CommandLine, &str),
         finished: &Output,
-        secrets: &Secrets,
+        secrets: &SensitiveTexts,
     ) -> Option<EcoString> {
         let who = eco_format!("the guard `{}` ({attribute})", guard.shown);
         let warn = |message: String| cx.log(Level::Warning, "exec", self.name, &secrets.redact(&message));

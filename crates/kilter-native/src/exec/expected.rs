@@ -4,14 +4,14 @@ use ecow::{EcoString, eco_format};
 use kilter_model::Value;
 use kilter_process::{Capture, Captured, Invocation, Output};
 
-use super::command::Declared;
-use super::secrets::Secrets;
+use super::command::DeclaredCommand;
+use super::secrets::SensitiveTexts;
 
 /// Maximum number of line breaks after the text that still count as trailing.
 const SPARE: usize = 4096;
 
 /// Maximum number of characters of a text in messages.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Printed {
@@ -21,17 +21,17 @@ enum Printed {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum ExpectedResult {
     This,
     AnythingElse,
 }
 
 /// Keys of a guard that declare its output.
-const KEYS: [(&str, Printed, Wanted); 4] = [
-    ("stdout", Printed::Stdout, Wanted::This),
-    ("output", Printed::Together, Wanted::This),
-    ("not_stdout", Printed::Stdout, Wanted::AnythingElse),
-    ("not_output", Printed::Together, Wanted::AnythingElse),
+const KEYS: [(&str, Printed, ExpectedResult); 4] = [
+    ("stdout", Printed::Stdout, ExpectedResult::This),
+    ("output", Printed::Together, ExpectedResult::This),
+    ("not_stdout", Printed::Stdout, ExpectedResult::AnythingElse),
+    ("not_output", Printed::Together, ExpectedResult::AnythingElse),
 ];
 
 /// Part of a text to compare.
@@ -44,14 +44,14 @@ enum Extent {
 
 /// Texts to compare with the output of a guard.
 pub(super) struct Expected<'a> {
-    texts: Vec<(Printed, Wanted, &'a str)>,
+    texts: Vec<(Printed, ExpectedResult, &'a str)>,
     extent: Extent,
     /// True if the output is hidden.
     is_hidden: bool,
 }
 
 impl<'a> Expected<'a> {
-    pub(super) fn of(guard: &Declared<'a>) -> Expected<'a> {
+    pub(super) fn of(guard: &DeclaredCommand<'a>) -> Expected<'a> {
         let given = KEYS.iter().filter_map(|(key, printed, wanted)| Some((*printed, *wanted, guard.key(key)?)));
         let given: Vec<_> = given.collect();
         let is_hidden = guard.is_hidden() || given.iter().any(|(.., text)| text.holds_sensitive());
@@ -78,13 +78,13 @@ impl<'a> Expected<'a> {
     }
 
     /// Returns true if a successful guard printed the expected output, with a description.
-    pub(super) fn met(&self, finished: &Output, secrets: &Secrets) -> (bool, EcoString) {
+    pub(super) fn met(&self, finished: &Output, secrets: &SensitiveTexts) -> (bool, EcoString) {
         let mut first = None;
         for (printed, wanted, text) in &self.texts {
             let found = if *printed == Printed::Stdout { &finished.stdout } else { &finished.together };
             let is_this = self.is_same(found, text);
             let said = self.said((*printed, found), text, is_this, secrets);
-            if is_this != (*wanted == Wanted::This) {
+            if is_this != (*wanted == ExpectedResult::This) {
                 return (false, said);
             }
             first.get_or_insert(said);
@@ -103,7 +103,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    fn said(&self, printed: (Printed, &Captured), text: &str, is_this: bool, secrets: &Secrets) -> EcoString {
+    fn said(&self, printed: (Printed, &Captured), text: &str, is_this: bool, secrets: &SensitiveTexts) -> EcoString {
         let (which, printed) = printed;
         let shown = |bytes| shown(&secrets.redact(&String::from_utf8_lossy(self.counted(bytes))));
         // A truncated secret, or a secret mixed with the other output, cannot be recognised for redaction.
@@ -130,7 +130,7 @@ fn shown(text: &str) -> EcoString {
     }
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     let mut characters = text.chars();
-    let beginning: String = characters.by_ref().take(SHOWN).map(escaped).collect();
+    let beginning: String = characters.by_ref().take(MAX_SHOWN_CHARS).map(escaped).collect();
     if beginning.contains(char::REPLACEMENT_CHARACTER) {
         return "bytes that are not text".into();
     }

@@ -3,15 +3,15 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, Because, Unknown, UnknownCause};
 use kilter_process::{Capture, Confinement, Invocation, Status, Termination};
-use kilter_provider::{Forecast, Node, ProviderError};
+use kilter_provider::{Forecast, PathState, ProviderError};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-use super::command::{Command, guards_of};
+use super::command::{CommandLine, guards_of};
 use super::confined::Naming;
 use super::expected::Expected;
 use super::launch::CommandRunner;
-use super::secrets::Secrets;
+use super::secrets::SensitiveTexts;
 use crate::words::texts;
 
 /// Number of bytes of a confined guard's error output that are searched for a refusal.
@@ -19,7 +19,7 @@ const STDERR_BYTES: usize = 4096;
 
 /// Result of the guards of a resource.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum GuardVerdict {
     /// The command has to run, for this reason.
     Due(EcoString),
     /// The command need not run.
@@ -45,18 +45,18 @@ pub(super) fn spawns(should: &Attributes) -> bool {
 ///
 /// # Errors
 /// If a guard cannot be evaluated.
-pub(super) fn ask(launch: &CommandRunner<'_>, naming: Option<Naming<'_>>) -> Result<Verdict, ProviderError> {
+pub(super) fn ask(launch: &CommandRunner<'_>, naming: Option<Naming<'_>>) -> Result<GuardVerdict, ProviderError> {
     let mut reasons = Vec::new();
     let mut unknown = None;
     for path in texts(launch.should.get("creates")) {
         match exists(launch, &path)? {
-            Ok(true) => return Ok(Verdict::Settled),
+            Ok(true) => return Ok(GuardVerdict::Settled),
             Ok(false) => reasons.push(format!("`{path}` (creates) does not exist")),
             Err(because) => unknown = Some(Unknown { attribute: "creates".into(), because: because.into() }),
         }
     }
     if let Some(unknown) = unknown {
-        return Ok(Verdict::Unknown(unknown));
+        return Ok(GuardVerdict::Unknown(unknown));
     }
     for (attribute, success_means_due) in [("unless", false), ("onlyif", true)] {
         for declared in guards_of(attribute, launch.should) {
@@ -64,7 +64,7 @@ pub(super) fn ask(launch: &CommandRunner<'_>, naming: Option<Naming<'_>>) -> Res
             if launch.cx.is_noop()
                 && let Some(because) = changed_by(launch, &guard)
             {
-                return Ok(Verdict::Unknown(Unknown { attribute: attribute.into(), because: because.into() }));
+                return Ok(GuardVerdict::Unknown(Unknown { attribute: attribute.into(), because: because.into() }));
             }
             if let Some(cwd) = missing_directory(guard.cwd.as_deref().or(launch.should.text("cwd"))) {
                 // A guard cannot run before its working directory exists. If the directory is still missing when the
@@ -73,20 +73,20 @@ pub(super) fn ask(launch: &CommandRunner<'_>, naming: Option<Naming<'_>>) -> Res
                 return Ok(due(reasons, unknown));
             }
             let (succeeds, how) = match answer(launch, (&guard, attribute), &Expected::of(&declared), naming)? {
-                Answer::NotYet(why) => {
+                GuardAnswer::NotYet(why) => {
                     reasons.push(format!("`{}` ({attribute}) cannot run yet: {why}", guard.shown));
                     return Ok(due(reasons, unknown));
                 }
-                Answer::Refused(why) => {
+                GuardAnswer::Refused(why) => {
                     let because = UnknownCause::Refused(why);
                     unknown.get_or_insert(Unknown { attribute: attribute.into(), because });
                     continue;
                 }
-                Answer::Yes(how) => (true, how),
-                Answer::No(how) => (false, how),
+                GuardAnswer::Yes(how) => (true, how),
+                GuardAnswer::No(how) => (false, how),
             };
             if succeeds != success_means_due {
-                return Ok(Verdict::Settled);
+                return Ok(GuardVerdict::Settled);
             }
             reasons.push(format!("`{}` ({attribute}) {how}", guard.shown));
         }
@@ -95,11 +95,11 @@ pub(super) fn ask(launch: &CommandRunner<'_>, naming: Option<Naming<'_>>) -> Res
 }
 
 /// Returns the verdict if no guard has decided.
-fn due(reasons: Vec<String>, unknown: Option<Unknown>) -> Verdict {
-    unknown.map_or_else(|| Verdict::Due(reasons.join(", ").into()), Verdict::Unknown)
+fn due(reasons: Vec<String>, unknown: Option<Unknown>) -> GuardVerdict {
+    unknown.map_or_else(|| GuardVerdict::Due(reasons.join(", ").into()), GuardVerdict::Unknown)
 }
 
-enum Answer {
+enum GuardAnswer {
     /// It succeeded and printed the expected output. Contains a description.
     Yes(EcoString),
     /// It failed, or printed another output.
@@ -117,7 +117,7 @@ fn missing_directory(cwd: Option<&str>) -> Option<&str> {
 }
 
 /// Returns the resource of a plan that may change the answer of a guard.
-fn changed_by(launch: &CommandRunner<'_>, guard: &Command) -> Option<Because> {
+fn changed_by(launch: &CommandRunner<'_>, guard: &CommandLine) -> Option<Because> {
     let cwd = guard.cwd.as_deref().or(launch.should.text("cwd"));
     launch.cx.outlook().command(launch.name, &guard.argv.join(" "), cwd)
 }
@@ -125,10 +125,12 @@ fn changed_by(launch: &CommandRunner<'_>, guard: &Command) -> Option<Because> {
 /// Returns true if a path exists when the command runs, or the resource that makes this unknown.
 fn exists(launch: &CommandRunner<'_>, path: &str) -> Result<Result<bool, Because>, ProviderError> {
     match launch.cx.outlook().node(launch.name, path) {
-        Forecast::Unchanged | Forecast::Changed(Node::Kept, _) => exists_now(path).map(Ok),
-        Forecast::Changed(Node::Absent, _) => Ok(Ok(false)),
-        Forecast::Changed(Node::Directory | Node::File { .. }, _) => Ok(Ok(true)),
-        Forecast::Changed(Node::Link(_) | Node::Unknown, because) | Forecast::Unknown(because) => Ok(Err(because)),
+        Forecast::Unchanged | Forecast::Changed(PathState::Kept, _) => exists_now(path).map(Ok),
+        Forecast::Changed(PathState::Absent, _) => Ok(Ok(false)),
+        Forecast::Changed(PathState::Directory | PathState::File { .. }, _) => Ok(Ok(true)),
+        Forecast::Changed(PathState::Link(_) | PathState::Unknown, because) | Forecast::Unknown(because) => {
+            Ok(Err(because))
+        }
     }
 }
 
@@ -142,10 +144,10 @@ fn exists_now(path: &str) -> Result<bool, ProviderError> {
 
 fn answer(
     launch: &CommandRunner<'_>,
-    (guard, attribute): (&Command, &str),
+    (guard, attribute): (&CommandLine, &str),
     expected: &Expected<'_>,
     naming: Option<Naming<'_>>,
-) -> Result<Answer, ProviderError> {
+) -> Result<GuardAnswer, ProviderError> {
     let unanswered =
         |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) has no result: {why}", guard.shown));
     let keep = |invocation: &mut Invocation| {
@@ -157,20 +159,20 @@ fn answer(
     };
     let finished = match launch.run(guard, keep) {
         Ok(finished) => finished,
-        Err(why) if launch.cx.is_noop() => return Ok(Answer::NotYet(why)),
+        Err(why) if launch.cx.is_noop() => return Ok(GuardAnswer::NotYet(why)),
         Err(why) => return Err(unanswered(why)),
     };
-    let secrets = Secrets::of(launch.should);
+    let secrets = SensitiveTexts::of(launch.should);
     let refused = naming.and_then(|naming| naming.report(launch.cx, (guard, attribute), &finished, &secrets));
     if let Some(why) = refused.filter(|_| finished.ending != Termination::Cancelled) {
-        return Ok(Answer::Refused(why));
+        return Ok(GuardAnswer::Refused(why));
     }
     match (finished.ending, finished.status) {
         (Termination::Exited, Status::Code(0)) => Ok(match expected.met(&finished, &secrets) {
-            (true, how) => Answer::Yes(how),
-            (false, how) => Answer::No(how),
+            (true, how) => GuardAnswer::Yes(how),
+            (false, how) => GuardAnswer::No(how),
         }),
-        (Termination::Exited, Status::Code(_)) => Ok(Answer::No("fails".into())),
+        (Termination::Exited, Status::Code(_)) => Ok(GuardAnswer::No("fails".into())),
         (Termination::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
         (Termination::Deadline, _) => {
             let timeout = launch.timeout().unwrap_or_default().as_secs_f64();

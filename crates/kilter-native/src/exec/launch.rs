@@ -7,7 +7,7 @@ use kilter_model::{Attributes, Value};
 use kilter_process::{Confinement, DEFAULT_PATH, Identity, Invocation, KillMode, Output, Signal, SpawnError};
 use kilter_provider::{Context, ValidationError};
 
-use super::command::Command;
+use super::command::CommandLine;
 use crate::accounts::{Accounts, number, number_problem};
 use crate::words::{cancel, word};
 
@@ -35,7 +35,7 @@ impl CommandRunner<'_> {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(super) fn run(&self, command: &Command, keep: impl FnOnce(&mut Invocation)) -> Result<Output, EcoString> {
+    pub(super) fn run(&self, command: &CommandLine, keep: impl FnOnce(&mut Invocation)) -> Result<Output, EcoString> {
         let mut invocation = self.invocation(command)?;
         keep(&mut invocation);
         kilter_process::run(&invocation, Some(cancel(self.cx))).map_err(|error| {
@@ -52,7 +52,7 @@ impl CommandRunner<'_> {
     ///
     /// # Errors
     /// If its user is unknown.
-    pub(super) fn invocation(&self, command: &Command) -> Result<Invocation, EcoString> {
+    pub(super) fn invocation(&self, command: &CommandLine) -> Result<Invocation, EcoString> {
         let (program, args) = command.argv.split_first().ok_or("the command is empty")?;
         let cwd = command.cwd.as_deref().or(self.should.text("cwd")).unwrap_or("/");
         let mut invocation = Invocation::new(program).args(args).cwd(cwd);

@@ -13,15 +13,15 @@ pub(crate) mod split;
 mod stamp;
 mod watch;
 
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
+use kilter_model::{Attributes, Change, Difference, Outcome, State, Value};
 use kilter_process::Confinement;
 use kilter_provider::{
-    AutoEdge, Batch, Capabilities, Context, Effect, Footprint, Found, Insync, Mode, Node, OutputDefaults, POLL,
-    Placement, Predict, Provider, ProviderError, Purpose, Query, ReadOne, Redactor, Refresh, Relations, Scheduling,
-    Scope, ValidationError, Wanted, Watch, WatchSink, WatchSource, get_each,
+    AutoEdge, Batch, Context, Effect, Footprint, Found, Insync, Mode, OutputDefaults, POLL, PathState, Placement,
+    Predict, Provider, ProviderError, Purpose, Query, ReadOne, Redactor, Refresh, Relations, Scheduling, Scope,
+    ValidationError, Wanted, Watch, WatchSink, WatchSource, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -29,9 +29,9 @@ use crate::accounts::{Accounts, System};
 use crate::words::{known_before, texts};
 use command::{command_of, done_of, option_problem, others_of, refresh_of};
 use confined::{ConfinedGuards, Naming};
-use guard::Verdict;
+use guard::GuardVerdict;
 use launch::{CommandRunner, account_problems, confinement_of, environment};
-use secrets::Secrets;
+use secrets::SensitiveTexts;
 use stamp::MtimeSnapshot;
 
 /// Reason to run a command without a guard.
@@ -39,7 +39,6 @@ const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onl
 
 /// Provides the type `exec`.
 pub struct ExecProvider {
-    schema: LazyLock<TypeSchema>,
     accounts: Arc<Accounts>,
     /// Resources whose command succeeded and which have not been checked since. The next check verifies the result
     /// of the command. All other checks decide if the command has to run.
@@ -55,12 +54,7 @@ impl ExecProvider {
 
     /// Creates a provider that shares accounts with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> ExecProvider {
-        ExecProvider {
-            schema: LazyLock::new(schema::schema),
-            accounts,
-            ran: Mutex::default(),
-            confined: ConfinedGuards::default(),
-        }
+        ExecProvider { accounts, ran: Mutex::default(), confined: ConfinedGuards::default() }
     }
 
     fn ran(&self) -> MutexGuard<'_, FxHashSet<EcoString>> {
@@ -71,28 +65,33 @@ impl ExecProvider {
         CommandRunner { cx, name, should, accounts: &self.accounts, confinement: Confinement::None }
     }
 
-    fn verdict(&self, cx: &Context<'_>, wanted: Wanted<'_>, should: &Attributes) -> Result<Verdict, ProviderError> {
+    fn verdict(
+        &self,
+        cx: &Context<'_>,
+        wanted: Wanted<'_>,
+        should: &Attributes,
+    ) -> Result<GuardVerdict, ProviderError> {
         let name = wanted.name;
         let has_run = self.ran().remove(name);
         let is_trusted = !guard::has_guards(should) || should.get_bool("verify") == Some(false);
         if should.get_bool("refreshonly") == Some(true) || (has_run && is_trusted) {
-            return Ok(Verdict::Settled);
+            return Ok(GuardVerdict::Settled);
         }
         if !guard::has_guards(should) {
-            return Ok(Verdict::Due(EVERY_TIME.into()));
+            return Ok(GuardVerdict::Due(EVERY_TIME.into()));
         }
         // A file that was modified while the command ran causes another run next time. The command itself has
         // succeeded.
         match stamp::newer(cx, name, should).map_err(ProviderError::new)? {
-            Verdict::Due(_) if has_run => {}
-            Verdict::Settled => {}
+            GuardVerdict::Due(_) if has_run => {}
+            GuardVerdict::Settled => {}
             newer => return Ok(newer),
         }
         let launch =
             CommandRunner { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, name, should) };
         Ok(match guard::ask(&launch, Some(Naming { confined: &self.confined, name }))? {
-            Verdict::Due(why) if has_run => {
-                Verdict::Due(format!("the command succeeded, but its guard still requires it: {why}").into())
+            GuardVerdict::Due(why) if has_run => {
+                GuardVerdict::Due(format!("the command succeeded, but its guard still requires it: {why}").into())
             }
             verdict => verdict,
         })
@@ -135,7 +134,7 @@ impl ExecProvider {
     /// Stores the file times of `mtimes` after a success.
     fn also_kept(launch: &CommandRunner<'_>, name: &str, seen: MtimeSnapshot, mut outcome: Outcome) -> Outcome {
         match seen.keep(launch.cx, name, launch.should) {
-            Ok(note) => outcome.notes.extend(note.map(|note| Secrets::of(launch.should).redact(&note))),
+            Ok(note) => outcome.notes.extend(note.map(|note| SensitiveTexts::of(launch.should).redact(&note))),
             Err(why) => outcome.failure = Some(why),
         }
         outcome
@@ -163,7 +162,9 @@ impl ExecProvider {
     fn refreshed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Result<Outcome, EcoString> {
         self.sound(name, should).map_err(|problem| problem.to_string())?;
         let launch = self.launch(cx, name, should);
-        if guard::has_guards(should) && guard::ask(&launch, None).map_err(|error| error.message)? == Verdict::Settled {
+        if guard::has_guards(should)
+            && guard::ask(&launch, None).map_err(|error| error.message)? == GuardVerdict::Settled
+        {
             return Ok(Outcome { refreshed: true, ..Outcome::done() });
         }
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
@@ -185,30 +186,12 @@ impl ExecProvider {
 }
 
 impl Provider for ExecProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "exec"
-    }
-
-    fn name(&self) -> &'static str {
-        "posix"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            relations: Some(self),
-            refresh: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            outputs: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!(
+        "exec",
+        "posix",
+        schema::schema,
+        [read_one, scheduling, relations, refresh, predict, watch, outputs]
+    );
 
     /// Lists no resources: commands do not exist on the system.
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
@@ -227,7 +210,7 @@ impl Provider for ExecProvider {
         let mut problems = Vec::new();
         if !deferred.contains(&"shell") {
             let command = (!deferred.contains(&"command")).then(|| command_of(name, should));
-            let program = |command: &command::Command| command.argv.first().cloned().unwrap_or_default();
+            let program = |command: &command::CommandLine| command.argv.first().cloned().unwrap_or_default();
             match command {
                 Some(Ok(command))
                     if is_relative(&program(&command)) && should.text("cwd").is_none_or(|cwd| cwd == "/") =>
@@ -270,15 +253,15 @@ impl ReadOne for ExecProvider {
         let Some(should) = wanted.should else { return Ok(State::absent(wanted.name.clone())) };
         let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
         let verdict = self.verdict(cx, wanted, should);
-        let verdict = verdict.map_err(|error| ProviderError::new(Secrets::of(should).redact(&error.message)))?;
+        let verdict = verdict.map_err(|error| ProviderError::new(SensitiveTexts::of(should).redact(&error.message)))?;
         match verdict {
-            Verdict::Due(why) => {
-                let why = Secrets::of(should).redact(&why);
+            GuardVerdict::Due(why) => {
+                let why = SensitiveTexts::of(should).redact(&why);
                 state.attributes.push("due", why.clone());
                 state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
             }
-            Verdict::Unknown(unknown) => state.unknown.push(unknown),
-            Verdict::Settled => {}
+            GuardVerdict::Unknown(unknown) => state.unknown.push(unknown),
+            GuardVerdict::Settled => {}
         }
         Ok(state)
     }
@@ -308,7 +291,7 @@ impl Refresh for ExecProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         let none = Attributes::new();
         let should = wanted.should.unwrap_or(&none);
-        let failed = |why: EcoString| Outcome::failed(Secrets::of(should).redact(&why));
+        let failed = |why: EcoString| Outcome::failed(SensitiveTexts::of(should).redact(&why));
         self.refreshed(cx, wanted.name, should).unwrap_or_else(failed)
     }
 
@@ -329,7 +312,7 @@ impl Predict for ExecProvider {
     /// Predicts the paths in `creates` with unknown content. A command can have any other effect.
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
         let made = texts(change.should.and_then(|should| should.get("creates"))).into_iter();
-        let made = made.map(|path| Effect::Path { path, node: Node::Unknown });
+        let made = made.map(|path| Effect::Path { path, node: PathState::Unknown });
         Some(made.chain([Effect::Anything]).collect())
     }
 
@@ -394,14 +377,14 @@ impl OutputDefaults for ExecProvider {
     }
 
     fn default_outputs(&self, should: &Attributes) -> Attributes {
-        let secrets = Secrets::of(should);
+        let secrets = SensitiveTexts::of(should);
         let given = should.get("fallback").and_then(Value::as_hash).into_iter().flat_map(|given| given.iter());
         given.map(|(output, value)| (output.clone(), secrets.sealing(value.clone()))).collect()
     }
 }
 
 /// Returns the commands of the guards that are valid.
-fn guard_commands<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = command::Command> {
+fn guard_commands<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = command::CommandLine> {
     command::guards_of(attribute, should).filter_map(|declared| declared.command().ok())
 }
 

@@ -7,10 +7,10 @@ use kilter_model::{Attributes, Outcome, Value};
 use kilter_process::{Capture, Output, Status, Termination};
 use kilter_provider::Context;
 
-use super::command::Command;
+use super::command::CommandLine;
 use super::expected::without_line_breaks;
 use super::launch::{CommandRunner, seconds};
-use super::secrets::Secrets;
+use super::secrets::SensitiveTexts;
 use crate::words::ending_of;
 
 const STDOUT: usize = 1024 * 1024;
@@ -18,8 +18,8 @@ const STDERR: usize = 64 * 1024;
 const TOGETHER: usize = STDOUT + STDERR;
 
 /// Runs a command up to the configured number of tries.
-pub(super) fn run_with_retries(launch: &CommandRunner<'_>, command: &Command) -> Outcome {
-    let secrets = Secrets::of(launch.should);
+pub(super) fn run_with_retries(launch: &CommandRunner<'_>, command: &CommandLine) -> Outcome {
+    let secrets = SensitiveTexts::of(launch.should);
     let tries = launch.should.get("tries").and_then(Value::as_integer).unwrap_or(1).max(1);
     for at in 1..=tries {
         let finished = launch.run(command, |invocation| {
@@ -62,7 +62,7 @@ fn is_success(finished: &Output, should: &Attributes) -> bool {
     code.is_some_and(|code| returns.contains(&Value::Integer(code.into())))
 }
 
-fn succeeded(should: &Attributes, command: &Command, finished: &Output, secrets: &Secrets) -> Outcome {
+fn succeeded(should: &Attributes, command: &CommandLine, finished: &Output, secrets: &SensitiveTexts) -> Outcome {
     let mut notes = Vec::new();
     if should.get_bool("logoutput") == Some(true) && !command.is_sealed {
         // A secret mixed with the other output cannot be recognised for redaction.
@@ -80,7 +80,7 @@ fn succeeded(should: &Attributes, command: &Command, finished: &Output, secrets:
     Outcome { outputs: outputs(finished, secrets), notes, ..Outcome::done() }
 }
 
-fn outputs(finished: &Output, secrets: &Secrets) -> Attributes {
+fn outputs(finished: &Output, secrets: &SensitiveTexts) -> Attributes {
     let text = |bytes: &[u8]| secrets.sealing(Value::from_bytes(without_line_breaks(bytes)));
     let mut outputs = Attributes::with_capacity(4);
     outputs.push("stdout", text(&finished.stdout.bytes));
@@ -90,7 +90,13 @@ fn outputs(finished: &Output, secrets: &Secrets) -> Attributes {
     outputs
 }
 
-fn failed(launch: &CommandRunner<'_>, command: &Command, finished: &Output, tries: i64, secrets: &Secrets) -> Outcome {
+fn failed(
+    launch: &CommandRunner<'_>,
+    command: &CommandLine,
+    finished: &Output,
+    tries: i64,
+    secrets: &SensitiveTexts,
+) -> Outcome {
     let should = launch.should;
     let how = match (finished.ending, finished.status) {
         (Termination::Exited, Status::Code(code)) => format!("returned {code} instead of {}", expected(should)),

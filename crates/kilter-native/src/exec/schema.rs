@@ -106,9 +106,8 @@ pub(super) fn schema() -> TypeSchema {
         .output(
             "output",
             PRINTED,
-            "Standard output and standard error in the order of reading: the first 1088 KiB. Simultaneous writes to \
-             both may \
-             change places; `2>&1` in a shell keeps the order.",
+            "Standard output and standard error in the order of reading: the first 1088 KiB. kilter may swap \
+             simultaneous writes to both; `2>&1` in a shell keeps the order.",
         )
         .output("exit_code", "Integer", "Exit code.")
 }

@@ -8,11 +8,11 @@ use kilter_provider::redacted;
 const SHORTEST: usize = 4;
 
 /// Sensitive texts in the attributes of a resource.
-pub(super) struct Secrets(Vec<String>);
+pub(super) struct SensitiveTexts(Vec<String>);
 
-impl Secrets {
-    pub(super) fn of(should: &Attributes) -> Secrets {
-        let mut secrets = Secrets(Vec::new());
+impl SensitiveTexts {
+    pub(super) fn of(should: &Attributes) -> SensitiveTexts {
+        let mut secrets = SensitiveTexts(Vec::new());
         should.iter().for_each(|(_, value)| secrets.collect(value, false));
         // Longest first, because a secret may contain another.
         secrets.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -63,7 +63,7 @@ mod tests {
     fn redaction_keeps_markers_and_hides_text_with_short_secret() {
         let secrets = |values: &[&str]| {
             let should = [("environment", Value::sensitive(Value::strings(values.iter().copied())))];
-            Secrets::of(&should.into_iter().collect())
+            SensitiveTexts::of(&should.into_iter().collect())
         };
         assert_eq!(
             secrets(&["hunter2", "dacted", "hunter2 x"]).redact("a hunter2 x, hunter2"),

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Because, Unknown};
-use kilter_provider::{Content, Context, Forecast, Node};
+use kilter_provider::{Content, Context, Forecast, PathState};
 
-use super::guard::Verdict;
+use super::guard::GuardVerdict;
 use crate::state_files::StateFiles;
 use crate::words::texts;
 
@@ -62,10 +62,10 @@ impl MtimeSnapshot {
 ///
 /// # Errors
 /// If a file cannot be examined.
-pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result<Verdict, EcoString> {
+pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result<GuardVerdict, EcoString> {
     let paths = texts(should.get("mtimes"));
     if paths.is_empty() {
-        return Ok(Verdict::Settled);
+        return Ok(GuardVerdict::Settled);
     }
     let kept = StateFiles::of(cx, KIND).read(name)?;
     let kept = kept.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
@@ -74,7 +74,7 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
         let found = match metadata(path) {
             // In a noop run, an earlier resource may create the file.
             Err(error) if error.kind() == ErrorKind::NotFound && cx.is_noop() => {
-                return Ok(Verdict::Due(eco_format!("{path} (mtimes) does not exist yet")));
+                return Ok(GuardVerdict::Due(eco_format!("{path} (mtimes) does not exist yet")));
             }
             found => {
                 found.map_err(|error| eco_format!("cannot read the modification time of {path} (mtimes): {error}"))?
@@ -84,27 +84,29 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
         if !kept.split_inclusive('\n').any(|kept| kept == line) {
             newer.get_or_insert_with(|| match kept.lines().any(|kept| kept.starts_with(&beginning(path))) {
                 true => eco_format!("{path} (mtimes) was modified since it ran"),
-                false => eco_format!("it has not run since {path} (mtimes) is heeded"),
+                false => eco_format!("it has not run since {path} was added to `mtimes`"),
             });
         }
     }
     if let Some(newer) = newer {
-        return Ok(Verdict::Due(newer));
+        return Ok(GuardVerdict::Due(newer));
     }
     let predicted = || paths.iter().find_map(|path| predicted(cx, name, path));
-    Ok(cx.is_noop().then(predicted).flatten().unwrap_or(Verdict::Settled))
+    Ok(cx.is_noop().then(predicted).flatten().unwrap_or(GuardVerdict::Settled))
 }
 
 /// Returns the verdict for a file that an earlier resource of a plan changes; none if no resource does.
-fn predicted(cx: &Context<'_>, name: &str, path: &str) -> Option<Verdict> {
-    let unknown = |because: Because| Verdict::Unknown(Unknown { attribute: "mtimes".into(), because: because.into() });
+fn predicted(cx: &Context<'_>, name: &str, path: &str) -> Option<GuardVerdict> {
+    let unknown =
+        |because: Because| GuardVerdict::Unknown(Unknown { attribute: "mtimes".into(), because: because.into() });
     match cx.outlook().node(name, path) {
-        Forecast::Unchanged | Forecast::Changed(Node::Kept | Node::File { content: Content::Kept, .. }, _) => {
+        Forecast::Unchanged
+        | Forecast::Changed(PathState::Kept | PathState::File { content: Content::Kept, .. }, _) => {
             // The time of a directory changes with each new or removed entry.
             cx.outlook().below(name, path, &|_| true).map(unknown)
         }
-        Forecast::Changed(Node::File { .. } | Node::Directory, because) if because.is_ordered => {
-            Some(Verdict::Due(eco_format!("{path} (mtimes) was modified since it ran")))
+        Forecast::Changed(PathState::File { .. } | PathState::Directory, because) if because.is_ordered => {
+            Some(GuardVerdict::Due(eco_format!("{path} (mtimes) was modified since it ran")))
         }
         Forecast::Changed(_, because) | Forecast::Unknown(because) => Some(unknown(because)),
     }

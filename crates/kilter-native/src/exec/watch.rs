@@ -9,14 +9,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::command::watch_of;
 use super::launch::{CommandRunner, confinement_of};
-use super::secrets::Secrets;
+use super::secrets::SensitiveTexts;
 use super::{ExecProvider, guard};
 use crate::words::{cancel, ending_of};
 
 /// Initial pause after a command has ended. It doubles each time.
 const FIRST: Duration = Duration::from_secs(1);
 /// Maximum pause.
-const LONGEST: Duration = Duration::from_secs(300);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(300);
 /// Run time after which the pause is reset.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -31,7 +31,7 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
     let mut pause = FIRST;
     let launch =
         CommandRunner { confinement: confinement_of(should, wanted.noop), ..provider.launch(cx, name, should) };
-    let secrets = Secrets::of(should);
+    let secrets = SensitiveTexts::of(should);
     loop {
         let begun = Instant::now();
         let why = once(&launch, name, tell);
@@ -53,7 +53,7 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
         if guard::has_guards(should) {
             tell.changed(name);
         }
-        pause = LONGEST.min(pause * 2);
+        pause = MAX_RETRY_PAUSE.min(pause * 2);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Brings paths in sync, in batches.
 //!
 //! All new content is written first ([`stage`](super::stage)). A new file gets its name at once. A replacement waits
-//! in [`Batch::pending`] until all content is on disk, and is then renamed.
+//! in [`FileBatch::pending`] until all content is on disk, and is then renamed.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use kilter_model::{Change, Outcome};
 use kilter_provider::{Context, Durability};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::backup::Keeper;
+use super::backup::{Copies, Keeper};
 use super::durable::{PendingFsync, Touched};
 use super::error::FileError;
 use super::kind::Kind;
@@ -38,13 +38,14 @@ pub(super) struct BatchContext<'a> {
 }
 
 /// Changes that are made together.
-pub(super) struct Batch<'a> {
+pub(super) struct FileBatch<'a> {
     pub(super) around: BatchContext<'a>,
     parents: FxHashMap<String, Rc<Parent>>,
     pending: Vec<Pending>,
     /// Number of descriptors in `pending`.
     held: usize,
     barrier: PendingFsync,
+    copies: Copies,
     /// Directories, by device and inode, that may contain temporary files.
     recorded: FxHashMap<(u64, u64), Option<Recorded>>,
     outcomes: Vec<Outcome>,
@@ -64,15 +65,16 @@ struct Pending {
     armed: Option<OpenedPath>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> FileBatch<'a> {
     /// Creates a batch of `count` changes.
-    pub(super) fn new(around: BatchContext<'a>, count: usize) -> Batch<'a> {
-        Batch {
+    pub(super) fn new(around: BatchContext<'a>, count: usize) -> FileBatch<'a> {
+        FileBatch {
             around,
             parents: FxHashMap::default(),
             pending: Vec::new(),
             held: 0,
             barrier: PendingFsync::default(),
+            copies: Copies::default(),
             recorded: FxHashMap::default(),
             outcomes: vec![Outcome::done(); count],
             further: vec![0; count],
@@ -142,12 +144,17 @@ impl<'a> Batch<'a> {
         Ok(parent)
     }
 
-    /// Returns the destination for backups of files in a directory.
-    pub(super) fn keeper(&mut self, parent: &Parent) -> Keeper<'_> {
+    /// Returns the destination for backups of a change, of files in a directory. They are complete after
+    /// [`FileBatch::commit`].
+    pub(super) fn keeper(&mut self, index: usize, parent: &Parent) -> Keeper<'_> {
         self.record(parent);
+        self.keeper_of(index)
+    }
+
+    fn keeper_of(&mut self, index: usize) -> Keeper<'_> {
         let durable = self.is_durable();
         let cx = self.around.cx;
-        Keeper::new(cx.var_dir(), &mut self.barrier, durable, cx.interrupt())
+        Keeper::new(cx.var_dir(), (&mut self.barrier, &mut self.copies), durable, cx.interrupt(), index)
     }
 
     fn is_durable(&self) -> bool {
@@ -225,8 +232,8 @@ impl<'a> Batch<'a> {
     /// If a flush failed, for example of a backup. The original must then stay.
     pub(super) fn commit(&mut self) -> Result<(), FileError> {
         self.held = 0;
-        let barrier = std::mem::take(&mut self.barrier);
-        let flushed = barrier.wait();
+        let settled = if self.copies.is_empty() { Ok(()) } else { self.keeper_of(0).settle() };
+        let flushed = settled.and(std::mem::take(&mut self.barrier).wait());
         for pending in std::mem::take(&mut self.pending) {
             let index = pending.index;
             let result = flushed.clone().and_then(|()| {

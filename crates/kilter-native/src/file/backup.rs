@@ -9,6 +9,7 @@ use std::rc::Rc;
 use ecow::EcoString;
 use kilter_model::Value;
 use kilter_provider::Interrupt;
+use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, fsync, linkat, statat};
 use rustix::io::Errno;
@@ -19,7 +20,7 @@ use super::copy::Source;
 use super::durable::PendingFsync;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{Entry, OpenedPath, list, look_at, look_within, open_seen};
+use super::look::{FoundEntry, OpenedPath, list, look_at, look_within, open_seen};
 use super::mode::{ALL, SET_ID};
 use super::open::{LIST, Parent, READ, is_own};
 use super::ownership::Ownership;
@@ -31,9 +32,11 @@ use super::{mode, temp_names};
 const MOST: usize = 10_000;
 /// Maximum size in bytes of a file that is read for a backup.
 const MAX_BACKUP_BYTES: u64 = 1 << 30;
-/// Maximum size in bytes of files that another user can write, also of all such files of a directory. They may be
+/// Maximum size in bytes of a file that another user can write, also of all such files of a change. They may be
 /// as large as the file system allows, and a backup of this size delays a run by less than a second.
 const MAX_FOREIGN_BACKUP_BYTES: u64 = 16 << 20;
+/// Minimum number of bytes that a file counts. It bounds the number of small files.
+const MIN_FOREIGN_BACKUP_BYTES: u64 = 4 << 10;
 
 /// Destination of backups.
 pub(super) struct Keeper<'a> {
@@ -41,25 +44,61 @@ pub(super) struct Keeper<'a> {
     var_dir: Option<&'a Path>,
     /// Files that must be on disk before the originals may be removed.
     barrier: &'a mut PendingFsync,
+    copies: &'a mut Copies,
     /// True if backups must survive a crash.
     durable: bool,
     /// Interrupts a long backup.
     interrupt: Interrupt<'a>,
-    /// Number of bytes that may still be read from files that another user can write.
-    foreign_bytes_left: u64,
+    /// Index of the change.
+    index: usize,
+}
+
+/// Copies in the state directory that wait for their names. A copy gets its name when it is on disk, and one flush
+/// covers many copies.
+#[derive(Default)]
+pub(super) struct Copies {
+    waiting: Vec<Copied>,
+    written: PendingFsync,
+    /// For each change, the number of bytes read from files that another user can write.
+    foreign_bytes: FxHashMap<usize, u64>,
+}
+
+/// A copy with a temporary name, which is removed if the copy gets no other.
+struct Copied {
+    temporary: PathBuf,
+    kept: PathBuf,
+    size: u64,
+    checksum: EcoString,
+    /// Line of the index.
+    line: String,
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.temporary);
+    }
+}
+
+impl Copies {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
 }
 
 impl<'a> Keeper<'a> {
     pub(super) fn new(
         var_dir: Option<&'a Path>,
-        barrier: &'a mut PendingFsync,
+        (barrier, copies): (&'a mut PendingFsync, &'a mut Copies),
         durable: bool,
         interrupt: Interrupt<'a>,
+        index: usize,
     ) -> Keeper<'a> {
-        Keeper { var_dir, barrier, durable, interrupt, foreign_bytes_left: MAX_FOREIGN_BACKUP_BYTES }
+        Keeper { var_dir, barrier, copies, durable, interrupt, index }
     }
 
     /// Backs up an entry as `backup` declares. The original stays in place, except a directory that gets a suffix.
+    ///
+    /// A copy in the state directory is complete after [`Keeper::settle`].
     pub(super) fn keep(
         &mut self,
         parent: &Rc<Parent>,
@@ -167,10 +206,10 @@ impl<'a> Keeper<'a> {
         for name in list(&opened, path)? {
             let path = format!("{path}/{}", String::from_utf8_lossy(&name));
             let entry = match look_within(&opened, &name, &path)? {
-                Entry::Here(entry) => entry,
-                Entry::Missing => continue,
+                FoundEntry::Here(entry) => entry,
+                FoundEntry::Missing => continue,
                 // A mounted directory will not be removed either.
-                Entry::Mounted => return Err(FileError::OtherFileSystem(path)),
+                FoundEntry::Mounted => return Err(FileError::OtherFileSystem(path)),
             };
             match entry.kind {
                 Kind::Directory => self.store_tree(&opened, &name, &entry, &path, depth + 1)?,
@@ -181,10 +220,7 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Stores a content under its checksum, and adds a line about its origin.
-    ///
-    /// A copy gets its name when it is on disk. The name is the checksum of the copied bytes. An existing file with
-    /// that name is reused only if its content is equal.
+    /// Copies a content to the state directory. Its name will be the checksum of the copied bytes.
     fn store(&mut self, directory: &OwnedFd, leaf: &[u8], old: &OpenedPath, path: &str) -> Result<(), FileError> {
         let var_dir = self.var_dir.ok_or_else(|| FileError::NoBackupDir(path.to_owned()))?;
         let limit = self.reserve(path, old)?;
@@ -192,30 +228,34 @@ impl<'a> Keeper<'a> {
         let store = var_dir.join("backup");
         let failed = |error: std::io::Error| failed_at(&store, &error);
         DirBuilder::new().recursive(true).mode(0o700).create(&store).map_err(failed)?;
-        let (temporary, checksum) = self.copy(&fd, path, &store, limit)?;
+        let (temporary, file, checksum) = self.copy(&fd, path, &store, limit)?;
         let digits = checksum.trim_start_matches("{sha256}");
         let kept = store.join(&digits[..2]).join(digits);
-        let named = self.name(&temporary, &kept, old.size(), &checksum);
-        if named.is_err() {
-            let _ = std::fs::remove_file(&temporary);
+        let line = line(digits, old, path);
+        self.copies.waiting.push(Copied { temporary, kept, size: old.size(), checksum, line });
+        if self.durable {
+            let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
+            self.copies.written.add(stat.st_dev, file.into(), path.to_owned())?;
         }
-        named?;
-        self.index(var_dir, &line(digits, old, path))
+        Ok(())
     }
 
-    /// Copies a content to a temporary file, and flushes it. Returns the file and its checksum.
-    fn copy(&self, from: &OwnedFd, path: &str, store: &Path, limit: u64) -> Result<(PathBuf, EcoString), FileError> {
+    /// Copies a content to a temporary file. Returns the file and its checksum.
+    fn copy(
+        &self,
+        from: &OwnedFd,
+        path: &str,
+        store: &Path,
+        limit: u64,
+    ) -> Result<(PathBuf, File, EcoString), FileError> {
         let temporary = store.join(temp_names::temporary_name());
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
             let checksum = copy_at_most(limit, from, &mut file, self.interrupt)?;
-            if self.durable {
-                file.sync_data()?;
-            }
-            Ok(checksum)
+            Ok((file, checksum))
         };
         match write() {
-            Ok(checksum) => Ok((temporary, checksum)),
+            Ok((file, checksum)) => Ok((temporary, file, checksum)),
             Err(error) => {
                 let _ = std::fs::remove_file(&temporary);
                 let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -224,11 +264,25 @@ impl<'a> Keeper<'a> {
         }
     }
 
+    /// Flushes the copies in the state directory, gives them their names, and adds lines about their origins.
+    ///
+    /// An existing file with the name of a copy is reused only if its content is equal.
+    pub(super) fn settle(mut self) -> Result<(), FileError> {
+        let copies = std::mem::take(&mut self.copies.waiting);
+        std::mem::take(&mut self.copies.written).wait()?;
+        let Some(var_dir) = self.var_dir.filter(|_| !copies.is_empty()) else { return Ok(()) };
+        let mut lines = String::new();
+        for copied in &copies {
+            self.name(&copied.temporary, &copied.kept, copied.size, &copied.checksum)?;
+            lines += &copied.line;
+        }
+        self.index(var_dir, &lines)
+    }
+
     /// Renames a copy to its final name, unless an equal copy exists.
     fn name(&mut self, temporary: &Path, kept: &Path, size: u64, checksum: &str) -> Result<(), FileError> {
         let failed = |error: std::io::Error| failed_at(kept, &error);
         if let Some(file) = self.intact(kept, size, checksum) {
-            std::fs::remove_file(temporary).map_err(failed)?;
             return self.note(file.into(), kept);
         }
         let directory = kept.parent().unwrap_or(kept);
@@ -273,16 +327,22 @@ impl<'a> Keeper<'a> {
 
     /// Returns the maximum number of bytes to read from a file, or refuses a file that is too large.
     fn reserve(&mut self, path: &str, old: &OpenedPath) -> Result<u64, FileError> {
-        let (limit, left) = match is_foreign(old) {
-            true => (MAX_FOREIGN_BACKUP_BYTES, self.foreign_bytes_left),
-            false => (MAX_BACKUP_BYTES, MAX_BACKUP_BYTES),
-        };
+        let is_foreign = is_foreign(old);
+        let limit = if is_foreign { MAX_FOREIGN_BACKUP_BYTES } else { MAX_BACKUP_BYTES };
         let size = old.size();
-        let rest = left.checked_sub(size);
-        let rest = rest.ok_or_else(|| FileError::BackupTooLarge { path: path.to_owned(), size, limit })?;
-        if is_foreign(old) {
-            self.foreign_bytes_left = rest;
+        if size > limit {
+            return Err(FileError::BackupTooLarge { path: path.to_owned(), size, limit });
         }
+        if !is_foreign {
+            return Ok(limit);
+        }
+        let used = self.copies.foreign_bytes.entry(self.index).or_default();
+        let left = limit - *used;
+        let counted = size.max(MIN_FOREIGN_BACKUP_BYTES);
+        if counted > left {
+            return Err(FileError::BackupsTooLarge { path: path.to_owned(), size, limit });
+        }
+        *used += counted;
         Ok(left)
     }
 
@@ -403,21 +463,29 @@ mod tests {
         let parent = Rc::new(super::super::open::open_parent(&path("x")).unwrap());
         let never = AtomicBool::new(false);
         let mut barrier = PendingFsync::default();
-        let mut keeper = Keeper::new(None, &mut barrier, false, Interrupt::new(&never, None));
-        let mut reserve = |name: &str, mode: u32, size: u64| {
+        let mut copies = Copies::default();
+        let mut reserve = |index: usize, name: &str, mode: u32, size: u64| {
             let file = File::create(path(name)).unwrap();
             file.set_len(size).unwrap();
             file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
             let Ok(Some(old)) = look_at(&parent.fd, name.as_bytes(), &path(name)) else { panic!("{name} is there") };
-            keeper.reserve(&path(name), &old).is_ok()
+            // Each entry of a tree has a keeper of its own.
+            let kept = (&mut barrier, &mut copies);
+            let mut keeper = Keeper::new(None, kept, false, Interrupt::new(&never, None), index);
+            keeper.reserve(&path(name), &old)
         };
-        assert!(!reserve("foreign", 0o666, MAX_FOREIGN_BACKUP_BYTES + 1));
-        assert!(
-            reserve("half", 0o666, MAX_FOREIGN_BACKUP_BYTES / 2)
-                && reserve("rest", 0o666, MAX_FOREIGN_BACKUP_BYTES / 2)
-        );
-        assert!(!reserve("more", 0o666, 1));
-        assert!(reserve("own", 0o644, MAX_BACKUP_BYTES) && !reserve("large", 0o644, MAX_BACKUP_BYTES + 1));
+        let half = MAX_FOREIGN_BACKUP_BYTES / 2;
+        let too_large = reserve(0, "foreign", 0o666, MAX_FOREIGN_BACKUP_BYTES + 1);
+        assert!(matches!(too_large, Err(FileError::BackupTooLarge { .. })), "{too_large:?}");
+        assert!(reserve(0, "half", 0o666, half).is_ok() && reserve(0, "rest", 0o666, half - 1).is_ok());
+        let more = reserve(0, "more", 0o666, 1);
+        assert!(matches!(more, Err(FileError::BackupsTooLarge { size: 1, .. })), "{more:?}");
+        assert!(reserve(1, "other", 0o666, 2 * half).is_ok(), "another change");
+        assert!(reserve(0, "own", 0o644, MAX_BACKUP_BYTES).is_ok());
+        assert!(reserve(0, "large", 0o644, MAX_BACKUP_BYTES + 1).is_err());
+        // Empty files count as well.
+        let most = MAX_FOREIGN_BACKUP_BYTES / MIN_FOREIGN_BACKUP_BYTES;
+        assert!((0..most).all(|_| reserve(2, "empty", 0o666, 0).is_ok()) && reserve(2, "empty", 0o666, 0).is_err());
     }
 
     #[test]

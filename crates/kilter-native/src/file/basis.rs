@@ -8,7 +8,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, Stat, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::content::{SHOWN, checksum_of, go_on, load};
+use super::content::{MAX_DIFF_BYTES, checksum_of, go_on, load};
 use super::copy::Source;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
@@ -33,7 +33,7 @@ pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &F
     if !found.differences.iter().any(|difference| writes(difference.attribute.as_str())) {
         return None;
     }
-    let mut walk = Walk { cx, is_secret: secret::holds(cx, should) };
+    let mut walk = BasisWalk { cx, is_secret: secret::holds(cx, should) };
     let mut lines = String::new();
     let mut add = |what: &str, is: Result<String, FileError>| {
         let is = is.unwrap_or_else(|error| error.to_string());
@@ -108,13 +108,13 @@ enum Side {
     Replaced,
 }
 
-struct Walk<'a> {
+struct BasisWalk<'a> {
     cx: &'a Context<'a>,
     /// True if a described content must not be shown.
     is_secret: bool,
 }
 
-impl Walk<'_> {
+impl BasisWalk<'_> {
     fn at(&mut self, path: &str, depth: Depth) -> Result<String, FileError> {
         match look(path, depth != Depth::Removed)? {
             None => Ok("nothing".to_owned()),
@@ -188,9 +188,9 @@ fn other(kind: Kind, stat: &Stat) -> String {
 /// the work is bounded for files of any size.
 fn content(fd: BorrowedFd<'_>, stat: &Stat, readable: bool) -> Result<String, Errno> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    if readable && size <= SHOWN {
+    if readable && size <= MAX_DIFF_BYTES {
         // The file may grow meanwhile.
-        let bytes = load(fd, SHOWN + 1)?;
+        let bytes = load(fd, MAX_DIFF_BYTES + 1)?;
         return Ok(format!("file {} {}", bytes.len(), checksum_of(Checksum::Sha256, &bytes)));
     }
     let (modified, changed) = ((stat.st_mtime, stat.st_mtime_nsec), (stat.st_ctime, stat.st_ctime_nsec));

@@ -19,7 +19,7 @@ const CHUNK: usize = 64 * 1024;
 /// Maximum size in bytes of new content that is shown.
 const INTRODUCED: usize = 16 << 10;
 /// Maximum size in bytes of content that is shown as a diff.
-pub(super) const SHOWN: u64 = 1024 * 1024;
+pub(super) const MAX_DIFF_BYTES: u64 = 1024 * 1024;
 /// Maximum number of lines of a content in a diff. Another user may write a file of empty lines, whose comparison
 /// takes seconds.
 const MAX_DIFF_LINES: usize = 20_000;
@@ -241,7 +241,7 @@ impl fmt::Display for DiffOmitted {
 
 /// Returns the reason why content is not shown as a diff; none if it is shown.
 pub(super) fn unshown(bytes: &[u8]) -> Option<DiffOmitted> {
-    unshown_above(SHOWN, bytes)
+    unshown_above(MAX_DIFF_BYTES, bytes)
 }
 
 /// Returns the reason why new content is not shown; none if it is shown or empty.

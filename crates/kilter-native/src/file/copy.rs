@@ -6,7 +6,7 @@ use kilter_provider::Context;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 
-use super::content::{self, DiffOmitted, SHOWN};
+use super::content::{self, DiffOmitted, MAX_DIFF_BYTES};
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::OpenedPath;
@@ -132,7 +132,7 @@ impl Source {
         if let Some(difference) = secret() {
             return Ok(Some(difference));
         }
-        let sum = |fd, size| match is != should && size > SHOWN {
+        let sum = |fd, size| match is != should && size > MAX_DIFF_BYTES {
             true => Ok(content::size_text(size)),
             false => content::checksum_of_file(spec.checksum, fd, cx.interrupt())
                 .map(|sum| EcoString::from(content::brief(&sum))),
@@ -145,11 +145,11 @@ impl Source {
         if !spec.show_diff {
             return Ok(difference(&"`show_diff` is false"));
         }
-        if is > SHOWN || should > SHOWN {
-            return Ok(difference(&DiffOmitted::Large(SHOWN)));
+        if is > MAX_DIFF_BYTES || should > MAX_DIFF_BYTES {
+            return Ok(difference(&DiffOmitted::Large(MAX_DIFF_BYTES)));
         }
-        let is = content::load(copy.fd.as_fd(), SHOWN).map_err(failed)?;
-        let should = content::load(self.fd.as_fd(), SHOWN).map_err(failed)?;
+        let is = content::load(copy.fd.as_fd(), MAX_DIFF_BYTES).map_err(failed)?;
+        let should = content::load(self.fd.as_fd(), MAX_DIFF_BYTES).map_err(failed)?;
         if let Some(why) = content::unshown(&is).or(content::unshown(&should)) {
             return Ok(difference(&why));
         }

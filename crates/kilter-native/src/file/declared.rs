@@ -144,7 +144,7 @@ fn may_be_directory(should: &Attributes, given: &dyn Fn(&str) -> bool) -> bool {
 
 fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<ValidationError>) {
     if let Some(text) = should.text("mode")
-        && mode::Mode::parse(text).is_none()
+        && mode::DeclaredMode::parse(text).is_none()
     {
         let problem = ValidationError::with("mode", eco_format!("`{text}` is not a mode"));
         problems.push(problem.hint("octal digits such as \"0644\", or symbols such as \"u=rwX,g=rX,o=\""));
@@ -189,7 +189,7 @@ fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
     let names_anybody = entries.iter().any(DeclaredEntry::names_access);
     let digit = |bits: u32| bits >> 3 & 7;
     // The least and the most that the mode leaves to the mask.
-    let limits = should.text("mode").and_then(mode::Mode::parse).map(|mode| {
+    let limits = should.text("mode").and_then(mode::DeclaredMode::parse).map(|mode| {
         let of = |current| digit(mode.apply(current, true));
         (of(0), of(0o777))
     });
@@ -356,13 +356,14 @@ pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared
             _ if is_file() => "a file",
             _ => continue,
         };
-        let problem = ValidationError::new(eco_format!("file[{path}] above it is to be {other}"));
+        let problem = ValidationError::new(eco_format!("file[{path}] above it is declared as {other}"));
         return vec![problem.hint("remove one of them: only a directory can contain entries")];
     }
     Vec::new()
 }
 
-/// Requests edges to the resources that come before a file.
+/// Requests the automatic edges of a file (Puppet's autorequire): the autorequire of a file's owner, of its group,
+/// and of the directory, source and fragments.
 pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
     let path = open::trim(name);
     add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", path) });

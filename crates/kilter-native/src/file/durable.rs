@@ -18,7 +18,7 @@ use super::open::Parent;
 const FEW: usize = 8;
 
 /// Minimum number of changes for a flush that starts before all changes are made.
-const MANY: usize = 512;
+const MIN_EARLY_FLUSH: usize = 512;
 
 /// File systems that were changed since the last flush.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Touched {
         if let Some(ended) = touched.ahead.take_if(|ahead| ahead.is_finished()) {
             touched.failed = touched.failed.or(joined(ended).err());
         }
-        if changes < MANY || touched.ahead.is_some() {
+        if changes < MIN_EARLY_FLUSH || touched.ahead.is_some() {
             return;
         }
         let known = touched.known.iter().map(|(_, fd)| fd.try_clone()).collect::<Result<Vec<_>, _>>();

@@ -75,6 +75,18 @@ pub(super) enum FileError {
         /// Maximum size in bytes.
         limit: u64,
     },
+    /// The files of other users are too large for one change.
+    #[error(
+        "backup: {path} ({size} bytes) stays: a change backs up at most {limit} bytes of files that other users can \
+         write, each at least 4 KiB; apply again for the next ones, or set `backup: false`"
+    )]
+    BackupsTooLarge {
+        path: String,
+        /// Its size in bytes.
+        size: u64,
+        /// Maximum size in bytes of all files.
+        limit: u64,
+    },
     /// The name of the backup is in use.
     #[error("the backup {0} exists already")]
     BackupExists(String),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Difference, State, Value};
-use kilter_provider::{Context, Forecast, Insync, Node};
+use kilter_provider::{Context, Forecast, Insync, PathState};
 use rustix::fd::AsFd;
 use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use super::{content_insync, content_message, look, mode, secret};
 use crate::words::texts;
 
 /// Maximum size in bytes of assembled content, which is held in memory.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_CONTENT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Default mode of a new file.
 const NEW: u32 = 0o644;
@@ -66,14 +66,16 @@ fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Kn
         return add_now(cx, path, whole).map(Ok);
     }
     match cx.outlook().node(name, path) {
-        Forecast::Unchanged | Forecast::Changed(Node::Kept, _) => match cx.outlook().below(name, path, &|_| true) {
-            Some(because) => Ok(Err(because)),
-            None => match add_now(cx, path, whole) {
-                Err(error) if error.is_missing() => predict::brought(cx, name, error),
-                added => added.map(Ok),
-            },
-        },
-        Forecast::Changed(Node::File { .. }, _) => {
+        Forecast::Unchanged | Forecast::Changed(PathState::Kept, _) => {
+            match cx.outlook().below(name, path, &|_| true) {
+                Some(because) => Ok(Err(because)),
+                None => match add_now(cx, path, whole) {
+                    Err(error) if error.is_missing() => predict::brought(cx, name, error),
+                    added => added.map(Ok),
+                },
+            }
+        }
+        Forecast::Changed(PathState::File { .. }, _) => {
             let source = match predict::open_source(cx, name, path)? {
                 Ok(source) => source,
                 Err(because) => return Ok(Err(because)),
@@ -82,7 +84,7 @@ fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Kn
             whole.is_secret |= source.is_secret();
             append(cx, path, source.fd.as_fd(), &source.stat, whole).map(Ok)
         }
-        Forecast::Changed(Node::Absent, _) => predict::brought(cx, name, predict::missing(path)),
+        Forecast::Changed(PathState::Absent, _) => predict::brought(cx, name, predict::missing(path)),
         Forecast::Changed(_, because) | Forecast::Unknown(because) => Ok(Err(because)),
     }
 }
@@ -117,7 +119,7 @@ fn append(
 ) -> Result<(), FileError> {
     whole.is_secret = whole.is_secret || secret::is_declared(cx, path);
     let failed = |errno| FileError::io("read", path, errno);
-    let left = LARGEST - whole.bytes.len() as u64;
+    let left = MAX_CONTENT_BYTES - whole.bytes.len() as u64;
     // Check the size before reading.
     if u64::try_from(stat.st_size).is_ok_and(|size| size > left) {
         return Err(failed(Errno::FBIG));

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::error::FileError;
 use super::kind::Kind;
-use super::open::{self, LIST, LOOK, READ};
+use super::open::{self, LIST, PATH_ONLY, READ};
 
 /// An examined file.
 pub(super) struct OpenedPath {
@@ -33,13 +33,13 @@ impl OpenedPath {
 
 /// Examines a path; returns none if it does not exist.
 pub(super) fn look(path: &str, to_read: bool) -> Result<Option<OpenedPath>, FileError> {
-    let opened = if to_read { open::open(path, READ) } else { open::open(path, LOOK) };
+    let opened = if to_read { open::open(path, READ) } else { open::open(path, PATH_ONLY) };
     match opened {
         Ok(fd) => OpenedPath::of(fd, path, to_read).map(Some),
         Err(error) if error.is_missing() => Ok(None),
         // Not readable: a file of another user, a link, a socket.
         Err(FileError::Io { errno: Errno::ACCESS | Errno::LOOP | Errno::NXIO | Errno::NODEV, .. }) if to_read => {
-            match open::open(path, LOOK) {
+            match open::open(path, PATH_ONLY) {
                 Ok(fd) => OpenedPath::of(fd, path, false).map(Some),
                 Err(error) if error.is_missing() => Ok(None),
                 Err(error) => Err(error),
@@ -51,7 +51,7 @@ pub(super) fn look(path: &str, to_read: bool) -> Result<Option<OpenedPath>, File
 
 /// Examines an entry of a directory; returns none if it does not exist.
 pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Option<OpenedPath>, FileError> {
-    match openat(directory, leaf, LOOK, Mode::empty()) {
+    match openat(directory, leaf, PATH_ONLY, Mode::empty()) {
         Ok(fd) => OpenedPath::of(fd, path, false).map(Some),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(FileError::io("open", path, errno)),
@@ -59,7 +59,7 @@ pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Op
 }
 
 /// An entry of a directory, restricted to the directory's mount.
-pub(super) enum Entry {
+pub(super) enum FoundEntry {
     /// The entry does not exist.
     Missing,
     Here(OpenedPath),
@@ -71,26 +71,26 @@ pub(super) enum Entry {
 ///
 /// Device numbers are not sufficient for this: on overlay file systems, files and directories of the same mount can
 /// have different ones.
-pub(super) fn look_within(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
-    match openat2(directory, leaf, LOOK, Mode::empty(), ResolveFlags::NO_XDEV) {
-        Ok(fd) => Ok(Entry::Here(OpenedPath::of(fd, path, false)?)),
-        Err(Errno::NOENT) => Ok(Entry::Missing),
-        Err(Errno::XDEV) => Ok(Entry::Mounted),
+pub(super) fn look_within(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<FoundEntry, FileError> {
+    match openat2(directory, leaf, PATH_ONLY, Mode::empty(), ResolveFlags::NO_XDEV) {
+        Ok(fd) => Ok(FoundEntry::Here(OpenedPath::of(fd, path, false)?)),
+        Err(Errno::NOENT) => Ok(FoundEntry::Missing),
+        Err(Errno::XDEV) => Ok(FoundEntry::Mounted),
         // Linux before 5.6, or a container that forbids the call.
         Err(Errno::NOSYS | Errno::PERM) => look_within_by_mount(directory, leaf, path),
         Err(errno) => Err(FileError::io("open", path, errno)),
     }
 }
 
-fn look_within_by_mount(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
-    let Some(looked) = look_at(directory, leaf, path)? else { return Ok(Entry::Missing) };
+fn look_within_by_mount(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<FoundEntry, FileError> {
+    let Some(looked) = look_at(directory, leaf, path)? else { return Ok(FoundEntry::Missing) };
     let failed = |errno| FileError::io("inspect", path, errno);
     let is_here = match (mount_of(directory).map_err(failed)?, mount_of(&looked.fd).map_err(failed)?) {
         (Some(one), Some(other)) => one == other,
         // Linux before 5.8: a mount of the same device looks like a directory.
         _ => fstat(directory).map_err(failed)?.st_dev == looked.stat.st_dev,
     };
-    Ok(if is_here { Entry::Here(looked) } else { Entry::Mounted })
+    Ok(if is_here { FoundEntry::Here(looked) } else { FoundEntry::Mounted })
 }
 
 /// Returns the mount id of an open file; none if the kernel does not report it.

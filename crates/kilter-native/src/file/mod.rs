@@ -41,18 +41,19 @@ pub(crate) mod temporary_record;
 mod time;
 mod tree_apply;
 mod tree_diff;
+mod tree_removals;
 mod validate_cmd;
 pub(crate) mod whole;
 
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Unknown, Value};
+use kilter_model::{Attributes, Change, Difference, Outcome, State, Unknown, Value};
 use kilter_provider::{
-    AutoEdge, Batch, Capabilities, Context, Declaration, Declared, Effect, Explain, Footprint, Found, Insync, Mode,
-    Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, Scheduling, Scope,
-    Session, SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
+    AutoEdge, Batch, Context, Declaration, Declared, Effect, Explain, Footprint, Found, Insync, Mode, Placement,
+    Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, Scheduling, Scope, Session,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -63,7 +64,6 @@ use spec::{Checksum, Spec};
 
 /// Provides the type `file`.
 pub struct FileProvider {
-    schema: LazyLock<TypeSchema>,
     accounts: Ids,
     touched: durable::Touched,
     cleaned: Mutex<FxHashSet<(u64, u64)>>,
@@ -77,12 +77,7 @@ impl FileProvider {
 
     /// Creates a provider that shares accounts with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> FileProvider {
-        FileProvider {
-            schema: LazyLock::new(schema::schema),
-            accounts: Ids::new(accounts),
-            touched: durable::Touched::default(),
-            cleaned: Mutex::default(),
-        }
+        FileProvider { accounts: Ids::new(accounts), touched: durable::Touched::default(), cleaned: Mutex::default() }
     }
 }
 
@@ -140,31 +135,12 @@ impl FileProvider {
 }
 
 impl Provider for FileProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "file"
-    }
-
-    fn name(&self) -> &'static str {
-        "posix"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            session: Some(self),
-            scheduling: Some(self),
-            relations: Some(self),
-            predict: Some(self),
-            explain: Some(self),
-            watch: Some(self),
-            revert: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!(
+        "file",
+        "posix",
+        schema::schema,
+        [read_one, session, scheduling, relations, predict, explain, watch, revert]
+    );
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || {
@@ -184,7 +160,7 @@ impl Provider for FileProvider {
         self.accounts.expire();
         let around =
             apply::BatchContext { cx, accounts: &self.accounts, touched: &self.touched, cleaned: &self.cleaned };
-        let mut batch = apply::Batch::new(around, changes.len());
+        let mut batch = apply::FileBatch::new(around, changes.len());
         for (index, change) in changes.iter().enumerate() {
             let effective = |should| fragments::put_together(cx, change.name, should);
             match change.should.map(effective).transpose() {
@@ -479,7 +455,7 @@ fn unshown(is: &State, should: &Attributes, found: Option<&[u8]>, wanted: &[u8])
     let why = match (is.exists, found) {
         (false, _) => content::unintroduced(wanted),
         // The present content was too large to load.
-        (true, None) => Some(content::DiffOmitted::Large(content::SHOWN)),
+        (true, None) => Some(content::DiffOmitted::Large(content::MAX_DIFF_BYTES)),
         (true, Some(found)) => content::unshown(found).or(content::unshown(wanted)),
     };
     why.map(|why| eco_format!("{why}"))

@@ -1,4 +1,4 @@
-//! Modes, as numbers and in the symbolic form of chmod(1).
+//! Modes of files: numbers, and the symbolic modes of chmod(1).
 
 use ecow::EcoString;
 
@@ -11,16 +11,16 @@ pub(super) const SET_ID: u32 = 0o6000;
 
 /// A declared mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum DeclaredMode {
     /// Absolute bits.
     Exact(u32),
     /// Changes relative to the present bits.
-    Symbolic(Vec<Step>),
+    Symbolic(Vec<ModeOperation>),
 }
 
 /// An operation of a symbolic mode, such as `u+x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct ModeOperation {
     /// Bits of the affected classes; 0 if no class is named.
     affected: u32,
     op: u8,
@@ -35,24 +35,24 @@ enum Bits {
     Copied(u32),
 }
 
-impl Mode {
+impl DeclaredMode {
     /// Parses a mode: one to four octal digits, or the symbolic form.
-    pub(super) fn parse(text: &str) -> Option<Mode> {
+    pub(super) fn parse(text: &str) -> Option<DeclaredMode> {
         if let Some(bits) = octal(text) {
-            return Some(Mode::Exact(bits));
+            return Some(DeclaredMode::Exact(bits));
         }
         let mut steps = Vec::new();
         for clause in text.split(',') {
             parse_clause(clause.as_bytes(), &mut steps)?;
         }
-        Some(Mode::Symbolic(steps))
+        Some(DeclaredMode::Symbolic(steps))
     }
 
     /// Applies this mode to the bits `current`.
     pub(super) fn apply(&self, current: u32, directory: bool) -> u32 {
         match self {
-            Mode::Exact(bits) => *bits,
-            Mode::Symbolic(steps) => steps.iter().fold(current & ALL, |mode, step| step.apply(mode, directory)),
+            DeclaredMode::Exact(bits) => *bits,
+            DeclaredMode::Symbolic(steps) => steps.iter().fold(current & ALL, |mode, step| step.apply(mode, directory)),
         }
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn searchable(bits: u32) -> u32 {
     bits | (bits & 0o444) >> 2
 }
 
-fn parse_clause(clause: &[u8], steps: &mut Vec<Step>) -> Option<()> {
+fn parse_clause(clause: &[u8], steps: &mut Vec<ModeOperation>) -> Option<()> {
     let mut at = 0;
     let mut affected = 0;
     while let Some(who) = clause.get(at) {
@@ -104,7 +104,7 @@ fn parse_clause(clause: &[u8], steps: &mut Vec<Step>) -> Option<()> {
     while let Some(&op @ (b'+' | b'-' | b'=')) = clause.get(at) {
         at += 1;
         let value = parse_bits(clause, &mut at);
-        steps.push(Step { affected, op, value });
+        steps.push(ModeOperation { affected, op, value });
     }
     (at == clause.len() && steps.len() > first).then_some(())
 }
@@ -136,7 +136,7 @@ fn parse_bits(clause: &[u8], at: &mut usize) -> Bits {
     Bits::Fixed { bits, x_if_any }
 }
 
-impl Step {
+impl ModeOperation {
     /// Applies an operation in the same way as GNU chmod with a umask of 0. A directory keeps its setuid and setgid
     /// bits unless they are named.
     fn apply(self, mode: u32, directory: bool) -> u32 {
@@ -169,11 +169,11 @@ mod tests {
 
     #[test]
     fn numbers_have_one_to_four_octal_digits() {
-        assert_eq!(Mode::parse("644"), Some(Mode::Exact(0o644)));
-        assert_eq!(Mode::parse("02755"), None);
-        assert_eq!(Mode::parse("4755"), Some(Mode::Exact(0o4755)));
+        assert_eq!(DeclaredMode::parse("644"), Some(DeclaredMode::Exact(0o644)));
+        assert_eq!(DeclaredMode::parse("02755"), None);
+        assert_eq!(DeclaredMode::parse("4755"), Some(DeclaredMode::Exact(0o4755)));
         for bad in ["", "8", "rwx", "u", "u+rwz", "u=rw,", "0o644", "u+rg", "-", "x+u"] {
-            let parsed = Mode::parse(bad);
+            let parsed = DeclaredMode::parse(bad);
             assert!(parsed.is_none() || bad == "-", "{bad}: {parsed:?}");
         }
     }

@@ -2,20 +2,20 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Because, Difference, State, Unknown, Value};
-use kilter_provider::{Content, Context, Forecast, Node};
+use kilter_provider::{Content, Context, Forecast, PathState};
 use rustix::fd::AsFd;
 use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
 
 use super::acl_policy::{self, AclPolicy, Xattrs};
-use super::content::{self, MAX_HASHED_BYTES, SHOWN};
+use super::content::{self, MAX_DIFF_BYTES, MAX_HASHED_BYTES};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{OpenedPath, look};
 use super::preflight::may_come;
 use super::spec::{Checksum, Ensure, Spec};
-use super::{mode, predict, time, tree_diff};
+use super::{mode, predict, time, tree_diff, tree_removals};
 use crate::accounts::{Ids, number_of as number};
 
 /// Maximum size in bytes of content that a `get` without a declaration returns.
@@ -33,14 +33,17 @@ pub(super) fn declared(
     if cx.is_noop() {
         match cx.outlook().own(name, path) {
             Forecast::Unchanged => {}
-            Forecast::Changed(Node::Absent, _) => return absent(cx, accounts, name, path, &spec),
+            Forecast::Changed(PathState::Absent, _) => return absent(cx, accounts, name, path, &spec),
             // What stays of it can be compared.
-            Forecast::Changed(Node::File { content: Content::Unknown, mode: None }, because) => {
+            Forecast::Changed(PathState::File { content: Content::Unknown, mode: None }, because) => {
                 if spec.content.is_some() || spec.source.is_some() {
                     return Ok(unknown(name, "content", because));
                 }
             }
-            Forecast::Changed(_, because) | Forecast::Unknown(because) => return Ok(unknown(name, "ensure", because)),
+            Forecast::Changed(_, because) | Forecast::Unknown(because) => {
+                let drift = tree_removals::possible(cx, accounts, name, path, &spec)?;
+                return Ok(State { drift, ..unknown(name, "ensure", because) });
+            }
         }
     }
     let to_read =
@@ -67,13 +70,12 @@ pub(super) fn declared(
             compare_content(cx, path, &spec, &looked, wanted, &mut attributes)?;
         }
         let foreign = access(accounts, path, &spec, &looked, &mut attributes)?;
-        match drift(cx, accounts, name, path, &spec, looked)? {
-            Ok(drift) => state.drift = drift,
-            Err(unknown) => {
-                // The source also gives the mode, if none is declared. A tree is compared as a whole.
-                state.unknown.push(Unknown { attribute: "mode".into(), because: unknown.because.clone() });
-                state.unknown.push(unknown);
-            }
+        let (drift, unknown) = drift(cx, accounts, name, path, &spec, looked)?;
+        state.drift = drift;
+        if let Some(unknown) = unknown {
+            // The source also gives the mode, if none is declared. A tree is compared as a whole.
+            state.unknown.push(Unknown { attribute: "mode".into(), because: unknown.because.clone() });
+            state.unknown.push(unknown);
         }
         state.drift.extend(foreign);
     }
@@ -179,7 +181,7 @@ fn access(
         .map_err(|errno| FileError::io("read the access list of", path, errno))?;
     let mut compared = policy.compare(accounts, path, looked, after)?;
     // The difference of the mode shows this mask.
-    if spec.source.is_some() || matches!(spec.mode(), Some(mode::Mode::Exact(_))) {
+    if spec.source.is_some() || matches!(spec.mode(), Some(mode::DeclaredMode::Exact(_))) {
         compared.mask = None;
     }
     if let Some(declared) = spec.acl {
@@ -260,12 +262,12 @@ fn compare_content(
     if wanted.holds_sensitive() {
         return Ok(());
     }
-    if looked.size() > SHOWN && looked.size() != bytes.len() as u64 {
+    if looked.size() > MAX_DIFF_BYTES && looked.size() != bytes.len() as u64 {
         attributes.push("size", looked.stat.st_size);
         return Ok(());
     }
-    let checksum = if looked.size() <= SHOWN && spec.show_diff {
-        let found = content::load(looked.fd.as_fd(), SHOWN).map_err(failed)?;
+    let checksum = if looked.size() <= MAX_DIFF_BYTES && spec.show_diff {
+        let found = content::load(looked.fd.as_fd(), MAX_DIFF_BYTES).map_err(failed)?;
         let checksum = content::checksum_of(spec.checksum, &found);
         attributes.push("content", Value::from_bytes(&found));
         checksum
@@ -276,7 +278,8 @@ fn compare_content(
     Ok(())
 }
 
-/// Returns the differences beyond the attributes: from a source, and below a directory.
+/// Returns the differences beyond the attributes, from a source and below a directory, and the reason why a plan cannot
+/// know all of them.
 fn drift(
     cx: &Context<'_>,
     accounts: &Ids,
@@ -284,14 +287,24 @@ fn drift(
     path: &str,
     spec: &Spec<'_>,
     looked: OpenedPath,
-) -> Result<Result<Vec<Difference>, Unknown>, FileError> {
+) -> Result<(Vec<Difference>, Option<Unknown>), FileError> {
     match (spec.ensure, spec.source) {
-        (Ensure::Is(Kind::Directory), _) if spec.has_tree() => match unknown_tree(cx, accounts, name, path, spec) {
-            Some(unknown) => Ok(Err(unknown)),
-            None => tree_diff::differences(cx, accounts, name, path, spec, Some(looked)).map(Ok),
+        (Ensure::Is(Kind::Directory), _) if spec.has_tree() => {
+            let unknown = unknown_tree(cx, accounts, name, path, spec);
+            let differences = match &unknown {
+                None => tree_diff::differences(cx, accounts, name, path, spec, Some(looked))?,
+                Some(unknown) if unknown.attribute == "owner" => {
+                    tree_diff::differences_of_content(cx, accounts, name, path, spec, looked)?
+                }
+                Some(_) => tree_removals::possible(cx, accounts, name, path, spec)?,
+            };
+            Ok((differences, unknown))
+        }
+        (Ensure::Is(Kind::File), Some(source)) => match copied(cx, name, path, spec, source, &looked)? {
+            Ok(differences) => Ok((differences, None)),
+            Err(unknown) => Ok((Vec::new(), Some(unknown))),
         },
-        (Ensure::Is(Kind::File), Some(source)) => copied(cx, name, path, spec, source, &looked),
-        _ => Ok(Ok(Vec::new())),
+        _ => Ok((Vec::new(), None)),
     }
 }
 
@@ -307,10 +320,9 @@ fn unknown_tree(cx: &Context<'_>, accounts: &Ids, name: &str, path: &str, spec: 
         is_missing.then(|| cx.outlook().bringer(name)).flatten()
     };
     let content = || of_source.or_else(|| predict::own_tree_changed_by(cx, name, path)).or_else(missing);
-    match predict::account_changed_by(cx, accounts, name, spec) {
-        Some(because) => Some(Unknown { attribute: "owner".into(), because: because.into() }),
-        None => content().map(|because| Unknown { attribute: "content".into(), because: because.into() }),
-    }
+    let unknown = |attribute: &str, because: Because| Unknown { attribute: attribute.into(), because: because.into() };
+    let owner = || predict::account_changed_by(cx, accounts, name, spec);
+    content().map(|because| unknown("content", because)).or_else(|| Some(unknown("owner", owner()?)))
 }
 
 fn copied(

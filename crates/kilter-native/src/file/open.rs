@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::preserve;
 
 /// Opens a path without reading it.
-pub(super) const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(super) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Opens for reading, without blocking on a FIFO and without acquiring a terminal.
 pub(super) const READ: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// Opens a directory for listing and flushing.
@@ -112,7 +112,9 @@ pub(super) fn open_directory(path: &str) -> Result<Parent, FileError> {
 fn open_listed(path: &str, open: impl Fn(OFlags) -> Result<OwnedFd, FileError>) -> Result<Parent, FileError> {
     match open(LIST) {
         Ok(fd) => Parent::of(fd, path, true),
-        Err(FileError::Io { errno: Errno::ACCESS, .. }) => Parent::of(open(LOOK | OFlags::DIRECTORY)?, path, false),
+        Err(FileError::Io { errno: Errno::ACCESS, .. }) => {
+            Parent::of(open(PATH_ONLY | OFlags::DIRECTORY)?, path, false)
+        }
         Err(error) => Err(error),
     }
 }
@@ -184,13 +186,13 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn run(mut self, flags: OFlags, follow_last: bool) -> Result<OwnedFd, WalkError> {
-        let root = || openat(CWD, c"/", LOOK | OFlags::DIRECTORY, Mode::empty());
+        let root = || openat(CWD, c"/", PATH_ONLY | OFlags::DIRECTORY, Mode::empty());
         let mut at = root()?;
         // Remaining components, the next one last.
         let mut todo: Vec<Vec<u8>> = components(self.path.as_bytes());
         while let Some(part) = todo.pop() {
             let last = todo.is_empty();
-            let fd = openat(&at, &part[..], LOOK, Mode::empty())?;
+            let fd = openat(&at, &part[..], PATH_ONLY, Mode::empty())?;
             let stat = fstat(&fd)?;
             if Kind::of(&stat) != Kind::Link || (last && !follow_last) {
                 match last {
@@ -233,7 +235,7 @@ impl Walk<'_> {
 
 /// Opens an examined file with other flags, and checks that it is the same file.
 fn reopen(at: &OwnedFd, part: &[u8], looked: OwnedFd, stat: &Stat, flags: OFlags) -> Result<OwnedFd, WalkError> {
-    if flags == LOOK {
+    if flags == PATH_ONLY {
         return Ok(looked);
     }
     let fd = openat(at, part, flags | OFlags::NOFOLLOW, Mode::empty())?;

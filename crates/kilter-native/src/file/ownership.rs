@@ -78,7 +78,7 @@ pub(super) fn settle(
         return Ok(false);
     }
     refuse_shared(parent, &path, looked, current, bits)?;
-    let place = Place { parent, leaf, looked, path: &path };
+    let place = OwnedPath { parent, leaf, looked, path: &path };
     if owner_changes {
         if let Some(bits) = bits
             && current & bits & !SET_ID != current
@@ -156,14 +156,14 @@ pub(super) fn clear_setid(old: &OpenedPath) -> Result<(), Errno> {
     }
 }
 
-struct Place<'a> {
+struct OwnedPath<'a> {
     parent: &'a Parent,
     leaf: &'a [u8],
     looked: &'a OpenedPath,
     path: &'a str,
 }
 
-impl Place<'_> {
+impl OwnedPath<'_> {
     fn chmod(&self, bits: u32) -> Result<(), FileError> {
         let failed = |errno| FileError::io("change the mode of", self.path, errno);
         match chmod_fd(&self.looked.fd, bits) {

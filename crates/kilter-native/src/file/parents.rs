@@ -2,13 +2,13 @@
 
 use kilter_model::{Attributes, Change, Difference, State, Value};
 
-use super::apply::Batch;
+use super::apply::FileBatch;
 use super::error::FileError;
 use super::look::look;
 use super::open;
 
 /// Creates the missing directories above `path`, the topmost first.
-pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
+pub(super) fn make(batch: &mut FileBatch<'_>, index: usize, path: &str) {
     for above in missing(path) {
         let name = ecow::EcoString::from(above.as_str());
         let is = State::absent(name.clone());

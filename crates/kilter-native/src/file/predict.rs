@@ -6,13 +6,13 @@ use std::path::Path;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Because, Change, Difference, Value};
-use kilter_provider::{Account, Content, Context, Effect, Footprint, Forecast, Node};
+use kilter_provider::{Account, Content, Context, Effect, Footprint, Forecast, PathState};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
 use super::acl_policy::with_mask;
-use super::content::SHOWN;
+use super::content::MAX_DIFF_BYTES;
 use super::copy::Source;
 use super::error::FileError;
 use super::fragments;
@@ -39,21 +39,21 @@ pub(super) type Known<T> = Result<T, Because>;
 pub(super) fn open_source(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, FileError> {
     match cx.outlook().node(name, path) {
         Forecast::Unchanged => open_now(cx, name, path),
-        Forecast::Unknown(because) | Forecast::Changed(Node::File { content: Content::Unknown, .. }, because) => {
+        Forecast::Unknown(because) | Forecast::Changed(PathState::File { content: Content::Unknown, .. }, because) => {
             Ok(Err(because))
         }
-        Forecast::Changed(Node::File { content, mode }, because) => {
+        Forecast::Changed(PathState::File { content, mode }, because) => {
             let source = predicted(path, &content, mode)?;
             // A stored plan identifies large files by times, which will be those of the change.
-            Ok(if source.size() > SHOWN { Err(because) } else { Ok(source) })
+            Ok(if source.size() > MAX_DIFF_BYTES { Err(because) } else { Ok(source) })
         }
-        Forecast::Changed(Node::Kept, _) => Source::open_file(path).map(Ok),
-        Forecast::Changed(Node::Directory, _) => {
+        Forecast::Changed(PathState::Kept, _) => Source::open_file(path).map(Ok),
+        Forecast::Changed(PathState::Directory, _) => {
             let hint = "`recurse: true` copies it with everything below";
             Err(FileError::Source { path: path.to_owned(), is: Kind::Directory, hint })
         }
-        Forecast::Changed(Node::Absent, _) => brought(cx, name, missing(path)),
-        Forecast::Changed(Node::Link(_) | Node::Unknown, because) => Ok(Err(because)),
+        Forecast::Changed(PathState::Absent, _) => brought(cx, name, missing(path)),
+        Forecast::Changed(PathState::Link(_) | PathState::Unknown, because) => Ok(Err(because)),
     }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
     let Some(should) = change.should else { return Vec::new() };
     let path = open::trim(change.name);
     let mut effects = Vec::new();
-    let unknown = |path: &str| Effect::Path { path: path.into(), node: Node::Unknown };
+    let unknown = |path: &str| Effect::Path { path: path.into(), node: PathState::Unknown };
     let whole = match fragments::put_together(cx, change.name, should) {
         Ok(Ok(whole)) => whole,
         Ok(Err(_)) | Err(_) => return vec![unknown(path)],
@@ -183,12 +183,12 @@ pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
             is_missing && cx.outlook().own(change.name, above) == Forecast::Unchanged
         };
         effects.extend(
-            above(path).filter(is_made).map(|above| Effect::Path { path: above.into(), node: Node::Directory }),
+            above(path).filter(is_made).map(|above| Effect::Path { path: above.into(), node: PathState::Directory }),
         );
     }
-    let node = root(cx, change, path, &spec).unwrap_or(Node::Unknown);
+    let node = root(cx, change, path, &spec).unwrap_or(PathState::Unknown);
     let is_new = !change.is.exists || differs(change, "ensure");
-    let is_directory = spec.has_tree() && node != Node::Unknown;
+    let is_directory = spec.has_tree() && node != PathState::Unknown;
     effects.push(Effect::Path { path: path.into(), node });
     if is_directory {
         let source = spec.source.filter(|_| spec.recurse);
@@ -220,33 +220,33 @@ fn differs(change: &Change<'_>, attribute: &str) -> bool {
 }
 
 /// Returns the state of the path itself after the change; none if it cannot be predicted.
-fn root(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<Node> {
+fn root(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<PathState> {
     let is_new = !change.is.exists || differs(change, "ensure");
     match spec.ensure {
-        Ensure::Absent => Some(Node::Absent),
+        Ensure::Absent => Some(PathState::Absent),
         Ensure::Present | Ensure::Is(Kind::File) if is_new => file(cx, change, spec, None),
         Ensure::Present => present(cx, change, path, spec),
         Ensure::Is(Kind::File) => file(cx, change, spec, Some(look(path, false).ok()??.stat.st_mode)),
-        Ensure::Is(Kind::Directory) if is_new => Some(Node::Directory),
-        Ensure::Is(Kind::Directory) => Some(Node::Kept),
+        Ensure::Is(Kind::Directory) if is_new => Some(PathState::Directory),
+        Ensure::Is(Kind::Directory) => Some(PathState::Kept),
         Ensure::Is(Kind::Link) if is_new || differs(change, "target") => {
-            Some(Node::Link(std::str::from_utf8(spec.target?.as_bytes()?).ok()?.into()))
+            Some(PathState::Link(std::str::from_utf8(spec.target?.as_bytes()?).ok()?.into()))
         }
-        Ensure::Is(_) => Some(Node::Kept),
+        Ensure::Is(_) => Some(PathState::Kept),
     }
 }
 
 /// Returns the state after a change with `ensure: present`, which keeps the kind of the file.
-fn present(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<Node> {
+fn present(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<PathState> {
     let found = look(path, false).ok()??;
     match found.kind {
         Kind::File => file(cx, change, spec, Some(found.stat.st_mode)),
-        _ => Some(Node::Kept),
+        _ => Some(PathState::Kept),
     }
 }
 
 /// Returns the state of a file after a change. `is` is its present mode; none for a new file.
-fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>) -> Option<Node> {
+fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>) -> Option<PathState> {
     let source = match spec.source {
         Some(source) => Some(open_source(cx, change.name, source).ok()?.ok()?),
         None => None,
@@ -259,7 +259,9 @@ fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>)
     let content = match (&source, spec.content) {
         _ if !is_written => Content::Kept,
         (Some(_), _) => match cx.outlook().node(change.name, spec.source?) {
-            Forecast::Changed(Node::File { content: content @ (Content::Of(_) | Content::Bytes(_)), .. }, _) => content,
+            Forecast::Changed(PathState::File { content: content @ (Content::Of(_) | Content::Bytes(_)), .. }, _) => {
+                content
+            }
             _ => Content::Of(spec.source?.into()),
         },
         (None, Some(content)) => Content::Bytes(content.clone()),
@@ -270,7 +272,7 @@ fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>)
     let moves = is.is_some() && ["owner", "group"].iter().any(|attribute| differs(change, attribute));
     let current = if moves { mode::disarmed(current, Kind::File) } else { current };
     let bits = tree_diff::wanted_bits(spec, Kind::File, current, source.as_ref().map(|source| &source.stat));
-    Some(Node::File { content, mode: Some(with_mask(spec, bits.unwrap_or(current), Kind::File)) })
+    Some(PathState::File { content, mode: Some(with_mask(spec, bits.unwrap_or(current), Kind::File)) })
 }
 
 /// Returns the states of the entries of a directory after the change.
@@ -282,12 +284,12 @@ fn entries(path: &str, spec: &Spec<'_>, differences: &[Difference]) -> Vec<Effec
         let entry = eco_format!("{}/{below}", path.trim_end_matches('/'));
         let source = spec.source.map(|source| eco_format!("{source}/{below}"));
         let node = match (difference.attribute.as_str(), difference.should.as_str()) {
-            ("ensure", Some("absent")) => Node::Absent,
-            ("ensure", Some("directory")) => Node::Directory,
+            ("ensure", Some("absent")) => PathState::Absent,
+            ("ensure", Some("directory")) => PathState::Directory,
             ("ensure" | "content" | "target", _) => copied(spec, source.as_ref()),
             ("mode", Some(bits)) => match fs::symlink_metadata(Path::new(&*entry)) {
-                Ok(found) if found.is_file() => Node::File { content: Content::Kept, mode: mode::octal(bits) },
-                _ => Node::Kept,
+                Ok(found) if found.is_file() => PathState::File { content: Content::Kept, mode: mode::octal(bits) },
+                _ => PathState::Kept,
             },
             _ => continue,
         };
@@ -301,18 +303,18 @@ fn entries(path: &str, spec: &Spec<'_>, differences: &[Difference]) -> Vec<Effec
 }
 
 /// Returns the state of a copied entry.
-fn copied(spec: &Spec<'_>, source: Option<&EcoString>) -> Node {
+fn copied(spec: &Spec<'_>, source: Option<&EcoString>) -> PathState {
     let copied = || {
         let source = source?;
         let found = fs::symlink_metadata(Path::new(&**source)).ok()?;
         if found.is_symlink() {
-            return Some(Node::Link(fs::read_link(Path::new(&**source)).ok()?.to_str()?.into()));
+            return Some(PathState::Link(fs::read_link(Path::new(&**source)).ok()?.to_str()?.into()));
         }
         let bits = found.mode() & 0o777;
         let bits = with_mask(spec, spec.bits(bits, Kind::File).unwrap_or(bits), Kind::File);
-        Some(Node::File { content: Content::Of(source.clone()), mode: Some(bits) })
+        Some(PathState::File { content: Content::Of(source.clone()), mode: Some(bits) })
     };
-    copied().unwrap_or(Node::Unknown)
+    copied().unwrap_or(PathState::Unknown)
 }
 
 /// Reports the paths that a resource writes and reads.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use kilter_model::{Attributes, Change};
-use kilter_provider::{Context, Forecast, Node};
+use kilter_provider::{Context, Forecast, PathState};
 
 use super::acl_policy::AclPolicy;
 use super::copy::Source;
@@ -68,7 +68,7 @@ fn source(cx: &Context<'_>, name: &str, copy: &str, spec: &Spec<'_>) -> Result<(
     let Some(path) = spec.source else { return Ok(()) };
     match cx.outlook().node(name, path) {
         Forecast::Unchanged => {}
-        Forecast::Changed(Node::Absent, _) => return Err(predict::missing(path)),
+        Forecast::Changed(PathState::Absent, _) => return Err(predict::missing(path)),
         Forecast::Changed(..) | Forecast::Unknown(_) => return Ok(()),
     }
     let opened = match spec.ensure {

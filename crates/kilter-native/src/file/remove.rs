@@ -6,15 +6,15 @@ use rustix::io::Errno;
 
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{Entry, OpenedPath, each_name, look_within, open_seen};
+use super::look::{FoundEntry, OpenedPath, each_name, look_within, open_seen};
 use super::open::LIST;
 
 /// Removes a directory with everything below it. Never removes mounted file systems.
 pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
     match look_within(directory, leaf, path)? {
-        Entry::Here(looked) => below(directory, leaf, path, &looked, 0),
-        Entry::Missing => Ok(()),
-        Entry::Mounted => Err(FileError::OtherFileSystem(path.to_owned())),
+        FoundEntry::Here(looked) => below(directory, leaf, path, &looked, 0),
+        FoundEntry::Missing => Ok(()),
+        FoundEntry::Mounted => Err(FileError::OtherFileSystem(path.to_owned())),
     }
 }
 
@@ -31,9 +31,9 @@ fn below(directory: &OwnedFd, leaf: &[u8], path: &str, looked: &OpenedPath, dept
     for name in names {
         let path = format!("{path}/{}", String::from_utf8_lossy(&name));
         match look_within(&opened, &name, &path)? {
-            Entry::Here(entry) => below(&opened, &name, &path, &entry, depth + 1)?,
-            Entry::Missing => {}
-            Entry::Mounted => return Err(FileError::OtherFileSystem(path)),
+            FoundEntry::Here(entry) => below(&opened, &name, &path, &entry, depth + 1)?,
+            FoundEntry::Missing => {}
+            FoundEntry::Mounted => return Err(FileError::OtherFileSystem(path)),
         }
     }
     rmdir(directory, leaf).map_err(|errno| FileError::io("remove", path, errno))

@@ -7,7 +7,7 @@ use rustix::fs::{Stat, symlinkat};
 use rustix::io::Errno;
 
 use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs, manages_access, own_bits, without_list};
-use super::apply::{Batch, disarm};
+use super::apply::{FileBatch, disarm};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
@@ -18,11 +18,11 @@ use super::ownership::{self, Ownership, settle};
 use super::private::StagingDir;
 use super::spec::{Checksum, Ensure, Spec};
 use super::stage::{Data, Temporary, create, stage};
-use super::validate_cmd::{self, Told};
+use super::validate_cmd::{self, ReportedPart};
 use super::{remove, secret, tree_apply, tree_diff};
 
 /// Location of a change.
-pub(super) struct Target<'a> {
+pub(super) struct ChangeTarget<'a> {
     /// Index of the change.
     pub(super) index: usize,
     pub(super) parent: &'a Rc<Parent>,
@@ -54,7 +54,7 @@ impl Desired<'_> {
 
 /// Brings a declared path in sync.
 pub(super) fn apply(
-    batch: &mut Batch<'_>,
+    batch: &mut FileBatch<'_>,
     index: usize,
     change: &Change<'_>,
     path: &str,
@@ -67,7 +67,7 @@ pub(super) fn apply(
     let leaf = open::split(path).1.as_bytes();
     batch.clean(&parent);
     let old = if change.is.exists { look_at(&parent.fd, leaf, path)? } else { None };
-    let site = Target { index, parent: &parent, leaf, spec, old };
+    let site = ChangeTarget { index, parent: &parent, leaf, spec, old };
     match spec.ensure {
         Ensure::Absent => return absent(batch, site),
         Ensure::Present => match site.old.as_ref().map(|old| old.kind) {
@@ -104,7 +104,7 @@ fn differs(change: &Change<'_>, attribute: &str) -> bool {
     change.differences.iter().any(|difference| difference.entry.is_none() && difference.attribute == attribute)
 }
 
-fn file(batch: &mut Batch<'_>, site: Target<'_>, change: &Change<'_>) -> Result<(), FileError> {
+fn file(batch: &mut FileBatch<'_>, site: ChangeTarget<'_>, change: &Change<'_>) -> Result<(), FileError> {
     let spec = site.spec;
     let is_file = site.old.as_ref().is_some_and(|old| old.kind == Kind::File);
     let source = spec.source.map(Source::open_file).transpose()?;
@@ -119,8 +119,8 @@ fn file(batch: &mut Batch<'_>, site: Target<'_>, change: &Change<'_>) -> Result<
 
 /// Changes the present file to the goal.
 pub(super) fn reach(
-    batch: &mut Batch<'_>,
-    site: Target<'_>,
+    batch: &mut FileBatch<'_>,
+    site: ChangeTarget<'_>,
     goal: &Desired<'_>,
     source: Option<&Source>,
 ) -> Result<(), FileError> {
@@ -139,7 +139,7 @@ pub(super) fn reach(
 }
 
 /// Refuses to replace certain kinds of files without `force`.
-fn allow(site: &Target<'_>, goal: &Desired<'_>) -> Result<(), FileError> {
+fn allow(site: &ChangeTarget<'_>, goal: &Desired<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if old.kind != goal.kind() && needs_force(old.kind) && !site.spec.force {
         return Err(FileError::NeedsForce { path: site.parent.join(site.leaf), is: old.kind, what: "replace" });
@@ -155,7 +155,7 @@ pub(super) fn needs_force(kind: Kind) -> bool {
 /// Returns the desired owner, group and mode. The mode is relative to `current`, without the setuid bits of another
 /// owner than that of `old`.
 pub(super) fn ownership(
-    batch: &Batch<'_>,
+    batch: &FileBatch<'_>,
     spec: &Spec<'_>,
     kind: Kind,
     current: u32,
@@ -177,7 +177,7 @@ pub(super) fn ownership(
 }
 
 /// Changes owner, group and mode of the present file.
-pub(super) fn adjust(batch: &Batch<'_>, site: &Target<'_>, source: Option<&Source>) -> Result<(), FileError> {
+pub(super) fn adjust(batch: &FileBatch<'_>, site: &ChangeTarget<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let mut wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
     let policy = AclPolicy::of(site.spec, batch.around.accounts)?;
@@ -187,7 +187,7 @@ pub(super) fn adjust(batch: &Batch<'_>, site: &Target<'_>, source: Option<&Sourc
         wanted = ownership(batch, site.spec, old.kind, current, Some(&old.stat), source)?;
         wanted.bits = wanted.bits.or(Some(if moves { mode::disarmed(current, old.kind) } else { current }));
         wanted = wanted.masked(site.spec, old.kind);
-    } else if matches!(site.spec.mode(), Some(mode::Mode::Symbolic(_))) && source.is_none() {
+    } else if matches!(site.spec.mode(), Some(mode::DeclaredMode::Symbolic(_))) && source.is_none() {
         let current = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
         let bits_with_list = wanted.bits;
         wanted = ownership(batch, site.spec, old.kind, current, Some(&old.stat), source)?;
@@ -199,8 +199,13 @@ pub(super) fn adjust(batch: &Batch<'_>, site: &Target<'_>, source: Option<&Sourc
     Ok(())
 }
 
-fn write(batch: &mut Batch<'_>, site: Target<'_>, data: &Data<'_>, source: Option<&Source>) -> Result<(), FileError> {
-    let Target { index, parent, leaf, spec, old } = site;
+fn write(
+    batch: &mut FileBatch<'_>,
+    site: ChangeTarget<'_>,
+    data: &Data<'_>,
+    source: Option<&Source>,
+) -> Result<(), FileError> {
+    let ChangeTarget { index, parent, leaf, spec, old } = site;
     batch.clean(parent);
     let kept = old.as_ref().filter(|old| old.kind == Kind::File);
     let is_secret = spec.content.is_some_and(kilter_model::Value::holds_sensitive);
@@ -232,7 +237,7 @@ fn write(batch: &mut Batch<'_>, site: Target<'_>, data: &Data<'_>, source: Optio
         let secret = command.holds_sensitive()
             || is_secret
             || source.is_some_and(|source| secret::is_declared(batch.around.cx, source.path()));
-        let told = if secret { Told::Ending } else { Told::Output };
+        let told = if secret { ReportedPart::Ending } else { ReportedPart::Output };
         validate_cmd::accept(batch.around.cx, command, &staged.temporary.path(), &parent.join(leaf), told)?;
     }
     match old {
@@ -243,7 +248,7 @@ fn write(batch: &mut Batch<'_>, site: Target<'_>, data: &Data<'_>, source: Optio
         }
         Some(old) => {
             if let Some(backup) = spec.backup {
-                batch.keeper(parent).keep(parent, leaf, &old, backup)?;
+                batch.keeper(index, parent).keep(parent, leaf, &old, backup)?;
             }
             batch.await_turn(index, parent, leaf, staged, old)
         }
@@ -255,7 +260,7 @@ fn write(batch: &mut Batch<'_>, site: Target<'_>, data: &Data<'_>, source: Optio
 fn bits_of(old: &OpenedPath, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
     let bits = old.stat.st_mode & mode::ALL;
     // A numeric mode does not depend on the present mode.
-    if matches!(spec.mode(), Some(mode::Mode::Exact(_))) {
+    if matches!(spec.mode(), Some(mode::DeclaredMode::Exact(_))) {
         return Ok(bits);
     }
     if manages_access(spec, old.kind) {
@@ -268,7 +273,11 @@ fn bits_of(old: &OpenedPath, spec: &Spec<'_>, policy: &AclPolicy, path: &str) ->
     Ok(without_list(&changes, bits))
 }
 
-fn make_directory(batch: &mut Batch<'_>, site: &Target<'_>, source: Option<&Source>) -> Result<(), FileError> {
+fn make_directory(
+    batch: &mut FileBatch<'_>,
+    site: &ChangeTarget<'_>,
+    source: Option<&Source>,
+) -> Result<(), FileError> {
     let (parent, leaf) = (site.parent, site.leaf);
     // Fails before the removal if the owner does not exist.
     ownership(batch, site.spec, Kind::Directory, 0, None, source)?;
@@ -286,7 +295,7 @@ fn make_directory(batch: &mut Batch<'_>, site: &Target<'_>, source: Option<&Sour
     private.place(&made, wanted, &policy)
 }
 
-fn link(batch: &mut Batch<'_>, site: &Target<'_>, target: &[u8]) -> Result<(), FileError> {
+fn link(batch: &mut FileBatch<'_>, site: &ChangeTarget<'_>, target: &[u8]) -> Result<(), FileError> {
     let (parent, leaf) = (site.parent, site.leaf);
     let path = parent.join(leaf);
     let old = site.old.as_ref();
@@ -313,7 +322,7 @@ fn link(batch: &mut Batch<'_>, site: &Target<'_>, target: &[u8]) -> Result<(), F
     batch.note(parent);
     let Some(old) = old else { return temporary.become_new(leaf) };
     if let Some(backup) = site.spec.backup {
-        batch.keeper(parent).keep(parent, leaf, old, backup)?;
+        batch.keeper(site.index, parent).keep(parent, leaf, old, backup)?;
         batch.commit()?;
     }
     if old.kind == Kind::Directory {
@@ -335,10 +344,10 @@ fn give(parent: &Parent, name: &str, uid: Option<u32>, gid: Option<u32>, path: &
 }
 
 /// Backs up and removes the present file, to make room for a directory.
-fn clear(batch: &mut Batch<'_>, site: &Target<'_>) -> Result<(), FileError> {
+fn clear(batch: &mut FileBatch<'_>, site: &ChangeTarget<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if let Some(backup) = site.spec.backup {
-        batch.keeper(site.parent).keep(site.parent, site.leaf, old, backup)?;
+        batch.keeper(site.index, site.parent).keep(site.parent, site.leaf, old, backup)?;
         batch.commit()?;
     }
     remove::unlink(&site.parent.fd, site.leaf, &site.parent.join(site.leaf))?;
@@ -347,7 +356,7 @@ fn clear(batch: &mut Batch<'_>, site: &Target<'_>) -> Result<(), FileError> {
 }
 
 /// Removes the present file.
-pub(super) fn absent(batch: &mut Batch<'_>, site: Target<'_>) -> Result<(), FileError> {
+pub(super) fn absent(batch: &mut FileBatch<'_>, site: ChangeTarget<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let (parent, leaf) = (site.parent, site.leaf);
     let path = parent.join(leaf);
@@ -362,7 +371,7 @@ pub(super) fn absent(batch: &mut Batch<'_>, site: Target<'_>) -> Result<(), File
         }
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             if let Some(backup) = site.spec.backup {
-                batch.keeper(parent).keep(parent, leaf, old, backup)?;
+                batch.keeper(site.index, parent).keep(parent, leaf, old, backup)?;
                 batch.commit()?;
             }
             remove::tree(&parent.fd, leaf, &path)

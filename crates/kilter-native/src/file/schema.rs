@@ -268,8 +268,8 @@ backup keeps owner and mode,
 state directory can read it.
   `backup/index` has the time and path of each replacement. The backup is not encrypted, so it is an error with a \
   sensitive `content`. The maximum size
-  is 1 GiB, and 16 MiB for a file that another user than root and kilter's can write; kilter does not replace a larger
-  file.";
+  is 1 GiB. All files of a change that another user than root and kilter's can write may have 16 MiB together, each at
+  least 4 KiB. kilter does not replace or remove a file beyond these limits.";
 
 const CHECKSUM: &str = "\
 Comparison of a `source` and its copy. Default: `sha256`.

@@ -3,7 +3,7 @@
 use kilter_model::{Attributes, Value};
 
 use super::kind::Kind;
-use super::mode::{self, Mode};
+use super::mode::{self, DeclaredMode};
 
 /// Value of `ensure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,8 @@ impl<'a> Spec<'a> {
             || self.mode.is_some()
     }
 
-    pub(super) fn mode(&self) -> Option<Mode> {
-        Mode::parse(self.mode?.as_str()?)
+    pub(super) fn mode(&self) -> Option<DeclaredMode> {
+        DeclaredMode::parse(self.mode?.as_str()?)
     }
 
     /// Applies the declared mode to the bits `current`; returns none if no mode is declared.
@@ -122,7 +122,7 @@ impl<'a> Spec<'a> {
         let directory = kind == Kind::Directory;
         let declared = self.mode()?;
         let bits = declared.apply(current, directory);
-        let exact = matches!(declared, Mode::Exact(_));
+        let exact = matches!(declared, DeclaredMode::Exact(_));
         Some(if self.recurse && directory && exact { mode::searchable(bits) } else { bits })
     }
 

@@ -28,9 +28,9 @@ const MAX_RECORD_BYTES: u64 = 16 << 20;
 const MAX_STALE: usize = 256;
 
 /// Records of this process, by state directory.
-static OPEN: Mutex<Option<FxHashMap<PathBuf, Record>>> = Mutex::new(None);
+static OPEN: Mutex<Option<FxHashMap<PathBuf, TemporaryRecord>>> = Mutex::new(None);
 
-struct Record {
+struct TemporaryRecord {
     file: File,
     /// Directories in use, with their number of users.
     used: FxHashMap<Vec<u8>, usize>,
@@ -54,7 +54,7 @@ pub(crate) fn record(state_dir: Option<&Path>, directory: &OwnedFd) -> Option<Re
     let mut open = open();
     let records = open.get_or_insert_default();
     if !records.contains_key(state_dir) {
-        records.insert(state_dir.to_owned(), Record::begin(state_dir).ok()?);
+        records.insert(state_dir.to_owned(), TemporaryRecord::begin(state_dir).ok()?);
     }
     let record = records.get_mut(state_dir)?;
     record.add(&path).ok()?;
@@ -85,11 +85,11 @@ impl Drop for Recorded {
     }
 }
 
-impl Record {
-    fn begin(state_dir: &Path) -> std::io::Result<Record> {
+impl TemporaryRecord {
+    fn begin(state_dir: &Path) -> std::io::Result<TemporaryRecord> {
         let directory = state_dir.join(DIRECTORY);
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        Ok(Record { file: create(&file_of(state_dir))?, used: FxHashMap::default(), written: 0 })
+        Ok(TemporaryRecord { file: create(&file_of(state_dir))?, used: FxHashMap::default(), written: 0 })
     }
 
     fn add(&mut self, path: &[u8]) -> std::io::Result<()> {
@@ -104,17 +104,17 @@ impl Record {
     }
 
     /// Rewrites the record with the directories in use.
-    fn again(&self, state_dir: &Path) -> std::io::Result<Record> {
+    fn again(&self, state_dir: &Path) -> std::io::Result<TemporaryRecord> {
         let new = file_of(state_dir).with_extension("new");
         let mut file = create(&new)?;
         let text: Vec<u8> = self.used.keys().flat_map(|path| [path, &b"\0"[..]].concat()).collect();
         file.write_all(&text)?;
         std::fs::rename(&new, file_of(state_dir))?;
-        Ok(Record { file, used: self.used.clone(), written: self.used.len() })
+        Ok(TemporaryRecord { file, used: self.used.clone(), written: self.used.len() })
     }
 }
 
-fn open() -> MutexGuard<'static, Option<FxHashMap<PathBuf, Record>>> {
+fn open() -> MutexGuard<'static, Option<FxHashMap<PathBuf, TemporaryRecord>>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -2,10 +2,12 @@
 
 use std::rc::Rc;
 
-use kilter_model::Difference;
+use ecow::EcoString;
+use kilter_model::{Difference, Value};
+use rustc_hash::FxHashMap;
 use rustix::fs::readlinkat;
 
-use super::apply::Batch;
+use super::apply::FileBatch;
 use super::copy::Source;
 use super::entry;
 use super::error::FileError;
@@ -13,14 +15,14 @@ use super::kind::Kind;
 use super::look::{look_at, open_seen};
 use super::open::{self, LIST, Parent, READ};
 use super::remove;
-use super::root::{Desired, Target, adjust, reach};
+use super::root::{ChangeTarget, Desired, adjust, reach};
 use super::spec::{Checksum, Spec};
 use super::stage::Data;
 
 /// Brings the differing entries in sync, in sequence. A failure counts for the whole change but does not stop the
 /// other entries.
 pub(super) fn bring(
-    batch: &mut Batch<'_>,
+    batch: &mut FileBatch<'_>,
     index: usize,
     path: &str,
     spec: &Spec<'_>,
@@ -35,7 +37,10 @@ pub(super) fn bring(
         None => None,
     };
     let root = open::open_directory(path)?;
-    let mut branches = Branches { index, spec, root, source, last: None };
+    let mut branches = Branches { index, spec, root, source, last: None, kept: None };
+    if spec.backup.and_then(Value::as_bool) == Some(true) {
+        branches.keep(batch, of_entries().filter(|one| is_removal(one)))?;
+    }
     let mut done = None;
     for difference in of_entries() {
         // All differences of an entry are repaired at once.
@@ -61,18 +66,64 @@ struct Branches<'a> {
     source: Option<Parent>,
     /// Directory of the previous entry, which is usually that of the next entry too.
     last: Option<(Vec<u8>, Rc<Parent>)>,
+    /// Device and inode of the removed files that have a backup; none if they need no backup.
+    kept: Option<FxHashMap<EcoString, (u64, u64)>>,
 }
 
 impl Branches<'_> {
-    fn one(&mut self, batch: &mut Batch<'_>, difference: &Difference) -> Result<(), FileError> {
+    /// Backs up the files that will be removed. All their backups are flushed together.
+    fn keep<'d>(
+        &mut self,
+        batch: &mut FileBatch<'_>,
+        removals: impl Iterator<Item = &'d Difference>,
+    ) -> Result<(), FileError> {
+        let mut kept = FxHashMap::default();
+        for difference in removals {
+            match self.keep_one(batch, difference) {
+                Ok(id) => kept.extend(difference.entry.clone().zip(id)),
+                Err(error) => batch.fail(self.index, &error),
+            }
+        }
+        batch.commit()?;
+        self.kept = Some(kept);
+        Ok(())
+    }
+
+    /// Backs up a file. Returns its device and inode; none if it needs no backup.
+    fn keep_one(&mut self, batch: &mut FileBatch<'_>, removal: &Difference) -> Result<Option<(u64, u64)>, FileError> {
+        let text = removal.entry.as_deref().unwrap_or_default();
+        let below = entry::bytes(text).ok_or_else(|| FileError::NotNormal(text.to_owned()))?;
+        let (directory, leaf) = entry::split(&below);
+        let parent = self.parent(directory)?;
+        let old = look_at(&parent.fd, leaf, &parent.join(leaf))?;
+        let Some(old) = old.filter(|old| old.kind == Kind::File) else { return Ok(None) };
+        batch.keeper(self.index, &parent).keep(&parent, leaf, &old, &Value::Boolean(true))?;
+        Ok(Some((old.stat.st_dev, old.stat.st_ino)))
+    }
+
+    /// Returns true if a removed entry needs no backup or has one. A failed backup has been reported.
+    fn may_remove(&self, entry: &str, site: &ChangeTarget<'_>) -> Result<bool, FileError> {
+        let (Some(kept), Some(old)) = (&self.kept, &site.old) else { return Ok(true) };
+        match kept.get(entry) {
+            _ if old.kind != Kind::File => Ok(true),
+            Some(id) if *id == (old.stat.st_dev, old.stat.st_ino) => Ok(true),
+            Some(_) => Err(FileError::Swapped(site.parent.join(site.leaf))),
+            None => Ok(false),
+        }
+    }
+
+    fn one(&mut self, batch: &mut FileBatch<'_>, difference: &Difference) -> Result<(), FileError> {
         let text = difference.entry.as_deref().unwrap_or_default();
         let below = entry::bytes(text).ok_or_else(|| FileError::NotNormal(text.to_owned()))?;
         let (directory, leaf) = entry::split(&below);
         let parent = self.parent(directory)?;
         let old = look_at(&parent.fd, leaf, &parent.join(leaf))?;
-        let site = Target { index: self.index, parent: &parent, leaf, spec: self.spec, old };
+        let site = ChangeTarget { index: self.index, parent: &parent, leaf, spec: self.spec, old };
         if is_removal(difference) {
-            return purge(batch, &site);
+            return match self.may_remove(text, &site)? {
+                true => purge(batch, &site),
+                false => Ok(()),
+            };
         }
         match &self.source {
             Some(source) => copy(batch, site, source, directory, difference),
@@ -94,16 +145,12 @@ impl Branches<'_> {
 }
 
 /// Removes an entry. The entries of a directory have been removed before.
-fn purge(batch: &mut Batch<'_>, site: &Target<'_>) -> Result<(), FileError> {
+fn purge(batch: &mut FileBatch<'_>, site: &ChangeTarget<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let path = site.parent.join(site.leaf);
     batch.note(site.parent);
     if old.kind == Kind::Directory {
         return remove::rmdir(&site.parent.fd, site.leaf).map_err(|errno| FileError::io("remove", path, errno));
-    }
-    if let Some(backup) = site.spec.backup.filter(|backup| backup.as_bool() == Some(true)) {
-        batch.keeper(site.parent).keep(site.parent, site.leaf, old, backup)?;
-        batch.commit()?;
     }
     remove::unlink(&site.parent.fd, site.leaf, &path)?;
     super::apply::disarm(site.parent, site.leaf, old)
@@ -111,8 +158,8 @@ fn purge(batch: &mut Batch<'_>, site: &Target<'_>) -> Result<(), FileError> {
 
 /// Makes an entry equal to its counterpart in the source.
 fn copy(
-    batch: &mut Batch<'_>,
-    site: Target<'_>,
+    batch: &mut FileBatch<'_>,
+    site: ChangeTarget<'_>,
     source: &Parent,
     directory: &[u8],
     difference: &Difference,

@@ -13,7 +13,7 @@ use super::copy::Source;
 use super::entry;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{Entry, OpenedPath, list, list_all, look_at, look_within, open_seen};
+use super::look::{FoundEntry, OpenedPath, list, list_all, look_at, look_within, open_seen};
 use super::mode;
 use super::observe::{group_value, is_later, owner_value, text_or_bytes};
 use super::open::{LIST, READ};
@@ -58,6 +58,18 @@ pub(super) fn differences(
     spec: &Spec<'_>,
     there: Option<OpenedPath>,
 ) -> Result<Vec<Difference>, FileError> {
+    compare(cx, accounts, name, path, spec, there, AclPolicy::of(spec, accounts)?)
+}
+
+fn compare(
+    cx: &Context<'_>,
+    accounts: &Ids,
+    name: &str,
+    path: &str,
+    spec: &Spec<'_>,
+    there: Option<OpenedPath>,
+    policy: AclPolicy,
+) -> Result<Vec<Difference>, FileError> {
     let source = match spec.source.filter(|_| spec.recurse).map(|source| Source::open_tree(source, path)) {
         Some(Ok(source)) => Some(source),
         Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| is_later(cx, name, source)) => {
@@ -68,7 +80,6 @@ pub(super) fn differences(
         Some(Err(error)) => return Err(error),
         None => None,
     };
-    let policy = AclPolicy::of(spec, accounts)?;
     let mut tree = Tree { cx, accounts, path, spec, policy, found: Vec::new() };
     if let (Some(there), Some(source)) = (&there, &source) {
         tree.found.extend(mode_difference(spec, &there.stat, there.stat.st_mode, Some(&source.stat)));
@@ -82,6 +93,22 @@ pub(super) fn differences(
     };
     tree.walk(there.as_ref(), source.as_ref(), &[], 0)?;
     Ok(tree.found)
+}
+
+/// Returns the differences below a directory that do not depend on its owner and group, which a plan does not know.
+pub(super) fn differences_of_content(
+    cx: &Context<'_>,
+    accounts: &Ids,
+    name: &str,
+    path: &str,
+    spec: &Spec<'_>,
+    there: OpenedPath,
+) -> Result<Vec<Difference>, FileError> {
+    // `acl` may name an account that does not exist yet.
+    let spec = Spec { owner: None, group: None, ..spec.clone() };
+    let mut found = compare(cx, accounts, name, path, &spec, Some(there), AclPolicy::Keep)?;
+    found.retain(|one| one.entry.is_some() && matches!(one.attribute.as_str(), "ensure" | "content" | "target"));
+    Ok(found)
 }
 
 /// Returns the difference between the present mode and the declared mode, or that of the source.
@@ -122,13 +149,14 @@ pub(super) fn final_ownership(
     })
 }
 
-struct Tree<'a> {
-    cx: &'a Context<'a>,
-    accounts: &'a Ids,
-    path: &'a str,
-    spec: &'a Spec<'a>,
-    policy: AclPolicy,
-    found: Vec<Difference>,
+/// A directory whose entries are compared.
+pub(super) struct Tree<'a> {
+    pub(super) cx: &'a Context<'a>,
+    pub(super) accounts: &'a Ids,
+    pub(super) path: &'a str,
+    pub(super) spec: &'a Spec<'a>,
+    pub(super) policy: AclPolicy,
+    pub(super) found: Vec<Difference>,
 }
 
 impl Tree<'_> {
@@ -188,10 +216,10 @@ impl Tree<'_> {
         }
         let copy = match there {
             Some(directory) => match look_within(directory, name, &path)? {
-                Entry::Here(copy) => Some(copy),
-                Entry::Missing => None,
+                FoundEntry::Here(copy) => Some(copy),
+                FoundEntry::Missing => None,
                 // A mount point has its own content and is never replaced.
-                Entry::Mounted => return Ok(()),
+                FoundEntry::Mounted => return Ok(()),
             },
             None => None,
         };
@@ -287,7 +315,7 @@ impl Tree<'_> {
         if self.is_managed(&path) {
             return Ok(());
         }
-        let Entry::Here(is) = look_within(directory, name, &path)? else { return Ok(()) };
+        let FoundEntry::Here(is) = look_within(directory, name, &path)? else { return Ok(()) };
         self.ownership(&is, None, below)?;
         if is.kind == Kind::Directory {
             let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
@@ -297,15 +325,21 @@ impl Tree<'_> {
     }
 
     /// Adds the removal of an undeclared entry. Returns true if the entry will be gone.
-    fn purge(&mut self, directory: &OwnedFd, below: &[u8], name: &[u8], depth: usize) -> Result<bool, FileError> {
+    pub(super) fn purge(
+        &mut self,
+        directory: &OwnedFd,
+        below: &[u8],
+        name: &[u8],
+        depth: usize,
+    ) -> Result<bool, FileError> {
         let path = self.full(below);
         if depth > MAX_DEPTH {
             return Err(FileError::TooDeep(path));
         }
         let is = match look_within(directory, name, &path)? {
-            Entry::Here(is) => is,
-            Entry::Missing => return Ok(true),
-            Entry::Mounted => return Ok(false),
+            FoundEntry::Here(is) => is,
+            FoundEntry::Missing => return Ok(true),
+            FoundEntry::Mounted => return Ok(false),
         };
         if self.is_managed(&path) || temp_names::is_in_use(name, &is.stat) {
             return Ok(false);
@@ -332,15 +366,15 @@ impl Tree<'_> {
     }
 
     /// Fails after an interrupt. Another user can make a tree as large as the file system allows.
-    fn go_on(&self, below: &[u8]) -> Result<(), FileError> {
+    pub(super) fn go_on(&self, below: &[u8]) -> Result<(), FileError> {
         go_on(self.cx.interrupt()).map_err(|errno| FileError::io("compare", self.full(below), errno))
     }
 
-    fn report(&mut self, below: &[u8], difference: Difference) {
+    pub(super) fn report(&mut self, below: &[u8], difference: Difference) {
         self.found.push(difference.of_entry(EcoString::from(entry::text(below))));
     }
 
-    fn full(&self, below: &[u8]) -> String {
+    pub(super) fn full(&self, below: &[u8]) -> String {
         let slash = if below.is_empty() || self.path.ends_with('/') { "" } else { "/" };
         format!("{}{slash}{}", self.path, String::from_utf8_lossy(below))
     }
@@ -350,7 +384,7 @@ impl Tree<'_> {
         self.cx.manages_below(path)
     }
 
-    fn is_managed(&self, path: &str) -> bool {
+    pub(super) fn is_managed(&self, path: &str) -> bool {
         self.cx.manages(path) || self.cx.manages(&format!("{path}/"))
     }
 }

@@ -11,11 +11,11 @@ use crate::exec::split::{SplitError, split};
 use crate::words::cancel;
 
 const DEADLINE: Duration = Duration::from_secs(60);
-const KEPT: usize = 4096;
+const MAX_OUTPUT_BYTES: usize = 4096;
 
 /// Part of a refusing command's result that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ReportedPart {
     /// Exit status and output.
     Output,
     /// Exit status only, because the output may contain a secret.
@@ -28,13 +28,13 @@ pub(super) fn accept(
     command: &Value,
     candidate: &str,
     path: &str,
-    told: Told,
+    told: ReportedPart,
 ) -> Result<(), FileError> {
     let refused = |why: String| FileError::Refused { path: path.to_owned(), why };
     let words = words(command).map_err(|error| refused(error.to_string()))?;
     let mut words = words.into_iter().map(|word| word.replace('%', candidate));
     let program = words.next().ok_or_else(|| refused("the command is empty".to_owned()))?;
-    let invocation = Invocation::new(program).args(words).captured(KEPT).deadline(DEADLINE);
+    let invocation = Invocation::new(program).args(words).captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
     let finished = kilter_process::run(&invocation, Some(cancel(cx))).map_err(|error| {
         // The error names the program, which may be part of the secret.
         refused(if command.holds_sensitive() { "it cannot be started".to_owned() } else { with_source(&error) })
@@ -49,7 +49,7 @@ pub(super) fn accept(
         (Termination::Exited, Status::Code(code)) => format!("exit code {code}"),
         (Termination::Exited, status) => status.to_string(),
     };
-    if told == Told::Ending {
+    if told == ReportedPart::Ending {
         return Err(refused(format!("{ended} (its output is hidden: it may contain the secret)")));
     }
     let (stderr, stdout) = (finished.stderr.text(), finished.stdout.text());

@@ -22,7 +22,7 @@ use super::temporary_record::record;
 use super::{content, mode, temp_names};
 
 /// Maximum size in bytes of a file, which is held in memory.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The reason why a file could not be read or replaced.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ enum Reason {
     File(#[from] FileError),
     #[error("{path} is not a regular file but a {}", kind.word())]
     NotRegular { path: String, kind: Kind },
-    #[error("{0} is larger than {LARGEST} bytes")]
+    #[error("{0} is larger than {MAX_FILE_BYTES} bytes")]
     TooLarge(String),
 }
 
@@ -189,11 +189,11 @@ fn regular(stat: &Stat, path: &str) -> Result<(), Reason> {
 
 fn load(fd: &OwnedFd, stat: &Stat, path: &str) -> Result<Vec<u8>, Reason> {
     regular(stat, path)?;
-    if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > MAX_FILE_BYTES) {
         return Err(Reason::TooLarge(path.to_owned()));
     }
-    let bytes = content::load(fd.as_fd(), LARGEST + 1).map_err(|errno| FileError::io("read", path, errno))?;
-    if bytes.len() as u64 > LARGEST { Err(Reason::TooLarge(path.to_owned())) } else { Ok(bytes) }
+    let bytes = content::load(fd.as_fd(), MAX_FILE_BYTES + 1).map_err(|errno| FileError::io("read", path, errno))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES { Err(Reason::TooLarge(path.to_owned())) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

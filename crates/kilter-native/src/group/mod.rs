@@ -2,14 +2,13 @@
 
 mod tools;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Capabilities, Context, Declaration, Declared, Effect, Footprint, Insync, Mode, Placement, Predict, Provider,
-    ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, SideEffects, ValidationError, Wanted, Watch,
-    WatchSource,
+    Context, Declaration, Declared, Effect, Footprint, Insync, Mode, Placement, Predict, Provider, ProviderError,
+    Query, ReadOne, Redactor, Relations, Scheduling, SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
@@ -38,7 +37,6 @@ the machine.";
 
 /// Provides the type `group` through the shadow tools.
 pub struct GroupProvider {
-    schema: LazyLock<TypeSchema>,
     accounts: Arc<Accounts>,
 }
 
@@ -95,7 +93,7 @@ impl GroupProvider {
 
     /// Creates a provider that shares accounts and the lock of the tools with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> GroupProvider {
-        GroupProvider { schema: LazyLock::new(schema), accounts }
+        GroupProvider { accounts }
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
@@ -143,28 +141,7 @@ fn state(row: &GroupRow) -> State {
 }
 
 impl Provider for GroupProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "group"
-    }
-
-    fn name(&self) -> &'static str {
-        "shadow"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            relations: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("group", "shadow", schema, [read_one, scheduling, relations, predict, watch]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {

@@ -4,19 +4,19 @@ mod table;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    AutoEdge, Capabilities, Context, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Predict,
-    Provider, ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Wanted,
-    Watch, WatchSource,
+    AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, PathState, Placement, Predict, Provider,
+    ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Wanted, Watch,
+    WatchSource,
 };
 use rustc_hash::FxHashMap;
 
 use crate::file::whole::{self, AtomicRewrite};
-use table::{Entry, Table};
+use table::{HostEntry, HostsTable};
 
 const TARGET: &str = "/etc/hosts";
 
@@ -40,7 +40,6 @@ absent` removes all of them.";
 
 /// Provides the type `host`.
 pub struct HostProvider {
-    schema: LazyLock<TypeSchema>,
     root: PathBuf,
     /// Held from the read of a file to its write.
     turn: Mutex<()>,
@@ -55,16 +54,16 @@ impl Default for HostProvider {
 impl HostProvider {
     /// Creates a provider for the files below `root`.
     pub fn new(root: impl Into<PathBuf>) -> HostProvider {
-        HostProvider { schema: LazyLock::new(schema), root: root.into(), turn: Mutex::new(()) }
+        HostProvider { root: root.into(), turn: Mutex::new(()) }
     }
 
     fn path(&self, target: &str) -> String {
         self.root.join(target.trim_start_matches('/')).to_string_lossy().into_owned()
     }
 
-    fn read(&self, target: &str) -> Result<Table, ProviderError> {
+    fn read(&self, target: &str) -> Result<HostsTable, ProviderError> {
         match whole::read(&self.path(target)) {
-            Ok(bytes) => Ok(Table::parse(&bytes.unwrap_or_default())),
+            Ok(bytes) => Ok(HostsTable::parse(&bytes.unwrap_or_default())),
             Err(error) => Err(ProviderError::new(error.to_string())),
         }
     }
@@ -74,7 +73,7 @@ impl HostProvider {
         let path = self.path(target);
         let failed = |error: whole::WholeError| EcoString::from(error.to_string());
         let file = AtomicRewrite::open(&path).map_err(failed)?;
-        let mut table = Table::parse(file.bytes());
+        let mut table = HostsTable::parse(file.bytes());
         for change in changes {
             match change.should {
                 Some(should) if should.text("ensure") != Some("absent") => {
@@ -130,7 +129,7 @@ fn hidden(wanted: &Wanted<'_>, error: ProviderError) -> ProviderError {
     }
 }
 
-fn state(entry: &Entry) -> State {
+fn state(entry: &HostEntry) -> State {
     let mut attributes = Attributes::new();
     attributes.push("ensure", "present");
     attributes.push("name", entry.name.clone());
@@ -143,7 +142,7 @@ fn state(entry: &Entry) -> State {
 }
 
 /// Returns the present entry with the declared attributes.
-fn merged(table: &Table, name: &EcoString, should: &Attributes) -> Result<Entry, EcoString> {
+fn merged(table: &HostsTable, name: &EcoString, should: &Attributes) -> Result<HostEntry, EcoString> {
     let mut entry = table.find(name).cloned().unwrap_or_default();
     entry.name = name.clone();
     if let Some(ip) = should.text("ip") {
@@ -162,7 +161,7 @@ fn merged(table: &Table, name: &EcoString, should: &Attributes) -> Result<Entry,
     }
 }
 
-fn problems(name: &str, entry: &Entry) -> Vec<ValidationError> {
+fn problems(name: &str, entry: &HostEntry) -> Vec<ValidationError> {
     let mut problems = Vec::new();
     for (attribute, host) in
         std::iter::once(("name", name)).chain(entry.aliases.iter().map(|a| ("host_aliases", a.as_str())))
@@ -198,27 +197,7 @@ fn sorted(value: Option<&Value>) -> Vec<&str> {
 }
 
 impl Provider for HostProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "host"
-    }
-
-    fn name(&self) -> &'static str {
-        "hosts"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            scheduling: Some(self),
-            relations: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("host", "hosts", schema, [scheduling, relations, predict, watch]);
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let wanted = match query {
@@ -271,7 +250,7 @@ impl Provider for HostProvider {
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let mut found = Vec::new();
-        let entry = Entry {
+        let entry = HostEntry {
             ip: should.text("ip").unwrap_or("::").into(),
             name: name.into(),
             aliases: sorted(should.get("host_aliases")).into_iter().map(EcoString::from).collect(),
@@ -323,7 +302,7 @@ impl Relations for HostProvider {
 
 impl Predict for HostProvider {
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
-        Some(vec![Effect::Path { path: target_of(change.should).into(), node: Node::Unknown }])
+        Some(vec![Effect::Path { path: target_of(change.should).into(), node: PathState::Unknown }])
     }
 
     fn footprint(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {

@@ -4,19 +4,19 @@ use ecow::EcoString;
 
 /// An entry of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct HostEntry {
     pub(super) ip: EcoString,
     pub(super) name: EcoString,
     pub(super) aliases: Vec<EcoString>,
     pub(super) comment: EcoString,
 }
 
-impl Entry {
+impl HostEntry {
     /// Parses `ip name alias … # comment`; returns none for comments and other lines.
-    fn parse(line: &str) -> Option<Entry> {
+    fn parse(line: &str) -> Option<HostEntry> {
         let (fields, comment) = line.split_once('#').unwrap_or((line, ""));
         let mut fields = fields.split_ascii_whitespace().map(EcoString::from);
-        Some(Entry {
+        Some(HostEntry {
             ip: fields.next()?,
             name: fields.next()?,
             aliases: fields.collect(),
@@ -40,14 +40,16 @@ impl Entry {
 }
 
 /// A hosts file.
-pub(super) struct Table {
-    lines: Vec<(Vec<u8>, Option<Entry>)>,
+pub(super) struct HostsTable {
+    lines: Vec<(Vec<u8>, Option<HostEntry>)>,
 }
 
-impl Table {
-    pub(super) fn parse(bytes: &[u8]) -> Table {
+impl HostsTable {
+    pub(super) fn parse(bytes: &[u8]) -> HostsTable {
         let lines = bytes.split_inclusive(|&b| b == b'\n');
-        Table { lines: lines.map(|line| (line.to_vec(), Entry::parse(&String::from_utf8_lossy(line)))).collect() }
+        HostsTable {
+            lines: lines.map(|line| (line.to_vec(), HostEntry::parse(&String::from_utf8_lossy(line)))).collect(),
+        }
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
@@ -55,21 +57,21 @@ impl Table {
     }
 
     /// Returns the entries. If several have the same name, the first counts.
-    pub(super) fn entries(&self) -> Vec<&Entry> {
+    pub(super) fn entries(&self) -> Vec<&HostEntry> {
         let mut seen = rustc_hash::FxHashSet::default();
         self.all().filter(|entry| seen.insert(&entry.name)).collect()
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&Entry> {
+    pub(super) fn find(&self, name: &str) -> Option<&HostEntry> {
         self.all().find(|entry| entry.name == name)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Entry> {
+    fn all(&self) -> impl Iterator<Item = &HostEntry> {
         self.lines.iter().filter_map(|(_, entry)| entry.as_ref())
     }
 
     /// Replaces the first entry with this name, or adds the entry at the end.
-    pub(super) fn put(&mut self, entry: Entry) {
+    pub(super) fn put(&mut self, entry: HostEntry) {
         let line = entry.line().into_bytes();
         let old = self.lines.iter_mut().find(|(_, old)| old.as_ref().is_some_and(|old| old.name == entry.name));
         if let Some(old) = old {
@@ -99,9 +101,9 @@ mod tests {
 
     #[test]
     fn every_other_line_stays_byte_for_byte() {
-        let mut table = Table::parse(HOSTS);
+        let mut table = HostsTable::parse(HOSTS);
         assert_eq!(table.bytes(), HOSTS);
-        table.put(Entry {
+        table.put(HostEntry {
             ip: "10.0.0.2".into(),
             name: "b".into(),
             aliases: vec!["c".into(), "d".into()],
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn first_entry_of_a_name_wins_and_absent_removes_all() {
-        let mut table = Table::parse(HOSTS);
+        let mut table = HostsTable::parse(HOSTS);
         assert_eq!(table.find("localhost").map(|entry| entry.ip.as_str()), Some("127.0.0.1"));
         assert_eq!(table.entries().iter().filter(|entry| entry.name == "localhost").count(), 1);
         table.remove("localhost");
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_entry_reads_as_it_was_written() {
-        let entry = Entry::parse("127.0.0.1   localhost loop # me\n").unwrap();
-        assert_eq!(Entry::parse(&entry.line()), Some(entry));
+        let entry = HostEntry::parse("127.0.0.1   localhost loop # me\n").unwrap();
+        assert_eq!(HostEntry::parse(&entry.line()), Some(entry));
     }
 }

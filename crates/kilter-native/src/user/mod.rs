@@ -6,13 +6,13 @@ mod tools;
 
 use std::fs::File;
 use std::io::Read as _;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
+use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
-    Account, AutoEdge, Capabilities, Context, Declaration, Declared, Direction, Effect, Footprint, Forecast, Insync,
-    Match, Mode, Node, Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling,
+    Account, AutoEdge, Context, Declaration, Declared, Direction, Effect, Footprint, Forecast, Insync, Match, Mode,
+    PathState, Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling,
     SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 
@@ -21,7 +21,6 @@ use crate::words::{sealed_like, texts, word};
 
 /// Provides the type `user` through the shadow tools.
 pub struct UserProvider {
-    schema: LazyLock<TypeSchema>,
     accounts: Arc<Accounts>,
 }
 
@@ -33,7 +32,7 @@ impl UserProvider {
 
     /// Creates a provider that shares accounts and the lock of the tools with other providers.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> UserProvider {
-        UserProvider { schema: LazyLock::new(schema::schema), accounts }
+        UserProvider { accounts }
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
@@ -67,7 +66,7 @@ impl UserProvider {
         let becomes = |path: EcoString, node| Effect::Path { path, node };
         let is = change.is.attributes.text("home").filter(|_| change.is.exists && self.has_home(change.is));
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
-            return is.map(|home| becomes(at(home), Node::Absent)).into_iter().collect();
+            return is.map(|home| becomes(at(home), PathState::Absent)).into_iter().collect();
         };
         let defaults = self.useradd_defaults();
         let home = defaults.home_of(change.name, should);
@@ -77,7 +76,9 @@ impl UserProvider {
         let home = at(&home);
         if change.is.exists {
             let is_moved = change.differs("home");
-            let moved = is.filter(|_| is_moved).map(|is| [becomes(at(is), Node::Absent), becomes(home, Node::Unknown)]);
+            let moved = is
+                .filter(|_| is_moved)
+                .map(|is| [becomes(at(is), PathState::Absent), becomes(home, PathState::Unknown)]);
             return moved.into_iter().flatten().collect();
         }
         let outlook = cx.outlook();
@@ -92,12 +93,12 @@ impl UserProvider {
             || outlook.own(change.name, &skel) != Forecast::Unchanged
             || outlook.below(change.name, &skel, &|_| true).is_some()
         {
-            return vec![becomes(home, Node::Unknown)];
+            return vec![becomes(home, PathState::Unknown)];
         }
         let entries = std::fs::read_dir(skel.as_str()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let copies: Vec<_> = names.map(|name| becomes(eco_format!("{home}/{name}"), Node::Unknown)).collect();
-        [becomes(home, Node::Directory)].into_iter().chain(copies).collect()
+        let copies: Vec<_> = names.map(|name| becomes(eco_format!("{home}/{name}"), PathState::Unknown)).collect();
+        [becomes(home, PathState::Directory)].into_iter().chain(copies).collect()
     }
 
     /// Reads the defaults of useradd(8). A missing or unreadable file has the built-in defaults.
@@ -176,28 +177,7 @@ fn bare(home: Option<&Value>) -> Option<&str> {
 }
 
 impl Provider for UserProvider {
-    fn schema(&self) -> &TypeSchema {
-        &self.schema
-    }
-
-    fn type_name(&self) -> &str {
-        "user"
-    }
-
-    fn name(&self) -> &'static str {
-        "shadow"
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            read_one: Some(self),
-            scheduling: Some(self),
-            relations: Some(self),
-            predict: Some(self),
-            watch: Some(self),
-            ..Capabilities::default()
-        }
-    }
+    crate::builtin::describe!("user", "shadow", schema::schema, [read_one, scheduling, relations, predict, watch]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {

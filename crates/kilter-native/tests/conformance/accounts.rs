@@ -1,8 +1,7 @@
 //! Users and groups on a made-up system, through the real shadow tools.
 //!
-//! Each tool is started in a mount namespace of its own, in which the directories of the made-up
-//! system lie over those of the machine: the machine's accounts stay as they are, and every trial
-//! has a system of its own.
+//! Each tool starts in its own mount namespace, in which directories of a made-up system cover those of the machine. So
+//! the accounts of the machine do not change, and every trial has its own system.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ fn subject() -> Subject {
 #[test]
 fn notify_conforms() {
     let report = Suite::new(subject).run();
-    let trace = "making the specimens leaves no trace in the fingerprint of the world";
+    let trace = "making the specimens leaves no trace in the fingerprint of the sandbox";
     assert_held_but(
         &report,
         &[

@@ -144,7 +144,7 @@ fn removed_list_opens_a_file_at_no_time() {
 }
 
 #[test]
-fn symbolic_mode_does_not_give_the_group_what_its_list_denied() {
+fn symbolic_mode_keeps_group_permissions_that_the_list_denies() {
     let home = shared_directory();
     let path = home.path().join("x");
     for (content, group, expected) in [("same", 0, 0o600), ("same", 4, 0o640), ("new", 0, 0o600), ("new", 4, 0o640)] {
@@ -395,7 +395,7 @@ fn group_digit_of_a_declared_mode_is_the_mask() {
 }
 
 #[test]
-fn declared_mask_takes_the_place_of_the_union() {
+fn declared_mask_replaces_the_union() {
     let home = shared_directory();
     let path = home.path().join("x");
     fs::write(&path, "").unwrap();

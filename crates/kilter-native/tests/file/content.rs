@@ -47,7 +47,7 @@ fn contents_of_every_size_compare_byte_by_byte() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_a_content_too() {
+fn binary_content_is_accepted() {
     let home = directory();
     let path = home.path().join("x");
     let bytes: Vec<u8> = (0..=255).collect();

@@ -50,7 +50,7 @@ fn parent_link_of_other_user_is_refused() {
 }
 
 #[test]
-fn source_behind_link_of_other_user_is_refused() {
+fn source_through_link_of_other_user_is_refused() {
     need_root();
     let home = directory();
     let (from, to) = (home.path().join("from"), home.path().join("to"));

@@ -1,6 +1,7 @@
 //! Files that another user made as large as the file system allows: they are sparse, and cost that user nothing.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -103,6 +104,30 @@ fn file_that_is_too_large_for_a_backup_stays() {
         bring(&file(&path, [("content", text(content)), ("backup", text(".orig"))]));
     }
     assert_eq!(names(home.path()), ["x", "x.orig", "x.orig.1"]);
+}
+
+#[test]
+fn purged_files_that_others_can_write_share_the_limit_of_backups() {
+    const LIMIT: u64 = 16 << 20;
+    let (home, state) = (directory(), directory());
+    for (name, size) in [("a", LIMIT / 2), ("b", LIMIT / 2 + 1), ("c", 1), ("d/e", 1)] {
+        let path = home.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        grown(&path, size);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    let cx = Context::empty().with_var_dir(Some(state.path()));
+    let attributes = [("ensure", text("directory")), ("recurse", yes()), ("purge", yes()), ("backup", yes())];
+    let failure = apply_in(&cx, &file(home.path(), attributes.clone())).unwrap_err();
+    assert!(failure.contains("/b (8388609 bytes) stays: a change backs up at most 16777216 bytes"), "{failure}");
+    assert_eq!(names(home.path()), ["b"]);
+    // Two contents: that of `a`, and that of `c` and `d/e`.
+    let kept = || names(state.path().join("backup")).into_iter().filter(|name| name.len() == 2).count();
+    assert_eq!(kept(), 2);
+    assert_eq!(fs::read_to_string(state.path().join("backup/index")).unwrap().lines().count(), 3);
+    apply_in(&cx, &file(home.path(), attributes)).unwrap();
+    assert_eq!((names(home.path()), kept()), (Vec::<String>::new(), 3));
+    assert!(names(state.path().join("backup")).iter().all(|name| name.len() == 2 || name == "index"));
 }
 
 #[test]

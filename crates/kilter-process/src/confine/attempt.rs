@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of different attempts to keep.
-const KEPT: usize = 10;
+const MAX_KEPT_ATTEMPTS: usize = 10;
 
 /// Changes that a confined child tried to make and could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Attempts {
     pub(super) fn add(&mut self, attempt: Attempt) {
         match self.first.contains(&attempt) {
             true => {}
-            false if self.first.len() < KEPT => self.first.push(attempt),
+            false if self.first.len() < MAX_KEPT_ATTEMPTS => self.first.push(attempt),
             false => self.more = self.more.saturating_add(1),
         }
     }

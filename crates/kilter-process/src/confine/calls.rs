@@ -10,7 +10,7 @@ use seccompiler::{BpfProgram, SeccompCmpArgLen, SeccompCondition, SeccompRule};
 
 use super::Confinement;
 use super::filter::{Refused, When, absence, compile, if_equal, load_argument, mask, permission, question, refusal};
-use super::listener::Listener;
+use super::listener::NotifyListener;
 use super::table::{self, Needs};
 
 /// `AUDIT_ARCH_…` of the build target, if its system calls are known here.
@@ -115,11 +115,11 @@ pub(super) const FILE_SETATTR: i64 = 469;
 
 /// Recipient of notifications about calls that change the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum CallListener {
     /// A listener.
-    Asked,
+    Supervisor,
     /// No recipient.
-    ByNobody,
+    None,
 }
 
 /// Mechanism that prevents truncation of a file that is not open for writing: `truncate`, and an open with `O_RDONLY
@@ -137,7 +137,7 @@ static PROGRAMS: [OnceLock<Option<BpfProgram>>; 8] = [const { OnceLock::new() };
 
 /// Makes the kernel refuse the listed calls with EPERM, for this thread and all processes that it starts.
 pub(super) fn refuse(confinement: Confinement, cutting: TruncateGuard) -> Result<(), NotRefused> {
-    match compiled(confinement, Heard::ByNobody, cutting) {
+    match compiled(confinement, CallListener::None, cutting) {
         _ if confinement == Confinement::None => Ok(()),
         Some(program) => seccompiler::apply_filter(program).map_err(|_| NotRefused),
         None => Err(NotRefused),
@@ -148,25 +148,30 @@ pub(super) fn refuse(confinement: Confinement, cutting: TruncateGuard) -> Result
 /// the listener must answer.
 ///
 /// The kernel may not support listeners. It allows only one, and a process that started this one may have it.
-pub(super) fn refuse_and_listen(confinement: Confinement, cutting: TruncateGuard) -> Result<Listener, NotRefused> {
-    let program = compiled(confinement, Heard::Asked, cutting).ok_or(NotRefused)?;
-    Listener::install(program, cutting).map_err(|_| NotRefused)
+pub(super) fn refuse_and_listen(
+    confinement: Confinement,
+    cutting: TruncateGuard,
+) -> Result<NotifyListener, NotRefused> {
+    let program = compiled(confinement, CallListener::Supervisor, cutting).ok_or(NotRefused)?;
+    NotifyListener::install(program, cutting).map_err(|_| NotRefused)
 }
 
-fn compiled(confinement: Confinement, heard: Heard, cutting: TruncateGuard) -> Option<&'static BpfProgram> {
+fn compiled(confinement: Confinement, heard: CallListener, cutting: TruncateGuard) -> Option<&'static BpfProgram> {
     let is_alone = match confinement {
         Confinement::None => return None,
         Confinement::ReadOnly => 0,
         Confinement::ReadOnlyAlone => 1,
     };
-    let at = is_alone + 2 * usize::from(heard == Heard::Asked) + 4 * usize::from(cutting == TruncateGuard::Refused);
+    let at = is_alone
+        + 2 * usize::from(heard == CallListener::Supervisor)
+        + 4 * usize::from(cutting == TruncateGuard::Refused);
     PROGRAMS[at].get_or_init(|| program(confinement, heard, cutting)).as_ref()
 }
 
 /// The kernel has no seccomp filters, or the system calls of this architecture are not known.
 pub(super) struct NotRefused;
 
-fn program(confinement: Confinement, heard: Heard, cutting: TruncateGuard) -> Option<BpfProgram> {
+fn program(confinement: Confinement, heard: CallListener, cutting: TruncateGuard) -> Option<BpfProgram> {
     let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
     let always = always.map(|&call| Refused { call, when: When::Always });
     let mut refused: Vec<Refused> = always.chain(sometimes(heard)).collect();
@@ -178,7 +183,7 @@ fn program(confinement: Confinement, heard: Heard, cutting: TruncateGuard) -> Op
     if cutting == TruncateGuard::Refused {
         refused.extend(cuts(heard));
     }
-    if heard == Heard::Asked {
+    if heard == CallListener::Supervisor {
         // Calls that are always refused and that the table contains cause a notification instead. Calls that are
         // refused for some arguments only contain their own decision.
         refused.retain(|refused| !matches!(refused.when, When::Always) || table::asked(refused.call).next().is_none());
@@ -192,22 +197,22 @@ fn program(confinement: Confinement, heard: Heard, cutting: TruncateGuard) -> Op
 
 /// Returns the condition for a notification. Most opens only read and need none.
 fn asked_when(needs: Needs) -> When {
-    let Needs::Flags(index) = needs else { return When::Told };
+    let Needs::Flags(index) = needs else { return When::Supervised };
     let writes = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
     let index = u32::try_from(index).expect("a system call has six arguments");
-    When::Asked(vec![load_argument(index), mask(writes.unsigned_abs()), if_equal(0, 1, 0), question(), permission()])
+    When::Block(vec![load_argument(index), mask(writes.unsigned_abs()), if_equal(0, 1, 0), question(), permission()])
 }
 
 /// Returns the calls that truncate a file without having it open for writing.
-fn cuts(heard: Heard) -> Vec<Refused> {
+fn cuts(heard: CallListener) -> Vec<Refused> {
     // The flags of `openat2` lie in memory and may change before the kernel reads them. Programs that find the call
     // missing use `openat`.
     let mut cuts = vec![
-        Refused { call: table::OPENAT2, when: When::Asked(vec![absence()]) },
+        Refused { call: table::OPENAT2, when: When::Block(vec![absence()]) },
         // `open_by_handle_at` opens files without a path, for processes that may read all files.
         Refused { call: libc::SYS_open_by_handle_at, when: When::Always },
     ];
-    if heard == Heard::ByNobody {
+    if heard == CallListener::None {
         cuts.push(Refused { call: libc::SYS_truncate, when: When::Always });
         let opens = table::all().filter_map(|asked| match asked.needs {
             Needs::Flags(index) => Some((asked.call, u32::try_from(index).expect("a system call has six arguments"))),
@@ -224,7 +229,7 @@ fn cuts(heard: Heard) -> Vec<Refused> {
                 refusal(),
                 permission(),
             ];
-            Refused { call, when: When::Asked(when) }
+            Refused { call, when: When::Block(when) }
         }));
     }
     cuts
@@ -245,7 +250,7 @@ pub(super) fn is_cut(call: i64, arguments: &[u64; 6]) -> bool {
 }
 
 /// Returns the calls that are refused for some arguments only.
-fn sometimes(heard: Heard) -> impl Iterator<Item = Refused> {
+fn sometimes(heard: CallListener) -> impl Iterator<Item = Refused> {
     let of_others = |call| Refused { call, when: When::Rules(vec![when([arg(0, Dword, Ne, 0)])]) };
     // `which` is a process (`process`), and its id is 0, the caller.
     let of_other_kinds = |call, process| {
@@ -268,7 +273,7 @@ fn sometimes(heard: Heard) -> impl Iterator<Item = Refused> {
         of_other_kinds(libc::SYS_ioprio_set, 1),
         Refused { call: libc::SYS_prlimit64, when: When::Rules(limits) },
         Refused { call: libc::SYS_mq_open, when: When::Rules(queues) },
-        Refused { call: libc::SYS_ioctl, when: When::Asked(controls(heard)) },
+        Refused { call: libc::SYS_ioctl, when: When::Block(controls(heard)) },
     ])
 }
 
@@ -277,7 +282,7 @@ fn sometimes(heard: Heard) -> impl Iterator<Item = Refused> {
 /// A request consists of two direction bits, a size, a type and a number. The numbers are the kernel's, on all
 /// supported architectures. The code is written by hand because the kernel runs it more often than the rest. As a
 /// list of rules it would make up half of the program.
-fn controls(heard: Heard) -> BpfProgram {
+fn controls(heard: CallListener) -> BpfProgram {
     const TYPE: u32 = 0xff00;
     const READS: u32 = 0x8000_0000;
     const WRITES: u32 = 0x4000_0000;
@@ -301,7 +306,7 @@ fn controls(heard: Heard) -> BpfProgram {
         load_argument(1),
         mask(READS | WRITES),
         if_equal(READS, 1, 0),
-        if heard == Heard::Asked { question() } else { refusal() },
+        if heard == CallListener::Supervisor { question() } else { refusal() },
         permission(),
     ]
 }
@@ -316,13 +321,13 @@ fn arg(index: u8, length: SeccompCmpArgLen, is: SeccompCmpOp, value: u64) -> Sec
 
 #[cfg(test)]
 mod tests {
-    use super::super::listener::Answer;
+    use super::super::listener::CallVerdict;
     use super::*;
 
     #[test]
     fn the_program_is_small() {
         // The kernel translates the program at each start of a confined child.
-        for (heard, most) in [(Heard::ByNobody, 230), (Heard::Asked, 260)] {
+        for (heard, most) in [(CallListener::None, 230), (CallListener::Supervisor, 260)] {
             for cutting in [TruncateGuard::Ruled, TruncateGuard::Refused] {
                 for confinement in [Confinement::ReadOnly, Confinement::ReadOnlyAlone] {
                     let length = program(confinement, heard, cutting).map_or(0, |program| program.len());
@@ -336,7 +341,7 @@ mod tests {
     fn supervisor_refuses_like_the_kernel() {
         let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
         for call in always.chain(&[libc::SYS_ioctl]) {
-            assert!(table::asked(*call).all(|asked| asked.answer == Answer::Refused), "{call}");
+            assert!(table::asked(*call).all(|asked| asked.answer == CallVerdict::Refused), "{call}");
         }
     }
 }

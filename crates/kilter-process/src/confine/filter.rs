@@ -15,11 +15,11 @@ pub(super) struct Refused {
 pub(super) enum When {
     Always,
     /// The listener decides.
-    Told,
+    Supervised,
     /// If one of these rules matches.
     Rules(Vec<SeccompRule>),
     /// As this block decides. It ends with [`refusal`], [`question`] or [`permission`].
-    Asked(BpfProgram),
+    Block(BpfProgram),
 }
 
 /// Consecutive call numbers with the same unconditional treatment.
@@ -89,7 +89,7 @@ const NEXT: To = To::Over(0);
 
 /// An instruction of a block. It may jump to the block's return instructions.
 #[derive(Clone)]
-enum Step {
+enum FilterStep {
     Itself(sock_filter),
     Compare { code: u16, with: u32, yes: To, no: To },
 }
@@ -114,10 +114,10 @@ fn tree(ranges: &[Range]) -> BpfProgram {
 }
 
 /// Returns the instructions, followed by the return instructions.
-fn block(steps: &[Step]) -> BpfProgram {
+fn block(steps: &[FilterStep]) -> BpfProgram {
     let instructions = steps.iter().enumerate().map(|(at, step)| match step {
-        Step::Itself(itself) => itself.clone(),
-        Step::Compare { code, with, yes, no } => {
+        FilterStep::Itself(itself) => itself.clone(),
+        FilterStep::Compare { code, with, yes, no } => {
             let jump = |to: &To| {
                 let over = match to {
                     To::Over(over) => *over,
@@ -134,15 +134,15 @@ fn block(steps: &[Step]) -> BpfProgram {
     instructions.chain(ENDS.map(|end| instruction(RETURN, 0, 0, end))).collect()
 }
 
-fn steps(ranges: &[Range]) -> Vec<Step> {
+fn steps(ranges: &[Range]) -> Vec<FilterStep> {
     match ranges {
-        [] => vec![Step::Itself(permission())],
+        [] => vec![FilterStep::Itself(permission())],
         [one] => leaf(one),
         many => {
             let (low, high) = many.split_at(many.len() / 2);
             let (below, above) = (steps(low), steps(high));
             let yes = To::Over(below.len());
-            let mut steps = vec![Step::Compare { code: IS_AT_LEAST, with: high[0].first, yes, no: NEXT }];
+            let mut steps = vec![FilterStep::Compare { code: IS_AT_LEAST, with: high[0].first, yes, no: NEXT }];
             steps.extend(below);
             steps.extend(above);
             steps
@@ -150,37 +150,37 @@ fn steps(ranges: &[Range]) -> Vec<Step> {
     }
 }
 
-fn leaf(range: &Range) -> Vec<Step> {
+fn leaf(range: &Range) -> Vec<FilterStep> {
     let allowed = To::End(ALLOW);
-    let is_first = |yes| Step::Compare { code: IS_EQUAL, with: range.first, yes, no: allowed };
-    let itself = |program: &[sock_filter]| program.iter().cloned().map(Step::Itself).collect::<Vec<_>>();
+    let is_first = |yes| FilterStep::Compare { code: IS_EQUAL, with: range.first, yes, no: allowed };
+    let itself = |program: &[sock_filter]| program.iter().cloned().map(FilterStep::Itself).collect::<Vec<_>>();
     match &range.when {
-        When::Always | When::Told if range.first == range.last => vec![is_first(end(&range.when))],
-        When::Always | When::Told => vec![
-            Step::Compare { code: IS_AT_LEAST, with: range.last + 1, yes: allowed, no: NEXT },
-            Step::Compare { code: IS_AT_LEAST, with: range.first, yes: end(&range.when), no: allowed },
+        When::Always | When::Supervised if range.first == range.last => vec![is_first(end(&range.when))],
+        When::Always | When::Supervised => vec![
+            FilterStep::Compare { code: IS_AT_LEAST, with: range.last + 1, yes: allowed, no: NEXT },
+            FilterStep::Compare { code: IS_AT_LEAST, with: range.first, yes: end(&range.when), no: allowed },
         ],
         When::Rules(rules) => {
             let mut steps = vec![is_first(NEXT)];
             for rule in rules {
                 steps.extend(itself(&BpfProgram::from(rule.clone())));
-                steps.push(Step::Itself(refusal()));
+                steps.push(FilterStep::Itself(refusal()));
             }
-            steps.push(Step::Itself(permission()));
+            steps.push(FilterStep::Itself(permission()));
             steps
         }
-        When::Asked(asked) => [vec![is_first(NEXT)], itself(asked)].concat(),
+        When::Block(asked) => [vec![is_first(NEXT)], itself(asked)].concat(),
     }
 }
 
 /// Returns true if both calls can be part of one range.
 fn is_same(one: &When, other: &When) -> bool {
-    matches!((one, other), (When::Always, When::Always) | (When::Told, When::Told))
+    matches!((one, other), (When::Always, When::Always) | (When::Supervised, When::Supervised))
 }
 
 /// Returns the result of a call whose arguments are irrelevant.
 fn end(when: &When) -> To {
-    To::End(if let When::Told = when { libc::SECCOMP_RET_USER_NOTIF } else { REFUSE })
+    To::End(if let When::Supervised = when { libc::SECCOMP_RET_USER_NOTIF } else { REFUSE })
 }
 
 /// Asks the listener. The call fails with ENOSYS if the listener is closed.
@@ -287,8 +287,8 @@ mod tests {
             let refused = |at: i64| {
                 let when = |call: i64| match at % 5 {
                     0 | 1 => Refused { call, when: When::Always },
-                    2 => Refused { call, when: When::Asked(asked()) },
-                    _ => Refused { call, when: When::Told },
+                    2 => Refused { call, when: When::Block(asked()) },
+                    _ => Refused { call, when: When::Supervised },
                 };
                 let neighbour = (at % 5 == 1 || at % 5 == 4).then(|| when(3 * at + 1));
                 [Some(when(3 * at)), neighbour].into_iter().flatten()
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn adjacent_calls_form_one_range() {
-        let told = [3, 4, 6, 7, 8].map(|call| Refused { call, when: When::Told });
+        let told = [3, 4, 6, 7, 8].map(|call| Refused { call, when: When::Supervised });
         let program = compile(1, told.into_iter().chain([Refused { call: 5, when: When::Always }]).collect());
         for call in 0..20 {
             let expected = match call {
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn filter_may_check_an_argument() {
         let asked = vec![load_argument(1), mask(0xff), if_equal(7, 0, 1), refusal(), permission()];
-        let program = compile(1, vec![Refused { call: 16, when: When::Asked(asked) }]);
+        let program = compile(1, vec![Refused { call: 16, when: When::Block(asked) }]);
         assert_eq!(outcome(&program, 1, 16, 0x107), REFUSE);
         assert_eq!(outcome(&program, 1, 16, 0x108), ALLOW);
         assert_eq!(outcome(&program, 1, 17, 0x107), ALLOW);

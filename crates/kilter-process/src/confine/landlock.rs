@@ -1,4 +1,4 @@
-//! Confinement of files, devices and signals with Landlock.
+//! Landlock rules of a confined child: limits on its use of files, devices and signals.
 
 use std::error::Error;
 use std::path::Path;

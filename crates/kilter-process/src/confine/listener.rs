@@ -26,21 +26,21 @@ const SET_FLAGS: Opcode = opcode::write::<u64>(b'!', 4);
 const SYNC_WAKE_UP: usize = 1;
 
 /// Maximum length of a path in bytes, with the terminating zero.
-const LONGEST: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 
 /// Smallest page size in bytes. Memory within one page can be read at once.
 const PAGE: u64 = 4096;
 
 /// Descriptor through which the kernel asks about calls.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct NotifyListener {
     fd: OwnedFd,
     pub(super) cutting: TruncateGuard,
 }
 
 /// A call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
+pub(super) struct PendingCall {
     id: u64,
     /// Id of the calling thread; 0 if it is not visible in this PID namespace.
     pub(super) caller: u32,
@@ -49,17 +49,17 @@ pub(super) struct Call {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum CallVerdict {
     /// The kernel continues the call as if there were no listener.
     GoOn,
     /// The call fails with EPERM.
     Refused,
 }
 
-impl Listener {
+impl NotifyListener {
     /// Installs a filter in this thread, which must have `no_new_privs`, and returns its listener. The descriptor is
     /// closed on exec.
-    pub(super) fn install(program: &BpfProgram, cutting: TruncateGuard) -> io::Result<Listener> {
+    pub(super) fn install(program: &BpfProgram, cutting: TruncateGuard) -> io::Result<NotifyListener> {
         let listens = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
         // Signals do not interrupt a caller whose call has been received (Linux 5.19).
         let killable = listens | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
@@ -68,7 +68,7 @@ impl Listener {
         let sync = unsafe { ioctl(&fd, IntegerSetter::<SET_FLAGS>::new_usize(SYNC_WAKE_UP)) };
         // An optimisation: without it a notification takes a little longer.
         let _ = sync;
-        Ok(Listener { fd, cutting })
+        Ok(NotifyListener { fd, cutting })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -76,27 +76,27 @@ impl Listener {
     }
 
     /// Receives the next call. Blocks until there is one.
-    pub(super) fn receive(&self) -> Result<Call, Errno> {
+    pub(super) fn receive(&self) -> Result<PendingCall, Errno> {
         let data = seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
         // The kernel requires that all bytes are zero.
         let mut asked = seccomp_notif { id: 0, pid: 0, flags: 0, data };
         // SAFETY: the request takes a pointer to this structure, and writes only to it.
         unsafe { ioctl(&self.fd, Updater::<RECEIVE, seccomp_notif>::new(&mut asked)) }?;
         let seccomp_notif { id, pid, data, .. } = asked;
-        Ok(Call { id, caller: pid, number: data.nr.into(), arguments: data.args })
+        Ok(PendingCall { id, caller: pid, number: data.nr.into(), arguments: data.args })
     }
 
     /// Returns true if a call still waits. Its thread id then still means the thread that made it.
-    pub(super) fn is_pending(&self, call: &Call) -> bool {
+    pub(super) fn is_pending(&self, call: &PendingCall) -> bool {
         // SAFETY: the request reads a number through a pointer.
         unsafe { ioctl(&self.fd, Setter::<IS_PENDING, u64>::new(call.id)) }.is_ok()
     }
 
     /// Answers a call. A call that no longer waits needs no answer.
-    pub(super) fn answer(&self, call: &Call, answer: Answer) -> Result<(), Errno> {
+    pub(super) fn answer(&self, call: &PendingCall, answer: CallVerdict) -> Result<(), Errno> {
         let (error, flags) = match answer {
-            Answer::GoOn => (0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
-            Answer::Refused => (-libc::EPERM, 0),
+            CallVerdict::GoOn => (0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
+            CallVerdict::Refused => (-libc::EPERM, 0),
         };
         let mut answer = seccomp_notif_resp { id: call.id, val: 0, error, flags };
         // SAFETY: the request takes a pointer to this structure.
@@ -120,11 +120,11 @@ fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<OwnedFd> {
     }
 }
 
-impl Call {
+impl PendingCall {
     /// Returns the text that an argument points to, as the caller's memory holds it now.
     pub(super) fn text(&self, address: u64) -> Option<CString> {
         let mut text: Vec<u8> = Vec::new();
-        while text.len() < LONGEST {
+        while text.len() < MAX_PATH_BYTES {
             let from = address.checked_add(text.len() as u64)?;
             // Most texts are short.
             let most = if text.is_empty() { 256 } else { PAGE };
@@ -133,7 +133,7 @@ impl Call {
             let end = read.iter().position(|&byte| byte == 0);
             text.extend_from_slice(&read[..end.unwrap_or(read.len())]);
             if end.is_some() {
-                return CString::new(text).ok().filter(|text| text.count_bytes() < LONGEST);
+                return CString::new(text).ok().filter(|text| text.count_bytes() < MAX_PATH_BYTES);
             }
         }
         None
@@ -153,10 +153,10 @@ impl Call {
 }
 
 #[cfg(test)]
-impl Call {
+impl PendingCall {
     /// Returns a call of this process that does not exist in the kernel.
-    pub(super) fn made_up(number: i64, arguments: [u64; 6]) -> Call {
-        Call { id: 0, caller: std::process::id(), number, arguments }
+    pub(super) fn made_up(number: i64, arguments: [u64; 6]) -> PendingCall {
+        PendingCall { id: 0, caller: std::process::id(), number, arguments }
     }
 }
 
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn texts_of_child_are_read_up_to_path_limit() {
-        let call = Call::made_up(0, [0; 6]);
+        let call = PendingCall::made_up(0, [0; 6]);
         for length in [0, 1, 255, 256, 300, 4000, 4095, 4096, 9000] {
             let text = CString::new(vec![b'x'; length]).unwrap();
-            let expected = (length < LONGEST).then_some(text.clone());
+            let expected = (length < MAX_PATH_BYTES).then_some(text.clone());
             assert!(call.text(text.as_ptr() as u64) == expected, "{length}");
         }
         assert_eq!((call.text(1), call.text(u64::MAX)), (None, None));

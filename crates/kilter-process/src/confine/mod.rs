@@ -14,7 +14,7 @@
 //!
 //! The only writable files that the child inherits are the pipes of its streams.
 //!
-//! The filter also reports attempts. It makes the kernel ask a [`Listener`] about calls that make changes
+//! The filter also reports attempts. It makes the kernel ask a [`NotifyListener`] about calls that make changes
 //! ([`table`]). The thread that waits for the child answers, and records the attempts ([`witness`]). Without a
 //! listener the filter itself refuses the calls that it would refuse. The other attempts stay unknown.
 
@@ -36,7 +36,7 @@ use ::landlock::ABI;
 use calls::TruncateGuard;
 
 pub use attempt::{Attempt, Attempts, Operation};
-pub(crate) use listener::Listener;
+pub(crate) use listener::NotifyListener;
 pub(crate) use scratch::TempDir;
 pub(crate) use witness::SeccompSupervisor;
 
@@ -139,12 +139,15 @@ pub fn can_confine(confinement: Confinement) -> Confined {
 ///
 /// Returns a listener if `scratch` is given and the kernel supports it. The holder must then answer before each
 /// change. If the listener is closed, the calls fail.
-pub(crate) fn confine_this_thread(confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
+pub(crate) fn confine_this_thread(
+    confinement: Confinement,
+    scratch: Option<&Path>,
+) -> (Confined, Option<NotifyListener>) {
     confine_by(landlock::KNOWN, confinement, scratch)
 }
 
 /// Confines as a kernel with this version of Landlock would, if the actual version is newer.
-fn confine_by(known: ABI, confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
+fn confine_by(known: ABI, confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<NotifyListener>) {
     if confinement == Confinement::None {
         return (Confined::NotAsked, None);
     }

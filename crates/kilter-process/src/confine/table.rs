@@ -4,18 +4,18 @@ use super::attempt::Operation;
 use super::calls::{
     FCHMODAT2, FILE_SETATTR, FSOPEN, KEXEC_FILE_LOAD, MOUNT_SETATTR, MOVE_MOUNT, REMOVEXATTRAT, SETXATTRAT,
 };
-use super::listener::Answer;
+use super::listener::CallVerdict;
 use super::place::Last;
 
 /// Effect of a call on one file or on the machine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct CallEffect {
     pub(super) call: i64,
     pub(super) operation: Operation,
     pub(super) at: At,
     pub(super) needs: Needs,
     /// `GoOn` if Landlock controls the call.
-    pub(super) answer: Answer,
+    pub(super) answer: CallVerdict,
 }
 
 /// Arguments that name the file.
@@ -58,20 +58,20 @@ const ITSELF: Needs = Needs::There(Last::Itself);
 pub(super) const OPENAT2: i64 = 437;
 
 /// Creates the entry of a call that Landlock controls.
-const fn ruled(call: i64, operation: Operation, at: At, needs: Needs) -> Asked {
-    Asked { call, operation, at, needs, answer: Answer::GoOn }
+const fn ruled(call: i64, operation: Operation, at: At, needs: Needs) -> CallEffect {
+    CallEffect { call, operation, at, needs, answer: CallVerdict::GoOn }
 }
 
 /// Creates the entry of a call that the filter refuses.
-const fn refused(call: i64, operation: Operation, at: At, needs: Needs) -> Asked {
-    Asked { call, operation, at, needs, answer: Answer::Refused }
+const fn refused(call: i64, operation: Operation, at: At, needs: Needs) -> CallEffect {
+    CallEffect { call, operation, at, needs, answer: CallVerdict::Refused }
 }
 
-const fn of_machine(call: i64, operation: Operation) -> Asked {
+const fn of_machine(call: i64, operation: Operation) -> CallEffect {
     refused(call, operation, At::Nowhere, Needs::Nothing)
 }
 
-const EVERYWHERE: &[Asked] = &[
+const EVERYWHERE: &[CallEffect] = &[
     ruled(libc::SYS_openat, Operation::Write, At::From(0, 1), Needs::Flags(2)),
     ruled(OPENAT2, Operation::Write, At::From(0, 1), Needs::FlagsBehind(2)),
     ruled(libc::SYS_truncate, Operation::Write, At::Path(0), FOLLOWED),
@@ -122,7 +122,7 @@ const EVERYWHERE: &[Asked] = &[
 const RENAMEAT: i64 = if cfg!(target_arch = "x86_64") { 264 } else { 38 };
 
 #[cfg(target_arch = "x86_64")]
-const OLD: &[Asked] = &[
+const OLD: &[CallEffect] = &[
     ruled(libc::SYS_open, Operation::Write, At::Path(0), Needs::Flags(1)),
     ruled(libc::SYS_creat, Operation::Write, At::Path(0), Needs::Creates),
     ruled(libc::SYS_unlink, Operation::Remove, At::Path(0), ITSELF),
@@ -141,14 +141,14 @@ const OLD: &[Asked] = &[
     refused(libc::SYS_futimesat, Operation::Times, At::From(0, 1), FOLLOWED),
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD: &[Asked] = &[];
+const OLD: &[CallEffect] = &[];
 
 /// Returns all effects. A call that affects two files has two entries.
-pub(super) fn all() -> impl Iterator<Item = &'static Asked> {
+pub(super) fn all() -> impl Iterator<Item = &'static CallEffect> {
     EVERYWHERE.iter().chain(OLD)
 }
 
 /// Returns the effects of a call.
-pub(super) fn asked(call: i64) -> impl Iterator<Item = &'static Asked> {
+pub(super) fn asked(call: i64) -> impl Iterator<Item = &'static CallEffect> {
     all().filter(move |asked| asked.call == call)
 }

@@ -18,9 +18,9 @@ use rustix::io::Errno;
 use super::attempt::{Attempt, Attempts, Operation};
 use super::calls::{TruncateGuard, is_cut};
 use super::landlock::DEVICES;
-use super::listener::{Answer, Call, Listener};
+use super::listener::{CallVerdict, NotifyListener, PendingCall};
 use super::place::{Base, Last, Place, View};
-use super::table::{self, Asked, At, Needs};
+use super::table::{self, At, CallEffect, Needs};
 
 /// Maximum number of attempts to examine. Beyond it, a flood of attempts costs no additional time.
 const LOOKED_AT: u32 = 1000;
@@ -30,7 +30,7 @@ const OF_TERMINALS: [u64; 2] = [0x5412, 0x541c];
 
 /// Answers the calls of a child and its descendants.
 pub(crate) struct SeccompSupervisor {
-    listener: Option<Listener>,
+    listener: Option<NotifyListener>,
     /// Directory in which the child may write.
     scratch: PathBuf,
     /// `scratch` with its links resolved, on first use.
@@ -49,7 +49,7 @@ impl SeccompSupervisor {
         }
     }
 
-    pub(crate) fn new(listener: Option<Listener>, scratch: &Path) -> SeccompSupervisor {
+    pub(crate) fn new(listener: Option<NotifyListener>, scratch: &Path) -> SeccompSupervisor {
         SeccompSupervisor {
             listener,
             scratch: scratch.to_owned(),
@@ -60,7 +60,7 @@ impl SeccompSupervisor {
 
     /// Returns a descriptor that is readable when a call waits; none when no process can ask any more.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.listener.as_ref().map(Listener::fd)
+        self.listener.as_ref().map(NotifyListener::fd)
     }
 
     /// Answers the next call if `ready`, the state of [`SeccompSupervisor::fd`], shows that there is one.
@@ -101,13 +101,13 @@ impl SeccompSupervisor {
     }
 
     /// Returns the forbidden changes that a call would make.
-    fn seen(&self, listener: &Listener, call: &Call) -> Vec<Attempt> {
+    fn seen(&self, listener: &NotifyListener, call: &PendingCall) -> Vec<Attempt> {
         let attempts: Vec<Attempt> = table::asked(call.number).filter_map(|asked| self.attempt(call, asked)).collect();
         // If the caller has ended, the memory may have been that of another process.
         if attempts.is_empty() || listener.is_pending(call) { attempts } else { Vec::new() }
     }
 
-    fn attempt(&self, call: &Call, asked: &Asked) -> Option<Attempt> {
+    fn attempt(&self, call: &PendingCall, asked: &CallEffect) -> Option<Attempt> {
         let operation = asked.operation;
         if let At::Nowhere = asked.at {
             return Some(Attempt { operation, path: None });
@@ -120,7 +120,7 @@ impl SeccompSupervisor {
         let Some(named) = Named::by(call, asked.at) else {
             // An attempt without a known path is reported only if the call is refused in any case. Otherwise it may
             // be harmless.
-            return (asked.answer == Answer::Refused).then_some(Attempt { operation, path: None });
+            return (asked.answer == CallVerdict::Refused).then_some(Attempt { operation, path: None });
         };
         // Shortcut for the most frequent case: every bash opens a terminal.
         if operation == Operation::Write && DEVICES.iter().any(|device| named.path == Path::new(device)) {
@@ -136,7 +136,7 @@ impl SeccompSupervisor {
     }
 
     /// Returns true if the call changes only files that belong to the child.
-    fn is_free(&self, call: &Call, operation: Operation, path: &Path) -> bool {
+    fn is_free(&self, call: &PendingCall, operation: Operation, path: &Path) -> bool {
         let resolve = || std::fs::canonicalize(&self.scratch).unwrap_or_else(|_| self.scratch.clone());
         path.starts_with(self.resolved.get_or_init(resolve))
             || path.starts_with(format!("/proc/{}", call.caller))
@@ -145,13 +145,13 @@ impl SeccompSupervisor {
 }
 
 /// Returns the answer to a call, for any caller.
-fn answer(call: &Call, cutting: TruncateGuard) -> Answer {
+fn answer(call: &PendingCall, cutting: TruncateGuard) -> CallVerdict {
     if cutting == TruncateGuard::Refused && is_cut(call.number, &call.arguments) {
-        return Answer::Refused;
+        return CallVerdict::Refused;
     }
-    match table::asked(call.number).all(|asked| asked.answer == Answer::GoOn) {
-        true if table::asked(call.number).next().is_some() => Answer::GoOn,
-        _ => Answer::Refused,
+    match table::asked(call.number).all(|asked| asked.answer == CallVerdict::GoOn) {
+        true if table::asked(call.number).next().is_some() => CallVerdict::GoOn,
+        _ => CallVerdict::Refused,
     }
 }
 
@@ -163,7 +163,7 @@ struct Named {
 }
 
 impl Named {
-    fn by(call: &Call, at: At) -> Option<Named> {
+    fn by(call: &PendingCall, at: At) -> Option<Named> {
         let text = |index: usize| {
             let text = call.text(call.arguments[index])?;
             Some(PathBuf::from(OsStr::from_bytes(text.as_bytes())))
@@ -196,7 +196,7 @@ impl Named {
 }
 
 /// Returns the path in the address of a Unix socket (unix(7)).
-fn socket(call: &Call, address: usize, length: usize) -> Option<PathBuf> {
+fn socket(call: &PendingCall, address: usize, length: usize) -> Option<PathBuf> {
     const PATH: usize = offset_of!(libc::sockaddr_un, sun_path);
     let length = usize::try_from(call.arguments[length]).ok()?.min(size_of::<libc::sockaddr_un>());
     let bytes = call.memory(call.arguments[address], length)?;
@@ -219,7 +219,7 @@ fn needed(last: Last, is_there: bool, is_free: bool) -> Needed {
 }
 
 impl Needed {
-    fn of(call: &Call, needs: Needs) -> Option<Needed> {
+    fn of(call: &PendingCall, needs: Needs) -> Option<Needed> {
         match needs {
             Needs::There(last) => Some(needed(last, true, false)),
             Needs::Free => Some(needed(Last::Itself, false, true)),
@@ -274,12 +274,12 @@ mod tests {
 
     #[test]
     fn only_calls_restricted_by_landlock_continue() {
-        let answer_to = |number| answer(&Call::made_up(number, [0; 6]), TruncateGuard::Ruled);
+        let answer_to = |number| answer(&PendingCall::made_up(number, [0; 6]), TruncateGuard::Ruled);
         for call in [libc::SYS_openat, libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_bind] {
-            assert_eq!(answer_to(call), Answer::GoOn);
+            assert_eq!(answer_to(call), CallVerdict::GoOn);
         }
         for call in [libc::SYS_fchmod, libc::SYS_ioctl, libc::SYS_mount, libc::SYS_reboot, libc::SYS_getpid, 9999] {
-            assert_eq!(answer_to(call), Answer::Refused);
+            assert_eq!(answer_to(call), CallVerdict::Refused);
         }
     }
 
@@ -287,26 +287,29 @@ mod tests {
     fn calls_outside_landlock_are_refused_by_flags() {
         let answer_to = |number, flags: i32| {
             let arguments = if number == libc::SYS_openat { [0, 0, flags, 0, 0, 0] } else { [0, flags, 0, 0, 0, 0] };
-            answer(&Call::made_up(number, arguments.map(|one| u64::from(one.unsigned_abs()))), TruncateGuard::Refused)
+            answer(
+                &PendingCall::made_up(number, arguments.map(|one| u64::from(one.unsigned_abs()))),
+                TruncateGuard::Refused,
+            )
         };
-        assert_eq!(answer_to(libc::SYS_truncate, 0), Answer::Refused);
+        assert_eq!(answer_to(libc::SYS_truncate, 0), CallVerdict::Refused);
         for call in [
             libc::SYS_openat,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open,
         ] {
             for cut in [O_RDONLY, O_ACCMODE, O_CREAT] {
-                assert_eq!(answer_to(call, cut | O_TRUNC), Answer::Refused);
+                assert_eq!(answer_to(call, cut | O_TRUNC), CallVerdict::Refused);
             }
             for ruled in [O_RDONLY, O_ACCMODE, O_CREAT, O_WRONLY | O_TRUNC, libc::O_RDWR | O_TRUNC] {
-                assert_eq!(answer_to(call, ruled), Answer::GoOn, "{ruled:#o}");
+                assert_eq!(answer_to(call, ruled), CallVerdict::GoOn, "{ruled:#o}");
             }
         }
-        assert_eq!(answer_to(libc::SYS_unlinkat, O_TRUNC), Answer::GoOn);
+        assert_eq!(answer_to(libc::SYS_unlinkat, O_TRUNC), CallVerdict::GoOn);
     }
 
     #[test]
-    fn an_open_that_only_reads_is_no_attempt() {
+    fn read_only_open_is_not_an_attempt() {
         let is_one = |flags: i32, place: Place| {
             let needed = Needed::of_open(u64::from(flags.unsigned_abs()));
             needed.is_some_and(|needed| needed.met(place).is_some())

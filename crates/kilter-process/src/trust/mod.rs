@@ -59,7 +59,7 @@ pub struct TrustPolicy(Arc<Rule>);
 #[derive(Clone, Debug)]
 struct Rule {
     /// User whose rule applies.
-    level: Level,
+    level: TrustedUser,
     /// Users whose files are accepted.
     users: Vec<u32>,
     /// Device and inode of each path that is accepted with all below it.
@@ -68,7 +68,7 @@ struct Rule {
 
 /// User whose rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum TrustedUser {
     Root,
     User,
     /// Every file is accepted.
@@ -79,13 +79,13 @@ impl TrustPolicy {
     /// Returns the rule for a process with this effective user id.
     pub fn of(uid: u32) -> TrustPolicy {
         let users = if uid == 0 { vec![0] } else { vec![0, uid] };
-        let level = if uid == 0 { Level::Root } else { Level::User };
+        let level = if uid == 0 { TrustedUser::Root } else { TrustedUser::User };
         TrustPolicy(Arc::new(Rule { level, users, paths: Vec::new() }))
     }
 
     /// Creates a policy that accepts every file, for callers whose user named the file.
     pub fn any() -> TrustPolicy {
-        TrustPolicy(Arc::new(Rule { level: Level::Any, users: Vec::new(), paths: Vec::new() }))
+        TrustPolicy(Arc::new(Rule { level: TrustedUser::Any, users: Vec::new(), paths: Vec::new() }))
     }
 
     /// Returns the rule for root.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::{Changer, Distrust, Level, OTHER_WRITE, Rule, TrustedFile, bytes, has_content, is_sticky};
+use super::{Changer, Distrust, OTHER_WRITE, Rule, TrustedFile, TrustedUser, bytes, has_content, is_sticky};
 
-const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Maximum number of symbolic links on the way, as in the kernel.
 const MAX_LINKS: u32 = 40;
@@ -34,25 +34,25 @@ pub(super) struct Walk<'a> {
 }
 
 /// An open directory on the way, or an entry of it.
-struct Entry {
+struct OpenEntry {
     fd: Arc<OwnedFd>,
     metadata: Metadata,
     path: PathBuf,
 }
 
-impl Entry {
-    fn open(directory: Option<&Entry>, name: &[u8], path: PathBuf, flags: OFlags) -> Result<Entry, Errno> {
+impl OpenEntry {
+    fn open(directory: Option<&OpenEntry>, name: &[u8], path: PathBuf, flags: OFlags) -> Result<OpenEntry, Errno> {
         let fd = match directory {
             Some(directory) => openat(&*directory.fd, name, flags, Mode::empty())?,
             None => openat(CWD, name, flags, Mode::empty())?,
         };
         let file = File::from(fd);
         let metadata = file.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(Entry { fd: Arc::new(file.into()), metadata, path })
+        Ok(OpenEntry { fd: Arc::new(file.into()), metadata, path })
     }
 
-    fn root() -> Result<Entry, Errno> {
-        Entry::open(None, b"/", PathBuf::from("/"), LOOK | OFlags::DIRECTORY)
+    fn root() -> Result<OpenEntry, Errno> {
+        OpenEntry::open(None, b"/", PathBuf::from("/"), PATH_ONLY | OFlags::DIRECTORY)
     }
 
     fn is_on(&self, file_system: u32) -> bool {
@@ -100,19 +100,19 @@ impl<'a> Walk<'a> {
     }
 
     fn walk(&mut self, path: &[u8]) -> Result<TrustedFile, Stop> {
-        let mut at = Entry::root()?;
+        let mut at = OpenEntry::root()?;
         self.accepted = self.rule.accepts(&at.metadata).then_some(0);
         // Remaining components, the next one last.
         let mut todo = components(path);
         while let Some(name) = todo.pop() {
             if name == b".." {
                 let path = at.path.parent().unwrap_or(&at.path).to_owned();
-                at = Entry::open(Some(&at), b"..", path, LOOK | OFlags::DIRECTORY)?;
+                at = OpenEntry::open(Some(&at), b"..", path, PATH_ONLY | OFlags::DIRECTORY)?;
                 self.accepted = self.accepted.and_then(|depth| depth.checked_sub(1));
                 continue;
             }
             let path = at.path.join(std::ffi::OsStr::from_bytes(&name));
-            let entry = Entry::open(Some(&at), &name, path, LOOK)?;
+            let entry = OpenEntry::open(Some(&at), &name, path, PATH_ONLY)?;
             let before = self.accepted;
             self.enter(&at, &entry)?;
             if entry.metadata.is_symlink() {
@@ -130,7 +130,7 @@ impl<'a> Walk<'a> {
                         // the root.
                         self.distrust = None;
                     }
-                    at = Entry::root()?;
+                    at = OpenEntry::root()?;
                     self.accepted = self.rule.accepts(&at.metadata).then_some(0);
                 } else {
                     self.accepted = before;
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks that only trusted users can change which entry a directory has under a name.
-    fn enter(&mut self, directory: &Entry, entry: &Entry) -> Result<(), Stop> {
+    fn enter(&mut self, directory: &OpenEntry, entry: &OpenEntry) -> Result<(), Stop> {
         if self.rule.accepts(&entry.metadata) {
             self.accepted = Some(0);
             return Ok(());
@@ -157,20 +157,20 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let changer = match self.rule.level {
-            Level::Root => self.rule.changer_of_entry(directory, entry),
-            Level::User => self.rule.intruder(directory, entry),
-            Level::Any => None,
+            TrustedUser::Root => self.rule.changer_of_entry(directory, entry),
+            TrustedUser::User => self.rule.intruder(directory, entry),
+            TrustedUser::Any => None,
         };
         self.found(changer)
     }
 
     /// Checks the end of the path.
-    fn finish(&mut self, parent: Arc<OwnedFd>, name: Vec<u8>, entry: Entry) -> Result<TrustedFile, Stop> {
+    fn finish(&mut self, parent: Arc<OwnedFd>, name: Vec<u8>, entry: OpenEntry) -> Result<TrustedFile, Stop> {
         if self.is_listed && !entry.metadata.is_dir() {
             return Err(Errno::NOTDIR.into());
         }
         let is_used = if entry.metadata.is_dir() { self.is_listed } else { has_content(&entry.metadata) };
-        if is_used && self.rule.level == Level::Root && self.accepted.is_none() {
+        if is_used && self.rule.level == TrustedUser::Root && self.accepted.is_none() {
             let by = self.rule.writers(&entry.fd, &entry.metadata);
             self.found(by.map(|by| (entry.path, by)))?;
         }
@@ -191,7 +191,7 @@ impl Rule {
     }
 
     /// Returns an untrusted user who can replace an entry or change a link, if there is one.
-    fn changer_of_entry(&self, directory: &Entry, entry: &Entry) -> Option<(PathBuf, Changer)> {
+    fn changer_of_entry(&self, directory: &OpenEntry, entry: &OpenEntry) -> Option<(PathBuf, Changer)> {
         let (found, is_link) = (&entry.metadata, entry.metadata.is_symlink());
         let owner = || Changer::Owner(found.uid(), found.mode() & 0o7777);
         if let Some(by) = self.writers(&directory.fd, &directory.metadata) {
@@ -210,7 +210,7 @@ impl Rule {
     }
 
     /// Returns a third user who owns an entry of a directory that everybody can write to.
-    fn intruder(&self, directory: &Entry, entry: &Entry) -> Option<(PathBuf, Changer)> {
+    fn intruder(&self, directory: &OpenEntry, entry: &OpenEntry) -> Option<(PathBuf, Changer)> {
         let (found, uid) = (&directory.metadata, entry.metadata.uid());
         let is_intruder = found.mode() & OTHER_WRITE != 0 && uid != found.uid() && !self.trusts(uid);
         is_intruder.then(|| (entry.path.clone(), Changer::Intruder(uid)))
@@ -218,9 +218,9 @@ impl Rule {
 }
 
 /// Returns a descriptor of this process, which the caller of kilter opened.
-fn inherited(directory: &Entry, name: Vec<u8>) -> Result<TrustedFile, Stop> {
-    let flags = LOOK.difference(OFlags::NOFOLLOW);
-    let entry = Entry::open(Some(directory), &name, directory.path.clone(), flags)?;
+fn inherited(directory: &OpenEntry, name: Vec<u8>) -> Result<TrustedFile, Stop> {
+    let flags = PATH_ONLY.difference(OFlags::NOFOLLOW);
+    let entry = OpenEntry::open(Some(directory), &name, directory.path.clone(), flags)?;
     Ok(TrustedFile { parent: Arc::clone(&directory.fd), name, metadata: entry.metadata, is_inherited: true })
 }
 

@@ -1,4 +1,4 @@
-//! Changes that were made in a world.
+//! Changes that were made in a sandbox.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -12,18 +12,22 @@ use rustix::io::Errno;
 use super::Top;
 
 /// Maximum length in bytes of an overlayfs attribute, which holds a path.
-const LONGEST: usize = 4096;
+const MAX_XATTR_BYTES: usize = 4096;
 
 /// Adds a line for each file of a layer that differs from the file below it.
 pub(super) fn of(top: &Top, is_noise: &dyn Fn(&str) -> bool, lines: &mut Vec<String>) -> io::Result<()> {
     let at = top.at.to_string_lossy();
     let prefix = if at == "/" { String::new() } else { at.into_owned() };
-    let mut walk =
-        Walk { bottom: top.lower.as_fd(), namespace: if top.by_user { "user" } else { "trusted" }, is_noise, lines };
+    let mut walk = DiffWalk {
+        bottom: top.lower.as_fd(),
+        namespace: if top.by_user { "user" } else { "trusted" },
+        is_noise,
+        lines,
+    };
     walk.root(&top.upper, &prefix)
 }
 
-struct Walk<'a> {
+struct DiffWalk<'a> {
     bottom: BorrowedFd<'a>,
     /// Namespace of the overlayfs attributes.
     namespace: &'static str,
@@ -31,13 +35,13 @@ struct Walk<'a> {
     lines: &'a mut Vec<String>,
 }
 
-struct Entry<'a> {
+struct OverlayEntry<'a> {
     parent: BorrowedFd<'a>,
     name: &'a CStr,
     stat: Stat,
 }
 
-impl Entry<'_> {
+impl OverlayEntry<'_> {
     fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
@@ -71,9 +75,9 @@ impl Entry<'_> {
     }
 }
 
-fn entry<'a>(parent: BorrowedFd<'a>, name: &'a CStr) -> io::Result<Option<Entry<'a>>> {
+fn entry<'a>(parent: BorrowedFd<'a>, name: &'a CStr) -> io::Result<Option<OverlayEntry<'a>>> {
     match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(Entry { parent, name, stat })),
+        Ok(stat) => Ok(Some(OverlayEntry { parent, name, stat })),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -99,7 +103,7 @@ fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
     Ok(names)
 }
 
-impl Walk<'_> {
+impl DiffWalk<'_> {
     /// Compares the root of a layer. A change of it is a change of a directory like any other.
     fn root(&mut self, upper: &OwnedFd, prefix: &str) -> io::Result<()> {
         let (here, there) = (entry(upper.as_fd(), c".")?, entry(self.bottom, c".")?);
@@ -162,8 +166,8 @@ impl Walk<'_> {
     /// directory, or does not exist.
     fn below(
         &mut self,
-        here: &Entry<'_>,
-        there: Option<Entry<'_>>,
+        here: &OverlayEntry<'_>,
+        there: Option<OverlayEntry<'_>>,
         lower: Option<&OwnedFd>,
         path: &str,
     ) -> io::Result<()> {
@@ -177,13 +181,13 @@ impl Walk<'_> {
             };
             return self.directory(&opened, from.as_ref(), path, false);
         }
-        let beneath = there.filter(Entry::is_dir).map(|there| there.open()).transpose()?;
+        let beneath = there.filter(OverlayEntry::is_dir).map(|there| there.open()).transpose()?;
         let hides = self.attribute(&opened, "opaque")?.as_deref() == Some("y");
         self.directory(&opened, beneath.as_ref(), path, hides)
     }
 
     fn attribute(&self, directory: &OwnedFd, name: &str) -> io::Result<Option<String>> {
-        let mut value = [0; LONGEST];
+        let mut value = [0; MAX_XATTR_BYTES];
         match rustix::fs::fgetxattr(directory, format!("{}.overlay.{name}", self.namespace), &mut value) {
             Ok(length) => Ok(Some(String::from_utf8_lossy(&value[..length]).into_owned())),
             Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),

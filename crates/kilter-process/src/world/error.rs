@@ -1,12 +1,12 @@
-//! Errors of the creation of a world.
+//! Errors of the creation of a sandbox.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why a world could not be made.
+/// The reason why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum WorldError {
+pub enum SandboxError {
     /// The kernel gives users other than root no namespace.
     #[error("this machine gives namespaces only to root")]
     NoUserNamespace {
@@ -19,7 +19,7 @@ pub enum WorldError {
         /// Error of the system.
         source: io::Error,
     },
-    /// No directory to build worlds in is available.
+    /// No directory to build sandboxes in is available.
     #[error("no directory for sandboxes can be created")]
     Stage {
         /// Error in the last directory that was tried.
@@ -43,14 +43,14 @@ pub enum WorldError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The thread that made the world ended.
+    /// The thread that made the sandbox ended.
     #[error("the thread that was making it has ended")]
     Lost,
 }
 
-impl WorldError {
+impl SandboxError {
     /// Converts an error of the system during an operation.
-    pub(super) fn of<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> WorldError {
-        move |error| WorldError::Refused { what, source: error.into() }
+    pub(super) fn of<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> SandboxError {
+        move |error| SandboxError::Refused { what, source: error.into() }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::mount::MountFlags;
 
 use super::overlay::{beneath, refused};
-use super::{WorldError, mounts, paths};
+use super::{SandboxError, mounts, paths};
 
 /// Directories with no user's files below them.
 pub(super) const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -18,7 +18,7 @@ pub(super) const SHARED: &str = "/dev/shm";
 const ONLY_READ: [&str; 7] = ["/sys", "/dev", "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
 
 /// Mounts the kernel interfaces that exist on this machine below `root`.
-pub(super) fn show(root: &Path) -> Result<(), WorldError> {
+pub(super) fn show(root: &Path) -> Result<(), SandboxError> {
     for kernels in KERNELS.map(Path::new).into_iter().filter(|path| path.is_dir()) {
         bind(kernels, &beneath(root, kernels))?;
     }
@@ -41,13 +41,13 @@ pub(super) fn show(root: &Path) -> Result<(), WorldError> {
     Ok(())
 }
 
-fn bind(what: &Path, at: &Path) -> Result<(), WorldError> {
+fn bind(what: &Path, at: &Path) -> Result<(), SandboxError> {
     rustix::mount::mount_bind_recursive(what, at)
         .map_err(|error| refused(&what.display().to_string(), at, error.into()))
 }
 
 /// Makes all mounts at or below a path read-only. A mount does not inherit this from the mount below it.
-fn protect(path: &Path) -> Result<(), WorldError> {
+fn protect(path: &Path) -> Result<(), SandboxError> {
     for mount in mounts::here()?.iter().filter(|mount| mount.at.starts_with(path)) {
         // Opening a terminal sets its owner and mode.
         let Some(place) = mount.seen().filter(|_| !mount.has_terminals()) else { continue };

@@ -1,12 +1,12 @@
-//! Worlds: copies of this machine's files that programs can change without effect on the machine.
+//! Sandboxes: copies of this machine's files that programs can change without effect on the machine.
 //!
-//! A world is a mount namespace (mount_namespaces(7)). It contains the machine's file systems, each with an empty
+//! A sandbox is a mount namespace (mount_namespaces(7)). It contains the machine's file systems, each with an empty
 //! overlayfs layer in memory above it. All files can be read. Every write, creation or removal affects the layer
-//! only. A thread [enters](Sandbox::enter) a world. From then on, the files that it opens and the programs that it
-//! starts are in that world. [`Sandbox::traces`] lists the changes in the layers: the difference between the world and
-//! the machine.
+//! only. A thread [enters](Sandbox::enter) a sandbox. From then on, the files that it opens and the programs that it
+//! starts are in that sandbox. [`Sandbox::traces`] lists the changes in the layers: the difference between the sandbox
+//! and the machine.
 //!
-//! Worlds share everything except files: the network, processes, the kernel. `/sys`, `/dev` and the kernel settings
+//! Sandboxes share everything except files: the network, processes, the kernel. `/sys`, `/dev` and the kernel settings
 //! in `/proc` are read-only. Devices are the machine's.
 
 mod diff;
@@ -27,19 +27,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-pub use error::WorldError;
+pub use error::SandboxError;
 
 use overlay::{Plan, Stage};
 
-/// Makes worlds, all from the current state of the machine.
+/// Makes sandboxes, all from the current state of the machine.
 pub struct SandboxBuilder {
-    /// Namespace that is copied for each world.
+    /// Namespace that is copied for each sandbox.
     base: OwnedFd,
-    /// Directory in which worlds are built.
+    /// Directory in which sandboxes are built.
     stage: Stage,
-    /// Structure of the worlds.
+    /// Structure of the sandboxes.
     plan: Plan,
-    /// True if a user other than root makes worlds, in a user namespace.
+    /// True if a user other than root makes sandboxes, in a user namespace.
     by_user: bool,
 }
 
@@ -67,18 +67,18 @@ thread_local! {
 }
 
 impl SandboxBuilder {
-    /// Determines the structure of worlds on this machine. If the user is not root, first moves the process into a
+    /// Determines the structure of sandboxes on this machine. If the user is not root, first moves the process into a
     /// user namespace with the same user id. Only a process with a single thread can do that.
     ///
     /// # Errors
     /// If the kernel, or the caller's environment, does not allow it.
-    pub fn prepare() -> Result<SandboxBuilder, WorldError> {
+    pub fn prepare() -> Result<SandboxBuilder, SandboxError> {
         let by_user = !rustix::process::geteuid().is_root();
         if by_user {
             user::enter()?;
         }
         let base =
-            open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(WorldError::of("open the mount namespace"))?;
+            open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(SandboxError::of("open the mount namespace"))?;
         let stage = Stage::new()?;
         let worlds = SandboxBuilder { base, stage, plan: overlay::plan(by_user)?, by_user };
         // Test now instead of failing during the work.
@@ -86,38 +86,39 @@ impl SandboxBuilder {
         Ok(worlds)
     }
 
-    /// Makes a world.
+    /// Makes a sandbox.
     ///
     /// # Errors
     /// If the system does not allow it.
-    pub fn make(&self) -> Result<Sandbox, WorldError> {
+    pub fn make(&self) -> Result<Sandbox, SandboxError> {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // A separate thread, because a thread cannot return to its earlier namespace.
         let made = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, || self.put_together(number));
-            thread.map(|thread| thread.join().unwrap_or(Err(WorldError::Lost)))
+            thread.map(|thread| thread.join().unwrap_or(Err(SandboxError::Lost)))
         });
-        made.unwrap_or(Err(WorldError::Lost))
+        made.unwrap_or(Err(SandboxError::Lost))
     }
 
-    fn put_together(&self, number: u64) -> Result<Sandbox, WorldError> {
-        // The caller may be in another world.
-        move_into(&self.base).map_err(WorldError::of("enter the mount namespace that worlds are made from"))?;
-        unshare(UnshareFlags::NEWNS).map_err(WorldError::of("make a mount namespace"))?;
+    fn put_together(&self, number: u64) -> Result<Sandbox, SandboxError> {
+        // The caller may be in another sandbox.
+        move_into(&self.base).map_err(SandboxError::of("enter the mount namespace of the sandboxes"))?;
+        unshare(UnshareFlags::NEWNS).map_err(SandboxError::of("make a mount namespace"))?;
         let tops = overlay::lay(&self.stage, &self.plan, self.by_user)?;
-        let space = open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(WorldError::of("open the new world"))?;
+        let space =
+            open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(SandboxError::of("open the new sandbox"))?;
         Ok(Sandbox { number, space, tops })
     }
 
-    /// Returns the mount points that are missing in worlds, because no layer can be mounted above them.
+    /// Returns the mount points that are missing in sandboxes, because no layer can be mounted above them.
     pub fn left_out(&self) -> impl Iterator<Item = &std::path::Path> {
         self.plan.bottoms.iter().filter(|bottom| bottom.is_left_out()).map(|bottom| bottom.at.as_path())
     }
 }
 
 impl Sandbox {
-    /// Moves this thread, and all programs that it starts from now on, into the world. Has no effect if the thread
+    /// Moves this thread, and all programs that it starts from now on, into the sandbox. Has no effect if the thread
     /// is already there.
     ///
     /// # Errors
@@ -130,7 +131,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Returns the difference between the world and the machine: a line for each file that was created, removed or
+    /// Returns the difference between the sandbox and the machine: a line for each file that was created, removed or
     /// changed, in the order of the paths.
     ///
     /// A line contains kind, mode, owner, size and a checksum of the content, but no time. Paths for which

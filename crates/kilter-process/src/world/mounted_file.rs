@@ -1,4 +1,4 @@
-//! Files with another file mounted on them. A layer cannot lie above a single file, so a world gets a copy.
+//! Files with another file mounted on them. A layer cannot lie above a single file, so a sandbox gets a copy.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use super::paths;
 
-/// Maximum size in bytes of a copied file, because each world has its own copy in memory.
-const LARGEST: u64 = 1 << 24;
+/// Maximum size in bytes of a copied file, because each sandbox has its own copy in memory.
+const MAX_COPIED_BYTES: u64 = 1 << 24;
 
 /// `OVERLAYFS_SUPER_MAGIC` of `linux/magic.h`.
 const OVERLAY: u32 = 0x794c_7630;
@@ -20,9 +20,9 @@ const OVERLAY: u32 = 0x794c_7630;
 /// A file that is mounted on another file.
 pub(super) struct MountedFile(File);
 
-/// Opens a mounted file if worlds can have a copy: a regular file that is not too large.
+/// Opens a mounted file if sandboxes can have a copy: a regular file that is not too large.
 pub(super) fn open(place: &OwnedFd) -> Option<MountedFile> {
-    let is_meant = |file: &File| file.metadata().is_ok_and(|kind| kind.is_file() && kind.len() <= LARGEST);
+    let is_meant = |file: &File| file.metadata().is_ok_and(|kind| kind.is_file() && kind.len() <= MAX_COPIED_BYTES);
     // Opening another kind of file can block, or have side effects.
     let place = File::from(place.try_clone().ok()?);
     if !is_meant(&place) {
@@ -33,7 +33,7 @@ pub(super) fn open(place: &OwnedFd) -> Option<MountedFile> {
 }
 
 impl MountedFile {
-    /// Puts a copy into a world, in place of the mount point. Creates a new file, in an overlay layer only, so it
+    /// Puts a copy into a sandbox, in place of the mount point. Creates a new file, in an overlay layer only, so it
     /// never writes to an existing file, wherever the path leads.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl MountedFile {
     fn write(&self, copy: File) -> io::Result<()> {
         let (mut buffer, mut done) = ([0; 1 << 14], 0);
         // The file may grow meanwhile.
-        while done < LARGEST {
+        while done < MAX_COPIED_BYTES {
             let read = match self.0.read_at(&mut buffer, done)? {
                 0 => break,
                 read => read,

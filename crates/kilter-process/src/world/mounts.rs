@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use super::{WorldError, paths};
+use super::{SandboxError, paths};
 
 /// Types of file systems that are interfaces to the kernel and contain no user's files.
 const OF_THE_KERNEL: [&str; 21] = [
@@ -34,8 +34,8 @@ const OF_THE_KERNEL: [&str; 21] = [
 ];
 
 /// Returns the mounts in the namespace of this thread, sorted by mount point. Nested mounts follow their parents.
-pub(super) fn here() -> Result<Vec<Mount>, WorldError> {
-    let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| WorldError::Mounts { source })?;
+pub(super) fn here() -> Result<Vec<Mount>, SandboxError> {
+    let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| SandboxError::Mounts { source })?;
     Ok(read(&text))
 }
 

@@ -16,37 +16,37 @@ use super::kernel_fs::{self, KERNELS, SHARED};
 use super::mounted_file::{self, MountedFile};
 use super::mounts::{self, Mount};
 use super::skeleton::{self, MountPoint};
-use super::{Top, WorldError, open, paths};
+use super::{SandboxError, Top, open, paths};
 
-/// Directory in which worlds are built. Each world mounts over it, in its own namespace only.
+/// Directory in which sandboxes are built. Each sandbox mounts over it, in its own namespace only.
 pub(super) struct Stage {
     path: PathBuf,
 }
 
 impl Stage {
-    pub(super) fn new() -> Result<Stage, WorldError> {
+    pub(super) fn new() -> Result<Stage, SandboxError> {
         let mut source = io::Error::from(io::ErrorKind::NotFound);
         for place in ["/run", "/tmp", "/var/tmp"] {
             static COUNT: AtomicU64 = AtomicU64::new(0);
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = Path::new(place).join(format!("kilter-worlds-{}-{number}", std::process::id()));
+            let path = Path::new(place).join(format!("kilter-sandboxes-{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Stage { path }),
                 Err(error) => source = error,
             }
         }
-        Err(WorldError::Stage { source })
+        Err(SandboxError::Stage { source })
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // The directory is empty outside of worlds.
+        // The directory is empty outside of sandboxes.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Structure of all worlds.
+/// Structure of all sandboxes.
 pub(super) struct Plan {
     /// Parts without a layer: the directories between layers.
     bones: Vec<MountPoint>,
@@ -65,7 +65,7 @@ enum Is {
     Directory(OwnedFd, MountFlags),
     /// A mount on a file.
     File(MountedFile),
-    /// Not available in worlds.
+    /// Not available in sandboxes.
     LeftOut,
 }
 
@@ -84,8 +84,8 @@ impl Bottom {
     }
 }
 
-/// Determines the structure of worlds on this machine.
-pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
+/// Determines the structure of sandboxes on this machine.
+pub(super) fn plan(by_user: bool) -> Result<Plan, SandboxError> {
     let found = mounts::here()?;
     let (bones, mut bottoms) = if by_user {
         // Users other than root may not see the directories below mounts. So layers lie above directories without
@@ -120,17 +120,17 @@ fn bottoms(found: &[Mount]) -> Vec<Bottom> {
 }
 
 /// Mounts layers over all file systems in the namespace of this thread, and makes the result its root.
-pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>, WorldError> {
+pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>, SandboxError> {
     let stage = stage.path.as_path();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).map_err(WorldError::of("keep mounts from others"))?;
+    rustix::mount::mount_change("/", private).map_err(SandboxError::of("keep mounts from others"))?;
     mount("tmpfs", c"mode=0755", "memory", stage)?;
     let root = stage.join("root");
     make(&root)?;
     let mut tops = Vec::new();
     if !plan.bones.is_empty() {
         rustix::mount::mount_bind(&root, &root).map_err(|error| refused("itself", &root, error.into()))?;
-        skeleton::lay(&plan.bones, &root).map_err(WorldError::of("make the directories of a world"))?;
+        skeleton::lay(&plan.bones, &root).map_err(SandboxError::of("make the directories of a sandbox"))?;
         kernel_fs::show(&root)?;
     }
     for (number, bottom) in plan.bottoms.iter().enumerate() {
@@ -142,19 +142,25 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
     }
     // The restrictions come last, because no files can be created in a read-only mount.
     limit(&root, &plan.bottoms, &tops)?;
-    std::env::set_current_dir(&root).map_err(WorldError::of("enter the root of a world"))?;
-    rustix::process::pivot_root(".", ".").map_err(WorldError::of("make a root"))?;
-    rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(WorldError::of("leave the machine's root"))?;
-    std::env::set_current_dir("/").map_err(WorldError::of("enter the new root"))?;
+    std::env::set_current_dir(&root).map_err(SandboxError::of("enter the root of a sandbox"))?;
+    rustix::process::pivot_root(".", ".").map_err(SandboxError::of("make a root"))?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(SandboxError::of("leave the machine's root"))?;
+    std::env::set_current_dir("/").map_err(SandboxError::of("enter the new root"))?;
     Ok(tops)
 }
 
 /// Mounts one layer, if possible.
-fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: bool) -> Result<Option<Top>, WorldError> {
+fn cover(
+    stage: &Path,
+    root: &Path,
+    number: usize,
+    bottom: &Bottom,
+    by_user: bool,
+) -> Result<Option<Top>, SandboxError> {
     let lower = match &bottom.is {
         Is::Directory(lower, _) => lower,
         Is::File(file) => {
-            file.copy(root, &bottom.at).map_err(WorldError::of("copy a file that is mounted"))?;
+            file.copy(root, &bottom.at).map_err(SandboxError::of("copy a file that is mounted"))?;
             return Ok(None);
         }
         Is::LeftOut => return Ok(None),
@@ -164,12 +170,12 @@ fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: boo
         Err(_) if by_user && !bottom.at.exists() => return Ok(None),
         laid => laid?,
     };
-    let lower = lower.try_clone().map_err(WorldError::of("keep a directory open"))?;
+    let lower = lower.try_clone().map_err(SandboxError::of("keep a directory open"))?;
     Ok(Some(Top { at: bottom.at.clone(), upper, lower, by_user }))
 }
 
 /// Applies the mount restrictions of the file systems to their layers.
-fn limit(root: &Path, bottoms: &[Bottom], tops: &[Top]) -> Result<(), WorldError> {
+fn limit(root: &Path, bottoms: &[Bottom], tops: &[Top]) -> Result<(), SandboxError> {
     for bottom in bottoms {
         let limits = match &bottom.is {
             Is::Directory(_, limits) if !limits.is_empty() => limits,
@@ -190,12 +196,12 @@ pub(super) fn beneath(root: &Path, at: &Path) -> PathBuf {
 }
 
 /// Mounts one layer, and returns its upper directory.
-fn layer(stage: &Path, number: usize, lower: &Path, over: &Path, by_user: bool) -> Result<OwnedFd, WorldError> {
+fn layer(stage: &Path, number: usize, lower: &Path, over: &Path, by_user: bool) -> Result<OwnedFd, SandboxError> {
     let (upper, work) = (stage.join(format!("upper{number}")), stage.join(format!("work{number}")));
     make(&upper)?;
     make(&work)?;
     // The root of the layer determines owner and mode of the visible directory.
-    alike(lower, &upper).map_err(WorldError::of("make a layer like what is beneath it"))?;
+    alike(lower, &upper).map_err(SandboxError::of("make a layer like what is beneath it"))?;
     let mut options = b"lowerdir=".to_vec();
     options.extend(escaped(lower));
     options.extend(format!(",upperdir={},workdir={}", upper.display(), work.display()).into_bytes());
@@ -203,7 +209,7 @@ fn layer(stage: &Path, number: usize, lower: &Path, over: &Path, by_user: bool) 
     options.extend_from_slice(if by_user { b",userxattr" } else { b",redirect_dir=on,index=off,metacopy=off" });
     let options = CString::new(options).map_err(|error| refused("a layer", over, error.into()))?;
     mount("overlay", &options, &format!("a layer above {}", lower.display()), over)?;
-    open(&upper, OFlags::RDONLY | OFlags::DIRECTORY).map_err(WorldError::of("open a layer"))
+    open(&upper, OFlags::RDONLY | OFlags::DIRECTORY).map_err(SandboxError::of("open a layer"))
 }
 
 /// Copies mode and owner from one directory to another.
@@ -221,15 +227,15 @@ fn escaped(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().iter().flat_map(escape).collect()
 }
 
-fn make(directory: &Path) -> Result<(), WorldError> {
-    DirBuilder::new().mode(0o755).create(directory).map_err(WorldError::of("make a directory in memory"))
+fn make(directory: &Path) -> Result<(), SandboxError> {
+    DirBuilder::new().mode(0o755).create(directory).map_err(SandboxError::of("make a directory in memory"))
 }
 
-fn mount(kind: &str, options: &std::ffi::CStr, what: &str, at: &Path) -> Result<(), WorldError> {
+fn mount(kind: &str, options: &std::ffi::CStr, what: &str, at: &Path) -> Result<(), SandboxError> {
     let mounted = rustix::mount::mount("kilter", at, kind, MountFlags::empty(), options);
     mounted.map_err(|error| refused(what, at, error.into()))
 }
 
-pub(super) fn refused(what: &str, at: &Path, source: io::Error) -> WorldError {
-    WorldError::Mount { what: what.to_owned(), at: at.to_owned(), source }
+pub(super) fn refused(what: &str, at: &Path, source: io::Error) -> SandboxError {
+    SandboxError::Mount { what: what.to_owned(), at: at.to_owned(), source }
 }

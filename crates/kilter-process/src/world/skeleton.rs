@@ -11,7 +11,7 @@ use super::kernel_fs::KERNELS;
 use super::overlay::beneath;
 use super::paths;
 
-/// A part of a world without a layer.
+/// A part of a sandbox without a layer.
 pub(super) enum MountPoint {
     Directory(PathBuf),
     Link(PathBuf, PathBuf),

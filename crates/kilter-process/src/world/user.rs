@@ -1,4 +1,4 @@
-//! Worlds of users other than root.
+//! Sandboxes of users other than root.
 
 use std::fs;
 use std::io;
@@ -6,13 +6,13 @@ use std::io;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
-use super::WorldError;
+use super::SandboxError;
 
 /// Moves this process into a user namespace (user_namespaces(7)) in which it may mount, with a mount namespace.
 /// Programs that it starts belong to the same user and get no additional rights.
-pub(super) fn enter() -> Result<(), WorldError> {
+pub(super) fn enter() -> Result<(), SandboxError> {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    let refused = |source| WorldError::NoUserNamespace { source };
+    let refused = |source| SandboxError::NoUserNamespace { source };
     super::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(|error| refused(io::Error::from(error)))?;
     // setgroups must be denied permanently before a group may be mapped.
     let maps = [

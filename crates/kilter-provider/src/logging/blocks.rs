@@ -5,11 +5,11 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Attributes, Difference};
 
-use super::change_log::{ChangeLog, Entry};
+use super::change_log::{ChangeLog, ResourceEntry};
 use super::event::{Action, Block, EventKind};
 use super::failure::Failure;
 use super::processed::{differences, status_of};
-use super::status::{Phase, Rule, Status};
+use super::status::{FinalStatus, Phase, Rule};
 use super::titles::Titles;
 use crate::context::Level;
 
@@ -19,7 +19,7 @@ pub(super) struct Open {
     /// Indexes of its resources.
     pub(super) at: Vec<usize>,
     /// Status of its resources after success.
-    status: Status,
+    status: FinalStatus,
     /// Changes to report after success.
     differences: Vec<Difference>,
     start: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    pub(super) fn names(&self, entries: &[Entry<'_>]) -> Vec<EcoString> {
+    pub(super) fn names(&self, entries: &[ResourceEntry<'_>]) -> Vec<EcoString> {
         self.at.iter().map(|&at| entries[at].name.clone()).collect()
     }
 }
@@ -131,10 +131,10 @@ impl<'a> ChangeLog<'a> {
         }
         let label = message.into().unwrap_or(action.label()).into();
         let status = match action {
-            Action::Creating => Status::Created,
-            Action::Updating | Action::Processing => Status::Updated,
-            Action::Deleting => Status::Deleted,
-            Action::Failing => Status::Failed,
+            Action::Creating => FinalStatus::Created,
+            Action::Updating | Action::Processing => FinalStatus::Updated,
+            Action::Deleting => FinalStatus::Deleted,
+            Action::Failing => FinalStatus::Failed,
         };
         let block = Block { action, label };
         self.emit(Level::Debug, &self.names(&at), Some(&block), EventKind::Started);
@@ -152,7 +152,7 @@ impl<'a> ChangeLog<'a> {
         };
         let duration = self.now().saturating_sub(open.start);
         match self.verdict(&open, result) {
-            Ok(()) if open.status != Status::Failed => self.succeeded(&open, duration),
+            Ok(()) if open.status != FinalStatus::Failed => self.succeeded(&open, duration),
             verdict => {
                 self.failed_in(&open, duration, verdict.err());
                 false

@@ -6,7 +6,7 @@ use kilter_model::{AttributeName, Attributes, Difference, Value};
 use super::change_log::ChangeLog;
 use super::event::{Block, EventKind};
 use super::processed::{differences, sealed, status_of};
-use super::status::{Phase, Rule, Status};
+use super::status::{FinalStatus, Phase, Rule};
 use super::titles::Titles;
 use crate::context::Level;
 
@@ -29,7 +29,7 @@ macro_rules! status {
         #[doc = concat!("Gives resources their final status: ", $what, ". A message takes the place of the default \
                                                             text.")]
         pub fn $name<'m>(&mut self, titles: impl Titles, message: impl Into<Option<&'m str>>) {
-            self.ended(stringify!($name), titles, Status::$status, message.into());
+            self.ended(stringify!($name), titles, FinalStatus::$status, message.into());
         }
     };
 }
@@ -72,7 +72,7 @@ impl ChangeLog<'_> {
     /// Sets the final status of resources to failed, with the reason. The only action function that is allowed
     /// inside the block of the resource.
     pub fn failed(&mut self, titles: impl Titles, message: &str) {
-        self.ended("failed", titles, Status::Failed, Some(message));
+        self.ended("failed", titles, FinalStatus::Failed, Some(message));
     }
 
     /// Reports a changed attribute. [`Value::Undef`] stands for no value; `message` replaces `is → should`.
@@ -146,24 +146,24 @@ impl ChangeLog<'_> {
         self.emit(level.min(Level::Err), &self.names(&at), block.as_ref(), EventKind::Message(message));
     }
 
-    fn ended(&mut self, method: &'static str, titles: impl Titles, status: Status, message: Option<&str>) {
+    fn ended(&mut self, method: &'static str, titles: impl Titles, status: FinalStatus, message: Option<&str>) {
         let asked = self.resolve(method, &titles);
         let at = self.advance(method, asked, |phase| phase.ended(status));
         if at.is_empty() {
             return;
         }
         let message = message.unwrap_or(status.text());
-        if status == Status::Failed {
+        if status == FinalStatus::Failed {
             self.fail(&at, &message.into(), false);
         }
         self.emit_ended(&at, status, message);
     }
 
-    fn emit_ended(&self, at: &[usize], status: Status, message: &str) {
+    fn emit_ended(&self, at: &[usize], status: FinalStatus, message: &str) {
         let level = match status {
-            Status::Failed => Level::Err,
-            Status::Unchanged => Level::Info,
-            Status::Created | Status::Updated | Status::Deleted => Level::Notice,
+            FinalStatus::Failed => Level::Err,
+            FinalStatus::Unchanged => Level::Info,
+            FinalStatus::Created | FinalStatus::Updated | FinalStatus::Deleted => Level::Notice,
         };
         let block = self.block_of(at);
         self.emit(level, &self.names(at), block.as_ref(), EventKind::Ended { status, message });

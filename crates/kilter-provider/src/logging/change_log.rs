@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::blocks::Open;
 use super::event::{Block, EventKind, ProviderEvent};
 use super::failure::Failure;
-use super::status::{Misuse, Phase, Rule, Status};
+use super::status::{FinalStatus, Misuse, Phase, Rule};
 use super::titles::Titles;
 use crate::context::{Context, Level};
 use crate::contract::{Mode, Provider};
@@ -47,7 +47,7 @@ pub struct ChangeLog<'a> {
     pub(super) provider: &'a dyn Provider,
     pub(super) cx: Context<'a>,
     pub(super) mode: Mode,
-    pub(super) entries: Vec<Entry<'a>>,
+    pub(super) entries: Vec<ResourceEntry<'a>>,
     by_name: FxHashMap<&'a str, usize>,
     pub(super) blocks: Vec<Open>,
     pub(super) misuses: Vec<Misuse>,
@@ -60,7 +60,7 @@ pub struct ChangeLog<'a> {
 }
 
 /// State of a resource.
-pub(super) struct Entry<'a> {
+pub(super) struct ResourceEntry<'a> {
     pub(super) name: &'a EcoString,
     pub(super) phase: Phase,
     pub(super) outcome: Outcome,
@@ -69,8 +69,11 @@ pub(super) struct Entry<'a> {
 impl<'a> ChangeLog<'a> {
     /// Creates a log for these changes.
     pub fn new(provider: &'a dyn Provider, cx: &Context<'a>, changes: &'a [Change<'a>], mode: Mode) -> ChangeLog<'a> {
-        let entry =
-            |change: &'a Change<'a>| Entry { name: change.name, phase: Phase::Untouched, outcome: Outcome::default() };
+        let entry = |change: &'a Change<'a>| ResourceEntry {
+            name: change.name,
+            phase: Phase::Untouched,
+            outcome: Outcome::default(),
+        };
         ChangeLog {
             provider,
             cx: *cx,
@@ -155,11 +158,11 @@ impl<'a> ChangeLog<'a> {
 
     /// Returns the outcomes. A resource without a final status fails with the first error.
     fn answer(self, aborted: Option<EcoString>) -> Vec<Outcome> {
-        let ended = || self.fatal.as_ref().map(|why| eco_format!("not done, since the run is to end: {why}"));
+        let ended = || self.fatal.as_ref().map(|why| eco_format!("not changed because of a fatal error: {why}"));
         let misused = || self.misuses.first().map(|misuse| eco_format!("{misuse}"));
         let why = aborted.or_else(ended).or_else(misused).or_else(|| self.strays.first().cloned());
         let mut outcomes = Vec::with_capacity(self.entries.len());
-        for Entry { phase, mut outcome, .. } in self.entries {
+        for ResourceEntry { phase, mut outcome, .. } in self.entries {
             if !phase.is_final() {
                 outcome.failure = why.clone();
             }
@@ -251,8 +254,8 @@ impl<'a> ChangeLog<'a> {
     /// Marks resources as failed. An earlier failure reason has priority.
     pub(super) fn fail(&mut self, at: &[usize], why: &EcoString, fatal: bool) {
         for &at in at {
-            let Entry { phase, outcome, .. } = &mut self.entries[at];
-            *phase = Phase::Final(Status::Failed);
+            let ResourceEntry { phase, outcome, .. } = &mut self.entries[at];
+            *phase = Phase::Final(FinalStatus::Failed);
             outcome.failure.get_or_insert_with(|| why.clone());
             outcome.fatal |= fatal;
         }

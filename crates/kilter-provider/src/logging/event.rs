@@ -5,12 +5,12 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Difference, Value};
 
-use super::status::{Misuse, Status};
+use super::status::{FinalStatus, Misuse};
 use crate::context::Level;
 use crate::contract::Mode;
 
 /// Maximum length of a value in texts, in characters. Events contain whole values.
-const SHOWN: usize = 120;
+const MAX_VALUE_CHARS: usize = 120;
 
 /// Kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ pub enum EventKind<'a> {
         /// Duration of the block.
         duration: Duration,
         /// Status of its resources.
-        status: Status,
+        status: FinalStatus,
     },
     /// A block failed.
     Failed {
@@ -107,7 +107,7 @@ pub enum EventKind<'a> {
     /// Resources have their final status.
     Ended {
         /// The status.
-        status: Status,
+        status: FinalStatus,
         /// Text of the event.
         message: &'a str,
     },
@@ -164,7 +164,7 @@ fn changed(difference: &Difference) -> String {
 
 fn shown(value: &Value) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -9,13 +9,13 @@
 //! | an action function | notice | `Created`, `Updated`, `Deleted` |
 //! | `unchanged` | info | `Unchanged` |
 //! | `failed` | err | its message |
-//! | an attribute has changed | notice | `content: old → new`; in a block `Updating content: old → new`; a message takes the place of `old → new` |
+//! | an attribute has changed | notice | `content: old → new`; in a block `Updating content: old → new` |
 //! | a plain message | its own | the message; in a block `Updating: message` |
 //! | a message about an unmanaged instance | its own | `not managed: message` |
 //! | an error of the provider | err | ``error of the provider `apt`: `updated` for apt_key[F1D2D2F9], which …`` |
 //! | a `set` that was given up | err | `Aborted: why` |
 //!
-//! A message given to a block function replaces `Updating`. A message given to an action function replaces
+//! A message about an attribute replaces `old → new`. A message given to a block function replaces `Updating`. A message given to an action function replaces
 //! `Updated`. In a preview, every text starts with `noop: `.
 
 mod blocks;
@@ -34,5 +34,5 @@ pub(crate) mod tests;
 pub use change_log::ChangeLog;
 pub use event::{Action, Block, EventKind, ProviderEvent};
 pub use failure::Failure;
-pub use status::{Misuse, Rule, Status};
+pub use status::{FinalStatus, Misuse, Rule};
 pub use titles::{InScope, Titles};

@@ -2,7 +2,7 @@
 
 use kilter_model::{Attributes, Behaviour, Difference, TypeSchema, Value};
 
-use super::status::Status;
+use super::status::FinalStatus;
 
 /// Returns the declared, changeable attributes that differ, with their desired values. For a removal, the only
 /// difference is `ensure`.
@@ -36,13 +36,17 @@ pub(super) fn differences(
 }
 
 /// Returns the status of a resource that was brought from `is` to `should`.
-pub(super) fn status_of(is: Option<&Attributes>, should: Option<&Attributes>, differences: &[Difference]) -> Status {
+pub(super) fn status_of(
+    is: Option<&Attributes>,
+    should: Option<&Attributes>,
+    differences: &[Difference],
+) -> FinalStatus {
     match (is_absent(is), is_removal(should)) {
-        (true, false) => Status::Created,
-        (false, true) => Status::Deleted,
-        (true, true) => Status::Unchanged,
-        (false, false) if differences.is_empty() => Status::Unchanged,
-        (false, false) => Status::Updated,
+        (true, false) => FinalStatus::Created,
+        (false, true) => FinalStatus::Deleted,
+        (true, true) => FinalStatus::Unchanged,
+        (false, false) if differences.is_empty() => FinalStatus::Unchanged,
+        (false, false) => FinalStatus::Updated,
     }
 }
 

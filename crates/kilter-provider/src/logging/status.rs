@@ -6,7 +6,7 @@ use ecow::EcoString;
 
 /// Final status of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Status {
+pub enum FinalStatus {
     /// The resource was created.
     Created,
     /// The resource was changed.
@@ -19,26 +19,26 @@ pub enum Status {
     Failed,
 }
 
-impl Status {
+impl FinalStatus {
     /// Returns the keyword in events: `created`.
     pub fn word(self) -> &'static str {
         match self {
-            Status::Created => "created",
-            Status::Updated => "updated",
-            Status::Deleted => "deleted",
-            Status::Unchanged => "unchanged",
-            Status::Failed => "failed",
+            FinalStatus::Created => "created",
+            FinalStatus::Updated => "updated",
+            FinalStatus::Deleted => "deleted",
+            FinalStatus::Unchanged => "unchanged",
+            FinalStatus::Failed => "failed",
         }
     }
 
     /// Returns the text: `Created`.
     pub(super) fn text(self) -> &'static str {
         match self {
-            Status::Created => "Created",
-            Status::Updated => "Updated",
-            Status::Deleted => "Deleted",
-            Status::Unchanged => "Unchanged",
-            Status::Failed => "Failed",
+            FinalStatus::Created => "Created",
+            FinalStatus::Updated => "Updated",
+            FinalStatus::Deleted => "Deleted",
+            FinalStatus::Unchanged => "Unchanged",
+            FinalStatus::Failed => "Failed",
         }
     }
 }
@@ -55,7 +55,7 @@ pub(super) enum Phase {
     /// A block of the resource is open.
     Open,
     /// The resource has its final status.
-    Final(Status),
+    Final(FinalStatus),
 }
 
 impl Phase {
@@ -80,10 +80,10 @@ impl Phase {
 
     /// Returns the phase after an action function. Inside a block, only a failure is allowed, because the end
     /// of the block sets the status.
-    pub(super) fn ended(self, status: Status) -> Result<Phase, Rule> {
+    pub(super) fn ended(self, status: FinalStatus) -> Result<Phase, Rule> {
         match self {
             Phase::Untouched | Phase::Logged => Ok(Phase::Final(status)),
-            Phase::Open if status == Status::Failed => Ok(Phase::Final(status)),
+            Phase::Open if status == FinalStatus::Failed => Ok(Phase::Final(status)),
             Phase::Open => Err(Rule::InBlock),
             Phase::Final(before) => Err(Rule::Final(before)),
         }
@@ -100,7 +100,7 @@ pub enum Rule {
     /// The resource must be among the changes of the call.
     Outside,
     /// No call may follow the final status.
-    Final(Status),
+    Final(FinalStatus),
     /// A block must come before all other calls about its resources.
     Late,
     /// Blocks of one resource must not be nested.

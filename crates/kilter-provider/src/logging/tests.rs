@@ -90,13 +90,13 @@ impl Provider for AptKey {
 }
 
 /// Outcomes and log lines of a `set`.
-struct Told {
+struct CallReport {
     outcomes: Vec<Outcome>,
     lines: Vec<String>,
     events: Vec<serde_json::Value>,
 }
 
-impl Told {
+impl CallReport {
     /// Returns the failure reason of each change.
     fn failures(&self) -> Vec<Option<&str>> {
         self.outcomes.iter().map(|outcome| outcome.failure.as_deref()).collect()
@@ -110,12 +110,12 @@ impl Told {
 }
 
 /// Runs `body` in a `set` of the resources `a`, `b` and `c`.
-fn told(body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> Told {
+fn told(body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> CallReport {
     told_of(&["a", "b", "c"], Mode::Apply, body)
 }
 
 /// Runs `body` in a `set` of these resources. Each read of the clock advances it by 123 µs.
-fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> Told {
+fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> CallReport {
     let (provider, recorder, ticks) = (AptKey::new(), Recorder::default(), Cell::new(0));
     let clock = || {
         ticks.set(ticks.get() + 123);
@@ -128,5 +128,5 @@ fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<O
     let cx = Context::empty().with_log(&recorder);
     let outcomes = body(ChangeLog::new(&provider, &cx, &changes, mode).with_clock(&clock));
     assert_eq!(outcomes.len(), changes.len());
-    Told { outcomes, lines: recorder.lines(), events: recorder.events() }
+    CallReport { outcomes, lines: recorder.lines(), events: recorder.events() }
 }

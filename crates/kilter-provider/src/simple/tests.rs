@@ -176,7 +176,7 @@ fn failure_affects_only_its_resource() {
 fn fatal_failure_skips_remaining_changes() {
     let changes = [("fatal", "present", None), ("b", "absent", present()), ("c", "absent", None)];
     let (outcomes, calls, _) = set(&simple(), Context::empty(), &changes, Mode::Apply);
-    let rest = Some("not done, since the run is to end: no power");
+    let rest = Some("not changed because of a fatal error: no power");
     assert_eq!(failures(&outcomes), [Some("no power"), rest, rest]);
     assert!(outcomes[0].fatal && !outcomes[1].fatal);
     assert_eq!(calls, ["delete fatal"]);
@@ -226,7 +226,7 @@ fn a_resource_fails_alone_when_a_namevar_is_not_known() {
 }
 
 #[test]
-fn it_is_watched_as_its_author_says() {
+fn simple_provider_is_watched_as_declared() {
     let watches = simple().capabilities().watch().watches("/etc/keys", &Attributes::default());
     assert_eq!(watches, [WatchSource::Path { path: "/etc/keys".into(), scope: Scope::This }]);
 }

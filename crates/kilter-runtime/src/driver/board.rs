@@ -6,6 +6,7 @@ mod planned;
 mod redaction;
 mod results;
 mod reverse;
+mod routes;
 mod status;
 mod tallies;
 
@@ -15,52 +16,32 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{ApplyResult, CheckResult, Disposition, EdgeId, Machine, ResourceId, Timestamp};
-use kilter_model::{Attributes, Because, Behaviour, Difference, Meta, ReceivedValue, ResourceRef, Unknown, Value};
-use kilter_provider::{Context, Found, Log, Redactor};
+use kilter_model::{Because, Behaviour, Difference, Meta, ResourceRef, Unknown, Value};
+use kilter_provider::{Context, Found, Log};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use outputs::OutputStore;
+use redaction::KnownSecrets;
 use reverse::RevertTracker;
+pub(super) use routes::Routes;
 pub(super) use tallies::Counters;
 
-use super::resolve::{self, Resolution};
+use super::resolve::Resolution;
 use super::{Mode, Options};
 use crate::observer::{Event, Observer};
 use crate::opponent::OpponentWatch;
-use crate::outputs::Outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Deviation, Report, ResourceReport, Status};
 use crate::state_dir::StateDir;
-use crate::step::{CallResult, Job, ResolvedInputs, Should, catch_panic};
+use crate::step::{CallResult, Job, catch_panic};
 
 /// State of each resource during a pass. Resources that are in sync have no entry.
 pub(super) struct RunState<'run> {
     prepared: Arc<Prepared>,
     options: &'run Options,
-    /// Resources whose outputs other resources use, with true if an output is used as a secret.
-    output_producers: FxHashMap<ResourceId, bool>,
-    /// Stored outputs of these resources.
-    kept: Option<Outputs<'run>>,
-    /// Reason why stored outputs cannot be used.
-    unavailable_outputs: FxHashMap<ResourceId, EcoString>,
-    /// Outputs of this run.
-    outputs: FxHashMap<ResourceId, Attributes>,
-    /// Declared attributes with the received outputs filled in.
-    resolved: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
-    /// Outputs that a resource had received when it was last in sync.
-    accepted: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
-    /// Received outputs that a resource cannot accept.
-    refused: FxHashMap<ResourceId, Box<[ReceivedValue]>>,
-    /// Receivers of each sender.
-    receivers: FxHashMap<ResourceId, Vec<ResourceId>>,
-    /// Resources whose received outputs have changed while the state is held.
-    changed_inputs: Vec<ResourceId>,
-    /// Number of such changes, and the start of the count.
-    renewals: FxHashMap<ResourceId, (Timestamp, u32)>,
-    /// Values to redact in all output about resources of a type; created at the first use.
-    seals: FxHashMap<u16, Redactor>,
+    pub(super) outputs: OutputStore<'run>,
+    secrets: KnownSecrets,
     found: FxHashMap<ResourceId, Found>,
-    /// Secrets among the outputs: other secrets may be derived from them.
-    sent: Vec<Value>,
     drafts: FxHashMap<ResourceId, PendingReport>,
     /// Resources that the plan creates and that did not exist when the run started. Only these may be brought by a
     /// package.
@@ -105,6 +86,8 @@ pub(super) struct PendingReport {
     /// sync, ends such a failure.
     is_change_failure: bool,
     notes: Vec<EcoString>,
+    /// Document that a one-time action printed.
+    document: Option<Value>,
     /// Digest of the state that its change reads and replaces.
     basis: Option<Value>,
     /// Deviation of the resource from the plan.
@@ -127,23 +110,12 @@ pub(super) struct PendingReport {
 
 impl<'run> RunState<'run> {
     pub(super) fn new(prepared: &Arc<Prepared>, options: &'run Options) -> RunState<'run> {
-        let (output_producers, receivers) = routes(prepared);
         RunState {
             prepared: Arc::clone(prepared),
             options,
-            output_producers,
-            kept: options.state_dir.as_ref().map(|state_dir| Outputs::new(state_dir.path())),
-            unavailable_outputs: FxHashMap::default(),
-            outputs: FxHashMap::default(),
-            resolved: FxHashMap::default(),
-            accepted: FxHashMap::default(),
-            refused: FxHashMap::default(),
-            receivers,
-            changed_inputs: Vec::new(),
-            renewals: FxHashMap::default(),
-            seals: FxHashMap::default(),
+            outputs: OutputStore::new(Routes::of(prepared), options),
+            secrets: KnownSecrets::default(),
             found: FxHashMap::default(),
-            sent: Vec::new(),
             drafts: FxHashMap::default(),
             missing_at_start: planned::missing_at_start(prepared),
             changed: FxHashMap::default(),
@@ -164,11 +136,8 @@ impl<'run> RunState<'run> {
 
     fn item(&self, vertex: ResourceId) -> Job {
         let resource = self.prepared.resource(vertex);
-        let should = match self.resolved.get(&vertex) {
-            Some(resolved) => Should::Resolved(Arc::clone(resolved)),
-            None => Should::Declared(Arc::clone(&self.prepared), vertex),
-        };
-        let sends = !self.output_producers.is_empty() && self.output_producers.contains_key(&vertex);
+        let should = self.outputs.should(&self.prepared, vertex);
+        let sends = !self.outputs.is_unused() && self.outputs.is_sender(vertex);
         Job {
             vertex,
             name: resource.name.clone(),
@@ -187,9 +156,11 @@ impl<'run> RunState<'run> {
         vertices.iter().map(|vertex| self.item(*vertex)).collect()
     }
 
-    /// Adds the resources of a batch that can be checked to `items`; returns the answers for the others.
+    /// Adds the resources of a batch that can be checked to `items`; returns the answers for the others. The context
+    /// `cx` is that of their provider.
     pub(super) fn checkable(
         &mut self,
+        cx: &Context<'_>,
         vertices: &[ResourceId],
         items: &mut Vec<Job>,
     ) -> Vec<(ResourceId, CheckResult)> {
@@ -200,17 +171,17 @@ impl<'run> RunState<'run> {
                 continue;
             }
             if !self.prepared.resource(vertex).deferred().is_empty() {
-                match resolve::resolve(&self.prepared, vertex, &self.outputs) {
+                match self.outputs.resolve(&self.prepared, cx, vertex) {
                     Resolution::Known(attributes, sent) => {
-                        self.receive(vertex, attributes, sent);
-                        self.seals.clear();
+                        self.outputs.receive(&self.prepared, vertex, attributes, sent);
+                        self.secrets.forget_types();
                     }
                     Resolution::Unknown(unknown) => {
                         answers.push((vertex, self.unknown(vertex, unknown)));
                         continue;
                     }
                     Resolution::Failed(why, sent) => {
-                        self.refuse(vertex, &sent);
+                        self.outputs.refuse(&self.prepared, vertex, &sent);
                         self.fail(vertex, why);
                         answers.push((vertex, CheckResult::Failed));
                         continue;
@@ -223,7 +194,7 @@ impl<'run> RunState<'run> {
     }
 
     fn unknown(&mut self, vertex: ResourceId, unknown: Vec<(EcoString, EcoString)>) -> CheckResult {
-        let lost = self.lost_to(vertex);
+        let lost = self.outputs.lost_to(&self.prepared, vertex);
         if self.is_looked_at(vertex) {
             let draft = self.draft(vertex);
             draft.unknown = unknown;
@@ -265,7 +236,7 @@ impl<'run> RunState<'run> {
         vertices
             .iter()
             .map(|&vertex| {
-                self.forget(vertex);
+                self.outputs.forget(&self.prepared, vertex);
                 let mut item = self.item(vertex);
                 item.found = self.found.remove(&vertex);
                 item.refresh = machine.is_owed_to(vertex);
@@ -314,7 +285,9 @@ impl<'run> RunState<'run> {
                 let is_compared = is_certain && found.state.unknown.iter().all(decides_property);
                 let present = || is_compared.then(|| Value::from("present"));
                 let basis = found.state.attributes.get("ensure").cloned().or_else(present);
-                found.differences.retain(|one| is_certain && !is_unknown(one.attribute.as_str()));
+                let is_known = |one: &Difference| is_certain && !is_unknown(one.attribute.as_str());
+                // The provider reports only entries that it knows, or that it may remove.
+                found.differences.retain(|one| one.entry.is_some() || is_known(one));
                 let differences = self.told(done.vertex, found.differences);
                 let seal = self.seal(done.vertex);
                 let draft = self.draft(done.vertex);
@@ -337,9 +310,10 @@ impl<'run> RunState<'run> {
                 // A pending refresh may change the outputs.
                 let acts = found.acts_on_refresh;
                 let will_refresh = || acts && self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
-                if !self.output_producers.is_empty() && !will_refresh() {
-                    self.sent_before(done.vertex, found.state.outputs);
-                    self.accept(done.vertex);
+                if !self.outputs.is_unused() && !will_refresh() {
+                    let sent = self.outputs.sent_before(&self.prepared, done.vertex, found.state.outputs);
+                    self.has_sent(done.vertex, sent);
+                    self.outputs.accept(done.vertex);
                 }
                 if found.acts_on_refresh { CheckResult::InSync } else { CheckResult::Idle }
             }
@@ -404,6 +378,7 @@ impl<'run> RunState<'run> {
         draft.tries += 1;
         draft.duration += done.duration;
         draft.notes = outcome.notes.into_iter().map(|note| seal.redact(note)).collect();
+        draft.document = outcome.document;
         draft.refreshed |= refreshed;
         draft.is_idle = is_idle;
         draft.differences = done.differences.into_iter().map(|each| seal.redact_difference(each)).collect();
@@ -414,8 +389,9 @@ impl<'run> RunState<'run> {
         draft.changed |= ran != ApplyResult::Failed;
         if ran != ApplyResult::Failed {
             self.count_change(done.vertex, refreshed.then_some(owed_by));
-            self.send(done.vertex, outcome.outputs);
-            self.accept(done.vertex);
+            let sent = self.outputs.send(&self.prepared, done.vertex, outcome.outputs);
+            self.has_sent(done.vertex, sent);
+            self.outputs.accept(done.vertex);
         }
         ran
     }
@@ -432,7 +408,8 @@ impl<'run> RunState<'run> {
             Ok(_) => {
                 draft.refreshed = true;
                 self.count_refresh(done.vertex, owed_by);
-                self.send(done.vertex, outcome.outputs);
+                let sent = self.outputs.send(&self.prepared, done.vertex, outcome.outputs);
+                self.has_sent(done.vertex, sent);
                 true
             }
             Err(why) => {
@@ -501,27 +478,6 @@ impl<'run> RunState<'run> {
         let counts = Counts { left_out: self.prepared.catalog.left_out, ..self.counts };
         Report { resources, counts, ..Report::default() }
     }
-}
-
-/// Returns the resources whose outputs others use, with true if an output is used as a secret, and the receivers of
-/// each.
-fn routes(prepared: &Prepared) -> (FxHashMap<ResourceId, bool>, FxHashMap<ResourceId, Vec<ResourceId>>) {
-    let lookup = prepared.lookup();
-    let mut senders = FxHashMap::default();
-    let mut receivers: FxHashMap<ResourceId, Vec<ResourceId>> = FxHashMap::default();
-    for (resource, receiver) in prepared.each() {
-        for deferred in resource.deferred() {
-            let is_secret = deferred.sensitive || deferred.template.is_sealed();
-            for sender in deferred.template.references().iter().filter_map(|reference| lookup.referred(reference)) {
-                *senders.entry(sender).or_default() |= is_secret;
-                let receivers = receivers.entry(sender).or_default();
-                if receivers.last() != Some(&receiver) {
-                    receivers.push(receiver);
-                }
-            }
-        }
-    }
-    (senders, receivers)
 }
 
 fn status(settlement: Disposition) -> Status {

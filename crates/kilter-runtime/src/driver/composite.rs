@@ -31,7 +31,7 @@ const WORDS: [&str; 16] = [
 
 /// Resources of a status request.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct StatusScope {
     /// Indexes of the composite resources.
     pub(super) composites: BTreeSet<u32>,
     pub(super) vertices: Vec<ResourceId>,
@@ -41,13 +41,13 @@ pub(super) struct Asked {
 
 impl Driver<'_, '_, '_, '_> {
     /// Returns all resources, and all composite resources.
-    pub(super) fn all_asked(&self) -> Asked {
+    pub(super) fn all_asked(&self) -> StatusScope {
         let composites = (0..).zip(self.composites()).map(|(at, _)| at).collect();
-        Asked { composites, vertices: self.prepared.graph.vertices().collect(), ..Asked::default() }
+        StatusScope { composites, vertices: self.prepared.graph.vertices().collect(), ..StatusScope::default() }
     }
 
     /// Returns some resources, and the composite resources that contain them.
-    pub(super) fn asked_with_owners(&self, vertices: Vec<ResourceId>) -> Asked {
+    pub(super) fn asked_with_owners(&self, vertices: Vec<ResourceId>) -> StatusScope {
         let mut composites = BTreeSet::new();
         for vertex in &vertices {
             let mut next = self.prepared.catalog.owner_of(self.place(*vertex));
@@ -62,12 +62,12 @@ impl Driver<'_, '_, '_, '_> {
                 composites.insert(at);
             }
         }
-        Asked { composites, vertices, ..Asked::default() }
+        StatusScope { composites, vertices, ..StatusScope::default() }
     }
 
     /// Returns the named resources, each once. A composite resource brings all its parts.
-    pub(super) fn asked_by_name(&self, names: &[ResourceRef]) -> Asked {
-        let mut asked = Asked::default();
+    pub(super) fn asked_by_name(&self, names: &[ResourceRef]) -> StatusScope {
+        let mut asked = StatusScope::default();
         let mut seen = FxHashSet::default();
         // Only a name that is no resource needs the index.
         let mut by_name: Option<FxHashMap<&ResourceRef, u32>> = None;
@@ -165,7 +165,7 @@ mod tests {
     use crate::report::Status;
 
     #[test]
-    fn whatever_is_not_in_its_state_is_worse_than_what_is() {
+    fn status_out_of_sync_ranks_worse_than_in_sync() {
         let place = |word: &str| WORDS.iter().position(|known| *known == word);
         let at_rest = place("in_sync").expect("it is a word");
         let statuses = [

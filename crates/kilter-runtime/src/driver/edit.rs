@@ -1,5 +1,5 @@
-//! Edits: another catalog takes the place of the current one. Unchanged resources keep their ids, and so everything
-//! that is known about them.
+//! Edits (graph swap): another catalog takes the place of the current one. Unchanged resources keep their ids, and so
+//! everything that is known about them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use kilter_model::expr::{Name, Template};
 use kilter_model::{Catalog, Meta, Resource};
 
 use super::Driver;
+use super::board::Routes;
 use super::debts::{owed, owed_for};
 use crate::observer::Event;
 use crate::outlook::Outlook;
@@ -109,7 +110,8 @@ impl Driver<'_, '_, '_, '_> {
         let ids: Vec<ResourceId> = self.calls.ids().chain(listened).collect();
         self.board.remember_secrets(ids.into_iter());
         let mut matches = Matches::of(&self.prepared, &next);
-        self.board.restart_receivers(&next, &self.calls, &mut matches);
+        let routes = Routes::of(&next);
+        self.board.restart_receivers(&next, &routes, &self.calls, &mut matches);
         let (mut diff, gone) = self.number(&mut next, &matches);
         let next = Arc::new(next);
         let former = std::mem::replace(&mut self.prepared, Arc::clone(&next));
@@ -120,7 +122,7 @@ impl Driver<'_, '_, '_, '_> {
             .filter(|(place, _)| !matches.is_unchanged[*place])
             .map(|(_, vertex)| vertex)
             .collect();
-        self.board.edit(&next, &gone);
+        self.board.edit(&next, routes.with_ids(next.graph.order()), &gone);
         self.forget(&gone);
         self.watch_anew(&fresh);
         diff.holding = HoldConfig { awaiting_watch: self.awaiting_watch(&fresh), ..next.holding(&fresh) };

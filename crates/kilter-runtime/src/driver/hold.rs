@@ -27,7 +27,7 @@ use crate::opponent::own_path;
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
 use crate::step::ResolvedInputs;
-use crate::watch::{Counts, Hub, NonFileWatcher, PathWatch, Scope, Subscriber, WatchEvent};
+use crate::watch::{Hub, NonFileWatcher, PathWatch, Scope, Subscriber, WatchCounts, WatchEvent};
 use watched::{NotifyScope, WatchPlan};
 
 /// Subscriber number of the manifest. No resource has this number.
@@ -259,7 +259,7 @@ impl<'hold> ReconcileLoop<'hold> {
     }
 
     /// Returns the numbers of watches of the hub.
-    pub(super) fn watches(&self) -> Counts {
+    pub(super) fn watches(&self) -> WatchCounts {
         self.hub.counts()
     }
 }
@@ -351,7 +351,8 @@ impl Driver<'_, '_, '_, '_> {
         }
     }
 
-    /// Returns the time of the last activity, calls of changed and removed resources included; none while there is activity.
+    /// Returns the time of the last activity, calls of changed and removed resources included. Returns none while there
+    /// is activity.
     pub(super) fn quiet_since(&self) -> Option<Timestamp> {
         self.machine.quiet_since().filter(|_| self.calls.is_empty()).map(|since| since.max(self.landed_at))
     }

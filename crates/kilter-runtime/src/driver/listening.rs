@@ -10,7 +10,7 @@ use kilter_model::Meta;
 use kilter_provider::{POLL, Purpose};
 
 use super::polls::PollReason;
-use super::provider_watch::{Listener, Names, PendingEvents, State, Status, WatchChannel, WatchedResource};
+use super::provider_watch::{Listener, Names, PendingEvents, State, WatchChannel, WatchStatus, WatchedResource};
 use super::stop::{Message, ShutdownHandle};
 use super::{Driver, Mode};
 use crate::observer::Event;
@@ -20,7 +20,7 @@ use crate::prepare::Prepared;
 const WATCH_START_TIMEOUT: u64 = 10_000;
 
 /// Arguments of a watch: a provider, and the name of the resource if it watches only one.
-pub(super) type Asked = (u16, Option<EcoString>);
+pub(super) type WatchKey = (u16, Option<EcoString>);
 
 /// Running watches of providers. All of them have ended when this has been dropped.
 #[derive(Debug, Default)]
@@ -41,13 +41,13 @@ impl Drop for ProviderWatches {
 
 impl ProviderWatches {
     /// Returns the arguments and names of all watches.
-    pub(super) fn asked(&self) -> BTreeMap<Asked, Names> {
+    pub(super) fn asked(&self) -> BTreeMap<WatchKey, Names> {
         let asked = |listener: &Listener| (listener.told.asked(), listener.told.names());
         self.listeners.iter().map(asked).collect()
     }
 
     /// Replaces the watches. Those with the same arguments continue; the others end in the background.
-    pub(super) fn declare(&mut self, asked: BTreeMap<Asked, Names>, prepared: &Prepared, now: Timestamp) {
+    pub(super) fn declare(&mut self, asked: BTreeMap<WatchKey, Names>, prepared: &Prepared, now: Timestamp) {
         let mut former = std::mem::take(&mut self.listeners);
         let unwatched = std::mem::take(&mut self.unwatched);
         for ((provider, alone), names) in asked {
@@ -143,13 +143,13 @@ impl Driver<'_, '_, '_, '_> {
         }
         let PendingEvents { status, any, changed, of } = told.news();
         match status {
-            Some(Status::Watching) => self.on_watch_established(told),
-            Some(Status::Lost(why)) => self.unheard(told, &why),
+            Some(WatchStatus::Watching) => self.on_watch_established(told),
+            Some(WatchStatus::Lost(why)) => self.unheard(told, &why),
             None => {}
         }
         // Each resource once, in the order of the ids.
         let named = |name: &EcoString| told.named(name).into_iter();
-        let of: BTreeMap<ResourceId, &Status> =
+        let of: BTreeMap<ResourceId, &WatchStatus> =
             of.iter().flat_map(|(name, status)| named(name).map(move |vertex| (vertex, status))).collect();
         of.into_iter().for_each(|(vertex, status)| self.heard_of(vertex, status));
         let stale: BTreeSet<ResourceId> = match any {
@@ -193,10 +193,10 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Handles the status of the watch of a single resource.
-    fn heard_of(&mut self, vertex: ResourceId, status: &Status) {
+    fn heard_of(&mut self, vertex: ResourceId, status: &WatchStatus) {
         let is_state = self.is_state(vertex);
         let Some(holder) = &mut self.holder else { return };
-        let Status::Lost(why) = status else {
+        let WatchStatus::Lost(why) = status else {
             if holder.listening.unwatched.remove(&vertex).is_some() {
                 holder.polls.remove_reason(vertex, PollReason::Provider);
                 self.observer.event(Event::Rewatched { count: 1 });

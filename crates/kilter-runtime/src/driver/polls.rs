@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_for_two_reasons_is_looked_at_until_both_have_gone() {
+    fn poll_with_two_reasons_lasts_until_both_are_gone() {
         let reasons = [PollReason::Limit, PollReason::Other, PollReason::Process, PollReason::Provider];
         for one in reasons {
             for other in reasons.into_iter().filter(|other| *other != one) {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_type_says_stays_whatever_is_missing() {
+    fn declared_poll_interval_stays_after_a_temporary_reason() {
         let mut polls = Polls::default();
         polls.declare(ONE, Some(1_000_000), at(0));
         assert!(!polls.add_reason(ONE, PollReason::Other, at(100)));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_leaves_nothing_behind() {
+    fn polls_that_start_and_stop_leave_no_entry() {
         let mut polls = Polls::default();
         for time in 0..10_000 {
             polls.add_reason(ONE, PollReason::Process, Timestamp(time));

@@ -4,7 +4,7 @@
 use ecow::eco_format;
 use kilter_engine::{Batch, CheckResult, Group, ResourceId};
 use kilter_model::Unknown;
-use kilter_provider::{Effect, Node};
+use kilter_provider::{Effect, PathState};
 
 use super::Driver;
 use crate::step::CallResult;
@@ -14,9 +14,9 @@ use crate::step::CallResult;
 /// A directory exists in both cases. The resources below it may be brought themselves.
 fn degrade(effect: &mut Effect) {
     if let Effect::Path { node, .. } = effect
-        && *node != Node::Directory
+        && *node != PathState::Directory
     {
-        *node = Node::Unknown;
+        *node = PathState::Unknown;
     }
 }
 

@@ -19,7 +19,7 @@ use super::stop::{CancelToken, LogSender, Message, ShutdownHandle};
 /// Delay before an ended watch is restarted. It doubles with each failure,
 const FIRST: Duration = Duration::from_secs(1);
 /// up to this maximum.
-const LONGEST: Duration = Duration::from_secs(300);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(300);
 /// Duration after which a watch counts as successful: the delay starts again at the minimum.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -32,12 +32,12 @@ pub(super) type Names = Vec<(EcoString, ResourceId)>;
 /// Events of a provider that the driver has not handled yet. Their number is bounded by the number of resources.
 #[derive(Debug, Default)]
 pub(super) struct PendingEvents {
-    pub(super) status: Option<Status>,
+    pub(super) status: Option<WatchStatus>,
     /// True if any resource may have changed.
     pub(super) any: bool,
     pub(super) changed: BTreeSet<EcoString>,
-    /// Status of the watches of single resources.
-    pub(super) of: BTreeMap<EcoString, Status>,
+    /// WatchStatus of the watches of single resources.
+    pub(super) of: BTreeMap<EcoString, WatchStatus>,
 }
 
 impl PendingEvents {
@@ -47,7 +47,7 @@ impl PendingEvents {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Status {
+pub(super) enum WatchStatus {
     Watching,
     /// The watch does not run, with the reason.
     Lost(EcoString),
@@ -138,7 +138,7 @@ pub(super) struct Listener {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Status of a provider's watch.
+/// WatchStatus of a provider's watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// No status yet.
@@ -172,7 +172,7 @@ impl Listener {
             Ok(thread) => self.thread = Some(thread),
             Err(error) => {
                 let why = eco_format!("no thread can be made that listens: {error}");
-                EventSender { told: &self.told, sender }.add(|heard| heard.news.status = Some(Status::Lost(why)));
+                EventSender { told: &self.told, sender }.add(|heard| heard.news.status = Some(WatchStatus::Lost(why)));
             }
         }
     }
@@ -209,7 +209,7 @@ impl EventSender<'_> {
     }
 
     /// Adds a status for a name. Names without a resource are ignored.
-    fn add_of(&self, name: &str, status: Status) {
+    fn add_of(&self, name: &str, status: WatchStatus) {
         self.add(|heard| {
             if let Some((name, _)) = of_name(&heard.names, name).next() {
                 heard.news.of.insert(name.clone(), status);
@@ -223,8 +223,8 @@ impl WatchSink for EventSender<'_> {
         self.add(|Inbox { news, .. }| {
             // Events between the loss and the restart of the watch are lost, even if the driver has not seen the
             // loss.
-            news.any |= matches!(news.status, Some(Status::Lost(_)));
-            news.status = Some(Status::Watching);
+            news.any |= matches!(news.status, Some(WatchStatus::Lost(_)));
+            news.status = Some(WatchStatus::Watching);
         });
     }
 
@@ -241,11 +241,11 @@ impl WatchSink for EventSender<'_> {
     }
 
     fn unwatched(&self, name: &str, why: &str) {
-        self.add_of(name, Status::Lost(why.into()));
+        self.add_of(name, WatchStatus::Lost(why.into()));
     }
 
     fn rewatched(&self, name: &str) {
-        self.add_of(name, Status::Watching);
+        self.add_of(name, WatchStatus::Watching);
     }
 }
 
@@ -280,11 +280,11 @@ fn listen(
                 eco_format!("the watch of the provider `{}` has panicked, which is a defect of it", provider.name())
             }
         };
-        teller.add(|heard| heard.news.status = Some(Status::Lost(why)));
+        teller.add(|heard| heard.news.status = Some(WatchStatus::Lost(why)));
         if begun.elapsed() >= LONG {
             pause = FIRST;
         }
         told.ending.wait(pause);
-        pause = LONGEST.min(pause * 2);
+        pause = MAX_RETRY_PAUSE.min(pause * 2);
     }
 }

@@ -8,7 +8,7 @@ use kilter_provider::{Context, canonicalize_one};
 use rustc_hash::FxHashMap;
 
 use crate::lookup::Lookup;
-use crate::prepare::{Prepared, sealed};
+use crate::prepare::{Prepared, both, sealed};
 use crate::step::catch_panic;
 
 /// Declared attributes of a resource after its senders have run.
@@ -21,9 +21,10 @@ pub(super) enum Resolution {
     Failed(EcoString, Box<[Value]>),
 }
 
-/// Replaces expressions by the received values.
+/// Replaces expressions by the received values. The provider canonicalises them with the context `cx`.
 pub(super) fn resolve(
     prepared: &Prepared,
+    cx: &Context<'_>,
     vertex: ResourceId,
     outputs: &FxHashMap<ResourceId, Attributes>,
 ) -> Resolution {
@@ -54,15 +55,13 @@ pub(super) fn resolve(
         return Resolution::Failed(why, sent);
     }
     let before = attributes.clone();
-    let canonical =
-        catch_panic(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
-            Some(problem) => Err(vec![problem]),
-            // Names cannot depend on outputs: this one is canonical already.
-            None => {
-                let cx = Context::empty().with_hostname(prepared.registry.hostname());
-                canonicalize_one(provider, &cx, &mut resource.name.clone(), &mut attributes).map(|()| attributes)
-            }
-        });
+    // Names cannot depend on outputs: this one is canonical already.
+    let canonical = catch_panic(provider, || {
+        let invalid = provider.validate(&resource.name, &before, &[]);
+        let unusable = canonicalize_one(provider, cx, &mut resource.name.clone(), &mut attributes).err();
+        let problems = both(invalid, unusable.unwrap_or_default());
+        if problems.is_empty() { Ok(attributes) } else { Err(problems) }
+    });
     match canonical {
         Ok(Ok(attributes)) => Resolution::Known(attributes, sent),
         Ok(Err(problems)) => {

@@ -85,7 +85,11 @@ impl ReadCaches {
 
     /// Takes the resources that wait for a call which reads.
     pub(super) fn take_parked(&mut self) -> Vec<ResourceId> {
-        self.of.iter_mut().flat_map(|shelf| std::mem::take(&mut shelf.parked)).collect()
+        let take = |shelf: &mut ReadCache| {
+            shelf.parked_on_worker = false;
+            std::mem::take(&mut shelf.parked)
+        };
+        self.of.iter_mut().flat_map(take).collect()
     }
 
     /// Lets the resources of an edit read at once, while calls that read for others are running.

@@ -7,7 +7,7 @@ use kilter_engine::{Disposition, ResourceId, Stage, Timestamp};
 use kilter_provider::WatchSource;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::composite::Asked;
+use super::composite::StatusScope;
 use super::window::{Contest, Question, ResourceStatus, StatusFilter, StatusSnapshot, Watched};
 use super::{Driver, Mode, hold};
 
@@ -41,7 +41,7 @@ impl Driver<'_, '_, '_, '_> {
         let looks: FxHashMap<ResourceId, Duration> =
             holder.next_looks().map(|(at, vertex)| (vertex, until(at))).collect();
         let all = || self.prepared.graph.vertices();
-        let Asked { composites, vertices, unknown } = match which {
+        let StatusScope { composites, vertices, unknown } = match which {
             StatusFilter::All => self.all_asked(),
             StatusFilter::Notable => self.asked_with_owners(all().filter(|vertex| self.is_notable(*vertex)).collect()),
             StatusFilter::Named(names) => self.asked_by_name(names),
@@ -125,7 +125,7 @@ impl Driver<'_, '_, '_, '_> {
             failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
             owed_by: self.owed_by(vertex),
             report: report.cloned(),
-            received: self.board.received(vertex),
+            received: self.board.outputs.received(vertex),
             watched_only: self.machine.is_watched_only(vertex),
             contest: self.contest(vertex),
             watched: self.watched(vertex),

@@ -49,7 +49,7 @@ impl Driver<'_, '_, '_, '_> {
         let sent = outcome.outputs;
         if done.result.is_ok()
             && !sent.is_empty()
-            && let Err(why) = self.board.keep_superseded(former, &sent)
+            && let Err(why) = self.board.outputs.keep_superseded(&self.prepared, former, &sent)
         {
             done.result = Err(why);
         }
@@ -57,10 +57,10 @@ impl Driver<'_, '_, '_, '_> {
         self.board.needs_flush(provider);
         let type_name = self.prepared.registry.at(usize::from(provider)).schema().name.clone();
         let (level, message) = match &done.result {
-            Ok(_) => (Level::Notice, "what was begun before the manifest was edited has ended".to_owned()),
+            Ok(_) => (Level::Notice, "a call from before the edit of the manifest has ended".to_owned()),
             Err(why) => {
                 let end = if outcome.fatal { ", which ends the run" } else { "" };
-                (Level::Warning, format!("what was begun before the manifest was edited has failed{end}: {why}"))
+                (Level::Warning, format!("a call from before the edit of the manifest has failed{end}: {why}"))
             }
         };
         let message = &self.board.sealed(type_name.as_str(), name, message);

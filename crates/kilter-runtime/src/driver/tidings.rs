@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_does_not_pile_up() {
+    fn untaken_events_are_merged() {
         let (sender, receiver) = channel();
         let tidings = EventBuffer::default();
         for at in 0..10_000 {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_behind_the_taking_is_told_anew() {
+    fn event_after_take_is_announced_again() {
         let (sender, receiver) = channel();
         let tidings = EventBuffer::default();
         tidings.add(changed(&[1]), &sender);

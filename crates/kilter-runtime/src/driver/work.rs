@@ -6,6 +6,7 @@ use kilter_engine::{Batch, CheckResult, Group, Input, ResourceId};
 
 use super::calls::{CallId, Target};
 use super::stop::{CallKind, Message};
+use super::surroundings::CallContext;
 use super::{APPLY_CHUNK, CHUNK, Driver};
 use crate::observer::Event;
 use crate::step::{self, CallResult, Job};
@@ -46,7 +47,8 @@ impl Driver<'_, '_, '_, '_> {
                 continue;
             }
             let mut items = std::mem::take(&mut self.items);
-            let answers = self.board.checkable(vertices, &mut items);
+            let surroundings = self.surroundings(group.provider, CallKind::Check);
+            let answers = surroundings.call(|cx| self.board.checkable(cx, vertices, &mut items));
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
@@ -55,7 +57,7 @@ impl Driver<'_, '_, '_, '_> {
             match together {
                 _ if items.is_empty() => {}
                 true => self.check_together(group, items),
-                false if !group.checks_on_worker => self.check_here(group, items),
+                false if !group.checks_on_worker => self.check_here(&surroundings, items),
                 false => self.dispatch(CallKind::Check, group, items),
             }
         }
@@ -63,8 +65,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Checks resources on this thread. It allocates nothing per call, because a chain of dependent resources calls
     /// it once for each.
-    fn check_here(&mut self, group: Group, mut items: Vec<Job>) {
-        let surroundings = self.surroundings(group.provider, CallKind::Check);
+    fn check_here(&mut self, surroundings: &CallContext<'_>, mut items: Vec<Job>) {
         let again = self.is_tried_again(items.iter().map(|item| item.vertex));
         let mut done = std::mem::take(&mut self.done);
         surroundings.call(|cx| match surroundings.open(cx, again) {
@@ -140,7 +141,11 @@ impl Driver<'_, '_, '_, '_> {
                 of: (self.prepared.provider_index(*vertex), resource.name.clone()),
                 reference: resource.reference.clone(),
                 semaphores: self.numbers.of_resource(resource),
-                sends: if doing == CallKind::Check { None } else { self.board.sends_as(*vertex) },
+                sends: if doing == CallKind::Check {
+                    None
+                } else {
+                    self.board.outputs.sends_as(&self.prepared, *vertex)
+                },
             }
         };
         self.calls.begin(doing, vertices.iter().map(target).collect())
@@ -200,10 +205,10 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Checks the resources whose received outputs have changed.
     fn renew(&mut self) {
-        for receiver in self.board.take_renewed() {
+        for receiver in self.board.outputs.take_renewed() {
             // New outputs reset the repair budget. A loop, in which a receiver triggers its own sender, must not
             // reset it forever.
-            if self.board.may_be_renewed(receiver, self.now) {
+            if self.board.outputs.may_be_renewed(receiver, self.now) {
                 self.machine.input(self.now, Input::ResetBudget(receiver));
             }
             self.is_stale(receiver);

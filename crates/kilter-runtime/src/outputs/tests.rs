@@ -64,7 +64,7 @@ fn forge(path: &Path, text: &str) {
 }
 
 #[test]
-fn outputs_come_back_as_they_were_sent() {
+fn outputs_are_read_back_unchanged() {
     let state = state_dir();
     let reference = reference();
     let sent = attributes(&[
@@ -88,7 +88,7 @@ fn outputs_come_back_as_they_were_sent() {
 }
 
 #[test]
-fn without_secrets_there_is_no_key() {
+fn no_key_is_created_without_secrets() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
     let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
@@ -99,7 +99,7 @@ fn without_secrets_there_is_no_key() {
 }
 
 #[test]
-fn nothing_is_told_of_a_secret_in_what_was_declared() {
+fn stored_outputs_do_not_reveal_equal_secrets() {
     let state = state_dir();
     let reference = reference();
     let sent = attributes(&[("exit_code", Value::Integer(0))]);
@@ -122,7 +122,7 @@ fn nothing_is_told_of_a_secret_in_what_was_declared() {
 }
 
 #[test]
-fn what_its_receivers_take_for_a_secret_is_sealed_also_where_it_was_none_before() {
+fn output_is_encrypted_if_a_receiver_declares_it_sensitive() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
     let open = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
@@ -139,7 +139,7 @@ fn what_its_receivers_take_for_a_secret_is_sealed_also_where_it_was_none_before(
 }
 
 #[test]
-fn what_an_earlier_version_kept_in_clear_is_sealed_when_it_is_read() {
+fn clear_text_output_of_earlier_version_is_encrypted_on_read() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
     let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
@@ -164,7 +164,7 @@ fn what_an_earlier_version_kept_in_clear_is_sealed_when_it_is_read() {
 }
 
 #[test]
-fn what_is_sealed_counts_for_its_own_resource_and_output_only() {
+fn encrypted_output_is_bound_to_its_resource_and_name() {
     let state = state_dir();
     let should = attributes(&[("command", "x".into())]);
     let (one, other) = (reference(), ResourceRef::new("exec", "other"));
@@ -183,7 +183,7 @@ fn what_is_sealed_counts_for_its_own_resource_and_output_only() {
 }
 
 #[test]
-fn a_record_that_is_cut_off_or_changed_anywhere_is_damaged() {
+fn truncated_or_changed_record_is_damaged() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
     let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };

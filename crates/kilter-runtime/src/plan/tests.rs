@@ -74,7 +74,7 @@ fn each_flipped_bit_of_a_signed_plan_is_refused_on_another_machine() {
 }
 
 #[test]
-fn a_plan_that_is_cut_off_or_goes_on_is_refused() {
+fn truncated_or_extended_plan_is_refused() {
     let (_state, key) = key();
     for signer in [None, Some(&signer())] {
         let plan = protect(&document(), &key, signer);
@@ -91,7 +91,7 @@ fn a_plan_that_is_cut_off_or_goes_on_is_refused() {
 }
 
 #[test]
-fn a_signature_is_not_that_of_another_plan_and_cannot_be_taken_off_and_replaced() {
+fn signature_is_bound_to_its_plan_and_cannot_be_replaced() {
     let (_state, key) = key();
     let signer = signer();
     let (one, mut other) = (document(), document());
@@ -152,6 +152,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         refresh_not_needed: Vec::new(),
         refreshed_by: Vec::new(),
         notes: Vec::new(),
+        document: None,
         is_contested: false,
         opponent: None,
         basis: None,
@@ -172,7 +173,7 @@ fn drift_of(then: Vec<Difference>, now: &[Difference]) -> Option<String> {
 }
 
 #[test]
-fn drift_is_told_with_both_values() {
+fn drift_is_reported_with_both_values() {
     let mode = |is: &str, should: &str| Difference::new("mode", is.into(), should.into());
     assert_eq!(drift_of(vec![mode("0600", "0644")], &[mode("0600", "0644").showing("+a")]), None);
     let said = |then, now: &[Difference]| drift_of(then, now).unwrap();
@@ -227,7 +228,7 @@ fn sensitive_values_are_compared_and_nowhere_in_the_steps() {
 }
 
 #[test]
-fn brought_object_is_permitted_with_planned_values_only() {
+fn object_from_a_package_is_permitted_only_with_planned_values() {
     let (state, key) = key();
     let difference = |attribute: &str, is: Value, should: Value| Difference::new(attribute, is, should);
     let secret = |text: &str| Value::sensitive(text.into());
@@ -257,4 +258,84 @@ fn brought_object_is_permitted_with_planned_values_only() {
     assert!(permits(mode("0600")) && !permits(mode("0666")));
     assert!(!permits(mode("0600").of_entry("below")));
     assert!(!permits(difference("ensure", "directory".into(), "file".into())));
+}
+
+/// Returns how `now` deviates from an unknown step that showed `then` and found a file, or nothing if `basis` is
+/// `absent`.
+fn known_drift_of(unknown: &[&str], basis: &str, then: &[Difference], now: &[Difference]) -> Option<String> {
+    let (_state, key) = key();
+    let mut report = reported(then.to_vec(), Status::Unknown);
+    report.resources[0].unknown = unknown.iter().map(|name| ((*name).into(), "after exec[x]".into())).collect();
+    report.resources[0].basis = Some(basis.into());
+    let plan = Plan::read(&Plan::steps(&report, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
+    let reference = ResourceRef::new("file", "/a");
+    plan.known_drift(&reference, plan.step(&reference).unwrap(), now).map(|drift| drift.to_string())
+}
+
+#[test]
+fn known_attributes_of_an_unknown_step_are_compared() {
+    let difference = |attribute: &str, is: &str, should: &str| Difference::new(attribute, is.into(), should.into());
+    let (mode, content) = (difference("mode", "0600", "0644"), difference("content", "a", "b"));
+    let drift = |then: &[Difference], now: &[Difference]| known_drift_of(&["content"], "file", then, now);
+    let then = [mode.clone()];
+    assert_eq!(drift(&then, &then), None);
+    assert_eq!(drift(&then, &[mode.clone(), content.clone()]), None, "only the unknown attribute differs as well");
+    for (now, why) in [
+        (vec![difference("mode", "0666", "0644")], "`mode` was 0600 when the plan was made, and is 0666"),
+        (vec![difference("mode", "0600", "0755")], "`mode` was planned to become 0644, and would become 0755"),
+        (vec![content], "`mode` was 0600 when the plan was made, and needs no change now"),
+        (
+            vec![mode.clone(), difference("owner", "eve", "root")],
+            "`owner` differs now and did not when the plan was made: eve → root",
+        ),
+        (
+            vec![mode.clone(), difference("ensure", "link", "file")],
+            "`ensure` differs now and did not when the plan was made: link → file",
+        ),
+        (vec![mode.clone().saying("other")], "`mode` was planned as “0600 → 0644”, and is now “other”"),
+    ] {
+        assert_eq!(drift(&then, &now).as_deref(), Some(why));
+    }
+    let secret = |text: &str| Difference::new("password", Value::Undef, Value::sensitive(text.into()));
+    assert_eq!(drift(&[secret("one")], &[secret("one")]), None);
+    let why = "`password` has another sensitive value than when the plan was made";
+    assert_eq!(drift(&[secret("one")], &[secret("two")]).as_deref(), Some(why));
+}
+
+#[test]
+fn existence_of_an_unknown_step_is_compared_unless_it_is_unknown() {
+    let difference = |attribute: &str, is: &str, should: &str| Difference::new(attribute, is.into(), should.into());
+    let (creation, mode) = (difference("ensure", "absent", "file"), difference("mode", "0600", "0644"));
+    let now = std::slice::from_ref(&mode);
+    let why = "it was absent when the plan was made, and exists now";
+    assert_eq!(known_drift_of(&["content"], "absent", &[], now).as_deref(), Some(why));
+    let entry = creation.clone().of_entry("x");
+    assert_eq!(known_drift_of(&["content"], "absent", &[], &[entry]).as_deref(), Some(why), "an entry is missing");
+    assert_eq!(known_drift_of(&["content"], "absent", &[], std::slice::from_ref(&creation)), None);
+    let why = "`ensure` differs now and did not when the plan was made: absent → file";
+    assert_eq!(known_drift_of(&["content"], "file", &[], &[creation]).as_deref(), Some(why));
+    for unknown in [&["ensure"][..], &[""], &[]] {
+        assert_eq!(known_drift_of(unknown, "absent", &[], now), None, "{unknown:?}");
+    }
+}
+
+#[test]
+fn entries_of_an_unknown_step_are_compared_if_only_the_owner_is_unknown() {
+    let entry =
+        |attribute: &str, is: &str, should: &str| Difference::new(attribute, is.into(), should.into()).of_entry("x");
+    let of_owner = |then: &[Difference], now: &[Difference]| known_drift_of(&["mode", "owner"], "directory", then, now);
+    let of_content = |now: &[Difference]| known_drift_of(&["mode", "content"], "directory", &[], now);
+    for attribute in ["ensure", "content", "target"] {
+        let (planned, now) = ([entry(attribute, "a", "b")], [entry(attribute, "c", "b")]);
+        assert_eq!(of_owner(&planned, &planned), None);
+        let why = format!("`{attribute}` of x was a when the plan was made, and is c");
+        assert_eq!(of_owner(&planned, &now), Some(why));
+        assert!(of_owner(&[], &now).is_some() && of_owner(&planned, &[]).is_some(), "{attribute}");
+        assert_eq!(of_content(&now), None);
+    }
+    for attribute in ["owner", "group", "mode", "acl", "mask"] {
+        assert_eq!(of_owner(&[], &[entry(attribute, "a", "b")]), None);
+    }
+    let possible = entry("ensure", "file", "absent").saying("may be removed");
+    assert_eq!(known_drift_of(&["mode", "content"], "directory", &[possible], &[]), None);
 }

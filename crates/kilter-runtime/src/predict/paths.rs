@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::path::Path;
 
 use kilter_engine::ResourceId;
-use kilter_provider::{Content, Node};
+use kilter_provider::{Content, PathState};
 
 /// Maximum number of links on the way to a path, as in Linux.
 const MAX_LINKS: usize = 40;
@@ -14,7 +14,7 @@ const MAX_LINKS: usize = 40;
 /// Changed paths by their place: the path without links above it.
 #[derive(Default)]
 pub(super) struct Paths {
-    entries: BTreeMap<String, (Node, ResourceId)>,
+    entries: BTreeMap<String, (PathState, ResourceId)>,
 }
 
 /// Target of a path.
@@ -30,7 +30,7 @@ pub(super) struct Resolved {
 #[derive(Debug, PartialEq)]
 pub(super) enum Spot<'a> {
     /// The place itself is changed.
-    Here(&'a Node),
+    Here(&'a PathState),
     /// A path above it is replaced or removed.
     Gone,
     /// It cannot be predicted.
@@ -64,11 +64,11 @@ impl Paths {
             }
             let target = match self.find(&place) {
                 Some((Spot::Unknown, by)) => return Err(by),
-                Some((Spot::Here(Node::Link(target)), by)) => {
+                Some((Spot::Here(PathState::Link(target)), by)) => {
                     by_link = Some(by);
                     Some(target.to_string())
                 }
-                Some((Spot::Here(Node::Kept), _)) | None => read_link(&place),
+                Some((Spot::Here(PathState::Kept), _)) | None => read_link(&place),
                 Some(_) => None,
             };
             let Some(target) = target else { continue };
@@ -94,13 +94,13 @@ impl Paths {
             return None;
         }
         if let Some((node, by)) = self.entries.get(place) {
-            return Some((if *node == Node::Unknown { Spot::Unknown } else { Spot::Here(node) }, *by));
+            return Some((if *node == PathState::Unknown { Spot::Unknown } else { Spot::Here(node) }, *by));
         }
         for (at, _) in place.rmatch_indices('/').filter(|(at, _)| *at > 0) {
             match self.entries.get(&place[..at]) {
-                Some((Node::Kept, _)) | None => {}
-                Some((Node::Unknown, by)) => return Some((Spot::Unknown, *by)),
-                Some((Node::File { content: Content::Kept, .. }, _)) => {}
+                Some((PathState::Kept, _)) | None => {}
+                Some((PathState::Unknown, by)) => return Some((Spot::Unknown, *by)),
+                Some((PathState::File { content: Content::Kept, .. }, _)) => {}
                 Some((_, by)) => return Some((Spot::Gone, *by)),
             }
         }
@@ -117,22 +117,30 @@ impl Paths {
 
     /// Records the future state of a place. `is_later` returns true if a resource comes before the one that changes
     /// it now.
-    pub(super) fn insert(&mut self, place: String, node: Node, by: ResourceId, is_later: &dyn Fn(ResourceId) -> bool) {
+    pub(super) fn insert(
+        &mut self,
+        place: String,
+        node: PathState,
+        by: ResourceId,
+        is_later: &dyn Fn(ResourceId) -> bool,
+    ) {
         // No change replaces the root. An entry for it would discard all others.
         if place == "/" {
             return;
         }
         let node = match self.find(&place) {
             // Both resources create the directory if it is missing.
-            Some((Spot::Here(Node::Directory), _)) if node == Node::Directory => return,
-            Some((_, former)) if former != by && !is_later(former) => Node::Unknown,
-            Some((Spot::Unknown, _)) if matches!(node, Node::Kept | Node::File { content: Content::Kept, .. }) => {
-                Node::Unknown
+            Some((Spot::Here(PathState::Directory), _)) if node == PathState::Directory => return,
+            Some((_, former)) if former != by && !is_later(former) => PathState::Unknown,
+            Some((Spot::Unknown, _))
+                if matches!(node, PathState::Kept | PathState::File { content: Content::Kept, .. }) =>
+            {
+                PathState::Unknown
             }
             Some((Spot::Here(former), _)) => merged(former, node),
             _ => node,
         };
-        if !matches!(node, Node::Kept | Node::File { content: Content::Kept, .. }) {
+        if !matches!(node, PathState::Kept | PathState::File { content: Content::Kept, .. }) {
             let below: Vec<String> = self.below(&place).map(|(entry, _)| entry.to_owned()).collect();
             below.iter().for_each(|entry| drop(self.entries.remove(entry)));
         }
@@ -141,11 +149,11 @@ impl Paths {
 }
 
 /// Returns the state of a place after `node`, if `former` was predicted before.
-fn merged(former: &Node, node: Node) -> Node {
+fn merged(former: &PathState, node: PathState) -> PathState {
     match (former, node) {
-        (former, Node::Kept) => former.clone(),
-        (Node::File { content, mode: former }, Node::File { content: Content::Kept, mode }) => {
-            Node::File { content: content.clone(), mode: mode.or(*former) }
+        (former, PathState::Kept) => former.clone(),
+        (PathState::File { content, mode: former }, PathState::File { content: Content::Kept, mode }) => {
+            PathState::File { content: content.clone(), mode: mode.or(*former) }
         }
         (_, node) => node,
     }
@@ -166,7 +174,7 @@ fn parts(path: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn paths(entries: &[(&str, Node, u32)]) -> Paths {
+    fn paths(entries: &[(&str, PathState, u32)]) -> Paths {
         let mut paths = Paths::default();
         for (place, node, by) in entries {
             paths.insert((*place).to_owned(), node.clone(), ResourceId::first(*by), &|_| true);
@@ -176,7 +184,7 @@ mod tests {
 
     #[test]
     fn find_replaced_directory_hides_entries_below() {
-        let paths = paths(&[("/nowhere/d", Node::Absent, 1), ("/nowhere/e", Node::Kept, 2)]);
+        let paths = paths(&[("/nowhere/d", PathState::Absent, 1), ("/nowhere/e", PathState::Kept, 2)]);
         assert_eq!(paths.find("/nowhere/d/x/y"), Some((Spot::Gone, ResourceId::first(1))));
         assert_eq!(paths.find("/nowhere/e/x"), None);
         assert_eq!(paths.find("/nowhere/dx"), None);
@@ -184,7 +192,8 @@ mod tests {
 
     #[test]
     fn resolve_predicted_link_leads_to_its_target() {
-        let paths = paths(&[("/nowhere/l", Node::Link("real/d".into()), 1), ("/nowhere/u", Node::Unknown, 2)]);
+        let paths =
+            paths(&[("/nowhere/l", PathState::Link("real/d".into()), 1), ("/nowhere/u", PathState::Unknown, 2)]);
         let place = |path: &str, last| paths.resolve(path, last).map(|found| (found.place, found.by_link));
         assert_eq!(place("/nowhere/l/x", true), Ok(("/nowhere/real/d/x".to_owned(), Some(ResourceId::first(1)))));
         assert_eq!(place("/nowhere/l", false), Ok(("/nowhere/l".to_owned(), None)));
@@ -193,31 +202,31 @@ mod tests {
 
     #[test]
     fn resolve_link_to_itself_ends() {
-        let paths = paths(&[("/nowhere/l", Node::Link("l".into()), 1)]);
+        let paths = paths(&[("/nowhere/l", PathState::Link("l".into()), 1)]);
         assert_eq!(paths.resolve("/nowhere/l", true).map(|found| found.place), Ok("/nowhere/l".to_owned()));
     }
 
     #[test]
     fn insert_root_keeps_other_predictions() {
-        let paths = paths(&[("/nowhere/f", Node::Absent, 1), ("/", Node::Absent, 2)]);
-        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&Node::Absent), ResourceId::first(1))));
+        let paths = paths(&[("/nowhere/f", PathState::Absent, 1), ("/", PathState::Absent, 2)]);
+        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&PathState::Absent), ResourceId::first(1))));
         assert_eq!(paths.find("/nowhere/g"), None);
     }
 
     #[test]
     fn insert_after_unordered_change_is_unknown() {
-        let mut paths = paths(&[("/nowhere/f", Node::Absent, 1)]);
-        paths.insert("/nowhere/f".to_owned(), Node::Directory, ResourceId::first(2), &|_| false);
+        let mut paths = paths(&[("/nowhere/f", PathState::Absent, 1)]);
+        paths.insert("/nowhere/f".to_owned(), PathState::Directory, ResourceId::first(2), &|_| false);
         assert_eq!(paths.find("/nowhere/f"), Some((Spot::Unknown, ResourceId::first(2))));
     }
 
     #[test]
     fn insert_mode_keeps_predicted_content() {
         let content = Content::Bytes("a".into());
-        let mut paths = paths(&[("/nowhere/f", Node::File { content: content.clone(), mode: Some(0o644) }, 1)]);
-        let mode = Node::File { content: Content::Kept, mode: Some(0o600) };
+        let mut paths = paths(&[("/nowhere/f", PathState::File { content: content.clone(), mode: Some(0o644) }, 1)]);
+        let mode = PathState::File { content: Content::Kept, mode: Some(0o600) };
         paths.insert("/nowhere/f".to_owned(), mode, ResourceId::first(2), &|_| true);
-        let whole = Node::File { content, mode: Some(0o600) };
+        let whole = PathState::File { content, mode: Some(0o600) };
         assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&whole), ResourceId::first(2))));
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustc_hash::FxHashSet;
 use rustix::fs::inotify::ReadFlags;
 
-use super::kernel::{Happening, Level, NAMES};
+use super::kernel::{Happening, NAMES, WatchLevel};
 use super::link::names;
 use super::map::WatchTree;
 use super::nodes::Nodes;
@@ -88,7 +88,7 @@ impl WatchTree {
         self.watches.remove(&happening.watch);
         for id in ids {
             let node = &mut self.nodes[id];
-            (node.watch, node.twin, node.has) = (None, None, Level::Nothing);
+            (node.watch, node.twin, node.has) = (None, None, WatchLevel::Nothing);
             heard.stale.push(id);
         }
     }

@@ -14,7 +14,7 @@ use super::dispatch::Heard;
 use super::kernel::{Happening, Kernel, WatchId};
 use super::map::WatchTree;
 use super::mounts::Mounts;
-use super::{Counts, PathWatch, Subscriber, WatchError, WatchEvent, WatchLost};
+use super::{PathWatch, Subscriber, WatchCounts, WatchError, WatchEvent, WatchLost};
 
 /// Size of the read buffer in bytes: room for some thousand events.
 const READ: usize = 64 * 1024;
@@ -152,8 +152,8 @@ impl Hub {
     }
 
     /// Returns the numbers of the objects of the hub.
-    pub fn counts(&self) -> Counts {
-        self.0.as_ref().map_or_else(|_| Counts::default(), |listening| lock(&listening.map).counts())
+    pub fn counts(&self) -> WatchCounts {
+        self.0.as_ref().map_or_else(|_| WatchCounts::default(), |listening| lock(&listening.map).counts())
     }
 }
 

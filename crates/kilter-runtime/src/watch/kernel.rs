@@ -19,7 +19,7 @@ pub(super) struct WatchId(pub(super) i32);
 
 /// Events for which a directory is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum WatchLevel {
     Nothing,
     /// Names that appear and disappear. Sufficient for the directories above a path.
     Names,
@@ -47,7 +47,7 @@ const CONTENT_WATCH: WatchFlags =
 
 /// Object at a path, without following a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundObject {
     pub(super) kind: FoundKind,
     /// True if some events bypass the directory: a mount point, or a file with several names.
     pub(super) is_elsewhere: bool,
@@ -83,9 +83,9 @@ impl Kernel {
     }
 
     /// Watches the directory at a path, in addition to the events for which it is watched already.
-    pub(super) fn watch_directory(&self, path: &[u8], level: Level) -> Result<WatchId, Refusal> {
+    pub(super) fn watch_directory(&self, path: &[u8], level: WatchLevel) -> Result<WatchId, Refusal> {
         let mut flags = WatchFlags::ONLYDIR | NAMES_WATCH;
-        if level == Level::Content {
+        if level == WatchLevel::Content {
             flags |= CONTENT_WATCH;
         } else if !self.is_root {
             flags |= WatchFlags::ATTRIB;
@@ -109,7 +109,7 @@ impl Kernel {
     }
 
     /// Returns the object at a path.
-    pub(super) fn look(&self, path: &[u8]) -> Result<Found, Refusal> {
+    pub(super) fn look(&self, path: &[u8]) -> Result<FoundObject, Refusal> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let found = rustix::fs::statx(CWD, named(path), flags, StatxFlags::TYPE | StatxFlags::NLINK)
             .map_err(|errno| Refusal::of(errno, path))?;
@@ -120,7 +120,7 @@ impl Kernel {
         };
         let is_mounted = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
         let has_names = kind == FoundKind::Other && found.stx_nlink > 1;
-        Ok(Found { kind, is_elsewhere: is_mounted || has_names })
+        Ok(FoundObject { kind, is_elsewhere: is_mounted || has_names })
     }
 }
 

@@ -6,12 +6,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dispatch::Heard;
-use super::kernel::{Kernel, Level, WatchId, named};
+use super::kernel::{Kernel, WatchId, WatchLevel, named};
 use super::link::names;
 use super::nodes::Nodes;
 use super::slab::Id;
 use super::subscriptions::{Holder, Subscriptions};
-use super::{Counts, PathWatch, Scope, Subscriber, WatchError, WatchLost};
+use super::{PathWatch, Scope, Subscriber, WatchCounts, WatchError, WatchLost};
 
 /// Paths, subscriptions and watches.
 ///
@@ -52,8 +52,8 @@ impl WatchTree {
         }
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        Counts {
+    pub(super) fn counts(&self) -> WatchCounts {
+        WatchCounts {
             watches: self.watches.len(),
             subscribers: self.subscriptions.subscribers(),
             paths: self.nodes.len(),
@@ -101,7 +101,7 @@ impl WatchTree {
     pub(super) fn place(&mut self, path: &[u8]) -> Option<Id> {
         let mut at = Nodes::ROOT;
         for name in names(path)? {
-            self.raise(at, Level::Names);
+            self.raise(at, WatchLevel::Names);
             at = self.nodes.child_or_new(at, name);
         }
         Some(at)
@@ -110,10 +110,10 @@ impl WatchTree {
     /// Adds a subscription, and the needed watch levels.
     pub(super) fn attach(&mut self, node: Id, holder: Holder, scope: Scope) -> Id {
         if let Some(parent) = self.nodes[node].parent {
-            self.raise(parent, Level::Content);
+            self.raise(parent, WatchLevel::Content);
         }
         if scope != Scope::This || node == Nodes::ROOT {
-            self.raise(node, Level::Content);
+            self.raise(node, WatchLevel::Content);
         }
         if scope == Scope::Tree {
             self.nodes[node].trees += 1;
@@ -123,7 +123,7 @@ impl WatchTree {
     }
 
     /// Raises the needed watch level of a directory.
-    pub(super) fn raise(&mut self, node: Id, level: Level) {
+    pub(super) fn raise(&mut self, node: Id, level: WatchLevel) {
         let node = &mut self.nodes[node];
         node.want = node.want.max(level);
     }
@@ -214,8 +214,8 @@ impl WatchTree {
             return;
         }
         let had = node.has;
-        self.nodes[id].want = Level::Nothing;
-        if had != Level::Nothing {
+        self.nodes[id].want = WatchLevel::Nothing;
+        if had != WatchLevel::Nothing {
             self.release(id);
         }
     }
@@ -239,7 +239,7 @@ impl WatchTree {
 
     /// Ends the watch of a node, unless a twin needs it.
     pub(super) fn release(&mut self, id: Id) {
-        self.nodes[id].has = Level::Nothing;
+        self.nodes[id].has = WatchLevel::Nothing;
         let twin = self.nodes[id].twin.take();
         let Some(watch) = self.nodes[id].watch.take() else { return };
         let first = self.watches[&watch];

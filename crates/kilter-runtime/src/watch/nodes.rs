@@ -4,11 +4,11 @@ use std::hash::{BuildHasher, RandomState};
 
 use rustc_hash::FxHashMap;
 
-use super::kernel::{Level, WatchId};
+use super::kernel::{WatchId, WatchLevel};
 use super::slab::{Id, Slab};
 
 /// Subscribed path, an ancestor of one, or a directory in a watched tree.
-pub(super) struct Node {
+pub(super) struct WatchNode {
     pub(super) parent: Option<Id>,
     name: Box<[u8]>,
     first_child: Option<Id>,
@@ -24,15 +24,15 @@ pub(super) struct Node {
     /// Number of subscriptions to the tree below.
     pub(super) trees: u32,
     /// Needed and current watch level of the directory.
-    pub(super) want: Level,
-    pub(super) has: Level,
+    pub(super) want: WatchLevel,
+    pub(super) has: WatchLevel,
     /// True if the node exists because it is a directory in a watched tree.
     pub(super) is_grown: bool,
 }
 
 /// All nodes. The one at [`Nodes::ROOT`] always exists.
 pub(super) struct Nodes {
-    slab: Slab<Node>,
+    slab: Slab<WatchNode>,
     /// First node for each parent and hash of a name. It is one map for all directories, because a map for each
     /// would cost more than its content.
     index: FxHashMap<(Id, u32), Id>,
@@ -45,7 +45,7 @@ impl Nodes {
 
     pub(super) fn new() -> Nodes {
         let mut slab = Slab::default();
-        let root = slab.insert(Node::new(None, b""));
+        let root = slab.insert(WatchNode::new(None, b""));
         debug_assert_eq!(root, Nodes::ROOT);
         Nodes { slab, index: FxHashMap::default(), hasher: RandomState::new() }
     }
@@ -54,7 +54,7 @@ impl Nodes {
         self.slab.len()
     }
 
-    pub(super) fn get(&self, id: Id) -> Option<&Node> {
+    pub(super) fn get(&self, id: Id) -> Option<&WatchNode> {
         self.slab.get(id)
     }
 
@@ -78,7 +78,7 @@ impl Nodes {
         if let Some(id) = self.child(parent, name) {
             return id;
         }
-        let mut node = Node::new(Some(parent), name);
+        let mut node = WatchNode::new(Some(parent), name);
         node.next = self[parent].first_child;
         let next = node.next;
         let key = self.key(parent, name);
@@ -107,7 +107,7 @@ impl Nodes {
         self.unindex(parent, id, &node);
     }
 
-    fn unindex(&mut self, parent: Id, id: Id, node: &Node) {
+    fn unindex(&mut self, parent: Id, id: Id, node: &WatchNode) {
         let key = self.key(parent, &node.name);
         let first = self.index[&key];
         if first != id {
@@ -156,22 +156,22 @@ impl Nodes {
 }
 
 impl std::ops::Index<Id> for Nodes {
-    type Output = Node;
+    type Output = WatchNode;
 
-    fn index(&self, id: Id) -> &Node {
+    fn index(&self, id: Id) -> &WatchNode {
         &self.slab[id]
     }
 }
 
 impl std::ops::IndexMut<Id> for Nodes {
-    fn index_mut(&mut self, id: Id) -> &mut Node {
+    fn index_mut(&mut self, id: Id) -> &mut WatchNode {
         &mut self.slab[id]
     }
 }
 
-impl Node {
-    fn new(parent: Option<Id>, name: &[u8]) -> Node {
-        Node {
+impl WatchNode {
+    fn new(parent: Option<Id>, name: &[u8]) -> WatchNode {
+        WatchNode {
             parent,
             name: name.into(),
             first_child: None,
@@ -182,8 +182,8 @@ impl Node {
             twin: None,
             first_subscription: None,
             trees: 0,
-            want: Level::Nothing,
-            has: Level::Nothing,
+            want: WatchLevel::Nothing,
+            has: WatchLevel::Nothing,
             is_grown: false,
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_found_until_it_is_removed() {
+    fn inserted_node_is_found_until_removed() {
         let mut nodes = Nodes::new();
         let names: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
         let ids: Vec<Id> = names.iter().map(|name| nodes.child_or_new(Nodes::ROOT, name.as_bytes())).collect();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_one_hash_are_told_apart() {
+    fn names_with_equal_hashes_are_distinguished() {
         let mut nodes = Nodes::new();
         let ids: Vec<Id> = (0..3).map(|n| nodes.child_or_new(Nodes::ROOT, &[n])).collect();
         // This is the index that results if all three names have the same hash.

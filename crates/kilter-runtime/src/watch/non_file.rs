@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_used_before_somebody_has_an_interest_and_nothing_is_left() {
+    fn sources_are_opened_on_first_use_and_closed_after_the_last() {
         let (mut watcher, _events) = watcher();
         assert!(watcher.thread.is_none() && watcher.wake.is_none());
         watcher.watch(Subscriber(1), vec![EventSource::Network(Network::Links)]).unwrap();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_already_waits_for_what_comes_later_too() {
+    fn waiting_thread_receives_events_of_later_sources() {
         let (mut watcher, events) = watcher();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pid_file_names_nobody_and_holds_nothing_up() {
+    fn invalid_pid_file_names_no_process_and_does_not_block() {
         let (mut watcher, events) = watcher();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");

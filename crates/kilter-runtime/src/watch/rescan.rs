@@ -7,7 +7,7 @@ use std::fs::read_dir;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use super::dispatch::Heard;
-use super::kernel::{Found, FoundKind, Level, Refusal, WatchId, named};
+use super::kernel::{FoundKind, FoundObject, Refusal, WatchId, WatchLevel, named};
 use super::link::targets;
 use super::map::WatchTree;
 use super::slab::Id;
@@ -23,13 +23,13 @@ const MOST_LEVELS: usize = 256;
 
 /// Result for a path, with the reason if a needed watch failed.
 struct Look {
-    seen: Seen,
+    seen: SeenKind,
     refused: Option<WatchError>,
 }
 
 /// Kind of an object, for the paths below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum SeenKind {
     /// A directory.
     Directory,
     /// A symbolic link to a directory.
@@ -53,7 +53,7 @@ impl WatchTree {
                 let look = self.look_at(at, &path, heard);
                 // Directories below an unwatchable one may still be watchable.
                 refused = refused.or(look.refused);
-                if look.seen == Seen::End {
+                if look.seen == SeenKind::End {
                     return refused.map_or(Ok(()), Err);
                 }
             }
@@ -79,7 +79,7 @@ impl WatchTree {
         let Look { seen, refused } = self.look_at(id, path, heard);
         if let Some(why) = refused {
             self.lose(id, why, heard);
-        } else if seen != Seen::End && self.is_covered(id) {
+        } else if seen != SeenKind::End && self.is_covered(id) {
             self.grow(id, path, heard);
         }
         for child in self.nodes.children(id).collect::<Vec<_>>() {
@@ -87,7 +87,7 @@ impl WatchTree {
             if self.nodes.get(child).is_none_or(|node| node.parent != Some(id)) {
                 continue;
             }
-            if seen == Seen::End {
+            if seen == SeenKind::End {
                 self.vanish(child);
             } else {
                 let length = path.len();
@@ -96,7 +96,7 @@ impl WatchTree {
                 path.truncate(length);
             }
         }
-        if seen != Seen::Directory && self.nodes[id].is_grown {
+        if seen != SeenKind::Directory && self.nodes[id].is_grown {
             self.ungrow(id);
         }
     }
@@ -108,7 +108,7 @@ impl WatchTree {
             Err(refusal) => {
                 self.release(id);
                 self.forget_link(id);
-                return Look { seen: Seen::End, refused: refusal.why() };
+                return Look { seen: SeenKind::End, refused: refusal.why() };
             }
         };
         if found.kind == FoundKind::Link {
@@ -122,7 +122,7 @@ impl WatchTree {
         let refused = match self.watch_found(id, found, path) {
             None => {
                 self.release(id);
-                return Look { seen: Seen::End, refused: None };
+                return Look { seen: SeenKind::End, refused: None };
             }
             Some(Ok(watch)) => self.bind(id, watch).err(),
             Some(Err(refusal)) => {
@@ -130,27 +130,27 @@ impl WatchTree {
                 let refused = refusal.why();
                 if refused.is_none() {
                     // A link without a target, or to a file; or the object is gone, which is an event.
-                    return Look { seen: Seen::End, refused };
+                    return Look { seen: SeenKind::End, refused };
                 }
                 refused
             }
         };
         let seen = match found.kind {
-            FoundKind::Directory => Seen::Directory,
-            FoundKind::Link => Seen::Way,
-            FoundKind::Other => Seen::End,
+            FoundKind::Directory => SeenKind::Directory,
+            FoundKind::Link => SeenKind::Way,
+            FoundKind::Other => SeenKind::End,
         };
         Look { seen, refused }
     }
 
     /// Adds the kernel watch for an object, if one is needed.
-    fn watch_found(&self, id: Id, found: Found, path: &[u8]) -> Option<Result<WatchId, Refusal>> {
+    fn watch_found(&self, id: Id, found: FoundObject, path: &[u8]) -> Option<Result<WatchId, Refusal>> {
         let want = self.nodes[id].want;
         let is_elsewhere = found.is_elsewhere && self.nodes[id].first_subscription.is_some();
         match found.kind {
-            FoundKind::Directory if is_elsewhere => Some(self.kernel.watch_directory(path, Level::Content)),
+            FoundKind::Directory if is_elsewhere => Some(self.kernel.watch_directory(path, WatchLevel::Content)),
             FoundKind::Other if is_elsewhere => Some(self.kernel.watch_file(path)),
-            FoundKind::Directory | FoundKind::Link if want > Level::Nothing => {
+            FoundKind::Directory | FoundKind::Link if want > WatchLevel::Nothing => {
                 Some(self.kernel.watch_directory(path, want))
             }
             _ => None,
@@ -209,7 +209,7 @@ impl WatchTree {
 
     fn join_tree(&mut self, id: Id) {
         self.nodes[id].is_grown = true;
-        self.raise(id, Level::Content);
+        self.raise(id, WatchLevel::Content);
     }
 
     /// Handles a path without an object, because a directory above is missing.

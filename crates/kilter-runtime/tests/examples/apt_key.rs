@@ -155,7 +155,7 @@ fn site() -> (Site, Arc<AptKey>) {
 }
 
 #[test]
-fn what_the_tool_lists_is_what_get_reports() {
+fn get_reports_the_keys_that_the_tool_lists() {
     let keys = parse(LIST);
     let expected = [(PUPPET, "2016-08-18"), (AUTOMATIC, "2023-01-21"), (STABLE, "2023-01-23")];
     assert_eq!(keys, expected.map(|(id, created)| (id.to_owned(), created.to_owned())));
@@ -179,7 +179,7 @@ fn an_id_is_the_same_in_every_form_in_which_it_may_be_written() {
 }
 
 #[test]
-fn two_forms_of_one_id_are_one_key_that_is_managed_twice() {
+fn two_forms_of_one_id_are_a_duplicate_key() {
     let (site, _) = site();
     let lower = PUPPET.to_lowercase();
     let manifest = format!("resources:\n  apt_key[{PUPPET}]: {{}}\n  apt_key[0x{lower}]: {{ ensure: absent }}\n");
@@ -215,7 +215,7 @@ fn set_gets_the_canonical_id_and_its_lines_name_it() {
 }
 
 #[test]
-fn keys_are_deleted_and_what_is_gone_stays_untouched() {
+fn keys_are_deleted_and_absent_keys_stay_untouched() {
     let (site, keys) = site();
     let manifest = format!("resources:\n  apt_key[{PUPPET}]: {{ ensure: absent }}\n");
     let ran = site.apply(&manifest);
@@ -243,7 +243,7 @@ fn a_parameter_steers_the_provider_and_is_never_compared() {
 }
 
 #[test]
-fn without_ensure_a_key_that_is_not_there_is_nothing_to_manage() {
+fn absent_key_without_ensure_is_not_managed() {
     let (site, keys) = site();
     assert_eq!(site.apply(&format!("resources:\n  apt_key[{VENDOR}]: {{}}\n")).in_sync(), 1);
     assert_eq!(keys.changes(), [""; 0]);
@@ -289,7 +289,7 @@ fn without_the_tool_no_key_can_be_managed() {
 }
 
 #[test]
-fn what_is_no_id_is_refused_in_the_words_of_the_type() {
+fn invalid_id_is_refused_with_the_message_of_the_type() {
     let (site, _) = site();
     let patterns = r"Pattern[/\A(0x)?[0-9a-fA-F]{8}\Z/, /\A(0x)?[0-9a-fA-F]{16}\Z/, /\A(0x)?[0-9a-fA-F]{40}\Z/]";
     for (manifest, place, id) in [
@@ -301,7 +301,7 @@ fn what_is_no_id_is_refused_in_the_words_of_the_type() {
 }
 
 #[test]
-fn what_is_read_only_is_never_in_a_manifest() {
+fn read_only_attribute_in_manifest_is_refused() {
     let (site, _) = site();
     let manifest = format!("resources:\n  apt_key[{PUPPET}]: {{ ensure: absent, created: '2017-01-01' }}\n");
     let [problem] = site.refused(&manifest).try_into().unwrap();
@@ -309,7 +309,7 @@ fn what_is_read_only_is_never_in_a_manifest() {
 }
 
 #[test]
-fn the_source_and_the_package_come_first_where_they_are_managed() {
+fn managed_source_and_package_precede_the_key() {
     let (keys, sources) = AptKey::holding(LIST);
     // The file with the key appears in the world when its resource is brought about.
     let vendor = sources.lock().unwrap().remove("https://example.com/vendor.asc").unwrap();
@@ -336,7 +336,7 @@ fn the_source_and_the_package_come_first_where_they_are_managed() {
 }
 
 #[test]
-fn an_id_is_canonical_before_the_source_is_known() {
+fn id_is_canonicalised_before_the_source_exists() {
     let (keys, sources) = AptKey::holding(LIST);
     let vendor = sources.lock().unwrap().remove("https://example.com/vendor.asc").unwrap();
     sources.lock().unwrap().insert("/srv/vendor".to_owned(), vendor);

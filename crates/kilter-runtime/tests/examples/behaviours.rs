@@ -132,7 +132,7 @@ fn a_later_change_of_an_init_only_attribute_is_an_error_that_names_it_and_nothin
 }
 
 #[test]
-fn a_read_only_attribute_in_a_manifest_is_an_error_that_names_it_whatever_else_is_wanted() {
+fn read_only_attribute_in_a_manifest_is_named_in_the_error() {
     let hypervisor = hypervisor();
     for ensure in ["present", "absent"] {
         let manifest = format!("resources:\n  virtual_machine[old]: {{ ensure: {ensure}, address: 10.0.0.7 }}\n");
@@ -143,14 +143,14 @@ fn a_read_only_attribute_in_a_manifest_is_an_error_that_names_it_whatever_else_i
 }
 
 #[test]
-fn what_is_removed_is_not_compared_any_further() {
+fn absent_resource_is_not_compared_further() {
     let hypervisor = hypervisor();
     let plan = site(&hypervisor).plan("resources:\n  virtual_machine[old]: { ensure: absent, image: alpine }\n");
     assert_eq!(plan.told()[..2], ["virtual_machine[old]: would_change", "  ensure: present → absent"]);
 }
 
 #[test]
-fn a_provider_that_supports_noop_tells_what_it_would_do_and_changes_nothing() {
+fn noop_provider_reports_changes_and_makes_none() {
     let hypervisor = hypervisor();
     let manifest = "resources:\n  virtual_machine[new]: { image: alpine }\n  virtual_machine[old]: {}\n";
     let plan = site(&hypervisor).plan(manifest);
@@ -163,7 +163,7 @@ fn a_provider_that_supports_noop_tells_what_it_would_do_and_changes_nothing() {
 }
 
 #[test]
-fn what_the_provider_does_not_return_is_not_there() {
+fn resource_that_get_omits_is_absent() {
     let hypervisor = hypervisor();
     let ran = site(&hypervisor).apply("resources:\n  virtual_machine[gone]: { ensure: absent }\n");
     assert_eq!((ran.in_sync(), ran.told()), (1, Vec::new()));
@@ -171,7 +171,7 @@ fn what_the_provider_does_not_return_is_not_there() {
 }
 
 #[test]
-fn an_attribute_that_costs_something_is_read_only_when_it_is_managed_or_asked_for() {
+fn lazy_attribute_is_read_only_if_managed_or_requested() {
     let hypervisor = hypervisor();
     assert_eq!(site(&hypervisor).apply("resources:\n  virtual_machine[old]: {}\n").in_sync(), 1);
     assert_eq!(hypervisor.calls(), ["get old"]);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use kilter_model::{Change, Feature, Outcome, State, TypeSchema};
+use kilter_model::{Attributes, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{Context, Declaration, Level, Mode, Provider, ProviderError, Query, Registry, ValidationError};
 
 use crate::site::{Site, defined};
@@ -15,12 +15,13 @@ const WORD: &str = "name: word\ndesc: Words.\nfeatures: [canonicalize]\nattribut
 /// Provider that accepts only words in lower case, and records the calls.
 struct Words {
     schema: TypeSchema,
+    is_external: bool,
     calls: Mutex<Vec<usize>>,
 }
 
 impl Words {
     fn new() -> Arc<Words> {
-        Arc::new(Words { schema: defined(WORD), calls: Mutex::default() })
+        Arc::new(Words { schema: defined(WORD), is_external: false, calls: Mutex::default() })
     }
 }
 
@@ -31,6 +32,15 @@ impl Provider for Words {
 
     fn name(&self) -> &'static str {
         "memory"
+    }
+
+    fn is_external(&self) -> bool {
+        self.is_external
+    }
+
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
+        let is_long = |name: &&str| should.text(name).is_some_and(|text| text.len() > 3);
+        ["first", "second"].into_iter().filter(is_long).map(|name| ValidationError::with(name, "too long")).collect()
     }
 
     fn canonicalize(&self, cx: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
@@ -78,9 +88,24 @@ fn canonicalize_reports_every_problem_of_every_resource() {
 }
 
 #[test]
-#[should_panic(expected = "has either the feature `refresh` or its capability")]
-fn feature_without_its_capability_panics_at_the_first_use_of_the_type() {
-    let words = Words { schema: defined(WORD).features(&[Feature::Refresh]), calls: Mutex::default() };
-    let registry = Registry::new([Arc::new(words) as Arc<dyn Provider>]);
-    let _ = registry.schema("word");
+fn invalid_resource_reports_its_canonicalisation_problems_too() {
+    let site = Site::new([Words::new() as Arc<dyn Provider>]);
+    let manifest = "resources:\n  word[a]: { first: longer, second: Y }\n  word[b]: { first: LONGER }\n";
+    let expected = ["word[a]: first: too long", "word[a]: second: upper case", "word[b]: first: too long"];
+    assert_eq!(site.refused(manifest), expected);
+}
+
+#[test]
+fn feature_without_its_capability_is_an_error_of_the_registration() {
+    let words = |is_external| {
+        let schema = defined(WORD).features(&[Feature::Refresh]);
+        Arc::new(Words { schema, is_external, calls: Mutex::default() }) as Arc<dyn Provider>
+    };
+    let expected = "the provider `memory` of word declares the feature `refresh` without the capability: the schema must \
+                    declare a feature if, and only if, the provider has its capability";
+    let refused = Registry::new([words(true)]).map(|_| ()).unwrap_err();
+    assert_eq!(refused.to_string(), expected);
+    // The schema of a built-in provider is built for the first resource of the type.
+    let site = Site::new([words(false)]);
+    assert_eq!(site.refused("resources:\n  word[a]: {}\n"), [format!("word[a]: {expected}")]);
 }

@@ -143,7 +143,7 @@ fn entries(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn generated_children_that_nobody_declares_are_previewed_and_removed() {
+fn undeclared_generated_children_are_previewed_and_removed() {
     let (site, firewall) = site(&["input ssh", "input old", "input older", "output old"]);
     let strays = ["rule[input old]: present → absent", "rule[input older]: present → absent"];
     let plan = site.plan(MANIFEST);
@@ -157,7 +157,7 @@ fn generated_children_that_nobody_declares_are_previewed_and_removed() {
 }
 
 #[test]
-fn generated_children_stay_where_they_may() {
+fn undeclared_generated_children_stay_by_default() {
     let (site, firewall) = site(&["input old"]);
     let applied = site.apply("resources:\n  chain[input]: {}\n");
     assert_eq!(applied.in_sync(), 1);

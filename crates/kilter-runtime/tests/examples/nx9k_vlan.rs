@@ -121,13 +121,13 @@ fn a_number_names_a_resource_as_the_title_and_as_an_attribute() {
 }
 
 #[test]
-fn two_resources_of_one_number_are_one_that_is_managed_twice() {
+fn equal_numbers_are_a_duplicate_resource() {
     let told = site(&Nexus::connected()).refused("resources:\n  nx9k_vlan[7]: {}\n  nx9k_vlan[seven]: { id: 7 }\n");
     assert_eq!(told, ["3:3 two resources manage the nx9k_vlan `7`"]);
 }
 
 #[test]
-fn defaults_are_wanted_like_what_is_written() {
+fn defaults_are_applied_like_declared_values() {
     let nexus = Nexus::connected();
     let ran = site(&nexus).apply("resources:\n  nx9k_vlan[7]: {}\n");
     assert_eq!(ran.told(), ["nx9k_vlan[7]: changed", "  shutdown: true → false"]);
@@ -142,7 +142,7 @@ fn a_failure_of_the_switch_is_that_of_its_resource() {
 }
 
 #[test]
-fn values_that_a_switch_does_not_take_are_refused_before_it_is_asked() {
+fn invalid_values_are_refused_without_a_call_of_the_switch() {
     let told = |body: &str| site(&Nexus::with(None)).refused(&format!("resources:\n  nx9k_vlan{body}\n"));
     for (body, expected) in [
         ("[4095]: {}", "2:3 `id` expects an Integer[1, 4094] value, got 4095"),
@@ -159,7 +159,7 @@ fn values_that_a_switch_does_not_take_are_refused_before_it_is_asked() {
 }
 
 #[test]
-fn without_its_switch_a_provider_says_so_and_is_never_called() {
+fn unavailable_switch_is_reported_without_calls() {
     let ran = site(&Nexus::with(None)).apply("resources:\n  nx9k_vlan[42]: {}\n");
     let why = "  the provider `nexus` of nx9k_vlan is not suitable here: it works on a switch, and there is no \
                connection to one";

@@ -81,7 +81,7 @@ fn edges(owned: &[(&'static str, &'static str)], resources: &[&str]) -> Vec<Stri
 const NONE: [&str; 0] = [];
 
 #[test]
-fn what_owns_a_path_comes_before_what_lies_there_and_what_works_with_it() {
+fn owner_of_a_path_precedes_its_files_and_users() {
     let owned = [("web", "/etc/web.conf"), ("web", "/usr/sbin/web")];
     let resources = ["place[/etc/web.conf]: {}", "job[run]: {uses: [/usr/sbin/web, /etc/motd]}", "pack[web]: {}"];
     assert_eq!(edges(&owned, &resources), ["pack[web] < job[run]", "pack[web] < place[/etc/web.conf]"]);
@@ -98,7 +98,7 @@ fn a_file_has_one_owner_by_either_of_its_names() {
 }
 
 #[test]
-fn below_a_directory_the_nearest_one_that_is_owned_counts() {
+fn nearest_owned_directory_decides() {
     let owned = [("all", "/etc/web"), ("one", "/etc/web/sites"), ("two", "/etc/web/mods"), ("one", "/etc/web/mods")];
     let of = |resource: &str| edges(&owned, &[resource, "pack[all]: {}", "pack[one]: {}", "pack[two]: {}"]);
     assert_eq!(of("place[/etc/web/x/y]: {}"), ["pack[all] < place[/etc/web/x/y]"]);
@@ -111,14 +111,14 @@ fn below_a_directory_the_nearest_one_that_is_owned_counts() {
 }
 
 #[test]
-fn what_works_with_something_is_done_before_it_goes_and_what_lies_there_comes_behind() {
+fn users_of_a_path_precede_its_removal_and_files_follow_it() {
     let owned = [("web", "/etc/web.conf"), ("web", "/usr/sbin/web")];
     let resources = ["place[/etc/web.conf]: {}", "job[run]: {uses: [/usr/sbin/web]}", "pack[web]: {ensure: absent}"];
     assert_eq!(edges(&owned, &resources), ["job[run] < pack[web]", "pack[web] < place[/etc/web.conf]"]);
 }
 
 #[test]
-fn an_edge_of_an_owner_gives_way_to_what_is_written() {
+fn declared_edge_overrides_owner_edge() {
     let owned = [("web", "/etc/web.conf"), ("web", "/usr/sbin/web")];
     let turned = ["place[/etc/web.conf]: {before: 'pack[web]'}", "pack[web]: {}"];
     assert_eq!(edges(&owned, &turned), ["place[/etc/web.conf] < pack[web]"]);
@@ -128,7 +128,7 @@ fn an_edge_of_an_owner_gives_way_to_what_is_written() {
 }
 
 #[test]
-fn who_wants_no_automatic_edges_has_none_by_what_is_owned() {
+fn resource_without_automatic_edges_has_no_owner_edges() {
     let owned = [("web", "/etc/web.conf")];
     let out = "meta: {autoedge: false}";
     assert_eq!(edges(&owned, &[&format!("place[/etc/web.conf]: {{{out}}}"), "pack[web]: {}"]), NONE);

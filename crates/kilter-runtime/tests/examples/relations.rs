@@ -121,7 +121,7 @@ fn wheel() -> (Site, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn constants_values_and_expressions_relate_to_what_is_in_the_catalog_and_to_nothing_else() {
+fn relations_create_edges_to_declared_resources_only() {
     let (site, history) = wheel();
     let manifest = "resources:\n  spoke[late]: { ensure: present }\n  \
         hub[h]: { ensure: present, ahead: [a, gone], behind: late }\n  spoke[a]: { ensure: present }\n  \

@@ -37,7 +37,7 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Site {
-        Site { registry: Registry::new(providers), strictness: Strictness::Warning }
+        Site { registry: Registry::new(providers).unwrap(), strictness: Strictness::Warning }
     }
 
     pub(crate) fn strict(self) -> Site {

@@ -154,7 +154,7 @@ fn both_forms_in_one_manifest_manage_one_resource_twice() {
 }
 
 #[test]
-fn where_title_and_attributes_disagree_the_attributes_count() {
+fn attributes_override_the_title_if_they_disagree() {
     let software = Software::holding(&[], Titles::Right);
     site(&software).apply("resources:\n  software[php-yum]: { manager: gem }\n");
     assert_eq!(installed(&software), ["php by gem"]);

@@ -119,7 +119,7 @@ fn members(groups: &Simple<Groups>, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_the_provider_finds_in_sync_is_left_alone() {
+fn attribute_that_custom_insync_accepts_is_unchanged() {
     let groups = Groups::holding(&[("a", &["x", "y"]), ("b", &["x", "y"])]);
     let manifest = "resources:\n  test_custom_insync[a]: { some_array: [y] }\n  \
         test_custom_insync[b]: { some_array: [y, x], force: true }\n";
@@ -132,7 +132,7 @@ fn what_the_provider_finds_in_sync_is_left_alone() {
 }
 
 #[test]
-fn the_message_of_the_provider_takes_the_place_of_the_change() {
+fn message_of_the_provider_replaces_the_change() {
     let groups = Groups::holding(&[("something", &["a"])]);
     let manifest = "resources:\n  test_custom_insync[something]: { some_array: [a, SomeValue] }\n";
     let ran = site(&groups).apply(manifest);
@@ -143,7 +143,7 @@ fn the_message_of_the_provider_takes_the_place_of_the_change() {
 }
 
 #[test]
-fn without_a_message_the_values_are_told() {
+fn change_without_message_shows_the_values() {
     let groups = Groups::holding(&[("a", &["x", "y"])]);
     let ran = site(&groups).apply("resources:\n  test_custom_insync[a]: { some_array: [z], force: true }\n");
     assert_eq!(ran.told(), ["test_custom_insync[a]: changed", "  some_array: [x, y] → [z]"]);
@@ -151,7 +151,7 @@ fn without_a_message_the_values_are_told() {
 }
 
 #[test]
-fn what_the_provider_leaves_to_kilter_is_compared_by_equality() {
+fn attribute_without_custom_insync_is_compared_by_equality() {
     let groups = Groups::holding(&[("a", &[])]);
     let ran = site(&groups).apply("resources:\n  test_custom_insync[a]: { ensure: absent }\n");
     assert_eq!(ran.told(), ["test_custom_insync[a]: changed", "  ensure: present → absent"]);
@@ -159,7 +159,7 @@ fn what_the_provider_leaves_to_kilter_is_compared_by_equality() {
 }
 
 #[test]
-fn nothing_is_asked_where_no_property_is_managed() {
+fn custom_insync_is_not_called_without_managed_properties() {
     let text = definition!("test_custom_insync").replace("    default: present\n", "");
     let world = Mutex::new([("a".to_owned(), Vec::new())].into());
     let groups = Groups { schema: defined(&text), world, calls: Mutex::default() };
@@ -170,7 +170,7 @@ fn nothing_is_asked_where_no_property_is_managed() {
 }
 
 #[test]
-fn properties_of_a_resource_that_does_not_exist_are_not_asked_about() {
+fn custom_insync_is_not_called_for_absent_resources() {
     let groups = Groups::holding(&[]);
     let ran = site(&groups).apply("resources:\n  test_custom_insync[a]: { some_array: [x] }\n");
     assert_eq!(
@@ -182,7 +182,7 @@ fn properties_of_a_resource_that_does_not_exist_are_not_asked_about() {
 }
 
 #[test]
-fn a_comparison_that_fails_is_the_failure_of_its_resource_and_what_depends_on_it_is_skipped() {
+fn failed_comparison_fails_its_resource_and_skips_dependents() {
     let groups = Groups::holding(&[("a", &["x"]), ("b", &["x"])]);
     let site = Site::new([Arc::clone(&groups) as Arc<dyn Provider>, Shelf::new("thing").provider()]);
     let ran = site.apply(
@@ -204,7 +204,7 @@ fn a_comparison_that_fails_is_the_failure_of_its_resource_and_what_depends_on_it
 }
 
 #[test]
-fn under_noop_the_message_is_told_and_nothing_is_changed() {
+fn noop_reports_the_message_without_changes() {
     let groups = Groups::holding(&[("a", &["x"])]);
     let expected = ["test_custom_insync[a]: would_change", "  some_array: Adding missing members ['y']"];
     let plan = site(&groups).plan("resources:\n  test_custom_insync[a]: { some_array: [y] }\n");
@@ -216,7 +216,7 @@ fn under_noop_the_message_is_told_and_nothing_is_changed() {
 }
 
 #[test]
-fn values_of_another_type_are_told_in_the_words_of_the_type() {
+fn value_of_wrong_type_is_reported_with_the_message_of_the_type() {
     let groups = Groups::holding(&[]);
     let manifest = "resources:\n  test_custom_insync[a]: { some_array: [x, 1], force: maybe }\n";
     // A number that is not quoted is a text where a text is wanted.

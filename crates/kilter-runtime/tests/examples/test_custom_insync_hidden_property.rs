@@ -60,7 +60,7 @@ fn site(provider: &Arc<Hidden>) -> Site {
 }
 
 #[test]
-fn a_resource_that_is_in_sync_as_a_whole_is_left_alone() {
+fn resource_in_sync_as_a_whole_is_unchanged() {
     let provider = hidden(None);
     let ran = site(&provider).apply(&format!("resources:\n  {TYPE}[example]: {{}}\n"));
     assert_eq!((ran.in_sync(), ran.told(), ran.lines), (1, Vec::new(), Vec::new()));
@@ -68,7 +68,7 @@ fn a_resource_that_is_in_sync_as_a_whole_is_left_alone() {
 }
 
 #[test]
-fn one_that_is_not_is_changed_each_time_with_the_message_of_the_text() {
+fn resource_out_of_sync_as_a_whole_is_changed_with_the_default_message() {
     let provider = hidden(None);
     let manifest = format!("resources:\n  {TYPE}[example]: {{ force: true }}\n");
     let message = "  rsapi_custom_insync_trigger: Custom insync logic determined that this resource is out of sync";
@@ -84,7 +84,7 @@ fn one_that_is_not_is_changed_each_time_with_the_message_of_the_text() {
 }
 
 #[test]
-fn the_provider_may_say_it_in_its_own_words() {
+fn provider_may_supply_its_own_message() {
     let provider = hidden(Some("it is to be forced"));
     let ran = site(&provider).apply(&format!("resources:\n  {TYPE}[example]: {{ force: true }}\n"));
     let message = "  rsapi_custom_insync_trigger: it is to be forced";
@@ -92,7 +92,7 @@ fn the_provider_may_say_it_in_its_own_words() {
 }
 
 #[test]
-fn nobody_can_see_or_manage_the_hidden_property() {
+fn hidden_property_cannot_be_read_or_declared() {
     let provider = hidden(None);
     assert!(provider.schema.find(INSYNC_TRIGGER).is_none());
     let manifest = format!("resources:\n  {TYPE}[example]: {{ {INSYNC_TRIGGER}: true }}\n");

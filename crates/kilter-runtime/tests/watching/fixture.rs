@@ -104,7 +104,7 @@ impl Fixture {
         }
     }
 
-    /// Who was told since the last quiet point; nothing was lost.
+    /// Returns the notified subscribers since the last quiet point. No event was lost.
     pub(crate) fn told(&self) -> Vec<u64> {
         let heard = self.quiet();
         assert!(!heard.everything && heard.lost.is_empty(), "{heard:?}");

@@ -26,8 +26,8 @@ fn threads() -> usize {
 }
 
 #[test]
-fn thousands_of_changes_leave_everything_as_it_was() {
-    alone("growth::thousands_of_changes_leave_everything_as_it_was", || {
+fn thousands_of_changes_leak_nothing() {
+    alone("growth::thousands_of_changes_leak_nothing", || {
         let f = Fixture::new();
         f.make("a/b/c");
         f.make("t/u/v");
@@ -66,7 +66,7 @@ fn thousands_of_changes_leave_everything_as_it_was() {
 }
 
 #[test]
-fn directories_that_come_and_go_in_a_tree_leave_nothing() {
+fn short_lived_directories_of_a_tree_leak_nothing() {
     let f = Fixture::new();
     f.make("t");
     f.watch(1, "t", Scope::Tree);

@@ -7,8 +7,8 @@ use crate::alone::{secluded, unprivileged};
 use crate::fixture::Fixture;
 
 #[test]
-fn beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on() {
-    secluded("limits::beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on", || {
+fn watches_beyond_the_user_limit_are_lost_and_others_continue() {
+    secluded("limits::watches_beyond_the_user_limit_are_lost_and_others_continue", || {
         let f = Fixture::new();
         for n in 0..10 {
             f.make(&n.to_string());
@@ -45,7 +45,7 @@ fn beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on() {
 }
 
 #[test]
-fn what_was_lost_is_watched_when_there_are_more_watches() {
+fn lost_watch_is_restored_when_watches_are_available() {
     let f = Fixture::new();
     let floor = f.hub.counts().watches;
     let f = Fixture::within(Limits { watches: floor + 3 });
@@ -84,8 +84,8 @@ fn a_hub_keeps_to_its_own_limit() {
 }
 
 #[test]
-fn without_an_instance_there_is_no_hub_and_the_limit_is_named() {
-    secluded("limits::without_an_instance_there_is_no_hub_and_the_limit_is_named", || {
+fn missing_inotify_instance_is_reported_with_its_limit() {
+    secluded("limits::missing_inotify_instance_is_reported_with_its_limit", || {
         fs::write("/proc/sys/user/max_inotify_instances", "1").unwrap();
         let first = Hub::start(|_| {}).unwrap();
         let Err(why) = Hub::start(|_| {}) else { panic!("there is only one instance") };
@@ -97,8 +97,8 @@ fn without_an_instance_there_is_no_hub_and_the_limit_is_named() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_read_is_lost_and_comes_back() {
-    unprivileged("limits::a_directory_that_may_not_be_read_is_lost_and_comes_back", || {
+fn watch_of_unreadable_directory_is_lost_and_restored() {
+    unprivileged("limits::watch_of_unreadable_directory_is_lost_and_restored", || {
         let f = Fixture::new();
         f.make("d/e");
         let mode = |below: &str, mode| fs::set_permissions(f.path(below), Permissions::from_mode(mode)).unwrap();
@@ -125,7 +125,7 @@ fn a_directory_that_may_not_be_read_is_lost_and_comes_back() {
 }
 
 #[test]
-fn however_deep_a_path_or_a_tree_is_the_hub_goes_on() {
+fn deep_paths_and_trees_do_not_stop_the_hub() {
     let f = Fixture::new();
     let before = f.hub.counts();
     let deep = "a/".repeat(1900);

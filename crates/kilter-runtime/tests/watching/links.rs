@@ -5,7 +5,7 @@ use kilter_runtime::watch::{Scope, Subscriber};
 use crate::fixture::Fixture;
 
 #[test]
-fn a_link_above_a_path_is_watched_and_so_is_where_it_leads() {
+fn link_above_a_path_is_watched_with_its_target() {
     let f = Fixture::new();
     f.make("one/b");
     f.make("two/b");
@@ -31,7 +31,7 @@ fn a_link_above_a_path_is_watched_and_so_is_where_it_leads() {
 }
 
 #[test]
-fn a_link_at_the_end_is_watched_with_what_it_leads_to() {
+fn final_link_is_watched_with_its_target() {
     let f = Fixture::new();
     f.make("d");
     f.write("d/target", "");
@@ -53,7 +53,7 @@ fn a_link_at_the_end_is_watched_with_what_it_leads_to() {
 }
 
 #[test]
-fn upward_in_a_link_is_from_where_the_way_really_is() {
+fn parent_component_in_a_link_resolves_from_the_real_directory() {
     let f = Fixture::new();
     f.make("x/y");
     f.make("z/y");
@@ -72,7 +72,7 @@ fn upward_in_a_link_is_from_where_the_way_really_is() {
 }
 
 #[test]
-fn links_that_lead_to_each_other_come_to_an_end_and_leave_nothing() {
+fn link_loop_ends_and_leaks_nothing() {
     let f = Fixture::new();
     let before = f.hub.counts();
     f.link("b", "a");

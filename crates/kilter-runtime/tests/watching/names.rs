@@ -9,7 +9,7 @@ use crate::alone::secluded;
 use crate::fixture::Fixture;
 
 #[test]
-fn whatever_changes_a_file_is_told_and_reading_is_not() {
+fn every_change_of_a_file_causes_an_event_but_reads_do_not() {
     let f = Fixture::new();
     f.write("a", "1");
     f.watch(1, "a", Scope::This);
@@ -30,7 +30,7 @@ fn whatever_changes_a_file_is_told_and_reading_is_not() {
 }
 
 #[test]
-fn who_keeps_a_file_open_is_heard_at_every_write() {
+fn each_write_to_an_open_file_causes_an_event() {
     let f = Fixture::new();
     let mut open = File::create(f.path("a")).unwrap();
     f.watch(1, "a", Scope::This);
@@ -41,7 +41,7 @@ fn who_keeps_a_file_open_is_heard_at_every_write() {
 }
 
 #[test]
-fn a_file_that_is_replaced_by_a_rename_stays_watched() {
+fn file_replaced_by_rename_stays_watched() {
     let f = Fixture::new();
     f.write("a", "1");
     let mut old = File::options().append(true).open(f.path("a")).unwrap();
@@ -59,7 +59,7 @@ fn a_file_that_is_replaced_by_a_rename_stays_watched() {
 }
 
 #[test]
-fn what_does_not_exist_is_watched_as_far_as_it_does() {
+fn missing_path_is_watched_at_its_existing_ancestors() {
     let f = Fixture::new();
     f.watch(1, "a/b/c/d", Scope::This);
     f.make("a/b");
@@ -87,7 +87,7 @@ fn what_does_not_exist_is_watched_as_far_as_it_does() {
 }
 
 #[test]
-fn directories_that_come_while_they_are_looked_for_are_not_missed() {
+fn directories_created_during_the_scan_are_watched() {
     let f = Fixture::new();
     for round in 0..300u64 {
         let path = f.path(&format!("{round}/b/c/d/e"));
@@ -105,7 +105,7 @@ fn directories_that_come_while_they_are_looked_for_are_not_missed() {
 }
 
 #[test]
-fn a_directory_in_the_place_of_one_that_was_moved_away_is_the_one_that_counts() {
+fn directory_that_replaces_a_moved_one_is_watched() {
     let f = Fixture::new();
     f.make("a/b/c");
     f.make("new/c");
@@ -151,7 +151,7 @@ fn one_watch_serves_all_files_of_a_directory() {
 }
 
 #[test]
-fn what_is_subscribed_last_takes_the_place_of_what_was() {
+fn new_subscription_replaces_the_old_one() {
     let f = Fixture::new();
     let before = f.hub.counts();
     let watch = |below: &str| PathWatch { path: f.path(below), scope: Scope::This };
@@ -168,7 +168,7 @@ fn what_is_subscribed_last_takes_the_place_of_what_was() {
 }
 
 #[test]
-fn paths_that_are_not_plain_come_back() {
+fn unnormalised_path_is_reported_as_lost() {
     let f = Fixture::new();
     let path = f.path("a").join("../b");
     let watch = PathWatch { path: path.clone(), scope: Scope::This };
@@ -193,8 +193,8 @@ fn a_file_with_two_names_is_watched_by_both() {
 }
 
 #[test]
-fn mounts_are_watched_where_they_are_and_their_end_is_told() {
-    secluded("names::mounts_are_watched_where_they_are_and_their_end_is_told", || {
+fn unmount_of_a_watched_path_causes_an_event() {
+    secluded("names::unmount_of_a_watched_path_causes_an_event", || {
         let f = Fixture::new();
         f.make("m");
         let run = |words: &[&str]| {

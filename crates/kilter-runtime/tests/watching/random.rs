@@ -168,7 +168,7 @@ fn rounds(seed: u64, rounds: usize) -> usize {
 }
 
 #[test]
-fn whatever_is_different_was_told() {
+fn random_changes_all_cause_events() {
     let first = std::env::var("KILTER_WATCH_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
     let seeds = first.map_or(0..60, |seed| seed..seed + 1);
     let count: usize = std::env::var("KILTER_WATCH_ROUNDS").map_or(60, |rounds| rounds.parse().unwrap());

@@ -6,7 +6,7 @@ use kilter_runtime::watch::{Scope, Subscriber};
 use crate::fixture::Fixture;
 
 #[test]
-fn a_directory_itself_is_its_attributes_and_its_name() {
+fn scope_self_covers_attributes_and_name() {
     let f = Fixture::new();
     f.make("a");
     f.watch(1, "a", Scope::This);
@@ -19,7 +19,7 @@ fn a_directory_itself_is_its_attributes_and_its_name() {
 }
 
 #[test]
-fn entries_are_what_is_directly_in_a_directory() {
+fn scope_entries_covers_direct_entries_only() {
     let f = Fixture::new();
     f.watch(1, "a", Scope::Entries);
     f.make("a/b");
@@ -35,7 +35,7 @@ fn entries_are_what_is_directly_in_a_directory() {
 }
 
 #[test]
-fn a_tree_is_everything_below_however_deep_and_new() {
+fn scope_tree_covers_all_descendants() {
     let f = Fixture::new();
     let before = f.hub.counts();
     f.make("a/b/c");

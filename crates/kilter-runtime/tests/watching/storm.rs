@@ -19,7 +19,7 @@ const BURST: u64 = 50_000;
 /// Writes in bursts without a reader, so that the queue of the kernel overflows. A reader then checks each path of an
 /// event. At the end it has seen the last content of every file, although directories were moved meanwhile.
 #[test]
-fn after_a_storm_nothing_is_missed() {
+fn storm_of_changes_misses_no_event() {
     let directory = tempfile::tempdir().unwrap();
     let path = |n: u64| directory.path().join(format!("{}/{n}", n % 4));
     for n in 0..4 {

@@ -19,7 +19,7 @@ const DEEPEST: u32 = 32;
 /// # Errors
 /// The syntax error.
 pub(super) fn clause(text: &str) -> Result<Test, EcoString> {
-    let mut reader = Reader { rest: text, depth: 0 };
+    let mut reader = ConditionReader { rest: text, depth: 0 };
     let test = reader.either()?;
     reader.skip();
     match reader.rest.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn clause(text: &str) -> Result<Test, EcoString> {
     }
 }
 
-struct Reader<'a> {
+struct ConditionReader<'a> {
     rest: &'a str,
     depth: u32,
 }
@@ -41,7 +41,7 @@ fn is_word(c: char) -> bool {
     is_name(c) || matches!(c, '-' | '/' | '+' | ':')
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ConditionReader<'a> {
     fn skip(&mut self) {
         self.rest = self.rest.trim_start();
     }

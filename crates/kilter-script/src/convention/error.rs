@@ -60,7 +60,7 @@ pub enum ProtocolError {
     Status(Status),
     /// The provider reported a failure.
     #[error("{message}")]
-    Told {
+    Reported {
         /// Kind of the failure.
         kind: ErrorKind,
         /// Message of the provider.
@@ -141,7 +141,7 @@ impl ProtocolError {
     /// Returns true if the script ended without an answer: neither an error that it reports nor a limit or interrupt
     /// ended it.
     pub(crate) fn is_crash(&self) -> bool {
-        !matches!(self, ProtocolError::Told { .. } | ProtocolError::TimedOut | ProtocolError::Interrupted)
+        !matches!(self, ProtocolError::Reported { .. } | ProtocolError::TimedOut | ProtocolError::Interrupted)
     }
 
     /// Returns the message for a script without metadata, so without the hint on `output`.
@@ -153,7 +153,7 @@ impl ProtocolError {
     /// Returns true if the message contains a part of the output.
     pub(crate) fn quotes(&self) -> bool {
         match self {
-            ProtocolError::Told { .. }
+            ProtocolError::Reported { .. }
             | ProtocolError::Line { .. }
             | ProtocolError::OtherName { .. }
             | ProtocolError::NamedTwice(_)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ecow::EcoString;
 use rustc_hash::FxHasher;
 
-use super::candidate::Candidate;
+use super::candidate::ExecutableFile;
 use crate::surroundings::ScriptEnvironment;
 
 /// Metadata printed by a script, or the reason why there is none.
@@ -37,7 +37,7 @@ pub(super) struct Cache<'a> {
 }
 
 impl<'a> Cache<'a> {
-    pub(super) fn new(directory: &Path, candidate: &Candidate, surroundings: &'a ScriptEnvironment) -> Cache<'a> {
+    pub(super) fn new(directory: &Path, candidate: &ExecutableFile, surroundings: &'a ScriptEnvironment) -> Cache<'a> {
         let mut hasher = FxHasher::default();
         hasher.write(candidate.path.as_os_str().as_bytes());
         let file = directory.join(format!("{}-{:016x}", candidate.stem, hasher.finish()));
@@ -101,7 +101,7 @@ fn believed(word: &str) -> Option<Duration> {
 
 /// Returns the inputs that an answer depends on: the script file and the available commands, because scripts
 /// derive their suitability from them.
-fn key(candidate: &Candidate, surroundings: &ScriptEnvironment) -> String {
+fn key(candidate: &ExecutableFile, surroundings: &ScriptEnvironment) -> String {
     let file = &candidate.file;
     let times = |time: &fs::Metadata| format!("{}.{:09}", time.mtime(), time.mtime_nsec());
     let mut key = format!(

@@ -11,7 +11,7 @@ use kilter_process::trust::TrustPolicy;
 use super::Note;
 
 /// An executable script.
-pub(super) struct Candidate {
+pub(super) struct ExecutableFile {
     /// Absolute path.
     pub(super) path: PathBuf,
     /// File name without the extension.
@@ -21,7 +21,7 @@ pub(super) struct Candidate {
 }
 
 /// Collects the scripts of a directory, sorted by name.
-pub(super) fn collect(given: &Path, trust: &TrustPolicy, candidates: &mut Vec<Candidate>, notes: &mut Vec<Note>) {
+pub(super) fn collect(given: &Path, trust: &TrustPolicy, candidates: &mut Vec<ExecutableFile>, notes: &mut Vec<Note>) {
     let directory = match given.canonicalize() {
         Ok(directory) => directory,
         Err(error) if error.kind() == ErrorKind::NotFound => return,
@@ -68,14 +68,14 @@ fn is_meant(path: &Path) -> bool {
 ///
 /// # Errors
 /// The reason why it is unusable.
-pub(super) fn at(file: &Path, trust: &TrustPolicy) -> Result<Candidate, ecow::EcoString> {
+pub(super) fn at(file: &Path, trust: &TrustPolicy) -> Result<ExecutableFile, ecow::EcoString> {
     trust.open(file).map_err(|distrust| eco_format!("{distrust}"))?;
     let path = file.canonicalize().map_err(|error| eco_format!("cannot be read: {error}"))?;
     candidate(path, trust).map_err(|why| why.unwrap_or_else(|| "not used: it is a directory".into()))
 }
 
 /// Returns true if both are the same file, because a directory was given twice.
-fn is_same(one: &Candidate, other: &Candidate) -> bool {
+fn is_same(one: &ExecutableFile, other: &ExecutableFile) -> bool {
     one.path == other.path && one.file.ino() == other.file.ino()
 }
 
@@ -83,7 +83,7 @@ fn is_same(one: &Candidate, other: &Candidate) -> bool {
 ///
 /// # Errors
 /// The reason why it is unusable. None for an entry that is not a file.
-fn candidate(path: PathBuf, trust: &TrustPolicy) -> Result<Candidate, Option<ecow::EcoString>> {
+fn candidate(path: PathBuf, trust: &TrustPolicy) -> Result<ExecutableFile, Option<ecow::EcoString>> {
     let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned) else {
         return Err(Some("not used: its name is not UTF-8".into()));
     };
@@ -103,5 +103,5 @@ fn candidate(path: PathBuf, trust: &TrustPolicy) -> Result<Candidate, Option<eco
         ));
     }
     trust.open(&path).map_err(|distrust| Some(eco_format!("{distrust}")))?;
-    Ok(Candidate { path, stem, file })
+    Ok(ExecutableFile { path, stem, file })
 }

@@ -10,7 +10,7 @@ use kilter_process::{Cancel, Capture, Confinement, Invocation, KillMode, Output}
 use kilter_provider::{Level, Redactor};
 
 use super::cache::{Cache, Described};
-use super::candidate::Candidate;
+use super::candidate::ExecutableFile;
 use super::{FoundScript, Note, trusted_text};
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
@@ -21,14 +21,14 @@ use crate::simple::Simple;
 use crate::surroundings::ScriptEnvironment;
 
 /// Maximum size of metadata, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_METADATA_BYTES: usize = 1 << 20;
 
 /// Maximum number of reported faults per file.
-const TOLD: usize = 5;
+const MAX_REPORTED_FAULTS: usize = 5;
 
 /// Reads the metadata of a script, with warnings. All scripts share `watch`.
 pub(super) fn look(
-    candidate: &Candidate,
+    candidate: &ExecutableFile,
     cache: Option<&Path>,
     surroundings: &Arc<ScriptEnvironment>,
     watch: &ConfinementReporter,
@@ -36,7 +36,7 @@ pub(super) fn look(
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
     let (file, described, is_cached) = match std::fs::metadata(&beside) {
-        Ok(_) => (beside.clone(), trusted_text(&surroundings.trust, &beside, LONGEST), false),
+        Ok(_) => (beside.clone(), trusted_text(&surroundings.trust, &beside, MAX_METADATA_BYTES), false),
         Err(_) => {
             let (described, is_cached) = described(candidate, cache, surroundings, watch, &mut notes);
             (candidate.path.clone(), described, is_cached)
@@ -83,15 +83,15 @@ pub(super) fn read(script: &FoundScript) -> (Option<Metadata>, Vec<Note>) {
 }
 
 fn wrong(faults: &[Fault]) -> EcoString {
-    let shown: Vec<String> = faults.iter().take(TOLD).map(ToString::to_string).collect();
-    let more = faults.len().saturating_sub(TOLD);
+    let shown: Vec<String> = faults.iter().take(MAX_REPORTED_FAULTS).map(ToString::to_string).collect();
+    let more = faults.len().saturating_sub(MAX_REPORTED_FAULTS);
     let more = if more > 0 { eco_format!("; and {more} more") } else { EcoString::new() };
     eco_format!("not used: its metadata is wrong: {}{more}", shown.join("; "))
 }
 
 /// Returns the metadata, and true if it comes from the cache.
 fn described(
-    candidate: &Candidate,
+    candidate: &ExecutableFile,
     cache: Option<&Path>,
     surroundings: &ScriptEnvironment,
     watch: &ConfinementReporter,
@@ -115,7 +115,7 @@ fn remembered(why: &str, left: Duration) -> EcoString {
 }
 
 /// Returns warnings about a script that tried or was able to change the machine.
-fn warned(candidate: &Candidate, watch: &ConfinementReporter, finished: &Output) -> impl Iterator<Item = Note> {
+fn warned(candidate: &ExecutableFile, watch: &ConfinementReporter, finished: &Output) -> impl Iterator<Item = Note> {
     let call = Confining { who: "the script", action: "describe", is_preview: false, lifted: ConfinementPolicy::Never };
     // Incomplete confinement applies to all scripts; attempts belong to one script.
     let messages = watch.gap(call, finished).into_iter().chain(ConfinementReporter::default().tried(call, finished));
@@ -123,14 +123,14 @@ fn warned(candidate: &Candidate, watch: &ConfinementReporter, finished: &Output)
 }
 
 fn ask(
-    candidate: &Candidate,
+    candidate: &ExecutableFile,
     surroundings: &ScriptEnvironment,
     watch: &ConfinementReporter,
     notes: &mut Vec<Note>,
 ) -> Described {
     let limits = &surroundings.limits;
     let base = surroundings.invocation(&candidate.path);
-    let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
+    let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(MAX_METADATA_BYTES), ..base };
     // The permissions of the script are not known yet.
     let base = base.confined(Confinement::ReadOnly).leftovers(KillMode::Ended);
     // Both conventions with `describe` have the same answer.

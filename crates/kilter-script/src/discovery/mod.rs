@@ -14,11 +14,11 @@ use kilter_provider::Level;
 
 use crate::confined::ConfinementReporter;
 use crate::convention::line;
+use crate::parallel_map::parallel_map;
 use crate::script::{self, Script};
-use crate::side_by_side::parallel_map;
 use crate::surroundings::ScriptEnvironment;
 
-use candidate::Candidate;
+use candidate::ExecutableFile;
 
 /// Maximum number of scripts that describe themselves concurrently.
 const DESCRIBING: usize = 8;
@@ -62,12 +62,12 @@ impl Found {
     /// Searches directories. See [`Scripts::find`].
     pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Found {
         let mut notes = Vec::new();
-        let mut candidates: Vec<Candidate> = Vec::new();
+        let mut candidates: Vec<ExecutableFile> = Vec::new();
         for directory in directories {
             candidate::collect(directory, &surroundings.trust, &mut candidates, &mut notes);
         }
         let watch = ConfinementReporter::default();
-        let look = |candidate: &Candidate| describe::look(candidate, cache, surroundings, &watch);
+        let look = |candidate: &ExecutableFile| describe::look(candidate, cache, surroundings, &watch);
         let scripts = parallel_map(&candidates, DESCRIBING, look);
         Found { scripts, notes }
     }

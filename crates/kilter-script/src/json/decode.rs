@@ -85,7 +85,7 @@ fn reply(json: &Json) -> Result<&Map<String, Json>, ProtocolError> {
         None => Ok(reply),
         Some(error) => {
             let RecordError { kind, message } = told(error, "error")?;
-            Err(ProtocolError::Told { kind, message })
+            Err(ProtocolError::Reported { kind, message })
         }
     }
 }

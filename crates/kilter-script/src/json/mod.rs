@@ -11,7 +11,7 @@ mod tests;
 use kilter_process::{Invocation, Output};
 
 use crate::convention::size::MemoryBudget;
-use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Request, described, text, unique};
+use crate::convention::{Convention, LineParser, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `json` (libral, "The `json` calling convention").
 ///
@@ -67,7 +67,7 @@ impl Convention for Json {
         }
     }
 
-    fn listener(&self) -> Listener {
+    fn listener(&self) -> LineParser {
         watch::listener()
     }
 }

@@ -3,7 +3,7 @@
 use ecow::EcoString;
 use serde_json::Value as Json;
 
-use crate::convention::{Listener, ProtocolError, WatchLine};
+use crate::convention::{LineParser, ProtocolError, WatchLine};
 
 /// Expectation in messages.
 const EXPECTED: &str =
@@ -11,7 +11,7 @@ const EXPECTED: &str =
 
 /// Returns the parser. `{"watching": true}` starts the watch. `{"changed": ["a", "b"]}` reports changes of
 /// these resources, and `{"changed": true}` of any resource.
-pub(crate) fn listener() -> Listener {
+pub(crate) fn listener() -> LineParser {
     let mut watches = false;
     Box::new(move |number, line| {
         if line.trim().is_empty() {

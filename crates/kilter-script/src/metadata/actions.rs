@@ -6,7 +6,7 @@ use kilter_model::suggest::nearest;
 use super::mold;
 use super::read::Reader;
 use crate::convention::ConventionName;
-use crate::yaml::{Kind, Node};
+use crate::yaml::{Node, YamlKind};
 
 /// Supported actions, named as in `simple`. In the `json` convention, `get` means list and find, and `set`
 /// means update. A mold provider always supports find (`inspect`), and `conform` means update.
@@ -60,7 +60,7 @@ pub(super) fn read(
 /// Returns the elements of a list, or the node itself.
 fn words(node: &Node) -> Vec<&Node> {
     match &node.kind {
-        Kind::Sequence(nodes) => nodes.iter().collect(),
+        YamlKind::Sequence(nodes) => nodes.iter().collect(),
         _ => vec![node],
     }
 }

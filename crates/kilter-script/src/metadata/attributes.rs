@@ -7,10 +7,10 @@ use kilter_model::{AttributeSchema, Behaviour, Comparison, DataType, Value};
 use super::mold::{EXISTS, RESERVED};
 use super::read::Reader;
 use crate::convention::ConventionName;
-use crate::yaml::{Kind, Node};
+use crate::yaml::{Node, YamlKind};
 
 /// Known keys of an attribute.
-const KEYS: [&str; 7] = ["desc", "type", "kind", "behaviour", "default", "required", "comparison"];
+const KEYS: [&str; 8] = ["desc", "type", "kind", "behaviour", "default", "required", "comparison", "in_sync"];
 
 /// Naming of a provider's resources.
 #[derive(Clone, Copy)]
@@ -135,8 +135,8 @@ fn data_type(attribute: &Node, reader: &mut Reader) -> DataType {
     let Some(node) = attribute.get("type") else { return DataType::text() };
     let Some(text) = node.text() else {
         let hint = match node.kind {
-            Kind::Sequence(_) | Kind::Mapping(_) => "put it in quotes: \"Array[String]\"",
-            Kind::Scalar { .. } => "",
+            YamlKind::Sequence(_) | YamlKind::Mapping(_) => "put it in quotes: \"Array[String]\"",
+            YamlKind::Scalar { .. } => "",
         };
         reader.fault_with(node, eco_format!("a type is a text, not {}", node.what()), hint);
         return DataType::text();

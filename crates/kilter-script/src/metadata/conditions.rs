@@ -4,7 +4,7 @@ use ecow::eco_format;
 
 use super::read::Reader;
 use crate::condition::{Clause, Condition};
-use crate::yaml::{Kind, Node};
+use crate::yaml::{Node, YamlKind};
 
 /// Combination of the clauses in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut Reader) 
         return Condition::Constant(truth);
     }
     let clauses = match &node.kind {
-        Kind::Scalar { text, .. } if matches!(text.as_str(), "true" | "false") => {
+        YamlKind::Scalar { text, .. } if matches!(text.as_str(), "true" | "false") => {
             return Condition::Constant(text == "true");
         }
-        Kind::Scalar { .. } => clause(key, node, reader).into_iter().collect(),
-        Kind::Sequence(nodes) => nodes.iter().filter_map(|one| clause(key, one, reader)).collect(),
-        Kind::Mapping(entries) => {
+        YamlKind::Scalar { .. } => clause(key, node, reader).into_iter().collect(),
+        YamlKind::Sequence(nodes) => nodes.iter().filter_map(|one| clause(key, one, reader)).collect(),
+        YamlKind::Mapping(entries) => {
             for (unknown, _) in entries.iter().filter(|(name, _)| name.text().is_none_or(|name| name != "commands")) {
                 reader.fault_with(
                     unknown,
@@ -46,7 +46,7 @@ pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut Reader) 
 const EXAMPLE: &str = "such as commands: [apt-get, not dnf]";
 
 fn clause(key: &str, node: &Node, reader: &mut Reader) -> Option<Clause> {
-    if let (Some(truth), Kind::Scalar { .. }) = (node.truth(), &node.kind) {
+    if let (Some(truth), YamlKind::Scalar { .. }) = (node.truth(), &node.kind) {
         return Clause::parse(if truth { "true" } else { "false" }).ok();
     }
     let Some(text) = node.text().filter(|_| !node.is_null()) else {
@@ -64,7 +64,7 @@ fn clause(key: &str, node: &Node, reader: &mut Reader) -> Option<Clause> {
 
 fn commands(key: &str, node: &Node, reader: &mut Reader) -> Vec<Clause> {
     let Some(list) = node.get("commands") else { return Vec::new() };
-    let Kind::Sequence(names) = &list.kind else {
+    let YamlKind::Sequence(names) = &list.kind else {
         reader.fault_with(list, eco_format!("`{key}.commands` is a list of names, not {}", list.what()), EXAMPLE);
         return Vec::new();
     };

@@ -10,7 +10,7 @@ use kilter_model::{Attributes, AutoTitle, TypeSchema, Value};
 use kilter_provider::{Network, POLL, Scope, WatchSource};
 
 /// Maximum polling interval, in seconds.
-const LONGEST: i64 = 24 * 3600;
+const MAX_POLL_SECONDS: i64 = 24 * 3600;
 
 /// An event source of a resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +84,7 @@ pub(crate) fn identifying(value: &Value, schema: &TypeSchema) -> Result<Vec<EcoS
     each(value).iter().map(attribute).collect()
 }
 
-/// Reads the event sources: `{path: TITLE, scope: SCOPE}`, `{process: TITLE}`, `{network: WHAT}` or `{every:
+/// Reads the event sources: `{path: TITLE, scope: SCOPE}`, `{process: TITLE}`, `{network: NETWORK}` or `{every:
 /// SECONDS}`, or a list of these.
 ///
 /// # Errors
@@ -133,8 +133,9 @@ fn rule(value: &Value, schema: &TypeSchema) -> Result<WatchRule, EcoString> {
             _ => Err("`watches`: the `network` has links, addresses and routes".into()),
         },
         "every" => {
-            let seconds = said.as_integer().filter(|seconds| (1..=LONGEST).contains(seconds));
-            let seconds = seconds.ok_or_else(|| eco_format!("`watches`: `every` is from 1 to {LONGEST} seconds"))?;
+            let seconds = said.as_integer().filter(|seconds| (1..=MAX_POLL_SECONDS).contains(seconds));
+            let seconds =
+                seconds.ok_or_else(|| eco_format!("`watches`: `every` is from 1 to {MAX_POLL_SECONDS} seconds"))?;
             Ok(WatchRule::Every(Duration::from_secs(seconds.unsigned_abs())))
         }
         _ => Err(wrong()),

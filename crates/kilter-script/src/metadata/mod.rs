@@ -5,6 +5,7 @@ mod attributes;
 mod conditions;
 mod fault;
 pub(crate) mod identities;
+mod in_sync;
 mod mold;
 pub(crate) mod owns;
 mod read;
@@ -18,7 +19,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, AutoTitle, DataType, State, TypeSchema, Value};
 use kilter_process::trust::TrustPolicy;
 
-use kilter_provider::WatchSource;
+use kilter_provider::{Insync, WatchSource};
 
 use crate::coerce::typed;
 use crate::condition::Condition;
@@ -28,6 +29,7 @@ use crate::{owned, yaml};
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
 pub use fault::{Fault, Place};
+pub use in_sync::InSyncRule;
 pub(crate) use mold::{EXISTS, REFRESH, complete, is_action, is_word, of_words, other};
 pub(crate) use owns::Owns;
 
@@ -80,6 +82,8 @@ pub struct Metadata {
     /// Attributes that identify a resource in addition to its name. The `json` convention passes their declared
     /// values in a read.
     pub identifying: Vec<EcoString>,
+    /// Conditions under which attributes with other found values are in sync.
+    pub in_sync: Vec<InSyncRule>,
     /// Files that list the paths owned by a resource.
     pub owns: Option<Owns>,
     /// Event sources of a resource, in addition to the action `watch`.
@@ -116,6 +120,11 @@ impl Metadata {
             let names = self.schema.titles(title, should, name).unwrap_or_default();
             names.iter().filter(|identity| *identity != name).for_each(|identity| say(identity));
         }
+    }
+
+    /// Compares an attribute by its condition, if it has one.
+    pub(crate) fn compare(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        in_sync::compare(&self.in_sync, &self.schema, attribute, is, should)
     }
 
     /// Returns the wanted paths that a resource owns.

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::definition::{self, Step};
+use kilter_model::definition::{self, PathSegment};
 use kilter_model::suggest::nearest;
 use kilter_model::{AttributeSchema, Feature, Hash, TypeSchema, Value};
 
 use super::attributes::Naming;
 use super::conditions::{self, Joined};
 use super::fault::{Fault, Place};
-use super::{Actions, Metadata, Origin, actions, attributes, identities, mold, owns};
+use super::{Actions, Metadata, Origin, actions, attributes, identities, in_sync, mold, owns};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::yaml::{self, Kind, Node};
+use crate::yaml::{self, Node, YamlKind};
 
 /// Known keys of a provider.
 const KEYS: [&str; 23] = [
@@ -171,6 +171,9 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         ConventionName::Mold => of_mold(provider, schema, refresh.as_ref(), reader),
         ConventionName::Simple | ConventionName::Json => schema,
     };
+    let in_sync = in_sync::read(provider, convention, &schema, reader);
+    let features = (!in_sync.is_empty()).then_some(Feature::CustomInsync);
+    let schema = TypeSchema { features: schema.features.into_iter().chain(features).collect(), ..schema };
     let identities = by_titles(provider, "identities", &schema, identities::identities, reader);
     let owns =
         by_titles(provider, "owns", &schema, |value, schema| owns::read(value, schema).map(|owns| vec![owns]), reader);
@@ -179,6 +182,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     Metadata {
         identities,
         identifying,
+        in_sync,
         owns: owns.into_iter().next(),
         watches,
         name: name(provider, stem, reader),
@@ -215,7 +219,7 @@ fn convention(provider: &Node, reader: &mut Reader) -> ConventionName {
 
 /// Reads the name of the provider. Ignores a name that is not a text, as libral does.
 fn name(provider: &Node, stem: &str, reader: &mut Reader) -> EcoString {
-    let given = provider.get("name").filter(|node| matches!(node.kind, Kind::Scalar { .. }));
+    let given = provider.get("name").filter(|node| matches!(node.kind, YamlKind::Scalar { .. }));
     let name = given.and_then(Node::text).cloned().unwrap_or_else(|| stem.into());
     let is_name =
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+'));
@@ -293,7 +297,7 @@ fn schema(
     let faults = definition::check(&schema).into_iter();
     for fault in faults.filter(|fault| type_name.is_some() && !is_as_defined(fault.path.steps())) {
         // A missing namevar has already been reported at the location of the attribute.
-        if fault.path.steps() != [Step::Key("attributes".into())] || reader.faults.is_empty() {
+        if fault.path.steps() != [PathSegment::Key("attributes".into())] || reader.faults.is_empty() {
             reader.faults.push(Fault {
                 at: place(provider, fault.path.steps()),
                 message: fault.message,
@@ -342,8 +346,8 @@ fn is_output_name(name: &str) -> bool {
 }
 
 /// Returns true if the path starts at a key of a type definition.
-fn is_as_defined(steps: &[Step]) -> bool {
-    matches!(steps.first(), Some(Step::Key(key)) if OF_DEFINITIONS.contains(&key.as_str()))
+fn is_as_defined(steps: &[PathSegment]) -> bool {
+    matches!(steps.first(), Some(PathSegment::Key(key)) if OF_DEFINITIONS.contains(&key.as_str()))
 }
 
 /// Reads a key with titles.
@@ -362,14 +366,14 @@ fn by_titles<T>(
 }
 
 /// Returns the location of a part of the definition.
-fn place(provider: &Node, steps: &[Step]) -> Place {
+fn place(provider: &Node, steps: &[PathSegment]) -> Place {
     let mut at = provider;
     for step in steps {
         let name = match step {
             // The definition calls the type name `name`.
-            Step::Key(key) if key == "name" && steps.len() == 1 => "type",
-            Step::Key(key) => key.as_str(),
-            Step::Index(_) => break,
+            PathSegment::Key(key) if key == "name" && steps.len() == 1 => "type",
+            PathSegment::Key(key) => key.as_str(),
+            PathSegment::Index(_) => break,
         };
         match at.get(name) {
             Some(next) => at = next,

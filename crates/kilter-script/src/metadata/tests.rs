@@ -395,3 +395,41 @@ fn change_that_creates_a_resource_makes_its_refresh_needless_only_if_its_type_na
         assert!(acts(data_type, "latest"), "{data_type}");
     }
 }
+
+#[test]
+fn in_sync_condition_accepts_other_found_values() {
+    let lines = |condition: &str, invoke: &str| {
+        format!(
+            "type: service\ninvoke: {invoke}\nsuitable: true\nattributes:\n  name:\n  sort: {{type: string, kind: r}}\n  \
+             enable: {{type: string, in_sync: '{condition}'}}"
+        )
+    };
+    let metadata = good(&lines(r#"vars.is.sort == "fixed" && vars.should.enable != "mask""#, "simple"));
+    assert!(metadata.schema.has(Feature::CustomInsync));
+    let compare = |metadata: &Metadata, kind: Option<&str>, wanted: &str| {
+        let found = kind.into_iter().map(|kind| ("sort", Value::from(kind)));
+        let is = State::present("x", found.collect::<Attributes>());
+        let should: Attributes = [("enable", Value::from(wanted))].into_iter().collect();
+        metadata.compare("enable", &is, &should)
+    };
+    assert_eq!(compare(&metadata, Some("fixed"), "on"), Insync::Same);
+    assert_eq!(compare(&metadata, Some("fixed"), "mask"), Insync::Default);
+    assert_eq!(compare(&metadata, None, "on"), Insync::Default);
+    let is = State::present("x", Attributes::new());
+    assert_eq!(metadata.compare("sort", &is, &Attributes::new()), Insync::Default, "it has no condition");
+
+    for (condition, message) in [
+        ("vars.is.sort", "`in_sync` is String, not true or false: vars.is.sort"),
+        ("vars.is.srt == null", "`in_sync`: there is no `srt`: vars.is.srt == null"),
+    ] {
+        assert_eq!(compare(&good(&lines(condition, "json")), Some("x"), "on"), Insync::Failed(message.into()));
+    }
+    assert_eq!(
+        wrong(&with(&lines("facts.os.name == null", "simple"))),
+        ["`in_sync`: only vars.is.ATTRIBUTE and vars.should.ATTRIBUTE may be used"]
+    );
+    assert_eq!(wrong(&with(&lines("true", "mold"))), ["`in_sync` is for the conventions simple and json"]);
+    let parameter = format!("{SMALLEST}\nattributes:\n  name:\n  how: {{kind: w, in_sync: 'true'}}");
+    assert_eq!(wrong(&with(&parameter)), ["`in_sync`: kilter never compares `how`"]);
+    assert!(!good(SMALLEST).schema.has(Feature::CustomInsync));
+}

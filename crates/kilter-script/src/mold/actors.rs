@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::directory::Mold;
 use super::error::{MoldCause, MoldError, document};
-use super::runner::Call;
+use super::runner::ActorCall;
 use crate::convention::beginning;
 use crate::discovery::Note;
 use crate::secrets;
@@ -30,7 +30,7 @@ pub struct Prescribed {
 
 /// A step of a choreography.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum ChoreographyStep {
     /// Bring a resource to its desired state.
     Conform(Prescribed),
     /// Run a one-time action on a resource.
@@ -95,7 +95,7 @@ impl Mold {
         facts: &Value,
         prescription: &[Prescribed],
         observations: &[Json],
-    ) -> Result<Vec<Step>, ActorError> {
+    ) -> Result<Vec<ChoreographyStep>, ActorError> {
         let documents = prescription.iter().map(|one| from_json(&one.document));
         let input = Value::hash([
             ("facts", facts.clone()),
@@ -129,7 +129,7 @@ impl Mold {
         self.files().script(&path).and_then(|script| script.ok_or("it is not a file".into())).map_err(unusable)?;
         let manner = self.manner(&path).map_err(ActorError::Unusable)?;
         let schemas = self.schemas();
-        let call = Call {
+        let call = ActorCall {
             path: &path,
             role: eco_format!("actors/{name}"),
             keeps: eco_format!("actors/{name}"),
@@ -168,12 +168,12 @@ impl Mold {
         Ok(Prescribed { kind: kind.into(), name: name.into(), attributes, document: document.clone() })
     }
 
-    fn step(&self, document: &Json) -> Result<Step, EcoString> {
+    fn step(&self, document: &Json) -> Result<ChoreographyStep, EcoString> {
         let step = self.prescribed(document)?;
         match document.get("action") {
-            None => Ok(Step::Conform(step)),
+            None => Ok(ChoreographyStep::Conform(step)),
             Some(Json::String(action)) if crate::metadata::is_action(action) => {
-                Ok(Step::Act { kind: step.kind, name: step.name, action: action.into() })
+                Ok(ChoreographyStep::Act { kind: step.kind, name: step.name, action: action.into() })
             }
             Some(other) => Err(eco_format!("{} is not a one-time action", shown(other))),
         }

@@ -29,7 +29,7 @@ pub struct Message {
 
 /// Meaning of a message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum ChannelEvent {
     /// Data on standard input, output or error (0, 1, 2).
     Stream {
         /// Descriptor number.
@@ -98,17 +98,17 @@ impl Message {
     }
 
     /// Interprets the message.
-    pub fn said(&self) -> Said {
+    pub fn said(&self) -> ChannelEvent {
         let said = match self.key_text().as_str() {
             "stdin" | "0" => part(0, &self.data),
             "stdout" | "1" => part(1, &self.data),
             "stderr" | "2" => part(2, &self.data),
-            "spawn" => spawn(&self.data).map(Said::Spawn),
-            "exitcode" => self.data.as_i64().map(Said::ExitCode),
+            "spawn" => spawn(&self.data).map(ChannelEvent::Spawn),
+            "exitcode" => self.data.as_i64().map(ChannelEvent::ExitCode),
             "exit" => exit(&self.data),
             _ => None,
         };
-        said.unwrap_or(Said::Other)
+        said.unwrap_or(ChannelEvent::Other)
     }
 
     /// Encodes the message as a netstring with a space after each comma and colon, as in mold's documentation.
@@ -137,7 +137,7 @@ impl Message {
     }
 }
 
-fn part(descriptor: u8, data: &Json) -> Option<Said> {
+fn part(descriptor: u8, data: &Json) -> Option<ChannelEvent> {
     let line = data.get("line")?.as_str()?;
     let bytes = match data.get("encoding") {
         None | Some(Json::Null) => line.as_bytes().to_vec(),
@@ -147,7 +147,7 @@ fn part(descriptor: u8, data: &Json) -> Option<Said> {
         }
         Some(_) => return None,
     };
-    Some(Said::Stream { descriptor, bytes })
+    Some(ChannelEvent::Stream { descriptor, bytes })
 }
 
 /// Reads the details. With an `executable`, `path` is the working directory; otherwise, it is the program.
@@ -169,10 +169,10 @@ fn spawn(data: &Json) -> Option<Spawn> {
     })
 }
 
-fn exit(data: &Json) -> Option<Said> {
+fn exit(data: &Json) -> Option<ChannelEvent> {
     data.as_object()?;
     let number = |key| data.get(key).and_then(Json::as_i64);
-    Some(Said::Exit { code: number("code"), signal: number("signal") })
+    Some(ChannelEvent::Exit { code: number("code"), signal: number("signal") })
 }
 
 /// Decoder for the messages of channel 3. Accepts chunks of any size.

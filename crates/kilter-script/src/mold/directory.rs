@@ -12,10 +12,10 @@ use super::error::{MoldCause, MoldError, document};
 use super::files::{Files, LiveFiles};
 use super::kind::{self, ScriptMetadata};
 use super::resource::MoldProvider;
-use super::runner::{Call, Runner};
+use super::runner::{ActorCall, Runner};
 use crate::discovery::Note;
 use crate::metadata::Metadata;
-use crate::side_by_side::parallel_map;
+use crate::parallel_map::parallel_map;
 use crate::surroundings::ScriptEnvironment;
 
 /// Maximum number of fact scripts that run concurrently.
@@ -107,7 +107,7 @@ impl Mold {
 
     fn fact(&self, cx: &Context<'_>, name: &str, path: &Path) -> Result<Value, Result<Note, MoldError>> {
         let manner = self.manner(path).map_err(Ok)?;
-        let call = Call {
+        let call = ActorCall {
             path,
             role: eco_format!("facts/{name}"),
             keeps: eco_format!("facts/{name}"),

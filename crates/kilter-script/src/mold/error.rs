@@ -41,7 +41,7 @@ pub enum MoldCause {
     Document(EcoString),
     /// The script reports a failure.
     #[error("it says: {0}")]
-    Told(EcoString),
+    Reported(EcoString),
     /// The watch has ended.
     #[error("it has ended")]
     Ended,
@@ -52,7 +52,7 @@ impl MoldCause {
     pub(super) fn reworded(self, reword: impl Fn(EcoString) -> EcoString) -> MoldCause {
         match self {
             MoldCause::Document(why) => MoldCause::Document(reword(why)),
-            MoldCause::Told(why) => MoldCause::Told(reword(why)),
+            MoldCause::Reported(why) => MoldCause::Reported(reword(why)),
             other => other,
         }
     }

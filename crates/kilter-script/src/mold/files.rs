@@ -10,7 +10,7 @@ use kilter_process::trust::TrustPolicy;
 use crate::discovery::{Note, trusted_text};
 
 /// Maximum size of metadata, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_METADATA_BYTES: usize = 1 << 20;
 
 /// Access to the files in a mold directory.
 pub trait Files: Send + Sync {
@@ -140,7 +140,7 @@ fn metadata(script: &Path, trust: &TrustPolicy) -> Result<Option<(PathBuf, EcoSt
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         _ => {}
     }
-    match trusted_text(trust, &path, LONGEST) {
+    match trusted_text(trust, &path, MAX_METADATA_BYTES) {
         Ok(text) => Ok(Some((path, text))),
         Err(why) => Err(Note::warning(&path, not_used("its script is not used", &why))),
     }

@@ -126,6 +126,7 @@ fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Scri
         output: manner.output,
         identities: Vec::new(),
         identifying: Vec::new(),
+        in_sync: Vec::new(),
         owns: None,
         watches: Vec::new(),
         schema,

@@ -21,8 +21,8 @@ mod resource;
 mod runner;
 mod watch;
 
-pub use actors::{ActorError, Prescribed, Step, manifest_of};
-pub use channel::{Channel, Message, Said, Spawn, read_log};
+pub use actors::{ActorError, ChoreographyStep, Prescribed, manifest_of};
+pub use channel::{Channel, ChannelEvent, Message, Spawn, read_log};
 pub use directory::Mold;
 pub use error::{MoldCause, MoldError};
 pub use files::{Files, LiveFiles};

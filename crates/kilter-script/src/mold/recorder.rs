@@ -8,7 +8,7 @@ use kilter_process::{Event, Invocation, Status, Stream};
 use kilter_provider::Redactor;
 use serde_json::{Map, Value as Json, json};
 
-use super::channel::{Channel, Message, Said};
+use super::channel::{Channel, ChannelEvent, Message};
 use super::historian::Historian;
 use super::netstring::{Frame, Garbage};
 use crate::secrets::can_search;
@@ -21,7 +21,7 @@ const LONGEST_LINE: usize = 64 << 10;
 const DAMAGES: usize = 10;
 
 /// Recorder that reports the events of a script to a historian.
-pub(super) struct Recorder<'a> {
+pub(super) struct EventRecorder<'a> {
     /// Name of the script in messages.
     name: &'a str,
     historian: &'a dyn Historian,
@@ -36,12 +36,12 @@ pub(super) struct Recorder<'a> {
     /// Damages of channel 3.
     pub(super) damages: Vec<Garbage>,
     /// Messages held back until their secrets are known.
-    held: Option<Held>,
+    held: Option<HeldMessages>,
 }
 
 /// Messages held back.
 #[derive(Default)]
-struct Held {
+struct HeldMessages {
     kept: RefCell<Vec<Kept>>,
     /// Approximate size, in bytes.
     bytes: Cell<usize>,
@@ -61,15 +61,15 @@ enum Kept {
     Line(&'static str, Part),
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> EventRecorder<'a> {
     pub(super) fn new(
         name: &'a str,
         historian: &'a dyn Historian,
         seal: &'a Redactor,
         invocation: &'a Invocation,
         told_input: Option<Vec<u8>>,
-    ) -> Recorder<'a> {
-        Recorder {
+    ) -> EventRecorder<'a> {
+        EventRecorder {
             name,
             historian,
             seal,
@@ -86,7 +86,7 @@ impl<'a> Recorder<'a> {
 
     /// Starts to hold back messages, up to `most` bytes. Drops further messages.
     pub(super) fn hold(&mut self, most: usize) {
-        self.held = self.historian.is_listening().then(|| Held { most, ..Held::default() });
+        self.held = self.historian.is_listening().then(|| HeldMessages { most, ..HeldMessages::default() });
     }
 
     /// Reports the held messages and redacts the secrets in `seal`. If the secrets are unknown, redacts all
@@ -220,7 +220,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-impl Held {
+impl HeldMessages {
     fn take(&self, kept: Kept) {
         // A message takes about as much memory as its encoding.
         let bytes = match &kept {
@@ -288,7 +288,7 @@ fn hidden_part(seal: &Redactor, part: &Part) -> Vec<u8> {
 
 /// Redacts the secrets in a message of the script.
 fn hidden(seal: &Redactor, mut message: Message) -> Message {
-    if let (Said::Stream { bytes, .. }, true) = (message.said(), message.data.get("encoding").is_some()) {
+    if let (ChannelEvent::Stream { bytes, .. }, true) = (message.said(), message.data.get("encoding").is_some()) {
         let told = hidden_bytes(seal, &bytes);
         if told != bytes {
             message.data = Message::part("", &told).data;

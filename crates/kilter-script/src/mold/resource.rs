@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use super::document;
 use super::error::{self, MoldCause, MoldError};
 use super::recorder::hide_below;
-use super::runner::{Call, Runner, WATCH};
+use super::runner::{ActorCall, Runner, WATCH};
 use crate::condition::Verdict;
 use crate::convention::beginning;
 use crate::metadata::{EXISTS, Metadata, is_action};
@@ -95,7 +95,7 @@ impl MoldProvider {
         mode: Mode,
     ) -> Outcome {
         let input = document::prescription(&self.kind, name, should, mode);
-        self.called(cx, &Call { known, ..self.call_in("conform", name, &input, mode) })
+        self.called(cx, &ActorCall { known, ..self.call_in("conform", name, &input, mode) })
     }
 
     fn inspect(
@@ -110,7 +110,7 @@ impl MoldProvider {
             |name: &str| should.and_then(|should| should.get(name)).is_some_and(|value| !value.is_undef());
         let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
         let input = Value::hash(document::identity(&self.kind, name));
-        let call = Call { known, ..self.call("inspect", name, &input) };
+        let call = ActorCall { known, ..self.call("inspect", name, &input) };
         let _turn = self.turns.to_read(self.kind.parallel);
         let finished = self.runner.run(cx, &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
@@ -147,7 +147,7 @@ impl MoldProvider {
     }
 
     /// Runs a script that changes a resource.
-    fn called(&self, cx: &Context<'_>, call: &Call<'_>) -> Outcome {
+    fn called(&self, cx: &Context<'_>, call: &ActorCall<'_>) -> Outcome {
         let _turn = self.turns.to_change(self.kind.parallel);
         if cx.interrupt().is_raised() {
             return Outcome::failed("not started: the run was interrupted");
@@ -190,19 +190,19 @@ impl MoldProvider {
     }
 
     /// Creates a call that reads or changes.
-    pub(super) fn call<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value) -> Call<'a> {
+    pub(super) fn call<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value) -> ActorCall<'a> {
         self.call_in(action, name, input, Mode::Apply)
     }
 
     /// Creates a call. A call that only reads is confined unless the metadata lifts the confinement. A preview
     /// is always confined.
-    fn call_in<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value, mode: Mode) -> Call<'a> {
+    fn call_in<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value, mode: Mode) -> ActorCall<'a> {
         let type_name = &self.kind.schema.name;
         let limits = &self.runner.surroundings.limits;
         let is_read = matches!(action, "inspect" | "list" | WATCH);
         let is_confined = mode == Mode::Preview || is_read && self.kind.confine;
         let of = if name.is_empty() { eco_format!("{type_name}") } else { eco_format!("{type_name}[{name}]") };
-        Call {
+        ActorCall {
             path: &self.path,
             role: self.role.clone(),
             keeps: self.keeps.clone(),

@@ -11,7 +11,7 @@ use kilter_process::{Capture, Confinement, Event, Invocation, KillMode, Output};
 use kilter_provider::{Context, Level, Redactor};
 
 use super::error::{MoldCause, MoldError};
-use super::recorder::Recorder;
+use super::recorder::EventRecorder;
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::size::{self, MemoryBudget};
 use crate::exchange::{ScriptCall, cancel};
@@ -32,7 +32,7 @@ pub(super) struct Runner {
 }
 
 /// A call of a script.
-pub(super) struct Call<'a> {
+pub(super) struct ActorCall<'a> {
     /// The script.
     pub(super) path: &'a Path,
     /// Name of the script in messages: `resources/file`.
@@ -61,7 +61,7 @@ pub(super) struct Call<'a> {
     pub(super) output: usize,
 }
 
-impl Call<'_> {
+impl ActorCall<'_> {
     /// Returns the secrets that are known before the script answers.
     pub(super) fn given(&self) -> Redactor {
         secrets::written(Redactor::of_values(self.input).and(self.known.clone()))
@@ -128,7 +128,7 @@ impl Runner {
     }
 
     /// Runs a script until it exits and forwards its output. Does not interpret the result.
-    pub(super) fn run(&self, cx: &Context<'_>, call: &Call<'_>) -> Result<Output, MoldError> {
+    pub(super) fn run(&self, cx: &Context<'_>, call: &ActorCall<'_>) -> Result<Output, MoldError> {
         self.run_observed(cx, call, &mut |_| {})
     }
 
@@ -136,7 +136,7 @@ impl Runner {
     pub(super) fn run_observed(
         &self,
         cx: &Context<'_>,
-        call: &Call<'_>,
+        call: &ActorCall<'_>,
         observe: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Output, MoldError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
@@ -155,7 +155,7 @@ impl Runner {
         let warn = |why: &str| remark(Level::Warning, why);
         let invocation =
             self.surroundings.keeping(self.surroundings.introducing(self.invocation(call)), &call.keeps, warn);
-        let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
+        let mut recorder = EventRecorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         if tells_secrets {
             recorder.hold(call.output);
         }
@@ -197,7 +197,7 @@ impl Runner {
         Ok(finished)
     }
 
-    fn invocation(&self, call: &Call<'_>) -> Invocation {
+    fn invocation(&self, call: &ActorCall<'_>) -> Invocation {
         let mut invocation = self.surroundings.invocation(call.path).args(call.action);
         invocation.stdin = call.input.map(|input| line(&to_json_clear(input)));
         invocation.deadline = Some(call.deadline);

@@ -16,7 +16,7 @@ use crate::spoken::StderrForwarder;
 
 /// An answered call, as context for errors of single resources.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct AnsweredCall {
     /// Action of the call.
     pub(super) action: &'static str,
     /// Exit status.
@@ -29,7 +29,7 @@ pub(super) struct Call {
     pub(super) seal: Redactor,
 }
 
-impl Call {
+impl AnsweredCall {
     /// Returns the exit status if the script failed.
     pub(super) fn failed_status(&self) -> Option<&EcoString> {
         (!self.is_success).then_some(&self.status)
@@ -38,7 +38,11 @@ impl Call {
 
 impl ScriptProvider {
     /// Runs the script for a request, forwards its log lines and parses its answer.
-    pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<(Reply, Call), Box<ScriptError>> {
+    pub(super) fn call(
+        &self,
+        cx: &Context<'_>,
+        request: &Request<'_>,
+    ) -> Result<(Reply, AnsweredCall), Box<ScriptError>> {
         self.call_observed(cx, request, &mut |_| {})
     }
 
@@ -48,7 +52,7 @@ impl ScriptProvider {
         cx: &Context<'_>,
         request: &Request<'_>,
         observe: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<(Reply, Call), Box<ScriptError>> {
+    ) -> Result<(Reply, AnsweredCall), Box<ScriptError>> {
         let invocation = self.convention.encode(request);
         let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
         let invocation = self.limited(invocation, request);
@@ -100,7 +104,7 @@ impl ScriptProvider {
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));
         let last_words = last_words(&finished, seal.as_ref());
         let is_success = finished.status.is_success();
-        Ok((reply, Call { action, status, is_success, last_words, seal: seal.unwrap_or_default() }))
+        Ok((reply, AnsweredCall { action, status, is_success, last_words, seal: seal.unwrap_or_default() }))
     }
 
     /// Returns true if the answer may contain secrets that are unknown before it is parsed.

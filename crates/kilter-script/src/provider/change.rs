@@ -6,7 +6,7 @@ use kilter_provider::{Context, Level, Mode, Redactor, Wanted};
 use rustc_hash::FxHashSet;
 
 use super::ScriptProvider;
-use super::call::Call;
+use super::call::AnsweredCall;
 use crate::coerce::typed;
 use crate::convention::{AttributeChange, ChangeReport, Reply, Request, Update, beginning};
 
@@ -19,7 +19,7 @@ impl ScriptProvider {
         if mode == Mode::Preview && !self.metadata.noop_safe {
             return changes.iter().map(|_| Outcome::done()).collect();
         }
-        let asked: Vec<Asked> = changes.iter().map(|change| self.asked(change)).collect();
+        let asked: Vec<UpdateInput> = changes.iter().map(|change| self.asked(change)).collect();
         let outcomes: Vec<Outcome> = match self.takes_many() {
             true => self.change_all(cx, changes, &asked, mode),
             false => {
@@ -33,7 +33,7 @@ impl ScriptProvider {
         outcomes.into_iter().map(|outcome| seal.outcome(outcome)).collect()
     }
 
-    fn change_one(&self, cx: &Context<'_>, change: &Change<'_>, asked: &Asked, mode: Mode) -> Outcome {
+    fn change_one(&self, cx: &Context<'_>, change: &Change<'_>, asked: &UpdateInput, mode: Mode) -> Outcome {
         if !asked.differs {
             return Outcome::done();
         }
@@ -48,7 +48,7 @@ impl ScriptProvider {
     }
 
     /// Makes all changes in a single call.
-    fn change_all(&self, cx: &Context<'_>, changes: &[Change<'_>], asked: &[Asked], mode: Mode) -> Vec<Outcome> {
+    fn change_all(&self, cx: &Context<'_>, changes: &[Change<'_>], asked: &[UpdateInput], mode: Mode) -> Vec<Outcome> {
         let differing = || changes.iter().zip(asked).filter(|(_, asked)| asked.differs);
         let updates: Vec<Update<'_>> = differing().map(|(change, asked)| update(change, asked)).collect();
         if updates.is_empty() {
@@ -61,7 +61,7 @@ impl ScriptProvider {
         if let Ok((Reply::Changed(report), _)) = &reply {
             self.tell_of_others(cx, report, &updates);
         }
-        let outcome = |(change, asked): (&Change<'_>, &Asked)| match &reply {
+        let outcome = |(change, asked): (&Change<'_>, &UpdateInput)| match &reply {
             _ if !asked.differs => Outcome::done(),
             Ok((Reply::Changed(report), by)) => self.outcome(change, asked, (report, by), mode),
             Ok(_) => Outcome::done(),
@@ -86,8 +86,8 @@ impl ScriptProvider {
     }
 
     /// Returns the input of the script for a change: the differing attributes and all parameters.
-    fn asked(&self, change: &Change<'_>) -> Asked {
-        let mut asked = Asked::default();
+    fn asked(&self, change: &Change<'_>) -> UpdateInput {
+        let mut asked = UpdateInput::default();
         let none = Attributes::new();
         let wanted = change.should.unwrap_or(&none);
         let is_removal = change.should.is_none() || wanted.text("ensure") == Some("absent");
@@ -117,7 +117,13 @@ impl ScriptProvider {
     }
 
     /// Returns the outcome of a change according to the report of the script.
-    fn outcome(&self, change: &Change<'_>, asked: &Asked, (report, by): (&ChangeReport, &Call), mode: Mode) -> Outcome {
+    fn outcome(
+        &self,
+        change: &Change<'_>,
+        asked: &UpdateInput,
+        (report, by): (&ChangeReport, &AnsweredCall),
+        mode: Mode,
+    ) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
             return Outcome::failed(self.told(change.name, &by.seal.redact(error.message.clone()), by));
         }
@@ -170,7 +176,7 @@ impl ScriptProvider {
 
     /// Completes the changes of a preview with the current values. Returns notes about requested changes that
     /// the preview does not mention.
-    fn foretold(&self, change: &Change<'_>, asked: &Asked, told: &mut [Difference]) -> Vec<EcoString> {
+    fn foretold(&self, change: &Change<'_>, asked: &UpdateInput, told: &mut [Difference]) -> Vec<EcoString> {
         for difference in told.iter_mut().filter(|difference| difference.is.is_undef()) {
             difference.is = found(change, difference.attribute.as_str()).cloned().unwrap_or_default();
         }
@@ -190,7 +196,7 @@ impl ScriptProvider {
     }
 
     /// Returns the requested changes without parameters.
-    fn properties<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = (&'a AttributeName, &'a Value)> {
+    fn properties<'a>(&'a self, asked: &'a UpdateInput) -> impl Iterator<Item = (&'a AttributeName, &'a Value)> {
         let is_parameter =
             |name: &str| self.metadata.schema.find(name).is_some_and(|known| !known.behaviour.is_compared());
         asked.should.iter().filter(move |(name, _)| !is_parameter(name.as_str()))
@@ -228,13 +234,13 @@ fn found<'a>(change: &'a Change<'_>, name: &str) -> Option<&'a Value> {
 
 /// Input of the script for a change.
 #[derive(Default)]
-struct Asked {
+struct UpdateInput {
     should: Attributes,
     /// True if a change is necessary.
     differs: bool,
 }
 
-fn update<'a>(change: &'a Change<'_>, asked: &'a Asked) -> Update<'a> {
+fn update<'a>(change: &'a Change<'_>, asked: &'a UpdateInput) -> Update<'a> {
     let is = change.is.exists.then_some(&change.is.attributes);
     let is = is.or_else(|| (!change.is.attributes.is_empty()).then_some(&change.is.attributes));
     Update { name: change.name, is, should: &asked.should, received: change.received }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Capabilities, Context, Interrupt, Mode, Owner, Provider, ProviderError, Query, Refresh, Relations,
+    Batch, Capabilities, Context, Insync, Interrupt, Mode, Owner, Provider, ProviderError, Query, Refresh, Relations,
     Scheduling, Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
 };
 
@@ -80,8 +80,8 @@ pub(crate) fn keeps(metadata: &Metadata) -> EcoString {
 
 /// Returns a text with static lifetime. Each distinct text is leaked only once.
 pub(crate) fn kept(text: &str) -> &'static str {
-    static KEPT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut kept = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = kept.iter().find(|known| **known == text) {
         return known;
     }
@@ -158,6 +158,10 @@ impl Provider for ScriptProvider {
             problems.push(ValidationError::new(eco_format!("{refusal}")));
         }
         problems
+    }
+
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        self.metadata.compare(attribute, is, should)
     }
 }
 

@@ -9,11 +9,11 @@ use kilter_provider::{Context, ProviderError, Wanted};
 use rustc_hash::FxHashMap;
 
 use super::ScriptProvider;
-use super::call::Call;
+use super::call::AnsweredCall;
 use super::error::ScriptError;
 use super::state::{Anomaly, DecodedState};
 use crate::convention::{Record, Reply, Request};
-use crate::side_by_side::parallel_map;
+use crate::parallel_map::parallel_map;
 
 /// Maximum number of resources that are found individually. For more resources, the script first lists all.
 const FEW: usize = 4;
@@ -50,7 +50,7 @@ impl ScriptProvider {
     /// Reads the requested resources. An unreadable resource has an error of its own.
     pub(super) fn named(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
         let mut odd = Anomaly::default();
-        let mut records: Found =
+        let mut records: StatesByName =
             if self.takes_many() { self.together(cx, wanted)? } else { self.one_by_one(cx, wanted)? };
         let states = wanted
             .iter()
@@ -66,7 +66,11 @@ impl ScriptProvider {
         Ok(states)
     }
 
-    fn records(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<(Vec<Record>, Arc<Call>), Box<ScriptError>> {
+    fn records(
+        &self,
+        cx: &Context<'_>,
+        request: &Request<'_>,
+    ) -> Result<(Vec<Record>, Arc<AnsweredCall>), Box<ScriptError>> {
         let (reply, by) = self.call(cx, request)?;
         let records = match reply {
             Reply::Resources(records) => records,
@@ -77,7 +81,7 @@ impl ScriptProvider {
     }
 
     /// Reads all resources in a single call.
-    fn together(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
+    fn together(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<StatesByName, Box<ScriptError>> {
         let names: Vec<&str> = wanted.iter().map(|one| one.name.as_str()).collect();
         let identifying = &self.metadata.identifying;
         if identifying.is_empty() || wanted.iter().all(|one| one.should.is_none()) {
@@ -94,9 +98,9 @@ impl ScriptProvider {
     /// Without a `find` action, lists all. Otherwise, finds a few resources with a call for each. For more
     /// resources, lists all first, then finds the missing resources by name, because scripts find more than
     /// they list.
-    fn one_by_one(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
+    fn one_by_one(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<StatesByName, Box<ScriptError>> {
         let actions = self.metadata.actions;
-        let mut found = Found::default();
+        let mut found = StatesByName::default();
         if actions.list && (!actions.find || wanted.len() > FEW) {
             found.extend(by_name(self.records(cx, &Request::List)?));
         }
@@ -119,7 +123,7 @@ impl ScriptProvider {
     }
 
     /// Returns true if a list contains all compared attributes of a resource.
-    fn has_all(&self, found: &Found, wanted: &Wanted<'_>) -> bool {
+    fn has_all(&self, found: &StatesByName, wanted: &Wanted<'_>) -> bool {
         let Some(Ok(DecodedState { record, .. })) = found.get(wanted.name) else { return false };
         let compared = |name: &str| self.metadata.schema.find(name).is_some_and(|known| known.behaviour.is_compared());
         wanted.should.is_none_or(|should| {
@@ -130,10 +134,10 @@ impl ScriptProvider {
 }
 
 /// Results by name.
-type Found = FxHashMap<EcoString, Result<DecodedState, Box<ScriptError>>>;
+type StatesByName = FxHashMap<EcoString, Result<DecodedState, Box<ScriptError>>>;
 
 fn by_name(
-    answer: (Vec<Record>, Arc<Call>),
+    answer: (Vec<Record>, Arc<AnsweredCall>),
 ) -> impl Iterator<Item = (EcoString, Result<DecodedState, Box<ScriptError>>)> {
     let (records, by) = answer;
     records.into_iter().map(move |record| (record.name.clone(), Ok(DecodedState { record, by: Arc::clone(&by) })))

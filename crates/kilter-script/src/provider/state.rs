@@ -7,19 +7,19 @@ use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Context, Level, Redactor, Strictness, Wanted};
 
 use super::ScriptProvider;
-use super::call::Call;
+use super::call::AnsweredCall;
 use super::error::circumstances;
 use crate::coerce::typed;
 use crate::convention::{ErrorKind, Record, beginning};
 use crate::metadata::tells_presence;
 
 /// Maximum number of invalid values reported per resource.
-const SHOWN: usize = 3;
+const MAX_REPORTED_VALUES: usize = 3;
 
 /// A record with its call.
 pub(super) struct DecodedState {
     pub(super) record: Record,
-    pub(super) by: Arc<Call>,
+    pub(super) by: Arc<AnsweredCall>,
 }
 
 /// Oddities of an answer as a whole, each reported once.
@@ -36,7 +36,7 @@ pub(super) struct Anomaly {
 impl ScriptProvider {
     /// Converts a listed resource. A value outside of its type is omitted with a warning, so that it does not
     /// affect other resources.
-    pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Anomaly) -> State {
+    pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &AnsweredCall, odd: &mut Anomaly) -> State {
         let is_double = record.is_double;
         let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd, &|_| false));
         if is_double && cx.strictness() == Strictness::Error {
@@ -153,15 +153,15 @@ impl ScriptProvider {
         (attributes, outputs, wrong)
     }
 
-    fn wrong(&self, name: &str, wrong: &[EcoString], by: &Call) -> EcoString {
-        let shown = wrong[..wrong.len().min(SHOWN)].join("; ");
-        let more = wrong.len().saturating_sub(SHOWN);
+    fn wrong(&self, name: &str, wrong: &[EcoString], by: &AnsweredCall) -> EcoString {
+        let shown = wrong[..wrong.len().min(MAX_REPORTED_VALUES)].join("; ");
+        let more = wrong.len().saturating_sub(MAX_REPORTED_VALUES);
         let more = if more > 0 { eco_format!("; and {more} more") } else { EcoString::new() };
         self.told(name, &eco_format!("it returned a value that is not of its type: {shown}{more}"), by)
     }
 
     /// Returns the message about a resource in an answer.
-    pub(super) fn told(&self, name: &str, message: &str, by: &Call) -> EcoString {
+    pub(super) fn told(&self, name: &str, message: &str, by: &AnsweredCall) -> EcoString {
         let (type_name, convention) = (&self.metadata.schema.name, self.metadata.convention);
         eco_format!(
             "{} of {type_name}[{}] by the provider `{}` ({convention}, {}): {message}{}",
@@ -174,7 +174,7 @@ impl ScriptProvider {
     }
 
     /// Describes the call that made a change. Its exit status is left out if it succeeded.
-    pub(super) fn made_by(&self, by: &Call) -> EcoString {
+    pub(super) fn made_by(&self, by: &AnsweredCall) -> EcoString {
         let mut text = eco_format!(
             "{} by the provider `{}`, {}, {}",
             by.action,

@@ -11,7 +11,7 @@ use kilter_process::{
     Termination,
 };
 
-use super::veil::SecretMasker;
+use super::masker::SecretMasker;
 use crate::exchange::ScriptCall;
 
 /// Maximum recorded size of the start of stderr and of descriptor 3, in bytes.
@@ -122,14 +122,6 @@ impl RecordedExchange {
         self
     }
 
-    /// Returns true if both are the same request to the same script.
-    pub fn asks_the_same(&self, other: &RecordedExchange) -> bool {
-        self.is_for_the_same(other)
-            && self.action == other.action
-            && self.argv == other.argv
-            && self.stdin.as_deref().unwrap_or_default() == other.stdin.as_deref().unwrap_or_default()
-    }
-
     /// Returns true if both are calls of the same script.
     pub fn is_for_the_same(&self, other: &RecordedExchange) -> bool {
         (&self.type_name, &self.provider, &self.convention) == (&other.type_name, &other.provider, &other.convention)
@@ -137,11 +129,11 @@ impl RecordedExchange {
 
     /// Replaces the secrets in the call with placeholders.
     #[must_use]
-    pub fn veiled(&self, veil: &SecretMasker) -> RecordedExchange {
-        let word = |word: &OsString| OsString::from_vec(veil.hide_bytes(word.as_bytes()));
-        let text = |text: &EcoString| EcoString::from(veil.hide(text));
-        let path = |path: &Path| PathBuf::from(OsString::from_vec(veil.hide_bytes(path.as_os_str().as_bytes())));
-        let captured = |of: &Captured| Captured { bytes: veil.hide_bytes(&of.bytes), dropped: of.dropped };
+    pub fn masked(&self, masker: &SecretMasker) -> RecordedExchange {
+        let word = |word: &OsString| OsString::from_vec(masker.hide_bytes(word.as_bytes()));
+        let text = |text: &EcoString| EcoString::from(masker.hide(text));
+        let path = |path: &Path| PathBuf::from(OsString::from_vec(masker.hide_bytes(path.as_os_str().as_bytes())));
+        let captured = |of: &Captured| Captured { bytes: masker.hide_bytes(&of.bytes), dropped: of.dropped };
         RecordedExchange {
             type_name: self.type_name.clone(),
             provider: text(&self.provider),
@@ -151,19 +143,19 @@ impl RecordedExchange {
             argv: self.argv.iter().map(word).collect(),
             env: self.env.iter().map(|(name, value)| (word(name), word(value))).collect(),
             cwd: self.cwd.as_deref().map(path),
-            stdin: self.stdin.as_deref().map(|bytes| veil.hide_bytes(bytes)),
+            stdin: self.stdin.as_deref().map(|bytes| masker.hide_bytes(bytes)),
             deadline: self.deadline,
             confinement: self.confinement,
             duration: self.duration,
-            stderr_head: veil.hide_bytes(&self.stderr_head),
+            stderr_head: masker.hide_bytes(&self.stderr_head),
             answer: match &self.answer {
-                Err(why) => Err(veil.hide(why)),
+                Err(why) => Err(masker.hide(why)),
                 Ok(finished) => Ok(Output {
                     stdout: captured(&finished.stdout),
                     stderr: captured(&finished.stderr),
                     channel: captured(&finished.channel),
                     attempts: attempts(&finished.attempts, path),
-                    refusal_hint: finished.refusal_hint.as_deref().map(|hint| veil.hide(hint)),
+                    refusal_hint: finished.refusal_hint.as_deref().map(|hint| masker.hide(hint)),
                     ..finished.clone()
                 }),
             },
@@ -175,7 +167,7 @@ impl RecordedExchange {
     /// # Errors
     /// If the script was not started.
     pub fn play(&self, invocation: &Invocation, observer: Observer<'_>) -> Result<Output, SpawnError> {
-        let finished = self.answer.as_ref().map_err(|text| SpawnError::Told { text: text.clone() })?;
+        let finished = self.answer.as_ref().map_err(|text| SpawnError::Reported { text: text.clone() })?;
         observer(Event::Spawned { pid: 0, confined: &finished.confined });
         if let Some(stdin) = invocation.stdin.as_deref() {
             stdin.chunks(CHUNK).for_each(|bytes| observer(Event::StdinWritten { bytes }));

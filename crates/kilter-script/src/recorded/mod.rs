@@ -2,15 +2,15 @@
 
 mod call;
 mod json;
+mod masker;
 mod scan;
 mod shell;
 mod show;
-mod veil;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use call::{CallRecorder, RecordedExchange};
+pub use masker::SecretMasker;
 pub use shell::shell_quoted;
-pub use veil::SecretMasker;

@@ -3,10 +3,10 @@
 use kilter_model::{Value, from_json};
 use serde_json::Value as Json;
 
-use super::veil::SecretMasker;
+use super::masker::SecretMasker;
 
 /// Maximum length of a multi-line value, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_BLOCK_BYTES: usize = 64 << 10;
 
 impl SecretMasker {
     /// Learns every text at the position of a value of these attributes. Prefers too many secrets to too few,
@@ -70,7 +70,7 @@ impl SecretMasker {
 
     /// Learns all texts and numbers of a list or an object, also if it is truncated.
     fn learn_within(&mut self, value: &str) {
-        let most = (0..=value.len().min(LONGEST)).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
+        let most = (0..=value.len().min(MAX_BLOCK_BYTES)).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
         let value = &value[..most];
         let (mut depth, mut at) = (0_usize, 0);
         while let Some(c) = value[at..].chars().next() {

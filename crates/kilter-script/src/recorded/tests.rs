@@ -9,8 +9,8 @@ use kilter_process::{
 };
 
 use super::call::RecordedExchange;
+use super::masker::SecretMasker;
 use super::shell::shell_quoted;
-use super::veil::SecretMasker;
 
 fn exchange() -> RecordedExchange {
     let finished = Output {
@@ -125,8 +125,8 @@ fn large_dropped_count_does_not_delay_replay() {
 
 #[test]
 fn secret_has_one_placeholder_in_every_encoding() {
-    let mut veil = SecretMasker::default();
-    veil.learn("it's \"hunter2\" ü/\\");
+    let mut masker = SecretMasker::default();
+    masker.learn("it's \"hunter2\" ü/\\");
     let secret = "it's \"hunter2\" ü/\\";
     let json = serde_json::Value::from(secret).to_string();
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -142,87 +142,87 @@ fn secret_has_one_placeholder_in_every_encoding() {
         base64(format!("x:{secret}").as_bytes()),
         base64(format!("{secret} and so on").as_bytes()),
     ] {
-        let hidden = veil.hide(&format!("a {text} b"));
+        let hidden = masker.hide(&format!("a {text} b"));
         assert!(hidden != format!("a {text} b"), "{text}");
         assert!(!hidden.contains("hunter2"), "{hidden}");
     }
-    assert_eq!(veil.hide(&format!("password='{}'", secret.replace('\'', "'\\''"))), "password='secret-1'");
-    assert_eq!(veil.hide(&format!("{{\"p\":{json}}}")), "{\"p\":\"secret-1\"}");
+    assert_eq!(masker.hide(&format!("password='{}'", secret.replace('\'', "'\\''"))), "password='secret-1'");
+    assert_eq!(masker.hide(&format!("{{\"p\":{json}}}")), "{\"p\":\"secret-1\"}");
 }
 
 #[test]
 fn parts_of_structured_secrets_are_replaced() {
-    let mut veil = SecretMasker::default();
-    veil.learn("hunter2");
-    veil.learn("Bearer hunter2");
+    let mut masker = SecretMasker::default();
+    masker.learn("hunter2");
+    masker.learn("Bearer hunter2");
     assert_eq!(
-        veil.hide("Bearer ${vars.token}; hunter2; Bearer hunter2"),
+        masker.hide("Bearer ${vars.token}; hunter2; Bearer hunter2"),
         "secret-2 ${vars.token}; secret-1; secret-2 secret-1"
     );
-    let mut veil = SecretMasker::default();
-    veil.learn("first line\n  second line\n");
-    assert_eq!(veil.hide("|\n    first line\n      second line\n"), "|\n    secret-1\n      secret-2\n");
-    assert_eq!(veil.hide("\"first line\\n  second line\\n\""), "\"secret-1\\n  secret-2\\n\"");
-    assert_eq!(veil.hide(&base64(b"first line\n  second line\n")), base64(b"secret-1\n  secret-2\n"));
+    let mut masker = SecretMasker::default();
+    masker.learn("first line\n  second line\n");
+    assert_eq!(masker.hide("|\n    first line\n      second line\n"), "|\n    secret-1\n      secret-2\n");
+    assert_eq!(masker.hide("\"first line\\n  second line\\n\""), "\"secret-1\\n  secret-2\\n\"");
+    assert_eq!(masker.hide(&base64(b"first line\n  second line\n")), base64(b"secret-1\n  secret-2\n"));
 }
 
 #[test]
 fn overlapping_secrets_are_replaced_completely() {
-    let mut veil = SecretMasker::default();
-    veil.learn("abc123xyz");
-    veil.learn("xyz789secret");
-    assert_eq!(veil.hide("1 abc123xyz789secret 2"), "1 secret-1 2");
+    let mut masker = SecretMasker::default();
+    masker.learn("abc123xyz");
+    masker.learn("xyz789secret");
+    assert_eq!(masker.hide("1 abc123xyz789secret 2"), "1 secret-1 2");
 }
 
 #[test]
 fn numbers_stay_numbers_and_short_secrets_are_counted() {
-    let mut veil = SecretMasker::default();
-    veil.learn_value(&Value::sensitive(Value::Integer(98765)));
-    veil.learn("abc");
-    veil.learn("true");
+    let mut masker = SecretMasker::default();
+    masker.learn_value(&Value::sensitive(Value::Integer(98765)));
+    masker.learn("abc");
+    masker.learn("true");
     assert_eq!(
-        veil.hide_json(serde_json::json!({ "pin": 98765, "a": [98764, true] })),
+        masker.hide_json(serde_json::json!({ "pin": 98765, "a": [98764, true] })),
         serde_json::json!({ "pin": 7_000_001, "a": [98764, true] })
     );
-    assert_eq!((veil.count(), veil.too_short()), (1, 1));
+    assert_eq!((masker.count(), masker.too_short()), (1, 1));
     // A placeholder is not a secret.
-    veil.learn("7000001");
-    assert_eq!(veil.count(), 1);
+    masker.learn("7000001");
+    assert_eq!(masker.count(), 1);
 }
 
 #[test]
 fn secret_in_binary_data_is_replaced() {
-    let mut veil = SecretMasker::default();
-    veil.learn_value(&Value::sensitive(Value::Binary(b"\xff\xfesecret"[..].into())));
-    let hidden = veil.hide_bytes(b"x \xff\xfesecret y");
+    let mut masker = SecretMasker::default();
+    masker.learn_value(&Value::sensitive(Value::Binary(b"\xff\xfesecret"[..].into())));
+    let hidden = masker.hide_bytes(b"x \xff\xfesecret y");
     assert!(!hidden.windows(2).any(|pair| pair == b"\xff\xfe"), "{hidden:?}");
-    assert!(!veil.hide(&base64(b"\xff\xfesecret")).contains(base64(b"\xff\xfesecret").trim_end_matches('=')));
+    assert!(!masker.hide(&base64(b"\xff\xfesecret")).contains(base64(b"\xff\xfesecret").trim_end_matches('=')));
 }
 
 #[test]
 fn secret_is_replaced_plain_and_in_base64() {
-    let mut veil = SecretMasker::default();
+    let mut masker = SecretMasker::default();
     let binary = |bytes: &[u8]| Value::sensitive(Value::Binary(bytes.into()));
-    veil.learn_value(&binary(b" hunter2 "));
-    veil.learn_value(&binary(b"ab\ncd\n"));
-    veil.learn_value(&binary(b"first line\nsecond line\n"));
+    masker.learn_value(&binary(b" hunter2 "));
+    masker.learn_value(&binary(b"ab\ncd\n"));
+    masker.learn_value(&binary(b"first line\nsecond line\n"));
     for text in [&b"hunter2"[..], b"ab\ncd\n", b"first line\nsecond line\n", b"second line"] {
         for written in [text.to_vec(), base64(text).into_bytes(), [b"x ", text, b" y"].concat()] {
-            let hidden = veil.hide_bytes(&written);
+            let hidden = masker.hide_bytes(&written);
             assert!(!hidden.windows(text.len()).any(|part| part == text), "{}", text.escape_ascii());
             assert_ne!(hidden, written, "{}", written.escape_ascii());
         }
     }
-    assert_ne!(veil.hide(&base64(b" hunter2 ")), base64(b" hunter2 "));
-    assert_eq!((veil.hide("x"), veil.hide("hunter2")), ("x".to_owned(), "secret-1".to_owned()));
+    assert_ne!(masker.hide(&base64(b" hunter2 ")), base64(b" hunter2 "));
+    assert_eq!((masker.hide("x"), masker.hide("hunter2")), ("x".to_owned(), "secret-1".to_owned()));
 }
 
 #[test]
 fn sensitive_values_in_malformed_replies_are_replaced() {
     let hidden = |text: &str| {
-        let mut veil = SecretMasker::default();
-        veil.learn_written(text.as_bytes(), &["password"]);
-        veil.hide(text)
+        let mut masker = SecretMasker::default();
+        masker.learn_written(text.as_bytes(), &["password"]);
+        masker.hide(text)
     };
     assert_eq!(
         hidden("# simple\nname: x\npassword: hun ter2\nother: y\n"),
@@ -249,9 +249,9 @@ fn sensitive_values_in_malformed_replies_are_replaced() {
 
 #[test]
 fn secret_in_escaped_notation_has_same_placeholder() {
-    let mut veil = SecretMasker::default();
-    veil.learn("0pen \"sesame\" ü");
-    veil.learn("0pen \\\"sesame\\\" \\u00fc");
-    veil.learn("secret-1");
-    assert_eq!((veil.count(), veil.hide("\"0pen \\\"sesame\\\" ü\"")), (1, "\"secret-1\"".to_owned()));
+    let mut masker = SecretMasker::default();
+    masker.learn("0pen \"sesame\" ü");
+    masker.learn("0pen \\\"sesame\\\" \\u00fc");
+    masker.learn("secret-1");
+    assert_eq!((masker.count(), masker.hide("\"0pen \\\"sesame\\\" ü\"")), (1, "\"secret-1\"".to_owned()));
 }

@@ -94,7 +94,7 @@ pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
     if !ended {
         message.push_str(" (the message does not end with ral_eom)");
     }
-    Some(ProtocolError::Told { kind: ErrorKind::Failed, message })
+    Some(ProtocolError::Reported { kind: ErrorKind::Failed, message })
 }
 
 /// Parses the resources of an output.

@@ -12,7 +12,7 @@ use crate::coerce::written;
 use crate::convention::{Refusal, Request, Update, size};
 
 /// Maximum length of a command-line argument in Linux in bytes, without the final NUL.
-const LONGEST: usize = 128 * 1024 - 1;
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
 pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocation, Refusal> {
     let invocation = size::limited(base, request);
@@ -70,8 +70,8 @@ fn word(key: &str, value: &[u8]) -> Result<OsString, Refusal> {
         word.extend_from_slice(part);
     }
     word.push(b'\'');
-    match word.len() > LONGEST {
-        true => Err(Refusal::TooLong { what: what(), bytes: word.len(), most: LONGEST }),
+    match word.len() > MAX_ARGUMENT_BYTES {
+        true => Err(Refusal::TooLong { what: what(), bytes: word.len(), most: MAX_ARGUMENT_BYTES }),
         false => Ok(OsString::from_vec(word)),
     }
 }

@@ -12,7 +12,7 @@ use ecow::EcoString;
 use kilter_process::{Invocation, Output};
 
 use crate::convention::size::MemoryBudget;
-use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Request, described, text, unique};
+use crate::convention::{Convention, LineParser, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `simple` (libral, "The `simple` calling convention").
 ///
@@ -74,7 +74,7 @@ impl Convention for Simple {
         }
     }
 
-    fn listener(&self) -> Listener {
+    fn listener(&self) -> LineParser {
         watch::listener()
     }
 }

@@ -3,11 +3,11 @@
 use ecow::eco_format;
 
 use super::decode::{entry, trim};
-use crate::convention::{Listener, ProtocolError, WatchLine};
+use crate::convention::{LineParser, ProtocolError, WatchLine};
 
 /// Returns the parser. `# simple` starts the watch. `name: NAME` reports a change of a resource, and `ral_any:
 /// true` of any resource.
-pub(super) fn listener() -> Listener {
+pub(super) fn listener() -> LineParser {
     let mut watches = false;
     Box::new(move |number, line| match trim(line) {
         "" => Ok(WatchLine::Nothing),

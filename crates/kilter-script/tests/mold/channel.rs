@@ -2,7 +2,7 @@
 
 use kilter_model::{Change, State, Value};
 use kilter_provider::{Actions, Context, Mode, Provider, Query, ReadOne, Wanted};
-use kilter_script::mold::{Frame, Historian, Message, RawLog, Said, read_log};
+use kilter_script::mold::{ChannelEvent, Frame, Historian, Message, RawLog, read_log};
 
 use crate::harness::{Lines, Place, act, attributes, conform, inspect};
 
@@ -231,7 +231,7 @@ fn a_raw_log_is_appended_to_and_read_back() {
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let mut said = Vec::new();
     read_back(&path).iter().for_each(|message| said.push(message.said()));
-    let stream = |text: &str| Said::Stream { descriptor: 1, bytes: text.into() };
+    let stream = |text: &str| ChannelEvent::Stream { descriptor: 1, bytes: text.into() };
     assert_eq!(said, [stream("one\n"), stream("two")]);
     assert!(RawLog::open(place.path()).is_err());
     let full = RawLog::open(std::path::Path::new("/dev/full")).unwrap();

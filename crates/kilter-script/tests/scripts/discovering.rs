@@ -312,7 +312,7 @@ fn equal_scripts_need_a_provider_name() {
     describing(&place, "a", "");
     describing(&place, "b", "");
     let registry = |place: &Place| {
-        Registry::new(place.found().providers.into_iter().map(|one| one as std::sync::Arc<dyn Provider>))
+        Registry::new(place.found().providers.into_iter().map(|one| one as std::sync::Arc<dyn Provider>)).unwrap()
     };
     let chosen = registry(&place).choose("tt", None);
     assert_eq!(chosen, Err(ChoiceError::Ambiguous { type_name: "tt".into(), among: vec!["a", "b"] }));

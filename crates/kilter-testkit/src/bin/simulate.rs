@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-use kilter_testkit::{Counts, Report, Violation, simulate, simulate_held};
+use kilter_testkit::{SimulationCounts, SimulationReport, Violation, simulate, simulate_held};
 
 const USAGE: &str = "usage: simulate [--held] [--graphs N] [--seed S] [--first K]
 
@@ -12,15 +12,15 @@ machine holds their state, while watches, events and swaps come and go; otherwis
 Exits with 1 at the first property that does not hold, and prints how to see it again.";
 
 /// Command line.
-struct Asked {
+struct SimulateArgs {
     held: bool,
     graphs: u64,
     seed: u64,
     first: u64,
 }
 
-fn asked(mut arguments: impl Iterator<Item = String>) -> Result<Asked, String> {
-    let mut asked = Asked { held: false, graphs: 1000, seed: 0, first: 0 };
+fn asked(mut arguments: impl Iterator<Item = String>) -> Result<SimulateArgs, String> {
+    let mut asked = SimulateArgs { held: false, graphs: 1000, seed: 0, first: 0 };
     while let Some(option) = arguments.next() {
         let field = match option.as_str() {
             "--held" => {
@@ -46,9 +46,10 @@ fn seed_of(base: u64, k: u64) -> u64 {
 }
 
 /// Simulates a seed. A panic of the machine is a violation, too.
-fn examine(seed: u64, held: bool) -> Result<Report, String> {
-    let told: Result<Report, Violation> = catch_unwind(|| if held { simulate_held(seed) } else { simulate(seed) })
-        .map_err(|_| "the machine panicked".to_owned())?;
+fn examine(seed: u64, held: bool) -> Result<SimulationReport, String> {
+    let told: Result<SimulationReport, Violation> =
+        catch_unwind(|| if held { simulate_held(seed) } else { simulate(seed) })
+            .map_err(|_| "the machine panicked".to_owned())?;
     told.map_err(|violation| violation.to_string())
 }
 
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut counts = Counts::default();
+    let mut counts = SimulationCounts::default();
     for k in asked.first..asked.first.saturating_add(asked.graphs) {
         let seed = seed_of(asked.seed, k);
         match examine(seed, asked.held) {

@@ -12,14 +12,14 @@ use kilter_engine::{
 };
 use rustc_hash::FxHasher;
 
-use super::Fault;
+use super::SeededBug;
 use super::limits::{Heeded, LeftAlone, Repairs, Tries};
 use super::site::{GraphVersion, Site};
 use crate::journal::Journal;
 use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure};
-use crate::simulation::Counts;
-use crate::system::{Heard, System, told};
+use crate::simulation::SimulationCounts;
+use crate::system::{ApplyAnswer, System, told};
 
 /// State that outlives a run.
 pub(super) struct Lasting {
@@ -32,9 +32,9 @@ pub(super) struct Lasting {
     pub(super) notified: BTreeMap<(u32, u32), u64>,
     pub(super) rng: Rng,
     pub(super) tick: u64,
-    pub(super) counts: Counts,
+    pub(super) counts: SimulationCounts,
     pub(super) stream: FxHasher,
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<SeededBug>,
 }
 
 /// A call in flight, identified by its part.
@@ -45,20 +45,24 @@ struct Flight {
     vertex: ResourceId,
     act: Act,
     began: u64,
-    heard: Option<Answer>,
+    heard: Option<CallAnswer>,
     /// True if the vertex was replaced since the start, so that its answer must change nothing.
     is_orphan: bool,
+    /// True if a bug has reported its end to the machine before its end.
+    is_answered: bool,
+    /// Tick of the start of the check before this call.
+    looked: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+enum CallAnswer {
     Found(CheckResult),
-    Heard(Heard),
+    Applied(ApplyAnswer),
 }
 
 /// Observations of a part in this run.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct SeenPart {
     /// True if its watch runs, or it needs none.
     watches: bool,
     /// True if the machine has requested its watch.
@@ -94,7 +98,7 @@ pub(super) struct Driver<'a> {
     wakes: Vec<(Timestamp, u32)>,
     /// Parts with an event that has not been delivered yet.
     untold: BTreeSet<u32>,
-    seen: BTreeMap<u32, Seen>,
+    seen: BTreeMap<u32, SeenPart>,
     now: Timestamp,
     /// Time of the last activity other than a check that found a vertex in sync.
     active: Timestamp,
@@ -107,7 +111,7 @@ pub(super) struct Driver<'a> {
 }
 
 /// Steps per part within which everything must come to rest.
-const PATIENCE: u32 = 400;
+const MAX_STEPS_TO_REST: u32 = 400;
 
 impl<'a> Driver<'a> {
     pub(super) fn new(lasting: &'a mut Lasting) -> Driver<'a> {
@@ -194,12 +198,12 @@ impl<'a> Driver<'a> {
         self.swap(true)?;
         self.lasting.system.heal();
         // The causes of failures are removed, with an event, except for parts that retry by themselves.
-        let is_mended = |seen: &Seen| matches!(seen.settlement, Some(Disposition::Failed | Disposition::Unknown));
+        let is_mended = |seen: &SeenPart| matches!(seen.settlement, Some(Disposition::Failed | Disposition::Unknown));
         let mended = self.seen.iter().filter(|(_, seen)| is_mended(seen)).map(|(part, _)| *part);
         let mended: Vec<u32> = mended.filter(|part| !self.comes_back(*part)).collect();
         self.untold.extend(mended);
         self.mended = true;
-        for _ in 0..PATIENCE * (self.lasting.site.parts() + 2) {
+        for _ in 0..MAX_STEPS_TO_REST * (self.lasting.site.parts() + 2) {
             self.obey()?;
             self.now.0 += self.lasting.rng.u64(..200);
             match self.lasting.rng.u32(..4) {
@@ -256,9 +260,9 @@ impl<'a> Driver<'a> {
         let (id, tick) = (ResourceId::first(part), self.lasting.tick);
         let system = &mut self.lasting.system;
         let answer = match act {
-            Act::Check => Answer::Found(system.check(id)),
-            Act::Apply => Answer::Heard(system.apply(&mut self.lasting.rng, id, began, tick)),
-            Act::Refresh => Answer::Heard(system.refresh(id, began, tick)),
+            Act::Check => CallAnswer::Found(system.check(id)),
+            Act::Apply => CallAnswer::Applied(system.apply(&mut self.lasting.rng, id, began, tick)),
+            Act::Refresh => CallAnswer::Applied(system.refresh(id, began, tick)),
         };
         self.flights[at].heard = Some(answer);
         // The call of a replaced vertex notified the children that it had at its start.
@@ -288,19 +292,24 @@ impl<'a> Driver<'a> {
         let vertex = flight.vertex;
         let in_sync = self.lasting.system.is_in_sync(ResourceId::first(flight.part));
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
-            (_, Answer::Found(verdict)) => Input::Checked(vertex, told(verdict, &self.machine, &mut self.lasting.rng)),
-            (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(vertex, heard != Heard::Failed),
-            (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => {
+            (_, CallAnswer::Found(verdict)) => {
+                Input::Checked(vertex, told(verdict, &self.machine, &mut self.lasting.rng))
+            }
+            (Act::Refresh, CallAnswer::Applied(heard)) => Input::Refreshed(vertex, heard != ApplyAnswer::Failed),
+            (_, CallAnswer::Applied(ApplyAnswer::Done { refreshed })) if in_sync => {
                 Input::Applied(vertex, ApplyResult::Done { refreshed })
             }
-            (_, Answer::Heard(_)) => Input::Applied(vertex, ApplyResult::Failed),
+            (_, CallAnswer::Applied(_)) => Input::Applied(vertex, ApplyResult::Failed),
         };
         if flight.is_orphan {
-            self.give(input);
+            if !flight.is_answered {
+                self.answer_orphan(flight, input)?;
+            }
             // The vertex that replaced it may start now.
             self.untold.insert(flight.part);
             return Ok(());
         }
+        self.is_in_flight(vertex, flight.act)?;
         let failed = matches!(
             input,
             Input::Checked(_, CheckResult::Failed)
@@ -377,7 +386,7 @@ impl<'a> Driver<'a> {
         self.graph.part(vertex)
     }
 
-    fn seen_of(&mut self, part: u32) -> &mut Seen {
+    fn seen_of(&mut self, part: u32) -> &mut SeenPart {
         self.seen.entry(part).or_default()
     }
 
@@ -392,13 +401,13 @@ impl<'a> Driver<'a> {
 }
 
 /// Returns the initial observations of the parts, and the vertices whose watches have not started.
-fn watches(site: &Site, graph: &GraphVersion) -> (BTreeMap<u32, Seen>, BTreeSet<ResourceId>) {
+fn watches(site: &Site, graph: &GraphVersion) -> (BTreeMap<u32, SeenPart>, BTreeSet<ResourceId>) {
     let mut unwatched = BTreeSet::new();
     let mut seen = BTreeMap::new();
     for (at, part) in graph.part_of.iter().enumerate() {
         let watches = !site.is_watched[*part as usize];
         let tries = Tries::of(graph.vertices[at].retry);
-        seen.insert(*part, Seen { watches, asked: true, stirred: true, tries, ..Seen::default() });
+        seen.insert(*part, SeenPart { watches, asked: true, stirred: true, tries, ..SeenPart::default() });
         if !watches {
             unwatched.insert(graph.graph.order()[at]);
         }

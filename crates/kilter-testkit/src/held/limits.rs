@@ -56,6 +56,8 @@ impl LeftAlone {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tries {
     left: i32,
+    /// Number of retries as declared.
+    all: i32,
     /// Earliest time of the next retry, until it starts.
     pub(super) next: Option<Timestamp>,
     /// True if it has failed without a retry left, and has not settled since.
@@ -65,7 +67,12 @@ pub(super) struct Tries {
 impl Tries {
     /// Creates the retries of a part as declared.
     pub(super) fn of(retry: i32) -> Tries {
-        Tries { left: retry, ..Tries::default() }
+        Tries { left: retry, all: retry, ..Tries::default() }
+    }
+
+    /// Creates the retries of a part with another declaration, against which the retries count that it has used.
+    pub(super) fn inherited(self, retry: i32) -> Tries {
+        Tries { left: (retry - (self.all - self.left)).max(0), ..Tries::of(retry) }
     }
 
     /// Records a failed attempt.
@@ -85,17 +92,17 @@ pub(super) struct Repairs {
     /// True if it is only watched, because there were too many repairs.
     pub(super) is_watched_only: bool,
     /// Back-off of a contested part.
-    pub(super) contest: Option<Contest>,
+    pub(super) contest: Option<ContestBackoff>,
 }
 
 /// Back-off of a contested part: the time before which it is not repaired, and its distance from the last repair.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Contest {
+pub(super) struct ContestBackoff {
     pub(super) next: Timestamp,
     interval: u64,
 }
 
-impl Contest {
+impl ContestBackoff {
     /// Returns true if the part has stayed in its state for one interval after it could be repaired again.
     pub(super) fn is_over(self, now: Timestamp) -> bool {
         now.0 >= self.next.0 + self.interval
@@ -106,9 +113,9 @@ impl Repairs {
     /// Counts a repair. One in a contest starts the next interval, unless the contest is over.
     pub(super) fn add(&mut self, now: Timestamp, budget: RepairBudget) {
         match self.contest.filter(|contest| !contest.is_over(now)) {
-            Some(Contest { interval, .. }) => {
+            Some(ContestBackoff { interval, .. }) => {
                 let interval = (interval * 2).min(budget.longest);
-                self.contest = Some(Contest { next: Timestamp(now.0 + interval), interval });
+                self.contest = Some(ContestBackoff { next: Timestamp(now.0 + interval), interval });
             }
             None => {
                 self.contest = None;
@@ -122,7 +129,7 @@ impl Repairs {
     pub(super) fn contend(&mut self, now: Timestamp, budget: RepairBudget) {
         if self.contest.is_none() {
             let interval = budget.first.min(budget.longest);
-            self.contest = Some(Contest { next: Timestamp(now.0 + interval), interval });
+            self.contest = Some(ContestBackoff { next: Timestamp(now.0 + interval), interval });
             self.at.clear();
         }
     }

@@ -12,14 +12,14 @@ use rustc_hash::FxHasher;
 
 use crate::journal::Journal;
 use crate::properties::{Property, Violation};
-use crate::simulation::{Counts, Report};
+use crate::simulation::{SimulationCounts, SimulationReport};
 use crate::system::System;
 use driver::{Driver, Lasting};
 use site::Site;
 
 /// A bug in the driver or its configuration, which a property must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SeededBug {
     /// Loses an event.
     LosesEvents,
     /// Reports watches as started before they have started.
@@ -54,6 +54,14 @@ pub enum Fault {
     ForgetsSemaphores,
     /// Reports the semaphores of a removed vertex as free too early.
     FreesEarly,
+    /// Issues the id of a removed vertex again.
+    ReusesIds,
+    /// Delivers the answer to a call of a removed or changed vertex to the vertex that took its place.
+    AnswersNewcomer,
+    /// Takes queued calls back before an edit, and does not report this to the machine.
+    LosesReturned,
+    /// Lets an edited vertex have all its retries, although the ones that it has used count.
+    RestoresRetries,
     /// Does not configure rate limits.
     ForgetsLimits,
     /// Does not configure a back-off.
@@ -86,41 +94,45 @@ pub enum Fault {
     Wavers,
 }
 
-impl Fault {
+impl SeededBug {
     /// All bugs, with the property that detects each.
-    pub const ALL: [(Fault, Property); 32] = [
-        (Fault::LosesEvents, Property::Converges),
-        (Fault::WatchesTooLate, Property::Watched),
-        (Fault::OwesNothing, Property::Refreshes),
-        (Fault::ChangesUnrecorded, Property::Refreshes),
-        (Fault::NeverTires, Property::Limits),
-        (Fault::SwapsBlindly, Property::OneAtATime),
-        (Fault::WatchesBeside, Property::Watched),
-        (Fault::WatchesNotWhilePaused, Property::Watched),
-        (Fault::SwallowsEvents, Property::Watched),
-        (Fault::IgnoresPause, Property::Entitled),
-        (Fault::WakesDependants, Property::Entitled),
-        (Fault::SwapsWhole, Property::Entitled),
-        (Fault::SwapsLate, Property::Begins),
-        (Fault::StartsEarly, Property::ParentsFirst),
-        (Fault::PaysEarly, Property::Refreshes),
-        (Fault::ForgetsSemaphores, Property::Limits),
-        (Fault::FreesEarly, Property::Limits),
-        (Fault::ForgetsLimits, Property::Limits),
-        (Fault::ForgetsBackoff, Property::Retries),
-        (Fault::ForgetsWakes, Property::Begins),
-        (Fault::ForgetsContests, Property::Converges),
-        (Fault::HurriesRetries, Property::Retries),
-        (Fault::RetriesTooOften, Property::Retries),
-        (Fault::NeverForgives, Property::Retries),
-        (Fault::ForgivesAll, Property::Retries),
-        (Fault::TiresEarly, Property::Limits),
-        (Fault::HearsLate, Property::ParentsFirst),
-        (Fault::BlamesWrong, Property::Blocking),
-        (Fault::KeepsFailed, Property::Begins),
-        (Fault::ClaimsRest, Property::Rests),
-        (Fault::SplitsBatches, Property::Batches),
-        (Fault::Wavers, Property::Determinism),
+    pub const ALL: [(SeededBug, Property); 36] = [
+        (SeededBug::LosesEvents, Property::Converges),
+        (SeededBug::WatchesTooLate, Property::Watched),
+        (SeededBug::OwesNothing, Property::Refreshes),
+        (SeededBug::ChangesUnrecorded, Property::Refreshes),
+        (SeededBug::NeverTires, Property::Limits),
+        (SeededBug::SwapsBlindly, Property::OneAtATime),
+        (SeededBug::WatchesBeside, Property::Watched),
+        (SeededBug::WatchesNotWhilePaused, Property::Watched),
+        (SeededBug::SwallowsEvents, Property::Watched),
+        (SeededBug::IgnoresPause, Property::Entitled),
+        (SeededBug::WakesDependants, Property::Entitled),
+        (SeededBug::SwapsWhole, Property::Entitled),
+        (SeededBug::SwapsLate, Property::Begins),
+        (SeededBug::StartsEarly, Property::ParentsFirst),
+        (SeededBug::PaysEarly, Property::Refreshes),
+        (SeededBug::ForgetsSemaphores, Property::Limits),
+        (SeededBug::FreesEarly, Property::Limits),
+        (SeededBug::ReusesIds, Property::Answers),
+        (SeededBug::AnswersNewcomer, Property::Answers),
+        (SeededBug::LosesReturned, Property::Begins),
+        (SeededBug::RestoresRetries, Property::Retries),
+        (SeededBug::ForgetsLimits, Property::Limits),
+        (SeededBug::ForgetsBackoff, Property::Retries),
+        (SeededBug::ForgetsWakes, Property::Begins),
+        (SeededBug::ForgetsContests, Property::Converges),
+        (SeededBug::HurriesRetries, Property::Retries),
+        (SeededBug::RetriesTooOften, Property::Retries),
+        (SeededBug::NeverForgives, Property::Retries),
+        (SeededBug::ForgivesAll, Property::Retries),
+        (SeededBug::TiresEarly, Property::Limits),
+        (SeededBug::HearsLate, Property::ParentsFirst),
+        (SeededBug::BlamesWrong, Property::Blocking),
+        (SeededBug::KeepsFailed, Property::Begins),
+        (SeededBug::ClaimsRest, Property::Rests),
+        (SeededBug::SplitsBatches, Property::Batches),
+        (SeededBug::Wavers, Property::Determinism),
     ];
 }
 
@@ -128,7 +140,7 @@ impl Fault {
 ///
 /// # Errors
 /// The first violated property.
-pub fn simulate_held(seed: u64) -> Result<Report, Violation> {
+pub fn simulate_held(seed: u64) -> Result<SimulationReport, Violation> {
     simulate_held_with(seed, None)
 }
 
@@ -136,15 +148,15 @@ pub fn simulate_held(seed: u64) -> Result<Report, Violation> {
 ///
 /// # Errors
 /// The first violated property.
-pub fn simulate_held_with(seed: u64, fault: Option<Fault>) -> Result<Report, Violation> {
-    let report = once(seed, fault.filter(|fault| *fault != Fault::Wavers))?;
+pub fn simulate_held_with(seed: u64, fault: Option<SeededBug>) -> Result<SimulationReport, Violation> {
+    let report = once(seed, fault.filter(|fault| *fault != SeededBug::Wavers))?;
     if report == once(seed, fault)? {
         return Ok(report);
     }
     Err(Violation::of(Property::Determinism, "the commands of the same seed differ"))
 }
 
-fn once(seed: u64, fault: Option<Fault>) -> Result<Report, Violation> {
+fn once(seed: u64, fault: Option<SeededBug>) -> Result<SimulationReport, Violation> {
     let mut rng = Rng::with_seed(seed);
     let site = Site::random(&mut rng);
     let system = System::random(&mut rng, &site.plain_world());
@@ -157,7 +169,7 @@ fn once(seed: u64, fault: Option<Fault>) -> Result<Report, Violation> {
         notified: BTreeMap::new(),
         rng,
         tick: 0,
-        counts: Counts::default(),
+        counts: SimulationCounts::default(),
         stream,
         fault,
     };
@@ -167,5 +179,5 @@ fn once(seed: u64, fault: Option<Fault>) -> Result<Report, Violation> {
     }
     let length = lasting.rng.u32(0..160);
     Driver::new(&mut lasting).peaceful(length)?;
-    Ok(Report { counts: lasting.counts, stream: lasting.stream.finish() })
+    Ok(SimulationReport { counts: lasting.counts, stream: lasting.stream.finish() })
 }

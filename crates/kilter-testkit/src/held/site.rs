@@ -8,9 +8,9 @@ use kilter_engine::{
 };
 use kilter_model::{RelationKind, SourceId, Span};
 
-use super::Fault;
+use super::SeededBug;
 use crate::graph_gen;
-use crate::world::{World, chance, temper};
+use crate::world::{GeneratedGraph, chance, temper};
 
 /// A graph over some of the parts, in some order.
 #[derive(Clone, Debug)]
@@ -123,9 +123,9 @@ impl Site {
     }
 
     /// Returns the parts as a world without edges.
-    pub(super) fn plain_world(&self) -> World {
+    pub(super) fn plain_world(&self) -> GeneratedGraph {
         let graph = Graph::new(self.parts(), Vec::new()).expect("there are no edges");
-        World { graph, vertices: self.declared.iter().map(|(_, vertex)| *vertex).collect() }
+        GeneratedGraph { graph, vertices: self.declared.iter().map(|(_, vertex)| *vertex).collect() }
     }
 
     /// Edits some declarations.
@@ -164,14 +164,14 @@ impl Site {
         &self,
         of: &GraphVersion,
         unwatched: BTreeSet<ResourceId>,
-        fault: Option<Fault>,
+        fault: Option<SeededBug>,
     ) -> HoldConfig {
         let vertex = |part: &u32| of.vertex_of(*part);
-        let forgets = |what: Fault| fault == Some(what);
-        let limits = self.limits.iter().filter(|_| !forgets(Fault::ForgetsLimits));
+        let forgets = |what: SeededBug| fault == Some(what);
+        let limits = self.limits.iter().filter(|_| !forgets(SeededBug::ForgetsLimits));
         HoldConfig {
             budget: self.told_budget(fault),
-            backoff: if forgets(Fault::ForgetsBackoff) {
+            backoff: if forgets(SeededBug::ForgetsBackoff) {
                 Backoff { first: 0, min_after_event: 0, longest: 0 }
             } else {
                 self.backoff
@@ -188,27 +188,27 @@ impl Site {
     }
 
     /// Returns the configured budget, with the bug applied.
-    fn told_budget(&self, fault: Option<Fault>) -> RepairBudget {
-        let less = u32::from(fault == Some(Fault::TiresEarly));
+    fn told_budget(&self, fault: Option<SeededBug>) -> RepairBudget {
+        let less = u32::from(fault == Some(SeededBug::TiresEarly));
         RepairBudget { repairs: self.budget.repairs - less, ..self.budget }
     }
 
     /// Returns true if the retries of a part are reset when it is in sync, with the bug applied.
-    pub(super) fn is_forgiving(&self, part: u32, fault: Option<Fault>) -> bool {
+    pub(super) fn is_forgiving(&self, part: u32, fault: Option<SeededBug>) -> bool {
         match fault {
-            Some(Fault::NeverForgives) => false,
-            Some(Fault::ForgivesAll) => true,
+            Some(SeededBug::NeverForgives) => false,
+            Some(SeededBug::ForgivesAll) => true,
             _ => self.forgiving.contains(&part),
         }
     }
 
     /// Returns the vertices of a graph for the machine, with the bug applied.
-    pub(super) fn told(of: &GraphVersion, fault: Option<Fault>) -> Vec<Vertex> {
+    pub(super) fn told(of: &GraphVersion, fault: Option<SeededBug>) -> Vec<Vertex> {
         let mut vertices = of.vertices.clone();
         for vertex in &mut vertices {
             match fault {
-                Some(Fault::HurriesRetries) => vertex.delay = 0,
-                Some(Fault::RetriesTooOften) => vertex.retry += 1,
+                Some(SeededBug::HurriesRetries) => vertex.delay = 0,
+                Some(SeededBug::RetriesTooOften) => vertex.retry += 1,
                 _ => {}
             }
         }
@@ -216,8 +216,8 @@ impl Site {
     }
 
     /// Returns the semaphores of a graph.
-    pub(super) fn shared(&self, of: &GraphVersion, fault: Option<Fault>) -> Semaphores {
-        if fault == Some(Fault::ForgetsSemaphores) {
+    pub(super) fn shared(&self, of: &GraphVersion, fault: Option<SeededBug>) -> Semaphores {
+        if fault == Some(SeededBug::ForgetsSemaphores) {
             return Semaphores::default();
         }
         let taken = self.semaphores.iter();

@@ -4,7 +4,7 @@ use kilter_engine::{Machine, RefreshToken, ResourceId};
 
 use super::{Property, Violation, ensure};
 use crate::journal::Journal;
-use crate::observed::{Mode, Observed};
+use crate::observed::{Observed, RunMode};
 use crate::system::System;
 
 /// Checks that refreshes become pending only along notify edges to vertices that handle them.
@@ -39,7 +39,7 @@ pub(crate) fn pays_only_what_was_served(
 
 fn writes_nothing_when_calm(run: &Observed<'_>, tokens: &[RefreshToken], what: &str) -> Result<(), Violation> {
     match tokens.first() {
-        Some(token) if matches!(run.mode, Mode::Plan | Mode::Calm) => {
+        Some(token) if matches!(run.mode, RunMode::Plan | RunMode::Calm) => {
             Err(Violation::at(Property::Calm, token.second, format!("it {what} in a run that has nothing to do")))
         }
         _ => Ok(()),

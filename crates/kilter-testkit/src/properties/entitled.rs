@@ -4,7 +4,7 @@ use kilter_engine::{CheckResult, RefreshToken, ResourceId};
 
 use super::{Property, Violation, ensure};
 use crate::journal::Journal;
-use crate::observed::{Mode, Observed};
+use crate::observed::{Observed, RunMode};
 
 /// Checks that a vertex has no other call in flight, and none when it settles.
 pub(crate) fn nothing_is_in_flight(run: &Observed<'_>, vertex: ResourceId) -> Result<(), Violation> {
@@ -24,7 +24,7 @@ pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: Resource
     let found = run.of(vertex).found;
     let differs = found == Some(CheckResult::Differs);
     ensure(differs, Property::Entitled, vertex, || format!("it is changed after a check that found {found:?}"))?;
-    ensure(run.mode != Mode::Calm, Property::Calm, vertex, || "it is changed and has not drifted".into())
+    ensure(run.mode != RunMode::Calm, Property::Calm, vertex, || "it is changed and has not drifted".into())
 }
 
 /// Checks that a refresh is pending and follows a check that found the vertex in sync.
@@ -41,5 +41,5 @@ pub(crate) fn a_refresh_follows_a_debt(
     ensure(in_sync, Property::Entitled, vertex, || format!("it is refreshed after a check that found {found:?}"))?;
     let owed = run.world.parents(vertex).any(|first| journal.owes(RefreshToken { first, second: vertex }));
     ensure(owed, Property::Entitled, vertex, || "it is refreshed and nothing is owed".into())?;
-    ensure(run.mode != Mode::Calm, Property::Calm, vertex, || "it is refreshed and nothing has changed".into())
+    ensure(run.mode != RunMode::Calm, Property::Calm, vertex, || "it is refreshed and nothing has changed".into())
 }

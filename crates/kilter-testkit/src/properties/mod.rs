@@ -50,6 +50,9 @@ pub enum Property {
     Batches,
     /// A quiet machine has no call in flight, waits for nothing, and was last active before the reported time.
     Rests,
+    /// Each answer is for the call that its vertex has in flight. The answer to a call of a removed or changed vertex
+    /// only releases semaphores.
+    Answers,
 }
 
 impl Property {
@@ -72,6 +75,7 @@ impl Property {
             Property::Begins => "what is ready begins",
             Property::Batches => "what is ready together goes together, and comes to the same alone",
             Property::Rests => "at rest means that nothing is under way",
+            Property::Answers => "an answer counts only for the declaration that its call was for",
         }
     }
 }

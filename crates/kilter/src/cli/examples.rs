@@ -18,8 +18,8 @@ Examples:
   kilter get user --format yaml | kilter apply -
   kilter plan web.yaml -o web.plan && kilter apply web.plan
 
-A plan is applied step by step: a step whose resource has changed since then is refused, with its dependents.
-`--noop` exits with 2 if changes are pending.";
+kilter applies a plan step by step. It refuses a step whose resource has changed since the plan was
+made, and its dependents. `--noop` exits with 2 if changes are pending.";
 
 pub(super) const PLAN: &str = "\
 Examples:
@@ -37,8 +37,8 @@ Examples:
   kilter run web.yaml --converged-exit --converged-timeout 10
   kilter run web.yaml --max-runtime 3600
 
-kilter repairs drift at once and reloads an edited manifest. An invalid manifest changes nothing. At the
-first interrupt, calls in flight finish.";
+kilter repairs drift at once and reloads an edited manifest. An invalid manifest changes nothing.
+At the first interrupt, calls in flight finish.";
 
 pub(super) const STATUS: &str = "\
 Examples:
@@ -47,18 +47,18 @@ Examples:
   kilter status --all --format json
   kilter status --follow | jq .        events, as they happen
 
-The command queries `kilter run` through a socket in the state directory (--state-dir). The exit code is 0 if
-all resources are in sync or have pending work, 2 if a resource is out of sync and left so (policy, noop), 4 if
-a resource has failed or is skipped because of a failure, 1 if there is no run.";
+The command queries `kilter run` through a socket in the state directory (--state-dir). Exits with 0
+if all resources are in sync or have pending work, 2 if a resource is out of sync and left so
+(policy, noop), 4 if a resource has failed or is skipped because of a failure, 1 if there is no run.";
 
 pub(super) const PAUSE: &str = "\
 Examples:
   kilter pause 'disk is being copied' && cp -a /srv /backup; kilter resume
   kilter pause --for 600               resume automatically after ten minutes
 
-`kilter pause` waits until calls in flight have finished. The run starts no further call. After the pause it checks
-all resources that had an event. It reads an edited manifest, and applies it after the pause.
-A restarted run stays paused. Exits with 1 if there is no run.";
+`kilter pause` waits until calls in flight have finished. The run starts no further call. After the
+pause it checks all resources that had an event. It reads an edited manifest, and applies it after
+the pause. A restarted run stays paused. Exits with 1 if there is no run.";
 
 pub(super) const RESUME: &str = "\
 Examples:
@@ -66,8 +66,8 @@ Examples:
   kilter resume 2                      end one, of any session
   kilter resume --all
 
-Exits with 0 if the run is not paused, and with 1 if there is no run and no pause, or if only other sessions have \
-paused it.";
+Exits with 0 if the run is not paused, and with 1 if there is no run and no pause, or if only other
+sessions have paused it.";
 
 pub(super) const CLEAN: &str = "\
 Examples:
@@ -102,18 +102,18 @@ Examples:
   kilter set 'user[app]' ensure=absent
   mkpasswd | kilter set user app password=-
 
-kilter converts the words by the data type of the attribute (`kilter types TYPE`). Separate the elements of
-a list by commas, or repeat the attribute (then commas are literal). `ATTR=-` reads the value from
-standard input, for a secret without the final newline. So it is in no process list and no shell
-history.";
+kilter converts the words by the data type of the attribute (`kilter types TYPE`). Separate the
+elements of a list by commas, or repeat the attribute (then commas are literal). `ATTR=-` reads the
+value from standard input, for a secret without the final newline. So it is in no process list and
+no shell history.";
 
 pub(super) const ACT: &str = "\
 Examples:
   kilter act 'service[sshd]' restart --mold minion
   kilter act service sshd reload --mold minion --format json
 
-An action runs in any state of the resource. Exits with 0 if it succeeded, 1 if there is no such action
-(nothing was started), 4 if it failed. Types whose providers are scripts of mold have actions.";
+An action runs in any state of the resource. Exits with 0 if it succeeded, 1 if there is no such
+action (nothing was started), 4 if it failed. Types whose providers are scripts of mold have actions.";
 
 pub(super) const TYPES: &str = "\
 Examples:

@@ -1,11 +1,14 @@
 //! `kilter act`: a one-time action on one resource.
 
+use std::sync::Arc;
+
 use ecow::EcoString;
-use kilter_model::{Attributes, Outcome, Value, to_json};
-use kilter_provider::{Context, Interrupt, Level, Provider, Suitability, Wanted, canonical_name};
+use kilter_model::{Outcome, Resource, ResourceRef, SourceId, Span, Value, to_json};
+use kilter_provider::{Durability, Provider, Suitability, ValidationError};
+use kilter_runtime::{Mode, Perform, Prepared, one_time};
 use serde_json::json;
 
-use super::get::Lines;
+use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ActArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
@@ -20,14 +23,23 @@ pub(crate) fn run(args: &ActArgs, session: &Session) -> Exit {
 }
 
 fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
+    let pass = ExecOptions {
+        mode: Mode::Apply,
+        format: args.format,
+        jobs: 1,
+        durability: Durability::Flushed,
+        exits: ExitCodeMode::Plain,
+        even_if_paused: args.even_if_paused,
+    };
     let state_dir = session.state_dir_if_any().filter(|_| !args.even_if_paused);
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let registry = providers::registry(session)?;
     session.record.settle();
     let (type_name, title, action) = said(args)?;
     let provider = providers::find(&registry, type_name)?;
-    let name = named(session, provider, title)?;
-    let actions = kilter_provider::actions(provider, action)
+    let (name, _) = providers::identified(provider.as_ref(), session.host(), title)
+        .map_err(|error| parse_value::misnamed(provider.schema(), title, &error))?;
+    let prepared = prepared(provider, (title, name), action, session)
         .map_err(|problem| output::fail_with(&problem.message, &problem.hint))?;
     signals::listen()?;
     if let Suitability::Unsuitable(why) = provider.suitable() {
@@ -37,16 +49,8 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
             provider.name()
         )));
     }
-    let log = Lines { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
-    let interrupt = Interrupt::new(signals::raised(), None);
-    let cx = Context::empty()
-        .with_log(&log)
-        .with_strictness(session.global.strict.into())
-        .with_interrupt(interrupt)
-        .with_hostname(session.host());
     // A pause may have begun while the providers started.
-    state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
-    let outcome = actions.act(&cx, Wanted::new(&name, None), action);
+    let outcome = pass.action(&prepared, session)?;
     let reference = format!("{}[{title}]", provider.schema().name);
     let shown = match args.format {
         ReportFormat::Human => human(&reference, action, &outcome, session),
@@ -61,6 +65,28 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
     })
 }
 
+/// Prepares the run of an action on a resource, given by its title and its name.
+///
+/// # Errors
+/// If the resources of the provider have no such action.
+pub(crate) fn prepared(
+    provider: &Arc<dyn Provider>,
+    (title, name): (&str, EcoString),
+    action: &str,
+    session: &Session,
+) -> Result<Prepared, ValidationError> {
+    kilter_provider::actions(provider.as_ref(), action)?;
+    let reference = ResourceRef::new(provider.schema().name.clone(), title);
+    let resource = Resource::new(reference, name, Span::new(SourceId(0), 0, 0));
+    let word = EcoString::from(action);
+    let perform: Box<Perform<dyn Provider>> =
+        Box::new(move |provider, cx, wanted| match kilter_provider::actions(provider, &word) {
+            Ok(actions) => actions.act(cx, wanted, &word),
+            Err(problem) => Outcome::failed(problem.message),
+        });
+    Ok(one_time(Arc::clone(provider), resource, action, session.host(), perform))
+}
+
 /// Reads `TYPE[NAME] ACTION` or `TYPE NAME ACTION`.
 fn said(args: &ActArgs) -> Result<(&str, &str, &str), Exit> {
     let (type_name, name) = providers::split(&args.type_name);
@@ -70,13 +96,6 @@ fn said(args: &ActArgs) -> Result<(&str, &str, &str), Exit> {
         (Some(_), _) => Err(output::fail("one action is given: kilter act TYPE[NAME] ACTION")),
         (None, _) => Err(output::fail("a resource and an action are given: kilter act TYPE[NAME] ACTION")),
     }
-}
-
-fn named(session: &Session, provider: &dyn Provider, title: &str) -> Result<EcoString, Exit> {
-    let schema = provider.schema();
-    let identified = schema.identify(title, &Attributes::default());
-    let (name, namevars) = identified.map_err(|error| parse_value::misnamed(schema, title, &error))?;
-    Ok(canonical_name(provider, &providers::declaring(session.host()), &name, &namevars).map_or(name, |(name, _)| name))
 }
 
 fn human(reference: &str, action: &str, outcome: &Outcome, session: &Session) -> String {

@@ -7,7 +7,7 @@ use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
-use crate::load::{self, Loaded};
+use crate::load::{self, Input};
 use crate::session::Session;
 use crate::{pauses, plan_file, providers, signals};
 
@@ -35,17 +35,19 @@ pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    let (loaded, provenance) = match plan_file::read(args, session) {
+    let (input, provenance) = match plan_file::read(args, session) {
         Ok(Some(mut plan)) => {
             let provenance = plan.provenance.take();
             provenance.iter().for_each(|provenance| plan_file::introduce(provenance, session));
-            (load::prepare_plan(session, plan, args.format.into(), &registry), provenance)
+            (Input::Plan(Box::new(plan)), provenance)
         }
-        Ok(None) => (load::prepare(session, &args.input, args.format.into(), &registry), None),
+        Ok(None) => (Input::Manifests(&args.input), None),
         Err(exit) => return exit,
     };
-    match loaded {
-        Ok(Loaded { prepared, .. }) if provenance.is_some() && pass.mode == Mode::Apply => {
+    // The texts are no longer needed, and may use most of the memory. A pattern `Loaded { prepared, .. }` would keep
+    // them until the end of the match.
+    match load::load(session, input, args.format.into(), &registry).map(|loaded| loaded.prepared) {
+        Ok(prepared) if provenance.is_some() && pass.mode == Mode::Apply => {
             let report = match pass.report(&prepared, session) {
                 Ok(report) => report,
                 Err(exit) => return exit,
@@ -53,8 +55,7 @@ pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
             provenance.iter().for_each(|provenance| plan_file::record_applied(provenance, &report, session));
             pass.conclude(&report, session)
         }
-        // The texts are no longer needed, and may use most of the memory.
-        Ok(Loaded { prepared, .. }) => {
+        Ok(prepared) => {
             let exit = pass.carry_out(&prepared, session);
             // The process ends: see `carry_out`.
             std::mem::forget(prepared);
@@ -77,8 +78,8 @@ fn prescribed(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
     if prescription.is_choreographed() {
         return prescription.dance(pass, &registry, session);
     }
-    match prescription.prepare(session, args.format.into(), &registry) {
-        Ok(Loaded { prepared, .. }) => pass.carry_out(&prepared, session),
+    match prescription.prepare(session, args.format.into(), &registry).map(|loaded| loaded.prepared) {
+        Ok(prepared) => pass.carry_out(&prepared, session),
         Err(exit) => exit,
     }
 }

@@ -12,7 +12,7 @@ use crate::yaml::{Texts, Yaml};
 use crate::{facts, signals};
 
 pub(crate) fn run(args: &FactsArgs, session: &Session) -> Exit {
-    let asked = signals::heeded(|| {
+    let asked = signals::interruptible(|| {
         let known = facts::gather(session, &args.facts_dirs, None);
         let value = match &args.name {
             None => Ok(Value::Hash(known.live().all().into())),

@@ -3,8 +3,7 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, State, TypeSchema};
 use kilter_provider::{
-    Context, Interrupt, Level, Log, Provider, ProviderError, Query, Suitability, Wanted, canonical_name, get_checked,
-    get_named,
+    Context, Level, Log, Provider, ProviderError, Query, Suitability, Wanted, get_checked, get_named,
 };
 use kilter_runtime::StateDir;
 
@@ -23,7 +22,7 @@ pub(crate) fn run(args: &GetArgs, session: &Session) -> Exit {
     };
     let (type_name, first) = providers::split(&args.type_name);
     let provider = match providers::find(&registry, type_name) {
-        Ok(provider) => provider,
+        Ok(provider) => provider.as_ref(),
         Err(exit) => return exit,
     };
     session.record.settle();
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &GetArgs, session: &Session) -> Exit {
         Ok(names) => names,
         Err(exit) => return exit,
     };
-    match signals::heeded(|| provider.suitable()) {
+    match signals::interruptible(|| provider.suitable()) {
         Ok(Suitability::Suitable) => {}
         Ok(Suitability::Unsuitable(why)) => {
             let of = &provider.schema().name;
@@ -51,15 +50,9 @@ pub(crate) fn run(args: &GetArgs, session: &Session) -> Exit {
     {
         return exit;
     }
-    let log = Lines { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
+    let log = PrintedLog { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
     let kept = session.state_dir_if_any().map(StateDir::new);
-    let cx = Context::empty()
-        .with_log(&log)
-        .with_var_dir(kept.as_ref().map(StateDir::path))
-        .with_hostname(session.host())
-        .with_strictness(session.global.strict.into())
-        .with_requested_attributes(&asked)
-        .with_interrupt(Interrupt::new(signals::raised(), None));
+    let cx = session.context(&log).with_var_dir(kept.as_ref().map(StateDir::path)).with_requested_attributes(&asked);
     match read(provider, &cx, &names) {
         Ok((states, failed)) => {
             for (title, error) in &failed {
@@ -90,7 +83,7 @@ fn names(first: Option<&str>, rest: &[String]) -> Vec<EcoString> {
 }
 
 /// Requested resource.
-struct Named {
+struct RequestedResource {
     title: EcoString,
     /// Its name on the system.
     name: EcoString,
@@ -98,26 +91,19 @@ struct Named {
     namevars: Option<Attributes>,
 }
 
-/// Identifies the resources of the titles, and reports invalid titles. Attributes that a declaration would require
-/// do not matter here.
-///
-/// A name in another form is converted to the canonical name.
-fn identified(session: &Session, provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
+/// Identifies the resources of the titles, and reports invalid titles.
+fn identified(
+    session: &Session,
+    provider: &dyn Provider,
+    titles: &[EcoString],
+) -> Result<Vec<RequestedResource>, Exit> {
     let schema = provider.schema();
-    let is_composite = schema.namevars().nth(1).is_some();
-    let mut named: Vec<Named> = Vec::with_capacity(titles.len());
+    let mut named: Vec<RequestedResource> = Vec::with_capacity(titles.len());
     let mut refused = None;
     for title in titles {
-        match schema.identify(title, &Attributes::default()) {
-            Ok((name, namevars)) => {
-                let given = if is_composite { namevars } else { Attributes::new() };
-                let (name, namevars) = canonical_name(provider, &providers::declaring(session.host()), &name, &given)
-                    .unwrap_or((name, given));
-                if named.iter().any(|one| one.name == name) {
-                    continue;
-                }
-                named.push(Named { title: title.clone(), name, namevars: is_composite.then_some(namevars) });
-            }
+        match providers::identified(provider, session.host(), title) {
+            Ok((name, _)) if named.iter().any(|one| one.name == name) => {}
+            Ok((name, namevars)) => named.push(RequestedResource { title: title.clone(), name, namevars }),
             Err(error) => refused = Some(parse_value::misnamed(schema, title, &error)),
         }
     }
@@ -142,7 +128,11 @@ fn asked(schema: &TypeSchema, names: &[String]) -> Result<Vec<EcoString>, Exit> 
 /// Titles of unreadable resources, with the reasons.
 type Failed = Vec<(EcoString, ProviderError)>;
 
-fn read(provider: &dyn Provider, cx: &Context<'_>, names: &[Named]) -> Result<(Vec<State>, Failed), ProviderError> {
+fn read(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    names: &[RequestedResource],
+) -> Result<(Vec<State>, Failed), ProviderError> {
     if names.is_empty() {
         return Ok((get_checked(provider, cx, Query::All)?, Vec::new()));
     }
@@ -221,11 +211,11 @@ fn table(session: &Session, schema: &TypeSchema, states: &[State], secrets: Secr
 }
 
 /// Prints log lines of providers.
-pub(crate) struct Lines {
+pub(crate) struct PrintedLog {
     pub(crate) from: Level,
 }
 
-impl Log for Lines {
+impl Log for PrintedLog {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         if level >= self.from {
             output::line(crate::render::progress::log_line(level, type_name, name, message));

@@ -4,7 +4,7 @@ use super::mold_loop;
 use crate::cli::{GraphArgs, GraphFormat};
 use crate::draw::{self, Drawing};
 use crate::exit::Exit;
-use crate::load::ErrorFormat;
+use crate::load::{ErrorFormat, Input};
 use crate::session::Session;
 use crate::{load, output, providers, signals};
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &GraphArgs, session: &Session) -> Exit {
     let loaded = match is_prescribed {
         true => mold_loop::prescription(session, &args.input)
             .and_then(|prescription| prescription.prepare(session, audience, &registry)),
-        false => load::prepare(session, &args.input, audience, &registry),
+        false => load::load(session, Input::Manifests(&args.input), audience, &registry),
     };
     let loaded = match loaded {
         Ok(loaded) => loaded,

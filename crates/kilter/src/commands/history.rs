@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use kilter_script::mold::{Frame, Message, Said, Spawn, read_log};
+use kilter_script::mold::{ChannelEvent, Frame, Message, Spawn, read_log};
 use serde_json::json;
 
 use crate::cli::{Global, HistoryArgs, ReportFormat};
@@ -105,14 +105,14 @@ fn line(message: &Message, format: ReportFormat) -> String {
 /// Returns the text of a message for people.
 fn said(message: &Message) -> String {
     match message.said() {
-        Said::Stream { bytes, .. } => match std::str::from_utf8(&bytes) {
+        ChannelEvent::Stream { bytes, .. } => match std::str::from_utf8(&bytes) {
             Ok(text) => text.strip_suffix('\n').unwrap_or(text).to_owned(),
             Err(_) => format!("{} bytes: {}", bytes.len(), bytes.escape_ascii()),
         },
-        Said::Spawn(spawn) => spawned(&spawn),
-        Said::ExitCode(code) | Said::Exit { code: Some(code), signal: None } => code.to_string(),
-        Said::Exit { signal: Some(signal), .. } => format!("signal {signal}"),
-        Said::Exit { .. } | Said::Other => message.data.to_string(),
+        ChannelEvent::Spawn(spawn) => spawned(&spawn),
+        ChannelEvent::ExitCode(code) | ChannelEvent::Exit { code: Some(code), signal: None } => code.to_string(),
+        ChannelEvent::Exit { signal: Some(signal), .. } => format!("signal {signal}"),
+        ChannelEvent::Exit { .. } | ChannelEvent::Other => message.data.to_string(),
     }
 }
 

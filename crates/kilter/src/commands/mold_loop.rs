@@ -1,21 +1,22 @@
 //! The routine of mold: facts, prescription, then observe, choreograph and perform until no steps are left.
 
+use std::sync::Arc;
+
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Outcome, Value, to_json};
-use kilter_provider::{Context, Interrupt, Level, Provider, Query, Registry, Wanted, get_checked};
-use kilter_runtime::Mode;
-use kilter_script::mold::{ActorError, Mold, Prescribed, Step, manifest_of};
+use kilter_model::{Attributes, Outcome, Resource, ResourceRef, SourceId, Span, Value, to_json};
+use kilter_provider::{Context, Level, Provider, Query, Registry, Wanted, get_checked};
+use kilter_runtime::{Mode, Prepared, one_time};
+use kilter_script::mold::{ActorError, ChoreographyStep, Mold, MoldProvider, Prescribed, manifest_of};
 use serde_json::{Value as Json, json};
 
-use super::act::lines_of;
-use super::get::Lines;
+use super::act::{self, lines_of};
+use super::get::PrintedLog;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::load::{self, Loaded};
+use crate::load::{self, Input, Loaded};
 use crate::mold::OpenedMold;
 use crate::render::diff::visible;
-use crate::render::progress::Shown;
 use crate::render::{FAILED, NAME, styled};
 use crate::session::Session;
 use crate::{facts, output, providers, signals};
@@ -25,6 +26,9 @@ const ROUNDS: usize = 25;
 
 /// Maximum number of rounds with equal steps. Beyond that, the choreography counts as a loop.
 const MAX_EQUAL_ROUNDS: usize = 3;
+
+/// Failure of a step whose reason has been reported.
+const NOT_STARTED: &str = "it was not started";
 
 /// Prescription of mold's directory, with its inputs.
 pub(crate) struct Prescription<'s> {
@@ -60,7 +64,7 @@ impl Prescription<'_> {
     /// Prepares the prescription as a run of the engine, which orders it if no script does.
     ///
     /// # Errors
-    /// As [`load::prepare`].
+    /// As [`load::load`].
     pub(crate) fn prepare(
         &self,
         session: &Session,
@@ -69,7 +73,8 @@ impl Prescription<'_> {
     ) -> Result<Loaded, Exit> {
         let name = self.mold.directory().join("actors/prescribe").display().to_string();
         let text = format!("{:#}\n", manifest_of(&self.documents));
-        load::prepare_text(session, &format!("{name} (prescription)"), text, audience, registry)
+        let input = Input::Text { name: &format!("{name} (prescription)"), text };
+        load::load(session, input, audience, registry)
     }
 
     /// Performs the steps in the order of the choreographer. The lock prevents changes by other runs.
@@ -81,13 +86,8 @@ impl Prescription<'_> {
         if let Err(exit) = pass.refuse_if_paused(session) {
             return exit;
         }
-        let log = Lines { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
-        let interrupt = Interrupt::new(signals::raised(), None);
-        let cx = Context::empty()
-            .with_log(&log)
-            .with_strictness(session.global.strict.into())
-            .with_interrupt(interrupt)
-            .with_hostname(session.host());
+        let log = PrintedLog { from: if session.global.verbose { Level::Debug } else { Level::Warning } };
+        let cx = session.context(&log);
         session.record.settle();
         let mut dance = ChoreographyRun { prescription: self, pass, registry, session, cx, rounds: Vec::new() };
         let ended = dance.until_end();
@@ -117,7 +117,7 @@ enum Ended {
 
 impl ChoreographyRun<'_> {
     fn until_end(&mut self) -> Ended {
-        let mut former: Vec<Vec<Step>> = Vec::new();
+        let mut former: Vec<Vec<ChoreographyStep>> = Vec::new();
         for round in 1..=ROUNDS + 1 {
             let steps = match self.next_steps() {
                 Ok(steps) if steps.is_empty() => return Ended::Done,
@@ -166,7 +166,7 @@ impl ChoreographyRun<'_> {
         Ended::Done
     }
 
-    fn next_steps(&self) -> Result<Vec<Step>, EcoString> {
+    fn next_steps(&self) -> Result<Vec<ChoreographyStep>, EcoString> {
         let of = self.prescription;
         let observations: Result<Vec<Json>, EcoString> = of.documents.iter().map(|one| self.observe(one)).collect();
         of.mold.choreograph(&self.cx, &of.facts, &of.documents, &observations?).map_err(|error| eco_format!("{error}"))
@@ -178,7 +178,7 @@ impl ChoreographyRun<'_> {
         }
         let provider = self.native(&one.kind)?;
         let wanted = [Wanted::new(&one.name, Some(&one.attributes))];
-        let states = get_checked(provider, &self.cx, Query::Named(&wanted)).map_err(|error| error.message)?;
+        let states = get_checked(provider.as_ref(), &self.cx, Query::Named(&wanted)).map_err(|error| error.message)?;
         let state = states.into_iter().find(|state| state.name == one.name);
         let mut document = json!({ "kind": one.kind.as_str(), "name": one.name.as_str(), "exists": false });
         if let Some(state) = state {
@@ -190,49 +190,49 @@ impl ChoreographyRun<'_> {
         Ok(document)
     }
 
-    fn native(&self, kind: &str) -> Result<&dyn Provider, EcoString> {
+    fn native(&self, kind: &str) -> Result<&Arc<dyn Provider>, EcoString> {
         match self.registry.choose(kind, None) {
-            Ok(at) => Ok(self.registry.at(at).as_ref()),
+            Ok(at) => Ok(self.registry.at(at)),
             Err(error) => Err(eco_format!("{error}")),
         }
     }
 
-    fn perform(&self, step: &Step) -> Outcome {
-        match step {
-            Step::Conform(one) => match self.prescription.mold.provider(&one.kind) {
-                Some(provider) => provider.conform(&self.cx, &one.name, &one.attributes),
-                None => self.apply(one),
+    /// Performs a step as a run of its own, in the lock of the choreography.
+    fn perform(&self, step: &ChoreographyStep) -> Outcome {
+        let prepared = match step {
+            ChoreographyStep::Conform(one) => match self.prescription.mold.provider(&one.kind) {
+                Some(provider) => Ok(self.conforming(provider, one)),
+                None => self.applying(one),
             },
-            Step::Act { kind, name, action } => match self.native(kind) {
-                Err(why) => Outcome::failed(why),
-                Ok(provider) => match kilter_provider::actions(provider, action) {
-                    Err(problem) => Outcome::failed(eco_format!("{problem}")),
-                    Ok(actions) => actions.act(&self.cx, Wanted::new(name, Some(&Attributes::new())), action),
-                },
-            },
+            ChoreographyStep::Act { kind, name, action } => self.native(kind).and_then(|provider| {
+                let prepared = act::prepared(provider, (name, name.clone()), action, self.session);
+                prepared.map_err(|problem| eco_format!("{problem}"))
+            }),
+        };
+        match prepared.map(|prepared| self.pass.step(&prepared, self.session)) {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Outcome::failed(NOT_STARTED),
+            Err(why) => Outcome::failed(why),
         }
     }
 
-    /// Applies a resource that no script handles.
-    fn apply(&self, one: &Prescribed) -> Outcome {
+    /// Prepares the step that brings a resource to its state by its script, which is called in any state.
+    fn conforming(&self, provider: &Arc<MoldProvider>, one: &Prescribed) -> Prepared {
+        let reference = ResourceRef::new(one.kind.as_str(), one.name.clone());
+        let resource = Resource::new(reference, one.name.clone(), Span::new(SourceId(0), 0, 0));
+        let resource = Resource { attributes: one.attributes.clone(), ..resource };
+        let perform = |provider: &MoldProvider, cx: &Context<'_>, wanted: Wanted<'_>| {
+            provider.conform(cx, wanted.name, wanted.should.unwrap_or(&Attributes::new()))
+        };
+        one_time(Arc::clone(provider), resource, "conform", self.session.host(), Box::new(perform))
+    }
+
+    /// Prepares the step that applies a resource of a type without a script.
+    fn applying(&self, one: &Prescribed) -> Result<Prepared, EcoString> {
         let text = format!("{}\n", manifest_of(std::slice::from_ref(one)));
-        let loaded = load::prepare_text(
-            self.session,
-            "a step of actors/choreograph",
-            text,
-            load::ErrorFormat::People,
-            self.registry,
-        );
-        let shown = Shown { resources: false, log: Level::Warning, quiet: true };
-        let report = loaded.and_then(|loaded| self.pass.report_as(shown, &loaded.prepared, self.session));
-        match report {
-            Err(_) => Outcome::failed("it was not started"),
-            Ok(report) => {
-                let failure = report.resources.iter().find_map(|resource| resource.failure.clone());
-                let notes = report.resources.into_iter().flat_map(|resource| resource.notes).collect();
-                Outcome { failure, notes, ..Outcome::done() }
-            }
-        }
+        let input = Input::Text { name: "a step of actors/choreograph", text };
+        let loaded = load::load(self.session, input, load::ErrorFormat::People, self.registry);
+        loaded.map(|loaded| loaded.prepared).map_err(|_| NOT_STARTED.into())
     }
 
     fn is_human(&self) -> bool {
@@ -240,7 +240,7 @@ impl ChoreographyRun<'_> {
     }
 
     /// Reports the result of a step.
-    fn tell(&mut self, step: &Step, status: &str, outcome: &Outcome) {
+    fn tell(&mut self, step: &ChoreographyStep, status: &str, outcome: &Outcome) {
         if self.is_human() || (self.pass.format == ReportFormat::Human && !outcome.is_done()) {
             let status = if outcome.is_done() { status.to_owned() } else { styled(FAILED, status) };
             let mut text = format!("  {}: {status}\n", styled(NAME, visible(&described(step))));
@@ -299,14 +299,14 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 /// Returns the resource and the action of a step.
-fn parts(step: &Step) -> (String, &str) {
+fn parts(step: &ChoreographyStep) -> (String, &str) {
     match step {
-        Step::Conform(one) => (format!("{}[{}]", one.kind, one.name), "conform"),
-        Step::Act { kind, name, action } => (format!("{kind}[{name}]"), action),
+        ChoreographyStep::Conform(one) => (format!("{}[{}]", one.kind, one.name), "conform"),
+        ChoreographyStep::Act { kind, name, action } => (format!("{kind}[{name}]"), action),
     }
 }
 
-fn described(step: &Step) -> String {
+fn described(step: &ChoreographyStep) -> String {
     let (resource, action) = parts(step);
     format!("{resource} {action}")
 }
@@ -321,5 +321,5 @@ pub(crate) fn registry(session: &Session, jobs: Option<usize>) -> Result<Registr
     let is_ours = |provider: &dyn Provider| mold.provider(provider.schema().name.as_str()).is_none();
     let of_mold = mold.providers().iter().map(|one| std::sync::Arc::clone(one) as std::sync::Arc<dyn Provider>);
     let chosen = all.iter().filter(|one| is_ours(one.as_ref())).cloned().chain(of_mold);
-    Ok(Registry::new(chosen).on_machine(all.hostname()))
+    Ok(Registry::new(chosen).map_err(output::fail)?.on_machine(all.hostname()))
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use kilter_model::Outcome;
 use kilter_provider::{Durability, Level};
-use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, ShutdownHandle, StateDir, Status};
+use kilter_runtime::{
+    Lock, Mode, Observer, Options, Prepared, Report, ResourceReport, RunError, ShutdownHandle, StateDir, Status,
+};
 
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
@@ -112,28 +115,45 @@ impl ExecOptions {
     pub(crate) fn report_as(self, shown: Shown, prepared: &Prepared, session: &Session) -> Result<Report, Exit> {
         let _lock = self.lock(session)?;
         self.refuse_if_paused(session)?;
-        let stop = Arc::new(self.stop()?);
-        signals::stop(&stop);
+        self.execute(shown, prepared, Some(StateDir::new(session.state_dir()?)), session)
+    }
+
+    /// Performs a step of a command that reports it itself, in the lock of the command, and returns the outcome.
+    ///
+    /// # Errors
+    /// If it could not start, such as during a pause; reported.
+    pub(crate) fn step(self, prepared: &Prepared, session: &Session) -> Result<Outcome, Exit> {
+        self.report_as(self.shown_in_step(session), prepared, session).map(outcome_of)
+    }
+
+    /// Performs an action that runs beside other runs with this state directory: it holds no lock and keeps no journal.
+    ///
+    /// # Errors
+    /// If it could not start, such as during a pause; reported.
+    pub(crate) fn action(self, prepared: &Prepared, session: &Session) -> Result<Outcome, Exit> {
+        let state_dir = session.state_dir_if_any().filter(|_| !self.even_if_paused);
+        state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
+        self.execute(self.shown_in_step(session), prepared, None, session).map(outcome_of)
+    }
+
+    fn execute(
+        self,
+        shown: Shown,
+        prepared: &Prepared,
+        state_dir: Option<StateDir>,
+        session: &Session,
+    ) -> Result<Report, Exit> {
         let options = Options {
             mode: self.mode,
             jobs: self.jobs,
             durability: self.durability,
             strictness: session.global.strict.into(),
-            state_dir: Some(StateDir::new(session.state_dir()?)),
+            state_dir,
         };
         let mut progress = Progress::new(shown, prepared.resources().len());
-        let result = prepared.execute(&options, &stop, &mut progress);
+        let result = executed(prepared, &options, &mut progress);
         progress.clear();
         result.map_err(fail)
-    }
-
-    /// Returns the stop of the run. A run without changes does not wait for calls in flight.
-    pub(crate) fn stop(self) -> Result<ShutdownHandle, Exit> {
-        let stop = match self.mode {
-            Mode::Noop => ShutdownHandle::of_looks(),
-            Mode::Apply => ShutdownHandle::new(),
-        };
-        stop.map_err(fail)
     }
 
     pub(crate) fn shown(self, session: &Session) -> Shown {
@@ -144,6 +164,12 @@ impl ExecOptions {
         };
         let resources = self.mode == Mode::Apply && self.format == ReportFormat::Human && !session.global.quiet;
         Shown { resources, log, quiet: session.global.quiet }
+    }
+
+    /// Returns the output during a step of a command that reports it itself: warnings of providers.
+    fn shown_in_step(self, session: &Session) -> Shown {
+        let log = if session.global.verbose { Level::Debug } else { Level::Warning };
+        Shown { resources: false, log, quiet: session.global.quiet }
     }
 
     fn show(self, finished: &Report, session: &Session) -> Exit {
@@ -179,8 +205,43 @@ impl ExecOptions {
     }
 }
 
+/// Executes `prepared`. Signals end it.
+///
+/// # Errors
+/// If it could not start, or had to end.
+pub(crate) fn executed(
+    prepared: &Prepared,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Report, RunError> {
+    let stop = Arc::new(stop_of(options.mode)?);
+    signals::stop(&stop);
+    prepared.execute(options, &stop, observer)
+}
+
+/// Returns the stop of a run. A run without changes does not wait for calls in flight.
+pub(crate) fn stop_of(mode: Mode) -> Result<ShutdownHandle, RunError> {
+    match mode {
+        Mode::Noop => ShutdownHandle::of_looks(),
+        Mode::Apply => ShutdownHandle::new(),
+    }
+}
+
+/// Returns the outcome of a run as a whole.
+fn outcome_of(report: Report) -> Outcome {
+    let is_unreached = report.resources.iter().any(|one| one.status == Status::Interrupted);
+    let failure = report.resources.iter().find_map(|one| one.failure.clone());
+    let failure = failure
+        .or_else(|| is_unreached.then(|| "not started: the run was interrupted".into()))
+        .or(report.journal)
+        .or_else(|| report.unflushed.first().cloned());
+    let document = report.resources.iter().find_map(|one| one.document.clone());
+    let notes = report.resources.into_iter().flat_map(|one| one.notes).collect();
+    Outcome { failure, notes, document, ..Outcome::done() }
+}
+
 /// Reports an error with its causes.
-pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
+pub(crate) fn fail(error: RunError) -> Exit {
     output::fail(fail_text(&error))
 }
 

@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::{output, status_server};
 
 /// Interval of checks whether running calls have ended.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 /// Runs `kilter pause`.
 pub(crate) fn pause(args: &PauseArgs, session: &Session) -> Exit {
@@ -121,7 +121,7 @@ fn until_nothing_is_under_way(session: &Session) -> Result<(), Exit> {
             output::line(format_args!("paused; waiting for running calls: {under_way}"));
         }
         told = under_way;
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 

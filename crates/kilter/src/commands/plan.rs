@@ -10,6 +10,7 @@ use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::PlanArgs;
 use crate::exit::Exit;
+use crate::load::Input;
 use crate::session::Session;
 use crate::{load, output, plan_file, providers, signals};
 
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
         }
         Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, session),
         Some(prescription) => prescription.prepare(session, args.format.into(), &registry),
-        None => load::prepare(session, &args.input, args.format.into(), &registry),
+        None => load::load(session, Input::Manifests(&args.input), args.format.into(), &registry),
     };
     let loaded = match loaded {
         Ok(loaded) => loaded,

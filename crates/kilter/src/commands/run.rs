@@ -24,12 +24,12 @@ use kilter_runtime::{
     Stale, StateDir, StatusHandle,
 };
 
-use super::pass::{ExecOptions, ExitCodeMode, fail};
+use super::pass::{ExecOptions, ExitCodeMode, fail, stop_of};
 use crate::cli::{ReportFormat, RunArgs};
 use crate::collected::Keeper;
 use crate::exit::Exit;
-use crate::load::{self, ErrorFormat, InputFiles, Loaded};
-use crate::output::Said;
+use crate::load::{self, ErrorFormat, Input, InputFiles, Loaded};
+use crate::output::BufferedLines;
 use crate::render::progress::{Progress, Shown};
 use crate::sd_notify::Manager;
 use crate::server::Server;
@@ -37,7 +37,7 @@ use crate::session::Session;
 use crate::status_server::StatusServer;
 use crate::{output, providers, sd_notify, signals};
 use collected::{SourceOfCollected, keep};
-use observer::{MANY, Outside, Watching};
+use observer::{Outside, TRIM_THRESHOLD, Watching};
 use servers::{listen, status_server};
 
 /// Default time without activity until the run counts as converged.
@@ -58,8 +58,12 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     let registry = providers::registry_with(session, args.jobs.given())?;
     let noted = InputFiles::default();
     let fallback = session.state_dir_if_any();
-    let mut loaded =
-        load::prepare_noting(session, &args.input, ErrorFormat::People, &registry, &noted, fallback.as_deref())?;
+    let mut loaded = load::load(
+        session,
+        Input::Held { args: &args.input, noted: &noted, fallback: fallback.as_deref() },
+        ErrorFormat::People,
+        &registry,
+    )?;
     let pass = pass(args);
     // The lock stays over all reloads, so that no other run can start in between.
     let _lock = pass.lock(session)?;
@@ -75,7 +79,7 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     let status_server = status_server(pass, session, &server, &window)?;
     let metrics = args.metrics.map(|at| listen(&server, at, &window)).transpose()?;
     let manager = RefCell::new(Manager::default());
-    let stop = Arc::new(pass.stop()?);
+    let stop = Arc::new(stop_of(pass.mode).map_err(fail)?);
     signals::stop(&stop);
     let state_dir = StateDir::new(session.state_dir()?);
     let is_lost = Cell::default();
@@ -225,7 +229,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
 /// Frees a replaced graph on another thread. For many resources that takes longer than the replacement.
 fn take_apart<'scope>(scope: &'scope Scope<'scope, '_>, former: Arc<Prepared>) {
     let named = || std::thread::Builder::new().name("former".into());
-    if former.resources().len() < MANY {
+    if former.resources().len() < TRIM_THRESHOLD {
         // Without a thread it is freed here.
         drop(named().spawn_scoped(scope, move || drop(former)));
         return;
@@ -285,9 +289,9 @@ struct Manifests<'scope, 'env, 'r> {
     /// Files of the last read.
     noted: InputFiles,
     /// Channel for the result of the running read.
-    read: Option<Receiver<Read>>,
+    read: Option<Receiver<ReadResult>>,
     /// Messages of the last read, if it found errors.
-    wrong: Option<Said>,
+    wrong: Option<BufferedLines>,
     /// Time of the last read without a change.
     same_at: Option<SystemTime>,
     /// Source of the collected resources in the held graph.
@@ -295,10 +299,10 @@ struct Manifests<'scope, 'env, 'r> {
 }
 
 /// Result of a read, with its messages.
-struct Read {
+struct ReadResult {
     noted: InputFiles,
     loaded: Result<Loaded, Exit>,
-    said: Said,
+    said: BufferedLines,
 }
 
 /// Stack size in bytes of a thread that reads manifests, which may be nested. Usually the main thread has the same.
@@ -328,15 +332,19 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
         let read = move || {
             let noted = InputFiles::default();
             let prepare = || {
-                let mut loaded =
-                    load::prepare_noting(session, &args.input, ErrorFormat::People, registry, &noted, fallback)?;
+                let mut loaded = load::load(
+                    session,
+                    Input::Held { args: &args.input, noted: &noted, fallback },
+                    ErrorFormat::People,
+                    registry,
+                )?;
                 keep(keeper, &mut loaded);
                 Ok(loaded)
             };
             let (loaded, said) = output::buffered(|| catch_unwind(AssertUnwindSafe(prepare)));
             match loaded {
                 // A closed receiver means that the run has ended.
-                Ok(loaded) => drop(sender.send(Read { noted, loaded, said })),
+                Ok(loaded) => drop(sender.send(ReadResult { noted, loaded, said })),
                 // The panic has printed its own message, and the run continues.
                 Err(_) => said.lines.iter().for_each(output::line),
             }
@@ -351,9 +359,9 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
     fn read(&mut self) -> Reload {
         // Without a thread, or after its panic, there is no result.
         let read = self.read.take().and_then(|read| read.recv().ok());
-        let Some(Read { noted, loaded, said }) = read else {
+        let Some(ReadResult { noted, loaded, said }) = read else {
             let lines = vec!["it could not be read: there was no thread for it, or it met a defect".to_owned()];
-            self.wrong = Some(Said { lines, errors: 1 });
+            self.wrong = Some(BufferedLines { lines, errors: 1 });
             return Reload::Wrong;
         };
         let before = std::mem::replace(&mut self.noted, noted);
@@ -386,7 +394,7 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
     }
 
     fn outdated(&self) -> Option<Outdated> {
-        let Said { lines, errors } = self.wrong.as_ref()?;
+        let BufferedLines { lines, errors } = self.wrong.as_ref()?;
         let plain = |line: &String| anstream::adapter::strip_str(line).to_string().into();
         Some(Outdated {
             held: self.same_at.unwrap_or(self.held.read_at),
@@ -412,7 +420,7 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
 
 impl Manifests<'_, '_, '_> {
     /// Reports the errors, unless the same errors of unchanged files were reported before.
-    fn tell_wrong(&mut self, said: Said, before: &InputFiles) {
+    fn tell_wrong(&mut self, said: BufferedLines, before: &InputFiles) {
         let is_known = self.wrong.as_ref() == Some(&said) && self.noted.is_of_same(before);
         // A signal ends the read and the run.
         if !is_known && signals::exit().is_none() {

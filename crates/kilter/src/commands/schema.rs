@@ -17,7 +17,7 @@ pub(crate) fn run(args: &SchemaArgs, session: &Session) -> Exit {
                 Err(exit) => return exit,
             };
             // The choice of a provider may depend on facts of scripts.
-            match signals::heeded(|| kilter_manifest::json_schema(&Types(&registry))) {
+            match signals::interruptible(|| kilter_manifest::json_schema(&Types(&registry))) {
                 Ok(schema) => output::data(&format!("{schema:#}\n")),
                 Err(exit) => exit,
             }

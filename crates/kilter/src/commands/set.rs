@@ -31,8 +31,8 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
     let state_dir = session.state_dir_if_any().filter(|_| !args.noop && !args.even_if_paused);
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let registry = providers::registry(session)?;
-    let Said { type_name, name, words } = said(args)?;
-    let provider = providers::find(&registry, type_name).inspect_err(|_| learn(session, None, &words))?;
+    let SetRequest { type_name, name, words } = said(args)?;
+    let provider = providers::find(&registry, type_name).inspect_err(|_| learn(session, None, &words))?.as_ref();
     let schema = provider.schema();
     learn(session, Some(schema), &words);
     let attributes = attributes(session, schema, &words)?;
@@ -58,14 +58,14 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
 }
 
 /// Parsed arguments: the resource, and pairs of an attribute and a word.
-struct Said<'a> {
+struct SetRequest<'a> {
     type_name: &'a str,
     name: &'a str,
     words: Vec<(&'a str, &'a str)>,
 }
 
 /// Reads `TYPE NAME ATTR=VALUE…` or `TYPE[NAME] ATTR=VALUE…`.
-fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
+fn said(args: &SetArgs) -> Result<SetRequest<'_>, Exit> {
     let (type_name, name) = providers::split(&args.type_name);
     let (name, rest) = match (name, args.words.split_first()) {
         (Some(name), _) => (name, args.words.as_slice()),
@@ -77,7 +77,7 @@ fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
         return Err(output::fail_with(format_args!("ATTR=VALUE is missing for {type_name}[{name}]"), [hint]));
     }
     let words: Result<_, Exit> = rest.iter().map(|word| pair(word)).collect();
-    Ok(Said { type_name, name, words: words? })
+    Ok(SetRequest { type_name, name, words: words? })
 }
 
 fn pair(word: &str) -> Result<(&str, &str), Exit> {
@@ -91,7 +91,7 @@ fn pair(word: &str) -> Result<(&str, &str), Exit> {
 fn attributes(session: &Session, schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes, Exit> {
     let mut attributes = Attributes::new();
     let mut refused = None;
-    let mut input = Input { record: &session.record, read_for: None };
+    let mut input = SetInput { record: &session.record, read_for: None };
     for (at, (name, _)) in words.iter().enumerate() {
         if words[..at].iter().any(|(earlier, _)| earlier == name) {
             continue;
@@ -162,7 +162,7 @@ fn value(
     schema: &TypeSchema,
     attribute: &AttributeSchema,
     words: &[&str],
-    input: &mut Input<'_>,
+    input: &mut SetInput<'_>,
 ) -> Result<Value, Exit> {
     let result = match words {
         ["-"] => parse_value::value_of_bytes(attribute, &input.read(attribute)?),
@@ -172,12 +172,12 @@ fn value(
 }
 
 /// Standard input, from which only one attribute can be read.
-struct Input<'a> {
+struct SetInput<'a> {
     record: &'a RecordMode,
     read_for: Option<EcoString>,
 }
 
-impl Input<'_> {
+impl SetInput<'_> {
     /// Reads all of it. For a secret, a newline at the end is removed.
     fn read(&mut self, attribute: &AttributeSchema) -> Result<Vec<u8>, Exit> {
         let name = attribute.name.text();

@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::{output, status_server};
 
 /// Timeout for the answer of a run: longer than the run's own timeout, so that a busy run can report that.
-const LONGEST: Duration = Duration::from_secs(70);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Runs the command.
 pub(crate) fn run(args: &StatusArgs, session: &Session) -> Exit {
@@ -125,7 +125,7 @@ pub(super) fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
 fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
     // The reason of a refusal can be read even if the write failed.
     let asked = stream.write_all(format!("{question}\n").as_bytes());
-    stream.set_read_timeout(Some(LONGEST))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     if answer.is_empty() {

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &TypesArgs, session: &Session) -> Exit {
         Err(exit) => return exit,
     };
     // The suitability of a provider may depend on facts of scripts.
-    match signals::heeded(|| text(args, &registry)) {
+    match signals::interruptible(|| text(args, &registry)) {
         Ok(Ok(text)) => output::data(&text),
         Ok(Err(exit)) | Err(exit) => exit,
     }
@@ -38,7 +38,7 @@ fn text(args: &TypesArgs, registry: &Registry) -> Result<String, Exit> {
             }
         }
         Some(name) => {
-            let provider = providers::find(registry, name)?;
+            let provider = providers::find(registry, name)?.as_ref();
             match args.format {
                 TypesFormat::Human => human::describe(provider, &registry.candidates(name)),
                 TypesFormat::Json => format!("{:#}\n", json::describe(provider, &registry.candidates(name))),

@@ -21,7 +21,7 @@ pub(crate) fn json(drawing: &Drawing) -> Json {
         })
     });
     let mut json = json!({
-        "resources": drawing.nodes.iter().map(super::Node::label).collect::<Vec<_>>(),
+        "resources": drawing.nodes.iter().map(super::DrawnNode::label).collect::<Vec<_>>(),
         "edges": edges.collect::<Vec<_>>(),
     });
     let states = drawing.nodes.iter().filter_map(|node| Some((node.label(), Json::from(node.state.clone()?))));

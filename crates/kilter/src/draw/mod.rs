@@ -21,19 +21,19 @@ pub(crate) use svg::svg;
 /// Drawing: resources in manifest order, and the order between them.
 #[derive(Debug, Default)]
 pub(crate) struct Drawing {
-    nodes: Vec<Node>,
+    nodes: Vec<DrawnNode>,
     edges: Vec<Edge>,
 }
 
 #[derive(Debug)]
-struct Node {
+struct DrawnNode {
     type_name: String,
     title: String,
     /// State in a run; none in a drawing of the manifest.
     state: Option<String>,
 }
 
-impl Node {
+impl DrawnNode {
     fn label(&self) -> String {
         format!("{}[{}]", self.type_name, self.title)
     }
@@ -110,7 +110,7 @@ impl From {
 impl Drawing {
     /// Returns the drawing of a run.
     pub(crate) fn of(prepared: &Prepared) -> Drawing {
-        let node = |resource: &kilter_model::Resource| Node {
+        let node = |resource: &kilter_model::Resource| DrawnNode {
             type_name: resource.reference.type_name.to_string(),
             title: resource.reference.title.to_string(),
             state: None,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn drawing() -> Drawing {
-        let node = |type_name: &str, title: &str| Node {
+        let node = |type_name: &str, title: &str| DrawnNode {
             type_name: type_name.to_owned(),
             title: title.to_owned(),
             state: None,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 use super::layout::{Layout, layout};
-use super::{Drawing, Edge, From, Node};
+use super::{Drawing, DrawnNode, Edge, From};
 
 /// Sizes in pixels: width of a character, height of a box, distance of rows, distance of layers, and margin.
 const CHARACTER: f64 = 7.3;
@@ -15,7 +15,7 @@ const GAP: f64 = 130.0;
 const MARGIN: f64 = 20.0;
 
 /// Maximum number of characters of a title; the tooltip shows all.
-const LONGEST: usize = 48;
+const MAX_TITLE_CHARS: usize = 48;
 
 const STYLE: &str = "\
 <style>
@@ -168,13 +168,13 @@ fn colour(type_name: &str) -> String {
 }
 
 /// Returns the text of a box: titles may be cut, states are not.
-fn shown(node: &Node) -> String {
+fn shown(node: &DrawnNode) -> String {
     let state = node.state.as_deref().map(|state| format!(": {state}")).unwrap_or_default();
     short(&node.label()) + &state
 }
 
 fn short(label: &str) -> String {
-    match label.char_indices().nth(LONGEST) {
+    match label.char_indices().nth(MAX_TITLE_CHARS) {
         Some((cut, _)) => format!("{}…", &label[..cut]),
         None => label.to_owned(),
     }

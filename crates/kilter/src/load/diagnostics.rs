@@ -1,7 +1,7 @@
 //! Reports of problems in a manifest.
 
 use kilter_engine::{Cycle, Origin, Reason, ResourceId};
-use kilter_manifest::{AttributeSpans, Compiled, Diagnostic, SHOWN, Sources, render, to_json};
+use kilter_manifest::{AttributeSpans, Compiled, Diagnostic, MAX_SHOWN_PROBLEMS, Sources, render, to_json};
 use kilter_provider::Registry;
 use kilter_runtime::{Rejected, survey};
 
@@ -13,8 +13,8 @@ use crate::{output, providers};
 pub(super) fn print(problems: &[Diagnostic], sources: &Sources, audience: ErrorFormat) -> Exit {
     if audience == ErrorFormat::Programs {
         let mut shown = serde_json::json!({ "problems": to_json(problems, sources) });
-        if problems.len() > SHOWN {
-            shown["more"] = (problems.len() - SHOWN).into();
+        if problems.len() > MAX_SHOWN_PROBLEMS {
+            shown["more"] = (problems.len() - MAX_SHOWN_PROBLEMS).into();
         }
         output::data(&format!("{shown:#}\n"));
     }

@@ -14,7 +14,7 @@ use crate::facts::Gathered;
 use crate::signals;
 
 /// Maximum size of a printed manifest in bytes.
-const LARGEST: usize = 64 << 20;
+const MAX_MANIFEST_BYTES: usize = 64 << 20;
 /// Maximum size of the shown error output of a program, in bytes.
 const COMPLAINT: usize = 2048;
 
@@ -30,7 +30,7 @@ pub(super) fn output(trust: &TrustPolicy, path: &Path, facts: &Gathered, timeout
     let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.live().all())));
     let mut invocation = invocation(absolute, timeout).trusted(trust);
     invocation.stdin = Some(format!("{facts}\n").into_bytes());
-    invocation.stdout = Capture::AtMost(LARGEST);
+    invocation.stdout = Capture::AtMost(MAX_MANIFEST_BYTES);
     invocation.stderr = Capture::Last(COMPLAINT);
     let finished = run(&invocation).map_err(|why| format!("the executable manifest {shown}: {why}"))?;
     let name = format!("{shown} (output)");

@@ -19,7 +19,7 @@ const PROC: u64 = 0x9fa0;
 /// # Errors
 /// The reason of the failure.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
-    let target = Target::find(path)?;
+    let target = PlanTarget::find(path)?;
     let io = |errno: Errno| io::Error::from(errno).to_string();
     match statat(&target.directory, &target.name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => target.replace(text).map_err(|error| error.to_string()),
@@ -45,16 +45,16 @@ fn is_own(uid: u32) -> bool {
 }
 
 /// Place of a plan.
-struct Target {
+struct PlanTarget {
     directory: OwnedFd,
     /// Name in the directory. It is no link, except for links of `/proc`.
     name: PathBuf,
 }
 
-impl Target {
+impl PlanTarget {
     /// Opens the directory of a path component by component. It refuses links that another user owns, or could have
     /// created.
-    fn find(path: &Path) -> Result<Target, String> {
+    fn find(path: &Path) -> Result<PlanTarget, String> {
         let io = |errno: Errno| io::Error::from(errno).to_string();
         let open = |directory: &OwnedFd, name: &Path| openat(directory, name, DIRECTORY, Mode::empty());
         let mut at = openat(CWD, if path.is_absolute() { "/" } else { "." }, DIRECTORY, Mode::empty()).map_err(io)?;
@@ -80,7 +80,7 @@ impl Target {
                     left.extend(parts(to));
                 }
                 _ if is_last && !matches!(name.as_os_str().as_bytes(), b"." | b"..") => {
-                    return Ok(Target { directory: at, name });
+                    return Ok(PlanTarget { directory: at, name });
                 }
                 _ => at = open(&at, &name).map_err(io)?,
             }

@@ -12,19 +12,19 @@ use super::log::LogLevel;
 use super::trouble::Error;
 
 const AFTER: &str = "\
-What is named decides what is done:
+The arguments choose the action:
   ralsh                              lists all providers
   ralsh TYPE                         lists the resources of a type
   ralsh TYPE NAME                    shows one resource
-  ralsh TYPE NAME ATTRIBUTE=VALUE …  changes it, and shows it with what was changed
+  ralsh TYPE NAME ATTRIBUTE=VALUE …  changes it, and shows it and its changes
 
 TYPE is a type, or a provider written type::provider. Scripts are searched in the directories of
 -I, then in those of RALSH_DATA_DIR and of KILTER_PROVIDERS, then in the usual ones.
 
 Exit status:
-  0  all went well
-  1  there is no such resource
-  2  there was an error";
+  0  success
+  1  the resource does not exist
+  2  error";
 
 /// Shows and changes the resources of this machine, with the command line of libral.
 #[derive(Debug, Parser)]
@@ -73,7 +73,7 @@ pub(super) struct Args {
     #[arg(long)]
     pub(super) version: bool,
     /// Print words for shell completion; makes no changes
-    #[arg(long, hide = true, value_name = "WHAT")]
+    #[arg(long, hide = true, value_name = "WORDS")]
     pub(super) complete: Option<Completed>,
     #[arg(value_name = "TYPE", hide = true)]
     pub(super) resource_type: Option<String>,

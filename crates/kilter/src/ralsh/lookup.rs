@@ -27,9 +27,8 @@ pub(super) fn providers(session: &Session, args: &Args, logger: &Logger) -> Resu
     directories.extend(providers::usual_directories());
     directories.extend(DATA_DIRS.map(|directory| PathBuf::from(directory).join("providers")));
     let libexec = listed("RALSH_LIBEXEC_DIR").into_iter().filter(|directory| directory.is_absolute()).collect();
-    let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
     // Like libral, `ralsh` does not ask a suitable script again.
-    let search = Search { directories, state_dir, libexec, jobs: None, verify_suitability: false };
+    let search = Search { directories, libexec, jobs: None, verify_suitability: false };
     let providers = providers::collect(session, &search).map_err(|_| Error::said())?;
     for note in &providers.notes {
         // A problem of one script is no error of a command that may use another.
@@ -88,6 +87,7 @@ pub(super) fn find<'p>(providers: &'p Providers, name: &str) -> Result<&'p dyn P
             return Err(unknown(name).hint(format!("there is {}", known.join(", "))));
         }
         Err(ChoiceError::Type(_)) => return Err(unknown(name)),
+        Err(ChoiceError::Contradiction(error)) => return Err(Error::failed(error)),
     };
     match provider.suitable() {
         Suitability::Suitable => Ok(provider),

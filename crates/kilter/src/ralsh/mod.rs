@@ -105,7 +105,7 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Error> {
         return Err(Error::new("please provide a type").hint("run 'ralsh' to see a list of all types"));
     }
     signals::listen().map_err(|_| Error::said())?;
-    let session = &*Session::plain();
+    let session = &*Session::of_environment();
     let providers = lookup::providers(session, args, logger)?;
     if let Some(what) = args.complete {
         return Ok(shown(output::data(&complete::words(session, what, args, &providers)?)));

@@ -1,15 +1,14 @@
 //! Listing and finding resources.
 
-use ecow::EcoString;
 use kilter_model::{Attributes, State, Value};
-use kilter_provider::{Context, Interrupt, Provider, ProviderError, Query, Wanted, canonical_name, get_checked};
+use kilter_provider::{Provider, ProviderError, Query, Wanted, get_checked};
 
 use super::emit::Form;
 use super::log::Logger;
 use super::trouble::Error;
 use super::{Ended, shown};
+use crate::providers;
 use crate::session::Session;
-use crate::signals;
 
 /// Prints all resources of a provider.
 pub(super) fn list(session: &Session, provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Error> {
@@ -18,7 +17,7 @@ pub(super) fn list(session: &Session, provider: &dyn Provider, form: Form, logge
 
 /// Returns all resources of a provider.
 pub(super) fn all(session: &Session, provider: &dyn Provider, logger: &Logger) -> Result<Vec<State>, ProviderError> {
-    let cx = surroundings(session, logger);
+    let cx = session.context(logger);
     provider.capabilities().session().open(&cx)?;
     get_checked(provider, &cx, Query::All)
 }
@@ -53,8 +52,10 @@ pub(super) fn one(
     parameters: Option<&Attributes>,
     logger: &Logger,
 ) -> Result<Option<State>, Error> {
-    let cx = surroundings(session, logger);
-    let (name, namevars) = identified(provider, &cx, title)?;
+    let cx = session.context(logger);
+    let identified = providers::identified(provider, session.host(), title);
+    let (name, namevars) =
+        identified.map_err(|error| Error::failed(format_args!("{}[{title}]: {error}", provider.schema().name)))?;
     let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters, received: &[], noop: false }];
     let read = || {
         provider.capabilities().session().open(&cx)?;
@@ -76,27 +77,4 @@ pub(super) fn one(
 fn can_be_absent(provider: &dyn Provider) -> bool {
     let ensure = provider.schema().find("ensure");
     ensure.is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
-}
-
-/// Returns the name of a resource on the system, and its namevars if there are several.
-fn identified(
-    provider: &dyn Provider,
-    cx: &Context<'_>,
-    title: &str,
-) -> Result<(EcoString, Option<Attributes>), Error> {
-    let schema = provider.schema();
-    let identified = schema.identify(title, &Attributes::default());
-    let (name, namevars) =
-        identified.map_err(|error| Error::failed(format_args!("{}[{title}]: {error}", schema.name)))?;
-    let is_composite = schema.namevars().nth(1).is_some();
-    let given = if is_composite { namevars } else { Attributes::new() };
-    let (name, namevars) = canonical_name(provider, cx, &name, &given).unwrap_or((name, given));
-    Ok((name, is_composite.then_some(namevars)))
-}
-
-fn surroundings<'a>(session: &'a Session, logger: &'a Logger) -> Context<'a> {
-    Context::empty()
-        .with_hostname(session.host())
-        .with_log(logger)
-        .with_interrupt(Interrupt::new(signals::raised(), None))
 }

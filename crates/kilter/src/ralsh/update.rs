@@ -3,20 +3,20 @@
 mod declared;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Difference, State};
 use kilter_provider::{Durability, Level, Provider, Registry, Strictness};
-use kilter_runtime::{Mode, Options, ResourceReport, RunError, ShutdownHandle, StateDir, Status};
+use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status};
 
 use self::declared::{can_be_made, completed, prepared};
 use super::emit::Form;
 use super::log::{Listening, Logger};
 use super::trouble::Error;
 use super::{Ended, read, shown, words};
+use crate::commands::pass::{executed, fail_text};
 use crate::session::Session;
-use crate::{paths, pauses, signals};
+use crate::{pauses, signals};
 
 /// Changes a resource according to the words, and prints the changes.
 pub(super) fn update(
@@ -28,7 +28,7 @@ pub(super) fn update(
     form: Form,
     logger: &Logger,
 ) -> Result<Ended, Error> {
-    let options = options()?;
+    let options = options(session)?;
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let mut should = words::attributes(provider, words)?;
     if should.get("ensure").is_none() && can_be_made(provider) && is_absent(session, provider, name, &should, logger)? {
@@ -41,13 +41,11 @@ pub(super) fn update(
         let more = state.and_then(|state| completed(provider, &should, &state)).ok_or(refused)?;
         prepared(registry, provider, name, &more)
     })?;
-    let stop = Arc::new(ShutdownHandle::new().map_err(|error| not_started(&error))?);
-    signals::stop(&stop);
     let lock = options.state_dir.as_ref().map(StateDir::hold).transpose();
     let _lock = lock.map_err(|error| not_started(&error.into()))?;
     // A pause may have been added before the lock was taken.
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
-    let report = prepared.execute(&options, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
+    let report = executed(&prepared, &options, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
         // A resource in sync is only counted.
         return tell(session, provider, name, &should, (&[], &[]), form, logger);
@@ -102,10 +100,9 @@ fn refuse_if_paused(state_dir: &Path) -> Result<(), Error> {
     refusal.map_or(Ok(()), |refusal| Err(Error::failed(refusal.why).hint(hint)))
 }
 
-fn options() -> Result<Options, Error> {
-    let given = std::env::var_os("KILTER_STATE_DIR").map(std::path::PathBuf::from);
-    let state_dir = given.filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
-    let state_dir = state_dir
+fn options(session: &Session) -> Result<Options, Error> {
+    let state_dir = session
+        .state_dir_if_any()
         .ok_or_else(|| Error::failed("there is no state directory: HOME is not set").hint("set KILTER_STATE_DIR"))?;
     Ok(Options {
         mode: Mode::Apply,
@@ -177,11 +174,5 @@ fn failed(
 }
 
 fn not_started(error: &RunError) -> Error {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    Error::failed(text)
+    Error::failed(fail_text(error))
 }

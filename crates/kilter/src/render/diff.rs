@@ -1,4 +1,4 @@
-//! Unified diffs in colour.
+//! Diff rendering: unified diffs in colour.
 
 use crate::visible;
 

@@ -8,7 +8,7 @@ use super::diff::{diff, visible};
 use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, json, styled};
 
 /// Maximum number of characters of values in "is → should" lines.
-const LONGEST: usize = 100;
+const MAX_VALUE_CHARS: usize = 100;
 
 /// Returns one resource: the result, the differences, the failure. In a run with changes, noop resources are
 /// marked.
@@ -52,25 +52,25 @@ fn mark(report: &ResourceReport) -> String {
         Status::Refreshed | Status::WouldRefresh => styled(CHANGED, "↻"),
         Status::InSync => styled(FAINT, "="),
         Status::Changed | Status::WouldChange => match kind(report) {
-            Kind::Created => styled(ADDED, "+"),
-            Kind::Removed => styled(REMOVED, "-"),
-            Kind::Changed => styled(CHANGED, "~"),
+            ChangeKind::Created => styled(ADDED, "+"),
+            ChangeKind::Removed => styled(REMOVED, "-"),
+            ChangeKind::Changed => styled(CHANGED, "~"),
         },
     }
 }
 
-enum Kind {
+enum ChangeKind {
     Created,
     Removed,
     Changed,
 }
 
-fn kind(report: &ResourceReport) -> Kind {
+fn kind(report: &ResourceReport) -> ChangeKind {
     let ensure = report.differences.iter().find(|d| d.attribute == "ensure" && d.entry.is_none());
     match ensure {
-        Some(d) if d.is.as_str() == Some("absent") => Kind::Created,
-        Some(d) if d.should.as_str() == Some("absent") => Kind::Removed,
-        _ => Kind::Changed,
+        Some(d) if d.is.as_str() == Some("absent") => ChangeKind::Created,
+        Some(d) if d.should.as_str() == Some("absent") => ChangeKind::Removed,
+        _ => ChangeKind::Changed,
     }
 }
 
@@ -140,7 +140,7 @@ fn short(value: &Value) -> String {
         value => value.to_string(),
     };
     let text = text.replace('\n', "\\n");
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
         Some((cut, _)) => format!("{}…", visible(&text[..cut])),
         None => visible(&text),
     }

@@ -46,9 +46,9 @@ const ACTIONS: [&str; 2] = ["exec", "notify"];
 /// Attributes that Puppet does not need: its `ensure` says the same, or they cannot be declared.
 const IMPLIED: [(&str, &str); 2] = [("package", "version"), ("package", "latest")];
 
-/// States of systemd that last until the next boot. Puppet treats a unit of the first as enabled and one of the
-/// second as disabled, and would change `enable` in each run.
-const UNTIL_BOOT: [&str; 2] = ["enabled-runtime", "masked-runtime"];
+/// Values of `enable` that last until the next boot, with the state of systemd. Puppet treats the first unit as enabled
+/// and the second as disabled, and would change `enable` in each run.
+const UNTIL_BOOT: [(&str, &str); 2] = [("false", "enabled-runtime"), ("mask", "masked-runtime")];
 
 /// Returns the resources as declarations of the Puppet language.
 ///
@@ -148,7 +148,8 @@ fn resource(schema: &TypeSchema, shared: Option<&[&str]>, state: &State, name: &
 }
 
 fn is_until_boot(state: &State) -> bool {
-    state.attributes.get("unit_file").and_then(Value::as_str).is_some_and(|word| UNTIL_BOOT.contains(&word))
+    let text = |name: &str| state.attributes.text(name);
+    text("enable").zip(text("unit_file")).is_some_and(|words| UNTIL_BOOT.contains(&words))
 }
 
 /// Returns an attribute for Puppet; none if Puppet does not need it.

@@ -12,17 +12,17 @@ use super::line;
 use crate::server::Stream;
 
 /// Interval at which an idle follower connection is checked.
-const LOOK: Duration = Duration::from_secs(1);
+const FOLLOW_POLL: Duration = Duration::from_secs(1);
 
 /// Maximum number of events in the queue of a follower. It loses further events, and gets their number.
 const FOLLOWER_QUEUE_LEN: usize = 4096;
 
 /// Followers of a run.
 #[derive(Default)]
-pub(super) struct Followers(Mutex<State>);
+pub(super) struct Followers(Mutex<FollowerList>);
 
 #[derive(Default)]
-struct State {
+struct FollowerList {
     followers: Vec<Follower>,
     /// Number of followers so far.
     followed: u64,
@@ -37,7 +37,7 @@ struct Follower {
 }
 
 impl Followers {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FollowerList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,7 +100,7 @@ impl Follower {
 /// Sends lines until the run ends or the client is gone.
 fn follow(mut stream: &Stream, lines: &Receiver<Arc<str>>) {
     loop {
-        match lines.recv_timeout(LOOK) {
+        match lines.recv_timeout(FOLLOW_POLL) {
             Ok(line) if stream.write_all(line.as_bytes()).is_ok() => {}
             Err(RecvTimeoutError::Timeout) if is_there(stream) => {}
             Err(RecvTimeoutError::Disconnected) => {

@@ -1,9 +1,9 @@
-//! Status server: a Unix socket in the state directory.
+//! Status server: answers on the status socket, a Unix socket in the state directory.
 //!
 //! A request is one line of JSON, and the response consists of lines of JSON. `{"request": "status", "filter":
 //! "notable"}` (or `"all"`, or a list of references) returns one document. `{"request": "follow"}` returns one document
-//! for each event until either side closes. `{"request": "pause"}` (with `for_ms` and `why`) and `{"request": "resume"}`
-//! return after completion. Only the owner of the state directory can access the socket.
+//! for each event until either side closes. `{"request": "pause"}` (with `for_ms` and `why`) and
+//! `{"request": "resume"}` return after completion. Only the owner of the state directory can access the socket.
 
 mod follower;
 mod request;
@@ -24,7 +24,7 @@ use serde_json::{Value as Json, json};
 use crate::output;
 use crate::pauses::{Ends, Pauses};
 use crate::render::status;
-use crate::server::{Limits, Listener, Protocol, Server, Socket, Stream};
+use crate::server::{ClientLimits, Listener, Protocol, Server, Socket, Stream};
 use follower::Followers;
 use request::Request;
 
@@ -63,7 +63,7 @@ pub(crate) fn path(state_dir: &Path) -> PathBuf {
 /// Status server, running until it is dropped.
 pub(crate) struct StatusServer {
     server: Arc<Server>,
-    shared: Arc<Shared>,
+    shared: Arc<StatusShared>,
     path: PathBuf,
     /// Open socket; none during shutdown.
     open: Mutex<Option<OpenSocket>>,
@@ -93,7 +93,7 @@ fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-struct Shared {
+struct StatusShared {
     window: Arc<StatusHandle>,
     pauses: Mutex<Pauses>,
     /// Serialises requests to pause and resume.
@@ -115,7 +115,7 @@ impl StatusServer {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StatusShared {
             window: Arc::clone(window),
             pauses: Mutex::new(pauses),
             turn: Mutex::default(),
@@ -186,7 +186,7 @@ impl Drop for StatusServer {
     }
 }
 
-impl Shared {
+impl StatusShared {
     fn pauses(&self) -> MutexGuard<'_, Pauses> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -230,9 +230,9 @@ impl Shared {
     }
 }
 
-impl Protocol for Shared {
-    fn limits(&self) -> Limits {
-        Limits { name: "status", clients: CLIENTS, request_bytes: MAX_REQUEST_BYTES, timeout: IO_TIMEOUT }
+impl Protocol for StatusShared {
+    fn limits(&self) -> ClientLimits {
+        ClientLimits { name: "status", clients: CLIENTS, request_bytes: MAX_REQUEST_BYTES, timeout: IO_TIMEOUT }
     }
 
     fn clients(&self) -> &Arc<AtomicUsize> {
@@ -260,7 +260,7 @@ impl Protocol for Shared {
     }
 }
 
-impl Shared {
+impl StatusShared {
     fn carry_out(&self, request: Request, stream: &Stream) {
         let answer = match request {
             Request::Follow => {

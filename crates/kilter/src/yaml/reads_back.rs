@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use super::*;
 
 /// Inputs with one type, whose attribute accepts every value.
-struct World(TypeSchema);
+struct OneType(TypeSchema);
 
-impl Schemas for World {
+impl Schemas for OneType {
     fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
         (type_name == "t").then_some(&self.0)
     }
@@ -20,7 +20,7 @@ impl Schemas for World {
     }
 }
 
-impl Facts for World {
+impl Facts for OneType {
     fn fact(&self, _: &str) -> Lookup {
         Lookup::Missing
     }
@@ -30,13 +30,13 @@ impl Facts for World {
     }
 }
 
-impl Loader for World {
+impl Loader for OneType {
     fn load(&self, _: &str, path: &str) -> Result<Source, String> {
         Err(path.to_owned())
     }
 }
 
-impl Secrets for World {
+impl Secrets for OneType {
     fn resolve(&self, _: &SecretSource) -> Result<Value, String> {
         Err(String::new())
     }
@@ -51,7 +51,7 @@ fn read_back(title: &str, value: &Value) -> (String, Value) {
     yaml.entry(2, "w", &Value::from("end"));
     let text = yaml.finish();
     let schema = TypeSchema::new("t", "").attribute("v", "Any", Behaviour::Property, "");
-    let world = World(schema.attribute("w", "Any", Behaviour::Property, ""));
+    let world = OneType(schema.attribute("w", "Any", Behaviour::Property, ""));
     let mut sources = Sources::new();
     sources.add(Source::new("manifest", &text));
     let inputs = Inputs { schemas: &world, facts: &world, secrets: &world, loader: &world, overrides: &[] };

@@ -59,10 +59,10 @@ fn file_below_file_is_a_manifest_problem() {
     let gone = "  file[DIR/dd]: { ensure: absent, force: true }\n  file[DIR/dd/new]: { content: x }\n";
     let ended = run(&place, "apply", gone);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(ended.stderr.contains("file[DIR/dd/new]: file[DIR/dd] above it is to be absent"), "{ended:?}");
+    assert!(ended.stderr.contains("file[DIR/dd/new]: file[DIR/dd] above it is declared as absent"), "{ended:?}");
     assert!(place.path().join("dd").exists(), "nothing was touched");
     let ended = run(&place, "apply", "  file[DIR/f]: { content: x }\n  file[DIR/f/a/b]: { content: y }\n");
-    assert!(ended.stderr.contains("file[DIR/f] above it is to be a file"), "{ended:?}");
+    assert!(ended.stderr.contains("file[DIR/f] above it is declared as a file"), "{ended:?}");
     assert!(!place.path().join("f").exists(), "nothing was touched");
 
     let fine = "  file[DIR/dd]: { ensure: absent, force: true }\n  file[DIR/dd/new]: { ensure: absent }\n";
@@ -92,7 +92,7 @@ fn commands_inherit_no_descriptors() {
 }
 
 #[test]
-fn a_hang_up_that_is_ignored_stays_ignored() {
+fn ignored_hangup_stays_ignored() {
     let place = Place::new();
     place.file(
         "m.yaml",

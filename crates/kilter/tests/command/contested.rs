@@ -30,8 +30,8 @@ fn fight(place: &Place, file: &Path) {
     });
 }
 
-/// Changes the mode of a file by `chmod` of another user, until `status` names that process. A repair in between forgets
-/// the process. The process keeps its number and its name until the caller waits for it.
+/// Changes the mode of a file by `chmod` of another user, until `status` names that process. A repair in between
+/// forgets the process. The process keeps its number and its name until the caller waits for it.
 fn named_chmod(place: &Place, mode: &str, file: &Path) -> Child {
     let mut child = None;
     wait("the name of chmod", || {

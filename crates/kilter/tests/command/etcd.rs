@@ -211,7 +211,7 @@ impl Relay {
 }
 
 #[test]
-fn wiped_etcd_that_is_back_within_a_second_is_read_again() {
+fn etcd_wiped_within_a_second_is_read_again() {
     let place = Place::new();
     let [port, before, wiped] = [free_port(), free_port(), free_port()];
     let _before = Etcd::start(&place.path().join("data"), before);

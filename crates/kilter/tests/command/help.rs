@@ -60,7 +60,7 @@ fn every_shell_and_manual_page_can_be_made() {
 }
 
 #[test]
-fn closed_pager_is_no_error() {
+fn closed_pager_is_not_an_error() {
     let place = Place::new();
     let mut command = place.command(&["types", "file"]);
     let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();

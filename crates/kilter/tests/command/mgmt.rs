@@ -89,7 +89,7 @@ fn graph_commands_run_once_in_order() {
 }
 
 #[test]
-fn a_command_runs_until_its_guard_prints_what_it_should() {
+fn command_runs_until_its_guard_prints_the_required_text() {
     let place = Place::new();
     place.file("version", "1\n");
     let text = "graph: g\nresources:\n  exec:\n  - name: a\n    cmd: echo 2 > version; echo ran >> log\n    shell: \

@@ -272,4 +272,81 @@ fn steps_hold_the_lock() {
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
     assert!(ended.stderr.starts_with("error: another run holds the lock on DIR/state (process "), "{}", ended.stderr);
     assert_eq!(run(&place, &["plan"]).code, 0, "a plan changes nothing");
+    let ended = run(&place, &["act", "taker[a]", "try"]);
+    assert!(ended.code == 0 && ended.stdout.contains("taken"), "an action runs beside another run: {ended:?}");
+}
+
+#[test]
+fn pause_between_two_steps_prevents_the_second() {
+    let place = choreographed();
+    std::fs::create_dir(place.path().join("state")).unwrap();
+    std::fs::set_permissions(place.path().join("state"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let pauses = concat!(
+        r#"{"last_id": 1, "pauses": [{"id": 1, "by": "root", "session": "", "unix_ms": 0, "#,
+        r#""until_unix_ms": null, "why": "backup"}]}"#
+    );
+    let path = place.path().join("state/pauses").display().to_string();
+    script(&place, "resources/counter", &COUNTER.replace("conform) ", &format!("conform) echo '{pauses}' >{path};")));
+    let ended = run(&place, &["apply"]);
+    assert_eq!(ended.code, 4, "{}{}", ended.stdout, ended.stderr);
+    let expected = "round 1\n  counter[a] conform: done\n  counter[b] conform: failed\n    it was not started\n";
+    assert_eq!(ended.stdout, expected);
+    assert!(ended.stderr.contains("is paused: pause 1 by root"), "{}", ended.stderr);
+    assert_eq!((level(&place, "a").as_str(), level(&place, "b").as_str()), ("1\n", ""));
+    let ended = run(&place, &["apply", "--even-if-paused"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!((level(&place, "a").trim(), level(&place, "b").trim()), ("2", "2"));
+}
+
+#[test]
+fn step_delivers_the_refresh_that_an_earlier_run_owes() {
+    let place = choreographed();
+    let journal = place.path().join("state/journal");
+    std::fs::write(
+        place.path().join("minion/resources/counter.yaml"),
+        "attributes:\n  level: {type: Integer, desc: its height}\nactions: [reload]\nrefresh: reload\n",
+    )
+    .unwrap();
+    let reloading = |body: &str| {
+        script(&place, "resources/counter", &COUNTER.replace("reset) ", &format!("reload) {body};;\nreset) ")));
+    };
+    reloading("echo no reload >&2; exit 1");
+    let changing = "resources:\n  counter[a]: {level: 1, notify: 'counter[b]'}\n  counter[b]: {level: 0}\n";
+    let manifest = place.file("m.yaml", changing);
+    let ended = run(&place, &["apply", &manifest]);
+    assert_eq!(ended.code, 4, "{}{}", ended.stdout, ended.stderr);
+    let owed = std::fs::read_to_string(&journal).unwrap();
+    assert!(owed.contains(r#"["counter[a]","counter[b]"]"#), "{owed}");
+
+    reloading("echo reloaded $name; echo $name >>$(dirname $0)/../reloads");
+    let ended = run(&place, &["apply"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("  counter[b] conform: done\n    reloaded b\n"), "{}", ended.stdout);
+    let reloads = std::fs::read_to_string(place.path().join("minion/reloads")).unwrap();
+    assert_eq!(reloads, "b\n", "the refresh is delivered once");
+    assert!(!std::fs::read_to_string(&journal).unwrap().contains("counter"));
+}
+
+#[test]
+fn interrupt_lets_the_running_step_finish_and_starts_no_other() {
+    let place = choreographed();
+    let fifo = |name: &str| {
+        let path = place.path().join(name);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        path
+    };
+    let (begun, go) = (fifo("begun"), fifo("go"));
+    let wait = format!("conform) echo >'{}'; read line <'{}';", begun.display(), go.display());
+    script(&place, "resources/counter", &COUNTER.replace("conform) ", &wait));
+    let mut command = place.command(&["apply", "--mold", "minion"]);
+    let piped = std::process::Stdio::piped;
+    let child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+    std::fs::read(&begun).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    std::fs::write(&go, "\n").unwrap();
+    let ended = place.ended(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, 130, "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("  counter[a] conform: done\n"), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!((level(&place, "a").as_str(), level(&place, "b").as_str()), ("1\n", ""));
 }

@@ -28,7 +28,7 @@ pub(crate) fn applied(place: &Place) -> (i32, Json) {
     (ended.code, serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}")))
 }
 
-/// How the resource with this title ended, its mark, and why it failed or what is said of it.
+/// Returns the status of the resource with this title, its mark in the plan, and its failure or note.
 pub(crate) fn of(report: &Json, title: &str) -> (String, String, String) {
     let all = report["resources"].as_array().unwrap();
     let Some(one) = all.iter().find(|one| one["title"].as_str().unwrap().ends_with(title)) else {
@@ -74,7 +74,7 @@ fn stale_step_blocks_only_its_dependents() {
     assert_eq!(of(&report, "/b").0, "changed");
     let (status, mark, why) = of(&report, "/copy");
     assert_eq!((&*status, &*mark), ("failed", "stale"));
-    assert!(why.contains("the content of its source, or what it would replace, is not as it was"), "{why}");
+    assert!(why.contains("the content of its source, or the content that it replaces, has changed since"), "{why}");
     assert!(!place.path().join("copy").exists());
 }
 
@@ -224,7 +224,7 @@ fn plan_changes_no_resource_that_was_or_is_in_sync() {
     let (code, report) = applied(&place);
     let (status, mark, why) = of(&report, "/unchanged");
     assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
-    assert!(why.contains("the plan had it in its state, and it is not any more"), "{why}");
+    assert!(why.contains("it was in sync when the plan was made, and now it is not"), "{why}");
     assert_eq!(content(&place, "unchanged"), "foreign");
     let (status, mark, said) = of(&report, "/done");
     assert_eq!((&*status, &*mark), ("in_sync", "not_needed"));

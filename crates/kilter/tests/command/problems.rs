@@ -41,7 +41,7 @@ resources:
   file[/e]: { path: /e/ }
   file[g]: { path: /e, content: x, source: /f } #! file[g]: file[/e] manages the same `/e` #! file[g]: source: `content` and `source` exclude each other
   file[/h]: { content: x }
-  file[/h/x]: { content: x } #! file[/h/x]: file[/h] above it is to be a file
+  file[/h/x]: { content: x } #! file[/h/x]: file[/h] above it is declared as a file
 "##;
 
 #[test]

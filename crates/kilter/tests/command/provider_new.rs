@@ -35,7 +35,7 @@ fn provider_new_lists_files_and_next_steps() {
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let expected = "colour.prov        the provider\ncolour.yaml        its metadata\ncolour.check.yaml  \
                     its check file\n\n\
-                    Next:\n  kilter provider check colour.prov                     # put it to the test\n";
+                    Next:\n  kilter provider check colour.prov                     # test it\n";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     assert_eq!(files(&place), ["colour.check.yaml", "colour.prov", "colour.yaml"]);
     let mode = std::fs::metadata(place.path().join("colour.prov")).unwrap().permissions().mode();

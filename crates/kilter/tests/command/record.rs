@@ -503,7 +503,7 @@ fn killed_recording_keeps_old_file() {
     child.wait().unwrap();
     let listed = place.run(&["provider", "replay", "r.jsonl", "--list"]);
     assert!(
-        listed.stdout.contains("find") && listed.stderr.contains("is not whole"),
+        listed.stdout.contains("find") && listed.stderr.contains("is incomplete"),
         "{}{}",
         listed.stdout,
         listed.stderr

@@ -38,7 +38,7 @@ fn reverse_restores_or_removes_content() {
     assert_eq!(content(&old), "theirs\n");
     assert_eq!(std::fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(!new.exists());
-    assert!(ended.stdout.contains("declared no longer"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("no longer declared"), "{}", ended.stdout);
     // It is restored once.
     std::fs::write(&old, "theirs, later\n").unwrap();
     assert_eq!(apply(&place, "").code, 0);

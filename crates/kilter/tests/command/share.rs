@@ -119,7 +119,7 @@ fn undeclared_export_is_removed_and_noop_exports_nothing() {
     let applied = all.apply("web1");
     assert!(
         applied.stdout.contains("- exported[file[DIR/a] for * from web1]")
-            && applied.stdout.contains("it is declared no longer")
+            && applied.stdout.contains("it is no longer declared")
     );
     assert!(!all.exported().contains("for *") && all.exported().contains("a] for db"));
     all.declare("web1", "resources: {}\n");
@@ -267,7 +267,7 @@ fn export_under_other_host_or_world_is_kept_with_warning() {
         assert!(ended.code == 0 && ended.stderr.contains(why), "{why}: {}", ended.stderr);
         assert!(all.exported().contains("for * from web1"));
     }
-    assert!(all.apply("web1").stdout.contains("declared no longer"));
+    assert!(all.apply("web1").stdout.contains("no longer declared"));
     assert!(!all.exported().contains("web1"));
     // What is exported to two worlds is taken back from each.
     all.declare("web1", "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*']}}\n");
@@ -276,7 +276,7 @@ fn export_under_other_host_or_world_is_kept_with_warning() {
     for (world, other) in [("../DIR/world2/", "world"), ("world", "world2")] {
         let world = world.replace("../DIR", &format!("../{}", all.0.path().file_name().unwrap().to_str().unwrap()));
         let ended = as_another("web1", &world);
-        assert!(ended.stdout.contains("declared no longer"), "{world}: {} {}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains("no longer declared"), "{world}: {} {}", ended.stdout, ended.stderr);
         assert_eq!(ended.stderr.contains("it was exported to DIR/world, but"), other == "world", "{}", ended.stderr);
     }
     assert!(!all.exported().contains("web1") && !all.path("world2/exported").exists());

@@ -96,7 +96,7 @@ fn status_without_run_is_an_error() {
 }
 
 #[test]
-fn stale_socket_of_killed_run_is_no_run() {
+fn stale_socket_of_killed_run_is_not_a_run() {
     let place = Place::new();
     drop(begun(&place));
     assert!(state(&place).join("status.sock").exists());

@@ -291,7 +291,7 @@ fn replacement_waits_for_running_call() {
     assert!(text.contains("started before an edit and still running: changing exec[slow], for "), "{text}");
     std::fs::write(file("go"), "").unwrap();
     wait("the one behind the other", || content(&file("log")) == "ran\nother\n");
-    assert_eq!(running.told("what was begun before the manifest was edited has ended"), 1);
+    assert_eq!(running.told("a call from before the edit of the manifest has ended"), 1);
     wait("nothing to be awaited", || status(&place, &[])["superseded_calls"] == serde_json::json!([]));
     assert!(status(&place, &["exec[slow]"])["resources"][0]["awaits"].is_null());
     running.end();
@@ -356,7 +356,7 @@ fn call_across_edit_keeps_its_timeout() {
     // The second one ends what is declared no longer, too.
     let (code, _, errors) = running.end();
     assert_eq!(code, Some(143), "{errors}");
-    assert!(errors.contains("what was begun before the manifest was edited has failed"), "{errors}");
+    assert!(errors.contains("a call from before the edit of the manifest has failed"), "{errors}");
 }
 
 #[test]

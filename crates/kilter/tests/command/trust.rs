@@ -141,7 +141,7 @@ fn a_secret_is_not_read_through_another_users_link() {
 }
 
 #[test]
-fn a_script_behind_a_link_through_a_directory_that_others_can_write_is_not_run() {
+fn script_behind_link_in_writable_directory_is_not_run() {
     let place = place();
     for directory in ["providers", "real"] {
         std::fs::create_dir(place.path().join(directory)).unwrap();

@@ -55,6 +55,28 @@ fn installed_programs_and_units_are_unknown_in_plan() {
     });
 }
 
+#[test]
+fn cron_is_unknown_until_the_package_that_brings_crontab() {
+    let name = "installed::cron_is_unknown_until_the_package_that_brings_crontab";
+    sandboxed(name, || {
+        let host = host_with_kilter("web");
+        // The packages of the host conflict with other crons, and with old versions of them.
+        host.bash(&CRONTAB.replace("kilter-crontab", "cronie").replace("Version: 1.0", "Version: 9.0"));
+        host.bash("dpkg --remove --force-depends cron && mkdir -p /var/spool/cron/crontabs");
+        host.bash(REPOSITORY);
+        // The other package comes first in the manifest and in the alphabet.
+        let manifest = "resources:\n  package[kilter-greeter]: {}\n  package[cronie]: {}\n  \
+                        cron[nightly]: { command: /bin/true, hour: \"3\", user: root }\n";
+        std::fs::write(host.root().join("root/site.yaml"), manifest).unwrap();
+        let plan = host.run(&["kilter", "plan", "/root/site.yaml"]);
+        assert_eq!(plan.code, 2, "{plan:#?}");
+        assert!(plan.stdout.contains("known after package[cronie] (the provider `cron` of cron"), "{plan:#?}");
+        let apply = host.run(&["kilter", "apply", "/root/site.yaml"]);
+        assert_eq!(apply.code, 0, "{apply:#?}");
+        host.bash("crontab -l | grep -q nightly");
+    });
+}
+
 const PIP_MANIFEST: &str = "resources:
   package[kilter-one]:
     provider: pip

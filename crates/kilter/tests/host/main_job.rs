@@ -74,7 +74,7 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
 }
 
 /// Files that a plan must not change.
-const LOOK: &str = "sha256sum /etc/passwd /etc/group /etc/shadow /var/lib/dpkg/status; ls -R /etc/systemd \
+const SYSTEM_DIGEST: &str = "sha256sum /etc/passwd /etc/group /etc/shadow /var/lib/dpkg/status; ls -R /etc/systemd \
                     /var/lib/greeter 2>&1 || true
     systemctl list-units --all --plain --no-legend 'kilter-greeter*'";
 
@@ -114,11 +114,11 @@ fn service_is_installed_configured_repaired_and_survives_reboot() {
         let host = host_with_kilter("web");
         host.bash(REPOSITORY);
         std::fs::write(host.root().join("root/site.yaml"), MANIFEST).unwrap();
-        let before = host.bash(LOOK);
+        let before = host.bash(SYSTEM_DIGEST);
 
         let (code, plan) = kilter(&host, "plan");
         assert_eq!(code, 2, "{plan:#}");
-        assert_eq!(host.bash(LOOK), before, "a plan touches nothing");
+        assert_eq!(host.bash(SYSTEM_DIGEST), before, "a plan touches nothing");
 
         let (code, report) = kilter(&host, "apply");
         assert_eq!(code, 0, "{report:#}");

@@ -3,7 +3,7 @@
 use kilter_model::{Change, Difference, Outcome, State};
 
 use super::reading::declared;
-use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
 use kilter_provider::compare;
@@ -11,13 +11,13 @@ use kilter_provider::{Batch, Mode};
 
 /// A pending change of a resource.
 struct Way {
-    declared: Declared,
+    declared: DeclaredCase,
     is: State,
     differences: Vec<Difference>,
 }
 
 impl Way {
-    fn of(world: &World, declared: Declared) -> Result<Way, Stop> {
+    fn of(world: &World, declared: DeclaredCase) -> Result<Way, Stop> {
         // A specimen that must fail may be unreadable.
         let is = world.see(&declared).unwrap_or_else(|_| State::absent(declared.name.clone()));
         let differences = compare(world.provider(), &world.cx(), &is, &declared.should)
@@ -73,19 +73,19 @@ pub(super) fn each_is_answered(bench: &Harness) -> Trial {
 }
 
 pub(super) fn one_by_one(bench: &Harness) -> Trial {
-    bench.is_sighted()?;
     let world = bench.world()?;
     if world.provider().capabilities().scheduling().batch_size() == Batch::One {
         return not_applicable("the provider accepts one change at a time");
     }
+    let [world, made] = bench.fingerprinted_one_by_one()?;
     let ways: Vec<Way> = declared(&world)?.into_iter().map(|one| Way::of(&world, one)).collect::<Result<_, _>>()?;
     if ways.len() < 2 {
         return untried("the subject has only one specimen");
     }
     set(&world, &ways);
-    match fingerprint::unlike(&bench.made()?.subject.fingerprint(), &world.subject.fingerprint()) {
+    match fingerprint::unlike(&made.subject.fingerprint(), &world.subject.fingerprint()) {
         None => Ok(None),
-        Some(change) => broken(format!("the fingerprint of the world is another one after the batch{change}")),
+        Some(change) => broken(format!("the batch changed the fingerprint of the sandbox{change}")),
     }
 }
 

@@ -4,11 +4,11 @@ use kilter_model::{Attributes, Behaviour, State};
 
 use super::listing::every_state;
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, untried};
 use kilter_provider::compare;
 
 /// Returns every declaration of every specimen in canonical form.
-pub(super) fn all_declared(world: &World) -> Result<Vec<Declared>, Stop> {
+pub(super) fn all_declared(world: &World) -> Result<Vec<DeclaredCase>, Stop> {
     let mut all = declared(world)?;
     for specimen in world.subject.specimens() {
         for other in specimen.others() {
@@ -34,7 +34,7 @@ pub(super) fn is_final(bench: &Harness) -> Trial {
 pub(super) fn read_is_canonical(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for state in every_state(&world)?.into_iter().filter(|state| state.exists) {
-        let read = Declared { name: state.name.clone(), should: state.attributes.clone() };
+        let read = DeclaredCase { name: state.name.clone(), should: state.attributes.clone() };
         let canonical = world.canonical(read);
         let canonical = canonical.or_else(|why| broken(format!("{} has no canonical form: {why}", state.name)))?;
         let returned = |name: &str| state.attributes.get(name).is_some();
@@ -61,7 +61,7 @@ pub(super) fn read_can_be_declared(bench: &Harness) -> Trial {
 /// Checks that a state can be declared as it was read. Parameters cannot be read. Some are required (the file
 /// that contains an entry), others duplicate a value (the source of a content). The law holds if it holds with
 /// or without them.
-fn holds_as_declared(world: &World, one: &Declared, state: &State) -> Result<(), Stop> {
+fn holds_as_declared(world: &World, one: &DeclaredCase, state: &State) -> Result<(), Stop> {
     match holds_with(world, one, state, Parameters::Kept) {
         Err(Stop::Broken(why)) => holds_with(world, one, state, Parameters::Dropped).or(broken(why)),
         held => held,
@@ -75,12 +75,12 @@ enum Parameters {
     Dropped,
 }
 
-fn holds_with(world: &World, one: &Declared, state: &State, parameters: Parameters) -> Result<(), Stop> {
+fn holds_with(world: &World, one: &DeclaredCase, state: &State, parameters: Parameters) -> Result<(), Stop> {
     let should = as_read(world, one, state, parameters);
     if let Some(problem) = world.provider().validate(&one.name, &should, &[]).first() {
         return broken(format!("{}, declared with its found state: {problem}", one.name));
     }
-    let read = world.canonical(Declared { name: one.name.clone(), should });
+    let read = world.canonical(DeclaredCase { name: one.name.clone(), should });
     let read = read.or_else(|why| broken(format!("{} has no canonical form: {why}", one.name)))?;
     match world.check(&read) {
         Err(why) => broken(format!("{}, declared with its found state, cannot be checked: {why}", one.name)),
@@ -93,7 +93,7 @@ fn holds_with(world: &World, one: &Declared, state: &State, parameters: Paramete
 }
 
 /// Returns a declaration made from a state.
-fn as_read(world: &World, one: &Declared, state: &State, parameters: Parameters) -> Attributes {
+fn as_read(world: &World, one: &DeclaredCase, state: &State, parameters: Parameters) -> Attributes {
     let behaviour = |name: &str| world.schema().find(name).map(|attribute| attribute.behaviour);
     let is_given = |name: &str| match behaviour(name) {
         Some(Behaviour::Namevar) => true,

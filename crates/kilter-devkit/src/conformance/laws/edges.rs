@@ -2,10 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, Value};
+use ecow::EcoString;
+use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
 use super::reading::{Missing, declared, seen, unlike_attributes};
-use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, told, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, told, untried};
 use crate::conformance::edge;
 use crate::conformance::specimen::Sample;
 use crate::conformance::subject::Unsupported;
@@ -51,6 +52,7 @@ impl Tally {
 
 pub(super) fn values_survive(bench: &Harness) -> Trial {
     let mut tally = Tally::default();
+    let mut attempts = Attempts { bench, kept: None };
     let world = bench.made()?;
     let is_settable =
         |attribute: &&AttributeSchema| !matches!(attribute.behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
@@ -66,7 +68,7 @@ pub(super) fn values_survive(bench: &Harness) -> Trial {
         }
         let (mut taken, mut failed) = (0, 0);
         for value in values {
-            let reception = attempt(bench, &format!("{name} = {value:?}"), |specimen, _| {
+            let reception = attempts.attempt(&format!("{name} = {value:?}"), |specimen, _| {
                 let mut given = specimen.first().clone();
                 given.set(name, value.clone());
                 (specimen.clone(), given)
@@ -81,6 +83,7 @@ pub(super) fn values_survive(bench: &Harness) -> Trial {
             tally.never_set.push(format!("`{name}` ({failed} failed)"));
         }
     }
+    attempts.finish()?;
     if !tally.never_set.is_empty() {
         let never = tally.never_set.join(", ");
         return untried(format!(
@@ -101,6 +104,7 @@ fn is_declared(world: &World, name: &str) -> bool {
 
 pub(super) fn names_survive(bench: &Harness) -> Trial {
     let mut tally = Tally::default();
+    let mut attempts = Attempts { bench, kept: None };
     let world = bench.made()?;
     for namevar in world.schema().namevars() {
         for text in edge::texts() {
@@ -108,62 +112,127 @@ pub(super) fn names_survive(bench: &Harness) -> Trial {
             if namevar.data_type.check(&named(&world)).is_err() {
                 continue;
             }
-            let reception = attempt(bench, &format!("{} like {text:?}", namevar.name), |specimen, world| {
+            let reception = attempts.attempt(&format!("{} like {text:?}", namevar.name), |specimen, world| {
                 (specimen.renamed(world.schema(), namevar.name.as_str(), named(world)), specimen.first().clone())
             })?;
             tally.count(reception);
         }
     }
+    attempts.finish()?;
     Ok(tally.note())
 }
 
-/// Tries a declaration in a world of its own, in which all specimens except the first exist.
-fn attempt(
-    bench: &Harness,
-    what: &str,
-    declare: impl Fn(&Sample, &World) -> (Sample, Attributes),
-) -> Result<Reception, Stop> {
-    let world = bench.world()?;
-    let (first, others) = world.subject.specimens().split_first().expect("a world has a specimen");
-    for other in others {
-        world.arrange(&world.first(other)?)?;
+/// Trials of declarations, each in a sandbox in which all specimens except the first exist.
+struct Attempts<'a> {
+    bench: &'a Harness,
+    kept: Option<Surroundings>,
+}
+
+impl Attempts<'_> {
+    /// Tries a declaration. A sandbox without a trace of earlier declarations is as good as a new one, and saves the
+    /// calls that create the other specimens.
+    fn attempt(
+        &mut self,
+        what: &str,
+        declare: impl Fn(&Sample, &World) -> (Sample, Attributes),
+    ) -> Result<Reception, Stop> {
+        let attempt = |around: &mut Surroundings| {
+            let (specimen, given) = declare(&around.world.subject.specimens()[0], &around.world);
+            match catch_unwind(AssertUnwindSafe(|| put_through(around, &specimen, &given))) {
+                Ok(Err(Stop::Broken(seen))) => broken(format!("{what}: {seen}")),
+                Ok(tried) => tried,
+                Err(panic) => match end_of(&*panic) {
+                    Stop::Broken(seen) => broken(format!("{what}: {seen}")),
+                    stop => Err(stop),
+                },
+            }
+        };
+        if let Some(mut around) = self.kept.take() {
+            // Earlier declarations may be the reason of any other result.
+            if let Ok(reception) = attempt(&mut around) {
+                self.keep(around)?;
+                return Ok(reception);
+            }
+        }
+        let mut around = Surroundings::new(self.bench)?;
+        let reception = attempt(&mut around)?;
+        self.keep(around)?;
+        Ok(reception)
     }
-    let (specimen, given) = declare(first, &world);
-    let tried = catch_unwind(AssertUnwindSafe(|| put_through(&world, &specimen, &given)));
-    match tried {
-        Ok(Ok(reception)) => Ok(reception),
-        Ok(Err(Stop::Broken(seen))) => broken(format!("{what}: {seen}")),
-        Ok(Err(stop)) => Err(stop),
-        Err(panic) => match end_of(&*panic) {
-            Stop::Broken(seen) => broken(format!("{what}: {seen}")),
-            stop => Err(stop),
-        },
+
+    /// Keeps a sandbox that has no trace of its declarations.
+    fn keep(&mut self, around: Surroundings) -> Result<(), Stop> {
+        match around.is_unchanged() {
+            true => self.kept = Some(around),
+            false => around.check_rest()?,
+        }
+        Ok(())
+    }
+
+    /// Checks the last sandbox.
+    fn finish(self) -> Result<(), Stop> {
+        self.kept.map_or(Ok(()), |around| around.check_rest())
     }
 }
 
-fn put_through(world: &World, specimen: &Sample, given: &Attributes) -> Result<Reception, Stop> {
-    let Ok(one) = world.declare(specimen, given) else { return Ok(Reception::Refused) };
-    ask_around(world, &one);
-    let before = Others::of(world, &one)?;
-    let reception = brought(world, &one);
-    before.are_unchanged(world, &one)?;
+/// A sandbox with all specimens except the first.
+struct Surroundings {
+    world: World,
+    others: Others,
+    /// Fingerprint before any declaration; none if fingerprints do not show the other specimens.
+    fingerprint: Option<String>,
+    /// True if the fingerprint alone has shown that a declaration did not change the others.
+    is_unread: bool,
+}
+
+impl Surroundings {
+    fn new(bench: &Harness) -> Result<Surroundings, Stop> {
+        let world = bench.world()?;
+        let fresh = world.subject.fingerprint();
+        world.arrange_all(&world.subject.specimens()[1..])?;
+        let fingerprint = Some(world.subject.fingerprint()).filter(|made| *made != fresh);
+        Ok(Surroundings { others: Others::of(&world)?, world, fingerprint, is_unread: false })
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.fingerprint.as_ref().is_some_and(|before| *before == self.world.subject.fingerprint())
+    }
+
+    /// Checks that a declaration has not changed the other resources.
+    fn check(&mut self, one: &DeclaredCase) -> Result<(), Stop> {
+        self.is_unread = self.is_unchanged();
+        if self.is_unread { Ok(()) } else { self.others.are_unchanged(&self.world, Some(one)) }
+    }
+
+    /// Reads the other resources if that has not been done after the last declarations.
+    fn check_rest(&self) -> Result<(), Stop> {
+        if self.is_unread { self.others.are_unchanged(&self.world, None) } else { Ok(()) }
+    }
+}
+
+fn put_through(around: &mut Surroundings, specimen: &Sample, given: &Attributes) -> Result<Reception, Stop> {
+    let Ok(one) = around.world.declare(specimen, given) else { return Ok(Reception::Refused) };
+    ask_around(&around.world, &one);
+    let reception = brought(&around.world, &one);
+    around.check(&one)?;
     if matches!(reception?, Reception::Failed) {
         return Ok(Reception::Failed);
     }
+    let world = &around.world;
     // A resource that can be created with a value can usually also be changed to it, by other code. Some values
     // cannot be changed to or from other values. Other laws cover absence.
     if one.should.text("ensure") != Some("absent")
         && world.declare(specimen, specimen.first()).and_then(|first| world.bring(&first)).is_ok()
     {
         brought(world, &one)?;
-        before.are_unchanged(world, &one)?;
+        around.check(&one)?;
     }
-    gone_again(world, &one)?;
+    gone_again(&around.world, &one)?;
     Ok(Reception::Taken)
 }
 
 /// Brings a resource to its declared state. The provider must reach exactly this state, or fail with a reason.
-fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
+fn brought(world: &World, one: &DeclaredCase) -> Result<Reception, Stop> {
     let Ok((is, differences)) = world.check(one) else { return Ok(Reception::Failed) };
     if !differences.is_empty() {
         let change = Change::new(&one.name, &is, Some(&one.should), &differences);
@@ -185,7 +254,7 @@ fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
 }
 
 /// Calls the other methods that the engine uses. They must accept the value too.
-fn ask_around(world: &World, one: &Declared) {
+fn ask_around(world: &World, one: &DeclaredCase) {
     let capabilities = world.provider().capabilities();
     let (scheduling, relations) = (capabilities.scheduling(), capabilities.relations());
     let _ = (scheduling.placement(&one.should), scheduling.set_placement(&one.should));
@@ -195,8 +264,8 @@ fn ask_around(world: &World, one: &Declared) {
     let _ = relations.conflicts(&one.name, &one.should, &|_, _| None);
 }
 
-fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<(), Stop> {
-    let read = Declared { name: one.name.clone(), should: found.clone() };
+fn still_canonical(world: &World, one: &DeclaredCase, found: &Attributes) -> Result<(), Stop> {
+    let read = DeclaredCase { name: one.name.clone(), should: found.clone() };
     let canonical =
         world.canonical(read).or_else(|why| broken(format!("the found state cannot be canonicalized: {why}")))?;
     match unlike_attributes(found, &canonical.should, Missing::MayBe) {
@@ -206,7 +275,7 @@ fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<
 }
 
 /// Checks that a created resource can be removed, with any value.
-fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
+fn gone_again(world: &World, one: &DeclaredCase) -> Result<(), Stop> {
     let is = seen(world, one)?;
     if world.subject.reason(Unsupported::Removal).is_some() || !is.exists {
         return Ok(());
@@ -221,32 +290,31 @@ fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
 
 /// The other resources. They must not change with the value of this resource.
 struct Others {
-    names: Vec<ecow::EcoString>,
-    states: Vec<kilter_model::State>,
+    names: Vec<EcoString>,
+    states: Vec<State>,
 }
 
 impl Others {
-    fn of(world: &World, one: &Declared) -> Result<Others, Stop> {
-        let is_other = |other: &Declared| other.name != one.name;
-        let others = declared(world)?.into_iter().skip(1).filter(is_other);
+    fn of(world: &World) -> Result<Others, Stop> {
+        let others = declared(world)?.into_iter().skip(1);
         let states = others.map(|other| seen(world, &other)).collect::<Result<_, _>>()?;
-        let mut names = Vec::new();
-        if world.subject.reason(Unsupported::Listing).is_none() {
-            let listed = world.get(Query::All).unwrap_or_default().into_iter().map(|state| state.name);
-            names.extend(listed.filter(|name| *name != one.name));
-        }
-        Ok(Others { names, states })
+        let is_listed = world.subject.reason(Unsupported::Listing).is_none();
+        let listed = if is_listed { world.get(Query::All).unwrap_or_default() } else { Vec::new() };
+        Ok(Others { names: listed.into_iter().map(|state| state.name).collect(), states })
     }
 
-    fn are_unchanged(&self, world: &World, one: &Declared) -> Result<(), Stop> {
-        let now = Others::of(world, one)?;
-        if let Some(name) = now.names.iter().find(|name| !self.names.contains(name)) {
+    fn are_unchanged(&self, world: &World, one: Option<&DeclaredCase>) -> Result<(), Stop> {
+        let now = Others::of(world)?;
+        let is_other = |name: &EcoString| one.is_none_or(|one| one.name != *name);
+        let lacks = |names: &[EcoString], name: &EcoString| is_other(name) && !names.contains(name);
+        if let Some(name) = now.names.iter().find(|name| lacks(&self.names, name)) {
             return broken(format!("`{name}` has come with it"));
         }
-        if let Some(name) = self.names.iter().find(|name| !now.names.contains(name)) {
+        if let Some(name) = self.names.iter().find(|name| lacks(&now.names, name)) {
             return broken(format!("`{name}` has disappeared too"));
         }
-        match self.states.iter().zip(&now.states).find(|(before, after)| before != after) {
+        let mut states = self.states.iter().zip(&now.states);
+        match states.find(|(before, after)| is_other(&before.name) && before != after) {
             Some((before, _)) => broken(format!("{} is another one with it", before.name)),
             None => Ok(()),
         }

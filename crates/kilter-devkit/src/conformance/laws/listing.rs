@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kilter_model::{Attributes, State};
 
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Strictness;
 use kilter_provider::{Query, Wanted};
@@ -17,7 +17,7 @@ const SLOW_LIST: Duration = Duration::from_secs(5);
 const LOOKED_AT: usize = 50;
 
 pub(super) fn unknown_is_absent(bench: &Harness) -> Trial {
-    // The world stays without specimens, because a provider without absent states may be unable to create any.
+    // The sandbox stays without specimens, because a provider without absent states may be unable to create any.
     let world = bench.world()?;
     world.needs(Unsupported::Unknown)?;
     if world.subject.unknown_names().is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn none_is_no_error(bench: &Harness) -> Trial {
     }
 }
 
-/// Lists all resources of a world with all specimens.
+/// Lists all resources of a sandbox with all specimens.
 fn all(world: &World) -> Result<Vec<State>, Stop> {
     world.needs(Unsupported::Listing)?;
     world.get(Query::All).or_else(|why| broken(format!("a get of all is an error: {why}")))
@@ -83,7 +83,7 @@ pub(super) fn once(bench: &Harness) -> Trial {
         }
     }
     for state in all.iter().filter(|state| state.exists).take(LOOKED_AT) {
-        let listed = Declared { name: state.name.clone(), should: state.attributes.clone() };
+        let listed = DeclaredCase { name: state.name.clone(), should: state.attributes.clone() };
         match world.look(&listed) {
             Err(why) => return broken(format!("{} is listed, but a get by name fails: {why}", state.name)),
             Ok(state) if !state.exists => {

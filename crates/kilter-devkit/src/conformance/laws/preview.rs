@@ -4,13 +4,13 @@ use kilter_model::{Change, Feature};
 
 use super::canonical::all_declared;
 use super::reading::seen;
-use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
 use kilter_provider::Mode;
 use kilter_provider::compare;
 
 /// Returns the failure of a preview of a declaration. None if it succeeded or if the resource is in sync.
-fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
+fn previewed(world: &World, one: &DeclaredCase) -> Result<Option<String>, Stop> {
     let is = seen(world, one)?;
     let differences =
         compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
@@ -22,19 +22,19 @@ fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
     Ok(outcome.failure.map(|failure| failure.to_string()))
 }
 
-/// Creates a world without specimens, and another with all specimens.
-fn worlds(bench: &Harness) -> Result<[World; 2], Stop> {
-    let fresh = bench.world()?;
-    if !fresh.schema().has(Feature::SupportsNoop) {
-        return not_applicable("the provider does not have the feature `supports_noop`, so kilter requests no preview");
+/// Ends the trial if the provider has no previews.
+fn needs_previews(world: &World) -> Result<(), Stop> {
+    match world.schema().has(Feature::SupportsNoop) {
+        true => Ok(()),
+        false => {
+            not_applicable("the provider does not have the feature `supports_noop`, so kilter requests no preview")
+        }
     }
-    Ok([fresh, bench.made()?])
 }
 
 pub(super) fn changes_nothing(bench: &Harness) -> Trial {
-    let worlds = worlds(bench)?;
-    bench.is_sighted()?;
-    for world in worlds {
+    needs_previews(&bench.world()?)?;
+    for world in bench.fingerprinted()? {
         let before = world.subject.fingerprint();
         for one in all_declared(&world)? {
             let state = seen(&world, &one)?;
@@ -43,7 +43,7 @@ pub(super) fn changes_nothing(bench: &Harness) -> Trial {
             let removal = Change::new(&one.name, &state, None, &[]);
             world.set(&[removal], Mode::Preview);
             if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
-                return broken(format!("the preview of {} changed the fingerprint of the world{change}", one.name));
+                return broken(format!("the preview of {} changed the fingerprint of the sandbox{change}", one.name));
             }
             if let Some(tried) = world.subject.tried() {
                 return broken(format!("the preview of {} tried to {tried}, and was refused", one.name));
@@ -57,9 +57,11 @@ pub(super) fn changes_nothing(bench: &Harness) -> Trial {
 }
 
 pub(super) fn foresees_rightly(bench: &Harness) -> Trial {
-    let [fresh, made] = worlds(bench)?;
+    let fresh = bench.world()?;
+    needs_previews(&fresh)?;
+    let made = bench.made()?;
     for at in 0..fresh.subject.specimens().len() {
-        let mut ways: Vec<(&World, Declared)> = vec![(&fresh, fresh.first(&fresh.subject.specimens()[at])?)];
+        let mut ways: Vec<(&World, DeclaredCase)> = vec![(&fresh, fresh.first(&fresh.subject.specimens()[at])?)];
         let specimen = &made.subject.specimens()[at];
         for other in specimen.others() {
             ways.push((&made, made.told(specimen, other)?));

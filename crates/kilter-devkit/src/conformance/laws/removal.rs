@@ -1,16 +1,16 @@
 //! Laws about removal.
 
 use super::reading::{declared, seen};
-use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::subject::Unsupported;
 
 /// Returns all specimens declared as absent.
 ///
 /// # Errors
 /// If the type has no `ensure: absent`.
-fn absences(world: &World) -> Result<Vec<Declared>, Stop> {
+fn absences(world: &World) -> Result<Vec<DeclaredCase>, Stop> {
     let absences = world.subject.specimens().iter().map(|specimen| world.absence(specimen));
-    let absences: Vec<Declared> = absences.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let absences: Vec<DeclaredCase> = absences.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     if absences.is_empty() { not_applicable("the type has no `ensure: absent`") } else { Ok(absences) }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn ensure_absent(bench: &Harness) -> Trial {
     Ok(None)
 }
 
-fn gone(world: &World, declared: &Declared) -> Result<(), Stop> {
+fn gone(world: &World, declared: &DeclaredCase) -> Result<(), Stop> {
     match world.left(declared) {
         Ok(state) if !state.exists => Ok(()),
         Ok(_) => broken(format!("{} still exists", declared.name)),
@@ -59,7 +59,7 @@ pub(super) fn absent_stays(bench: &Harness) -> Trial {
     for absent in absences(&world)? {
         match world.check(&absent) {
             Err(why) => return broken(format!("{} does not exist and cannot be checked: {why}", absent.name)),
-            Ok((state, _)) if state.exists => return untried(format!("{} exists in a fresh world", absent.name)),
+            Ok((state, _)) if state.exists => return untried(format!("{} exists in a fresh sandbox", absent.name)),
             Ok((_, differences)) if !differences.is_empty() => {
                 let told = crate::conformance::bench::told(&differences);
                 return broken(format!(

@@ -19,26 +19,116 @@ pub(super) fn stay_secret(bench: &Harness) -> Trial {
     let is_meant = |attribute: &&AttributeSchema| {
         !matches!(attribute.behaviour, Behaviour::Namevar | Behaviour::ReadOnly) && attribute.name != "ensure"
     };
-    for attribute in world.schema().attributes.iter().filter(is_meant) {
+    let attributes: Vec<&AttributeSchema> = world.schema().attributes.iter().filter(is_meant).collect();
+    let shows_changes = !attributes.is_empty() && shows_changes(&bench.world()?);
+    for attribute in attributes {
         let name = attribute.name.as_str();
-        let mut values: Vec<(String, Value)> = Vec::new();
-        for secret in SECRETS {
-            values.extend(sealed(&attribute.data_type, secret).into_iter().map(|value| (secret.to_owned(), value)));
+        let mut secrets: Vec<Secret> = Vec::new();
+        for text in SECRETS {
+            let values = sealed(&attribute.data_type, text).into_iter();
+            secrets.extend(values.map(|value| Secret { text: text.to_owned(), value }));
         }
-        values.extend(own_texts(&world.subject.specimens()[0], name));
-        for (secret, value) in values {
-            tried += 1;
-            let mut said = Said::default();
-            put_through(&bench.world()?, name, &value, &mut said);
-            if let Some(leak) = said.0.iter().find(|said| said.contains(&secret)) {
-                let leak = leak.replace(&secret, "<the secret>");
-                return broken(format!("{name} = {value}, found in {leak}"));
-            }
-        }
+        secrets.extend(own_texts(&world.subject.specimens()[0], name));
+        tried += secrets.len();
+        SecretAttempts { bench, name, secrets: &secrets, shows_changes }.run()?;
     }
     match tried {
         0 => not_applicable("no attribute accepts texts"),
         _ => Ok(Some(format!("{tried} sealed values"))),
+    }
+}
+
+/// Returns true if the creation of the first specimen changes the fingerprint of a sandbox.
+fn shows_changes(world: &World) -> bool {
+    let before = world.subject.fingerprint();
+    let is_made = world.arrange_all(&world.subject.specimens()[..1]).is_ok();
+    is_made && world.subject.fingerprint() != before
+}
+
+/// A sealed value, and the text that no message may contain.
+struct Secret {
+    text: String,
+    value: Value,
+}
+
+/// Trials of all secrets of an attribute: a resource is created with a secret, changed to a declaration without it, and
+/// changed back.
+///
+/// Most providers refuse most secrets, and a call can take seconds. So a secret that left no trace leaves its sandbox
+/// to the next one, and a resource without the secret is created once for all of these.
+struct SecretAttempts<'a> {
+    bench: &'a Harness,
+    name: &'a str,
+    secrets: &'a [Secret],
+    /// True if fingerprints show changes.
+    shows_changes: bool,
+}
+
+impl SecretAttempts<'_> {
+    fn run(&self) -> Result<(), Stop> {
+        let mut world = self.bench.world()?;
+        let mut before = world.subject.fingerprint();
+        let mut refused: Vec<&Secret> = Vec::new();
+        for secret in self.secrets {
+            refused.push(secret);
+            self.pass(&world, Some(secret), &refused)?;
+            if self.is_unchanged(&world, &before) {
+                continue;
+            }
+            self.pass(&world, None, &refused)?;
+            self.pass(&world, Some(secret), &refused)?;
+            refused.pop();
+            world = self.bench.world()?;
+            before = world.subject.fingerprint();
+        }
+        if refused.is_empty() {
+            return Ok(());
+        }
+        self.pass(&world, None, &refused)?;
+        if self.is_unchanged(&world, &before) {
+            // Without the attribute nothing can be created, so a change would be another creation.
+            return Ok(());
+        }
+        before = world.subject.fingerprint();
+        for secret in &refused {
+            self.pass(&world, Some(secret), &refused)?;
+            if !self.is_unchanged(&world, &before) {
+                self.pass(&world, None, &refused)?;
+                world = self.bench.world()?;
+                self.pass(&world, None, &refused)?;
+                before = world.subject.fingerprint();
+            }
+        }
+        Ok(())
+    }
+
+    fn is_unchanged(&self, world: &World, before: &str) -> bool {
+        self.shows_changes && world.subject.fingerprint() == before
+    }
+
+    /// Declares a resource with a secret or without the attribute. Searches all messages for the secret, and for those
+    /// that the provider got before.
+    fn pass(&self, world: &World, secret: Option<&Secret>, earlier: &[&Secret]) -> Result<(), Stop> {
+        let specimen = &world.subject.specimens()[0];
+        let mut given = specimen.first().clone();
+        match secret {
+            Some(secret) => given.set(self.name, secret.value.clone()),
+            None => drop(given.remove(self.name)),
+        }
+        let mut said = Said::default();
+        if let Err(Stop::Broken(why) | Stop::Untried(why)) = pass(world, specimen, &given, &mut said) {
+            said.hear("an error", why);
+        }
+        for line in world.lines.take() {
+            said.hear("the log", line);
+        }
+        for Secret { text, value } in secret.into_iter().chain(earlier.iter().copied()) {
+            if let Some(leak) = said.0.iter().find(|said| said.contains(text)) {
+                let leak = leak.replace(text, "<the secret>");
+                return broken(format!("{} = {value}, found in {leak}", self.name));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -53,12 +143,13 @@ fn sealed(data_type: &DataType, secret: &str) -> Vec<Value> {
 
 /// Returns the first specimen's value of an attribute as a secret, if no other attribute contains the same
 /// text.
-fn own_texts(specimen: &Sample, name: &str) -> Option<(String, Value)> {
+fn own_texts(specimen: &Sample, name: &str) -> Option<Secret> {
     let given = specimen.first().get(name)?;
     let text = given.as_str()?;
     let is_told_elsewhere =
         specimen.first().iter().any(|(other, value)| *other != name && value.to_string().contains(text));
-    (text.len() >= TELLING && !is_told_elsewhere).then(|| (text.to_owned(), Value::sensitive(given.clone())))
+    (text.len() >= TELLING && !is_told_elsewhere)
+        .then(|| Secret { text: text.to_owned(), value: Value::sensitive(given.clone()) })
 }
 
 /// All messages about a resource.
@@ -81,22 +172,7 @@ impl Said {
     }
 }
 
-/// Creates, changes and removes a resource, and records all messages.
-fn put_through(world: &World, name: &str, value: &Value, said: &mut Said) {
-    let specimen = &world.subject.specimens()[0];
-    let (mut first, mut bare) = (specimen.first().clone(), specimen.first().clone());
-    first.set(name, value.clone());
-    bare.remove(name);
-    for given in [&first, &bare, &first] {
-        if let Err(Stop::Broken(why) | Stop::Untried(why)) = pass(world, specimen, given, said) {
-            said.hear("an error", why);
-        }
-    }
-    for line in world.lines.take() {
-        said.hear("the log", line);
-    }
-}
-
+/// Declares a resource, and records all messages.
 fn pass(world: &World, specimen: &Sample, given: &kilter_model::Attributes, said: &mut Said) -> Result<(), Stop> {
     let complete = world.complete(specimen, given).or_else(broken)?;
     let provider = world.provider();

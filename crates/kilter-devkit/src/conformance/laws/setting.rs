@@ -3,7 +3,7 @@
 use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
 use super::reading::{declared, seen};
-use crate::conformance::bench::{Declared, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Mode;
@@ -39,7 +39,7 @@ pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
 }
 
 /// Brings a resource to a declaration. Returns whether anything had to be set.
-fn bring(world: &World, declared: &Declared) -> Result<bool, Stop> {
+fn bring(world: &World, declared: &DeclaredCase) -> Result<bool, Stop> {
     world.bring(declared).or_else(broken)
 }
 
@@ -54,7 +54,7 @@ pub(super) fn again_changes_nothing(bench: &Harness) -> Trial {
             return broken(format!("{}: the second set failed: {failure}", one.name));
         }
         if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
-            return broken(format!("{}: the second set changed the fingerprint of the world{change}", one.name));
+            return broken(format!("{}: the second set changed the fingerprint of the sandbox{change}", one.name));
         }
     }
     Ok(None)
@@ -88,7 +88,7 @@ pub(super) fn leaves_others(bench: &Harness) -> Trial {
     }
 }
 
-fn unchanged(all: &[Declared], but: usize, before: &[State], after: &[State], how: &str) -> Result<(), Stop> {
+fn unchanged(all: &[DeclaredCase], but: usize, before: &[State], after: &[State], how: &str) -> Result<(), Stop> {
     let other = (0..all.len()).find(|&at| at != but && before[at] != after[at]);
     match other {
         Some(at) => broken(format!("{} is another one since {} {how}", all[at].name, all[but].name)),
@@ -189,7 +189,7 @@ pub(super) fn absence_in_any_form(bench: &Harness) -> Trial {
     if tried { Ok(None) } else { not_applicable("the specimens exist before the trial creates them") }
 }
 
-fn forms_of_absence(world: &World, one: &Declared) -> Vec<State> {
+fn forms_of_absence(world: &World, one: &DeclaredCase) -> Vec<State> {
     let mut forms = vec![State::absent(one.name.clone())];
     let absent = kilter_model::Value::from("absent");
     if world.schema().find("ensure").is_some_and(|ensure| ensure.data_type.check(&absent).is_ok()) {
@@ -200,7 +200,7 @@ fn forms_of_absence(world: &World, one: &Declared) -> Vec<State> {
     forms
 }
 
-fn created(world: &World, one: &Declared, is: State) -> Result<(), Stop> {
+fn created(world: &World, one: &DeclaredCase, is: State) -> Result<(), Stop> {
     let differences =
         compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
     let change = Change::new(&one.name, &is, Some(&one.should), &differences);

@@ -6,10 +6,10 @@ use kilter_model::{Hash, Value};
 
 use crate::builtin::parts;
 use crate::kernel::Address;
-use crate::system::System;
+use crate::system::FactSource;
 
 /// Returns the interfaces of the machine, by name.
-pub(super) fn interfaces(system: &System) -> Hash {
+pub(super) fn interfaces(system: &FactSource) -> Hash {
     // In a sandbox, the kernel may hide the addresses, but there are still interfaces.
     let addresses = system.kernel().addresses().unwrap_or_default();
     let names = system.names("/sys/class/net").into_iter();
@@ -32,7 +32,7 @@ pub(super) fn first_with_address(interfaces: &Hash) -> Option<String> {
     interfaces.iter().find(|(_, value)| usable(value).is_some()).map(|(name, _)| name.to_string())
 }
 
-fn interface(system: &System, name: &str, addresses: &[&Address]) -> Option<Value> {
+fn interface(system: &FactSource, name: &str, addresses: &[&Address]) -> Option<Value> {
     let of = |part: &str| system.line(&format!("/sys/class/net/{name}/{part}"));
     let (v4, v6): (Vec<&Address>, Vec<&Address>) = addresses.iter().partition(|address| address.address.is_ipv4());
     let (main, main6) = (main(&v4), main(&v6));

@@ -213,7 +213,7 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
     (
         Make::Type,
         r##""outputs": {"stdout": 1}"##,
-        &["outputs.stdout: expects a text that says what it holds, or a hash with `type` and `desc`, got an Integer"],
+        &["outputs.stdout: expects a description, or a hash with `type` and `desc`, got an Integer"],
     ),
     (
         Make::Type,

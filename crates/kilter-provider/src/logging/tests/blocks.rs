@@ -158,7 +158,7 @@ fn fatal_failure_ends_run() {
             "debug: apt_key[b]: Updating: Start",
             "err: apt_key[b]: Updating: Failed after 0.000123 seconds: the licence has run out",
         ],
-        &[None, Some("the licence has run out"), Some("not done, since the run is to end: the licence has run out")],
+        &[None, Some("the licence has run out"), Some("not changed because of a fatal error: the licence has run out")],
     );
     assert_eq!(told.outcomes.iter().map(|outcome| outcome.fatal).collect::<Vec<_>>(), [false, true, false]);
 }

@@ -7,20 +7,20 @@ fn error(rest: &str) -> String {
 }
 
 #[test]
-fn a_resource_goes_from_untouched_to_its_final_status_and_no_further() {
-    let of = Phase::Final(Status::Updated);
-    let ended = Err(Rule::Final(Status::Updated));
+fn final_status_is_not_overwritten() {
+    let of = Phase::Final(FinalStatus::Updated);
+    let ended = Err(Rule::Final(FinalStatus::Updated));
     let table = [
-        (Phase::Untouched, Ok(Phase::Logged), Ok(Phase::Open), Ok(of), Ok(Phase::Final(Status::Failed))),
-        (Phase::Logged, Ok(Phase::Logged), Err(Rule::Late), Ok(of), Ok(Phase::Final(Status::Failed))),
-        (Phase::Open, Ok(Phase::Open), Err(Rule::Nested), Err(Rule::InBlock), Ok(Phase::Final(Status::Failed))),
+        (Phase::Untouched, Ok(Phase::Logged), Ok(Phase::Open), Ok(of), Ok(Phase::Final(FinalStatus::Failed))),
+        (Phase::Logged, Ok(Phase::Logged), Err(Rule::Late), Ok(of), Ok(Phase::Final(FinalStatus::Failed))),
+        (Phase::Open, Ok(Phase::Open), Err(Rule::Nested), Err(Rule::InBlock), Ok(Phase::Final(FinalStatus::Failed))),
         (of, ended, ended, ended, ended),
     ];
     for (phase, logged, opened, updated, failed) in table {
         assert_eq!(phase.logged(), logged, "{phase:?}");
         assert_eq!(phase.opened(), opened, "{phase:?}");
-        assert_eq!(phase.ended(Status::Updated), updated, "{phase:?}");
-        assert_eq!(phase.ended(Status::Failed), failed, "{phase:?}");
+        assert_eq!(phase.ended(FinalStatus::Updated), updated, "{phase:?}");
+        assert_eq!(phase.ended(FinalStatus::Failed), failed, "{phase:?}");
     }
 }
 
@@ -204,7 +204,7 @@ fn a_block_is_closed_once() {
 }
 
 #[test]
-fn a_block_that_is_left_open_fails() {
+fn unfinished_block_fails() {
     let body = |mut log: ChangeLog<'_>| {
         log.open(Action::Updating, "a", None);
         log.outcomes()

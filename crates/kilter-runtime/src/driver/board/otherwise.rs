@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_as_it_is_wanted_is_no_news() {
+    fn change_to_the_planned_value_is_no_deviation() {
         let size = || Difference::new("size", 1.into(), 2.into());
         assert_eq!(of(size(), size()), 0);
         assert_eq!(of(Difference::new("size", Value::Undef, 2.into()), size()), 0, "whatever was before");

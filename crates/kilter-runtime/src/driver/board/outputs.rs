@@ -6,108 +6,196 @@ use ecow::{EcoString, eco_format};
 use kilter_engine::{ResourceId, Timestamp};
 use kilter_model::expr::Name;
 use kilter_model::{Attributes, ReceivedValue, Value};
+use kilter_provider::Context;
 
-use super::RunState;
-use crate::driver::Mode;
+use rustc_hash::FxHashMap;
+
+use super::Routes;
 use crate::driver::calls::Target;
-use crate::driver::resolve::sources;
+use crate::driver::resolve::{self, Resolution, sources};
+use crate::driver::{Mode, Options};
 use crate::outputs::{Declared, Outputs};
-use crate::step::ResolvedInputs;
+use crate::prepare::Prepared;
+use crate::state_dir::StateDir;
+use crate::step::{ResolvedInputs, Should};
 
 /// Maximum number of changed outputs per receiver without a count against its repair budget, and the period in
 /// milliseconds.
 const RENEWED_MOST: u32 = 120;
 const RENEWED_WITHIN: u64 = 60_000;
 
-impl RunState<'_> {
-    /// Returns the outputs of a resource that is in sync: reported ones, stored ones or the default.
-    pub(super) fn sent_before(&mut self, vertex: ResourceId, said: Attributes) {
-        if !self.output_producers.contains_key(&vertex) {
-            return;
+/// Outputs that resources have sent, and the inputs that receivers have made of them.
+pub(in super::super) struct OutputStore<'run> {
+    routes: Routes,
+    /// Stored outputs of the senders.
+    kept: Option<Outputs<'run>>,
+    /// Mode of the run.
+    mode: Mode,
+    /// True while a state is held: receivers of changed outputs need another check.
+    is_held: bool,
+    /// Reason why stored outputs cannot be used.
+    unavailable: FxHashMap<ResourceId, EcoString>,
+    /// Outputs of this run.
+    outputs: FxHashMap<ResourceId, Attributes>,
+    /// Declared attributes with the received outputs filled in.
+    resolved: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
+    /// Outputs that a resource had received when it was last in sync.
+    accepted: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
+    /// Received outputs that a resource cannot accept.
+    refused: FxHashMap<ResourceId, Box<[ReceivedValue]>>,
+    /// Resources whose received outputs have changed while the state is held.
+    changed_inputs: Vec<ResourceId>,
+    /// Number of such changes, and the start of the count.
+    renewals: FxHashMap<ResourceId, (Timestamp, u32)>,
+}
+
+/// Result of storing outputs that a resource has sent.
+#[derive(Default)]
+pub(super) struct Sent {
+    /// Secrets among the outputs: other secrets may be derived from them.
+    pub(super) secrets: Vec<Value>,
+    /// Note about outputs that could not be stored.
+    pub(super) note: Option<EcoString>,
+}
+
+impl<'run> OutputStore<'run> {
+    pub(super) fn new(routes: Routes, options: &'run Options) -> OutputStore<'run> {
+        OutputStore {
+            routes,
+            kept: options.state_dir.as_ref().map(StateDir::path).map(Outputs::new),
+            mode: options.mode,
+            is_held: false,
+            unavailable: FxHashMap::default(),
+            outputs: FxHashMap::default(),
+            resolved: FxHashMap::default(),
+            accepted: FxHashMap::default(),
+            refused: FxHashMap::default(),
+            changed_inputs: Vec::new(),
+            renewals: FxHashMap::default(),
+        }
+    }
+
+    /// Starts to hold a state.
+    pub(super) fn holds(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Takes the routes of another catalog, and forgets the resources that have changed or been removed.
+    pub(super) fn edit(&mut self, routes: Routes, gone: &[ResourceId]) {
+        self.routes = routes;
+        for vertex in gone {
+            self.outputs.remove(vertex);
+            self.resolved.remove(vertex);
+            self.accepted.remove(vertex);
+        }
+        self.unavailable.clear();
+        self.refused.clear();
+        self.changed_inputs.clear();
+        self.renewals.clear();
+    }
+
+    /// Returns true if no resource uses an output.
+    pub(super) fn is_unused(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    /// Returns true if other resources use outputs of a resource.
+    pub(super) fn is_sender(&self, vertex: ResourceId) -> bool {
+        self.routes.has(vertex)
+    }
+
+    /// Returns true if the outputs of a sender are known, and none has become a secret or stopped to be one.
+    pub(super) fn is_known(&self, vertex: ResourceId, is_secret: bool) -> bool {
+        self.outputs.contains_key(&vertex) && self.routes.is_secret(vertex) == Some(is_secret)
+    }
+
+    /// Returns the desired state of a resource, with received outputs as far as they are known.
+    pub(super) fn should(&self, prepared: &Arc<Prepared>, vertex: ResourceId) -> Should {
+        match self.resolved.get(&vertex) {
+            Some(resolved) => Should::Resolved(Arc::clone(resolved)),
+            None => Should::Declared(Arc::clone(prepared), vertex),
+        }
+    }
+
+    /// Returns the declared attributes of a resource, with received outputs as far as they are known.
+    pub(super) fn attributes<'a>(&'a self, prepared: &'a Prepared, vertex: ResourceId) -> &'a Attributes {
+        match self.resolved.get(&vertex) {
+            Some(resolved) => &resolved.attributes,
+            None => &prepared.resource(vertex).attributes,
+        }
+    }
+
+    /// Fills the received outputs into the attributes of a resource.
+    pub(super) fn resolve(&self, prepared: &Prepared, cx: &Context<'_>, vertex: ResourceId) -> Resolution {
+        resolve::resolve(prepared, cx, vertex, &self.outputs)
+    }
+
+    /// Takes the outputs of a resource that is in sync: reported ones, stored ones or the default.
+    pub(super) fn sent_before(&mut self, prepared: &Prepared, vertex: ResourceId, said: Attributes) -> Sent {
+        if !self.routes.has(vertex) {
+            return Sent::default();
         }
         let kept = match (said.is_empty(), &self.kept) {
-            (true, Some(outputs)) => outputs.kept(&self.declared(vertex), self.options.mode == Mode::Apply),
+            (true, Some(outputs)) => outputs.kept(&self.declared(prepared, vertex), self.mode == Mode::Apply),
             _ => Ok(Some(said)),
         };
         match kept {
             Ok(kept) => {
                 let kept = kept.filter(|outputs| !outputs.is_empty());
-                if let Some(outputs) = kept.or_else(|| self.fallback(vertex)) {
-                    self.sends(vertex, outputs);
+                if let Some(outputs) = kept.or_else(|| self.fallback(prepared, vertex)) {
+                    return Sent { secrets: self.sends(prepared, vertex, outputs), note: None };
                 }
             }
             Err(why) => {
-                self.unavailable_outputs.insert(vertex, eco_format!("{why}"));
+                self.unavailable.insert(vertex, eco_format!("{why}"));
             }
         }
+        Sent::default()
     }
 
     /// Returns the default outputs of a resource that has never sent any.
     ///
     /// If another declaration of the resource has sent outputs, the default may be wrong, and there is none.
-    fn fallback(&self, vertex: ResourceId) -> Option<Attributes> {
-        let was_sent = |kept: &Outputs<'_>| kept.has(&self.prepared.resource(vertex).reference);
+    fn fallback(&self, prepared: &Prepared, vertex: ResourceId) -> Option<Attributes> {
+        let was_sent = |kept: &Outputs<'_>| kept.has(&prepared.resource(vertex).reference);
         if self.outputs.contains_key(&vertex) || self.kept.as_ref().is_some_and(was_sent) {
             return None;
         }
-        let fallback =
-            self.prepared.provider(vertex).capabilities().outputs().default_outputs(self.declared(vertex).attributes);
+        let attributes = self.attributes(prepared, vertex);
+        let fallback = prepared.provider(vertex).capabilities().outputs().default_outputs(attributes);
         Some(fallback).filter(|outputs| !outputs.is_empty())
     }
 
-    pub(super) fn send(&mut self, vertex: ResourceId, sent: Attributes) {
+    /// Takes the outputs of a change or a refresh.
+    pub(super) fn send(&mut self, prepared: &Prepared, vertex: ResourceId, sent: Attributes) -> Sent {
         // A later receiver cannot recreate a secret, so that secrets are always stored.
-        let is_sent = self.output_producers.contains_key(&vertex);
+        let is_sent = self.routes.has(vertex);
         if sent.is_empty() || !is_sent && !sent.iter().any(|(_, value)| value.holds_sensitive()) {
-            return;
+            return Sent::default();
         }
-        if let Some(outputs) = &self.kept
-            && let Err(error) = outputs.keep(&self.declared(vertex), &sent)
-        {
-            let note = eco_format!("its outputs could not be kept for later runs: {error}");
-            self.draft(vertex).notes.push(note);
-        }
-        if is_sent {
-            self.sends(vertex, sent);
-        }
+        let kept = self.kept.as_ref().map(|outputs| outputs.keep(&self.declared(prepared, vertex), &sent));
+        let failure = kept.and_then(Result::err);
+        let note = failure.map(|error| eco_format!("its outputs could not be kept for later runs: {error}"));
+        let secrets = if is_sent { self.sends(prepared, vertex, sent) } else { Vec::new() };
+        Sent { secrets, note }
     }
 
-    /// Makes outputs available to receivers.
-    fn sends(&mut self, vertex: ResourceId, sent: Attributes) {
-        let confidential = self.output_producers.get(&vertex).is_some_and(|confidential| *confidential);
+    /// Makes outputs available to receivers. Returns the secrets among them.
+    fn sends(&mut self, prepared: &Prepared, vertex: ResourceId, sent: Attributes) -> Vec<Value> {
+        let confidential = self.routes.is_secret(vertex) == Some(true);
         let secret = |value: &Value| match confidential && !value.holds_sensitive() {
             true => Value::sensitive(value.clone()),
             false => value.clone(),
         };
-        let secrets = sent.iter().map(|(_, value)| secret(value)).filter(Value::holds_sensitive);
-        for secret in secrets {
-            if !self.sent.contains(&secret) {
-                self.sent.push(secret);
-            }
-        }
-        self.seals.clear();
-        if let (Some(before), true, Some(receivers)) =
-            (self.outputs.get(&vertex), self.standing.is_some(), self.receivers.get(&vertex))
-        {
+        let secrets = sent.iter().map(|(_, value)| secret(value)).filter(Value::holds_sensitive).collect();
+        if let (Some(before), true) = (self.outputs.get(&vertex), self.is_held) {
             let is_other = |name: &str| before.get(name) != sent.get(name);
-            let receivers = receivers.iter().copied();
-            let renewed: Vec<_> = receivers.filter(|receiver| self.takes(*receiver, vertex, &is_other)).collect();
+            let receivers = self.routes.receivers(vertex).iter().copied();
+            let renewed: Vec<_> = receivers.filter(|receiver| takes(prepared, *receiver, vertex, &is_other)).collect();
             self.changed_inputs.extend(renewed);
         }
         self.outputs.insert(vertex, sent);
-    }
-
-    /// Returns true if a resource uses one of these outputs of a sender.
-    fn takes(&self, receiver: ResourceId, sender: ResourceId, is_meant: &dyn Fn(&str) -> bool) -> bool {
-        let mut takes = false;
-        for deferred in self.prepared.resource(receiver).deferred() {
-            deferred.template.names(&mut |name, _| {
-                if let Name::Output(reference, output) = name {
-                    takes |= is_meant(output) && self.prepared.lookup().referred(reference) == Some(sender);
-                }
-            });
-        }
-        takes
+        secrets
     }
 
     /// Takes the resources whose received outputs have changed while the state is held. They need a check.
@@ -126,10 +214,16 @@ impl RunState<'_> {
     }
 
     /// Records the received outputs of a resource as its declared state.
-    pub(super) fn receive(&mut self, vertex: ResourceId, attributes: Attributes, sent: Box<[Value]>) {
+    pub(super) fn receive(
+        &mut self,
+        prepared: &Prepared,
+        vertex: ResourceId,
+        attributes: Attributes,
+        sent: Box<[Value]>,
+    ) {
         self.refused.remove(&vertex);
         let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.attributes);
-        let receipts = self.prepared.resource(vertex).deferred().iter().map(|deferred| {
+        let receipts = prepared.resource(vertex).deferred().iter().map(|deferred| {
             let name = deferred.attribute.as_str();
             let changed = accepted.is_none_or(|accepted| accepted.get(name) != attributes.get(name));
             ReceivedValue { attribute: deferred.attribute.clone(), from: sources(&deferred.template), changed }
@@ -140,9 +234,9 @@ impl RunState<'_> {
 
     /// Records received outputs that cannot be used. All attributes that differ from the accepted ones stay
     /// pending.
-    pub(super) fn refuse(&mut self, vertex: ResourceId, sent: &[Value]) {
+    pub(super) fn refuse(&mut self, prepared: &Prepared, vertex: ResourceId, sent: &[Value]) {
         let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.sent);
-        let receipts = self.prepared.resource(vertex).deferred().iter().enumerate().map(|(at, deferred)| {
+        let receipts = prepared.resource(vertex).deferred().iter().enumerate().map(|(at, deferred)| {
             let is_accepted =
                 accepted.is_some_and(|accepted| sent.get(at).is_some_and(|sent| accepted.get(at) == Some(sent)));
             ReceivedValue {
@@ -174,48 +268,66 @@ impl RunState<'_> {
     }
 
     /// Returns the reason why stored outputs for a resource cannot be used.
-    pub(super) fn lost_to(&self, vertex: ResourceId) -> Option<EcoString> {
-        let deferred = self.prepared.resource(vertex).deferred().iter();
+    pub(super) fn lost_to(&self, prepared: &Prepared, vertex: ResourceId) -> Option<EcoString> {
+        let deferred = prepared.resource(vertex).deferred().iter();
         let references = deferred.flat_map(|deferred| deferred.template.references());
-        let lost = references.filter_map(|reference| self.prepared.lookup().referred(&reference));
+        let lost = references.filter_map(|reference| prepared.lookup().referred(&reference));
         lost.into_iter().find_map(|sender| {
-            let reference = &self.prepared.resource(sender).reference;
-            let why = self.unavailable_outputs.get(&sender)?;
+            let reference = &prepared.resource(sender).reference;
+            let why = self.unavailable.get(&sender)?;
             Some(eco_format!("what {reference} sent before counts as not kept: {why}"))
         })
     }
 
     /// Removes the stored outputs before the resource runs again, so that an interrupted run leaves no outdated
     /// ones.
-    pub(super) fn forget(&self, vertex: ResourceId) {
-        if let (true, Some(outputs)) = (self.output_producers.contains_key(&vertex), &self.kept) {
-            outputs.forget(&self.prepared.resource(vertex).reference);
+    pub(super) fn forget(&self, prepared: &Prepared, vertex: ResourceId) {
+        if let (true, Some(outputs)) = (self.routes.has(vertex), &self.kept) {
+            outputs.forget(&prepared.resource(vertex).reference);
         }
     }
 
     /// Returns the declared attributes of a resource with receivers, and true if an output is used as a secret.
-    pub(in super::super) fn sends_as(&self, vertex: ResourceId) -> Option<(Attributes, bool)> {
-        let confidential = *self.output_producers.get(&vertex)?;
-        Some((self.declared(vertex).attributes.clone(), confidential))
+    pub(in super::super) fn sends_as(&self, prepared: &Prepared, vertex: ResourceId) -> Option<(Attributes, bool)> {
+        let confidential = self.routes.is_secret(vertex)?;
+        Some((self.attributes(prepared, vertex).clone(), confidential))
     }
 
     /// Stores the outputs of a resource as it was declared before, for a resource with the same declaration.
-    pub(in super::super) fn keep_superseded(&self, former: &Target, sent: &Attributes) -> Result<(), EcoString> {
+    pub(in super::super) fn keep_superseded(
+        &self,
+        prepared: &Prepared,
+        former: &Target,
+        sent: &Attributes,
+    ) -> Result<(), EcoString> {
         let (Some((attributes, confidential)), Some(outputs)) = (&former.sends, &self.kept) else { return Ok(()) };
-        let provider = self.prepared.registry.at(usize::from(former.of.0));
+        let provider = prepared.registry.at(usize::from(former.of.0));
         let (reference, confidential, apart) =
             (&former.reference, *confidential, provider.capabilities().outputs().output_independent_attributes());
         let kept = outputs.keep(&Declared { reference, attributes, confidential, apart }, sent);
         kept.map_err(|error| eco_format!("its outputs could not be kept: {error}"))
     }
 
-    fn declared(&self, vertex: ResourceId) -> Declared<'_> {
-        let resource = self.prepared.resource(vertex);
+    fn declared<'a>(&'a self, prepared: &'a Prepared, vertex: ResourceId) -> Declared<'a> {
+        let resource = prepared.resource(vertex);
         Declared {
             reference: &resource.reference,
-            attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| &resolved.attributes),
-            confidential: self.output_producers.get(&vertex).is_some_and(|confidential| *confidential),
-            apart: self.prepared.provider(vertex).capabilities().outputs().output_independent_attributes(),
+            attributes: self.attributes(prepared, vertex),
+            confidential: self.routes.is_secret(vertex) == Some(true),
+            apart: prepared.provider(vertex).capabilities().outputs().output_independent_attributes(),
         }
     }
+}
+
+/// Returns true if a resource uses one of these outputs of a sender.
+fn takes(prepared: &Prepared, receiver: ResourceId, sender: ResourceId, is_meant: &dyn Fn(&str) -> bool) -> bool {
+    let mut takes = false;
+    for deferred in prepared.resource(receiver).deferred() {
+        deferred.template.names(&mut |name, _| {
+            if let Name::Output(reference, output) = name {
+                takes |= is_meant(output) && prepared.lookup().referred(reference) == Some(sender);
+            }
+        });
+    }
+    takes
 }

@@ -1,4 +1,4 @@
-//! Compares resources with the steps of the plan that is carried out.
+//! Stale plan: compares resources with the steps of the plan that is carried out, and refuses stale steps.
 
 use std::fs::symlink_metadata;
 use std::io::ErrorKind;
@@ -106,7 +106,7 @@ impl RunState<'_> {
         let drift = match step.filter(|step| !step.is_unknown) {
             // The differences of the plan are gone.
             _ if differences.is_empty() => None,
-            None => Some("the plan had it in its state, and it is not any more".into()),
+            None => Some("it was in sync when the plan was made, and now it is not".into()),
             Some(step) => {
                 let seal = self.seal(vertex);
                 let told: Vec<Difference> = differences.iter().map(|one| seal.redact_difference(one.clone())).collect();
@@ -159,8 +159,9 @@ impl RunState<'_> {
     /// If the existence was unknown, only the removal of entries is unplanned.
     fn unshown_removal(&self, step: &Step, vertex: ResourceId, differences: &[Difference]) -> Option<EcoString> {
         let is_entry_removal = |one: &&Difference| one.attribute == "ensure" && one.should.as_str() == Some("absent");
-        let mut removals = differences.iter().filter(is_entry_removal);
-        let unshown = removals.find_map(|one| one.entry.as_ref().filter(|entry| !step.removes_entry(entry)));
+        let mut removals = differences.iter().filter(is_entry_removal).filter_map(|one| one.entry.as_ref()).peekable();
+        let shown = if removals.peek().is_some() { step.removed_entries() } else { FxHashSet::default() };
+        let unshown = removals.find(|entry| !shown.contains(entry.as_str()));
         if let Some(entry) = unshown {
             let entry = self.seal(vertex).redact(entry.clone());
             return Some(eco_format!("{entry} would be removed, which the plan did not show"));

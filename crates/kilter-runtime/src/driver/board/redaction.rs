@@ -4,27 +4,55 @@ use ecow::EcoString;
 use kilter_engine::ResourceId;
 use kilter_model::{Attributes, Difference, Value};
 use kilter_provider::Redactor;
+use rustc_hash::FxHashMap;
 
 use super::RunState;
+use super::outputs::Sent;
+use crate::prepare::Prepared;
+
+/// Secrets that no declaration of the current catalog contains: outputs, and attributes of former declarations.
+#[derive(Default)]
+pub(super) struct KnownSecrets {
+    values: Vec<Value>,
+    /// Values to redact in all output about resources of a type; created at the first use.
+    of_type: FxHashMap<u16, Redactor>,
+}
+
+impl KnownSecrets {
+    /// Remembers secrets.
+    pub(super) fn add(&mut self, secrets: impl IntoIterator<Item = Value>) {
+        for secret in secrets {
+            if !self.values.contains(&secret) {
+                self.values.push(secret);
+                self.of_type.clear();
+            }
+        }
+    }
+
+    /// Forgets the redactors of types, because their resources have other attributes now.
+    pub(super) fn forget_types(&mut self) {
+        self.of_type.clear();
+    }
+
+    /// Returns the secrets to redact for several resources: their own, those of the manifest, and the known ones.
+    fn with<'a>(&self, prepared: &Prepared, resources: impl IntoIterator<Item = &'a Attributes>) -> Redactor {
+        let own = resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value));
+        Redactor::of_values(own.chain(&prepared.catalog.secrets).chain(&self.values))
+    }
+}
 
 impl RunState<'_> {
     /// Returns the secrets to redact for a resource.
     pub(super) fn seal(&self, vertex: ResourceId) -> Redactor {
-        self.seal_of([self.wanted_of(vertex)])
+        self.secrets.with(&self.prepared, [self.outputs.attributes(&self.prepared, vertex)])
     }
 
-    /// Returns the declared attributes of a resource, with received outputs as far as they are known.
-    fn wanted_of(&self, vertex: ResourceId) -> &Attributes {
-        match self.resolved.get(&vertex) {
-            Some(resolved) => &resolved.attributes,
-            None => &self.prepared.resource(vertex).attributes,
+    /// Handles outputs that a resource has sent: their secrets are redacted from now on.
+    pub(super) fn has_sent(&mut self, vertex: ResourceId, sent: Sent) {
+        self.secrets.add(sent.secrets);
+        if let Some(note) = sent.note {
+            self.draft(vertex).notes.push(note);
         }
-    }
-
-    /// Returns the secrets to redact for several resources: their own, those of the manifest, and received ones.
-    fn seal_of<'a>(&'a self, resources: impl IntoIterator<Item = &'a Attributes>) -> Redactor {
-        let own = resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value));
-        Redactor::of_values(own.chain(&self.prepared.catalog.secrets).chain(&self.sent))
     }
 
     /// Redacts a log line of a provider.
@@ -37,18 +65,19 @@ impl RunState<'_> {
             return self.seal(vertex).redact(line.into());
         }
         let slot = self.prepared.registry.slot(provider);
-        if !self.seals.contains_key(&slot) {
+        if !self.secrets.of_type.contains_key(&slot) {
             let seal = self.seal_of_type(slot);
-            self.seals.insert(slot, seal);
+            self.secrets.of_type.insert(slot, seal);
         }
-        self.seals[&slot].redact(line.into())
+        self.secrets.of_type[&slot].redact(line.into())
     }
 
     /// Returns the secrets to redact for all resources of a type.
     fn seal_of_type(&self, slot: u16) -> Redactor {
         let vertices = self.prepared.providers.iter().zip(self.prepared.graph.vertices());
         let of_type = vertices.filter(|(at, _)| self.prepared.registry.slot(usize::from(**at)) == slot);
-        self.seal_of(of_type.map(|(_, vertex)| self.wanted_of(vertex)))
+        let attributes = of_type.map(|(_, vertex)| self.outputs.attributes(&self.prepared, vertex));
+        self.secrets.with(&self.prepared, attributes)
     }
 
     /// Remembers the secrets of resources with running calls, because an edit may remove these resources.
@@ -56,13 +85,9 @@ impl RunState<'_> {
         let mut vertices = vertices.peekable();
         let of_manifest = vertices.peek().map_or(&[][..], |_| &self.prepared.catalog.secrets);
         let declared = vertices.filter(|vertex| self.prepared.graph.contains(*vertex));
-        let own = declared.flat_map(|vertex| self.wanted_of(vertex).iter().map(|(_, value)| value));
-        let secrets: Vec<Value> = own.chain(of_manifest).filter(|value| value.holds_sensitive()).cloned().collect();
-        for secret in secrets {
-            if !self.sent.contains(&secret) {
-                self.sent.push(secret);
-            }
-        }
+        let attributes = declared.map(|vertex| self.outputs.attributes(&self.prepared, vertex));
+        let own = attributes.flat_map(|attributes| attributes.iter().map(|(_, value)| value));
+        self.secrets.add(own.chain(of_manifest).filter(|value| value.holds_sensitive()).cloned());
     }
 
     /// Redacts secrets in differences.

@@ -149,6 +149,7 @@ impl RunState<'_> {
             refresh_not_needed: Vec::new(),
             refreshed_by: refreshed_by.unwrap_or_default(),
             notes,
+            document: draft.document,
             basis: draft.basis,
             deviation: draft.deviation,
             tries: draft.tries,

@@ -27,11 +27,9 @@ impl RunState<'_> {
             Some(before) => catch_panic(provider, || before.kept.keep(&cx, provider, resource)).and_then(|kept| kept),
             // Restoring the absence needs no saved state.
             None if reverts_to(provider) == Some(RevertTo::Absence) => Ok(()),
-            None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
+            None => Err("there is no manifest file to save it for, or the command is being recorded".into()),
         };
-        kept.map_err(|why| {
-            eco_format!("what it was could not be restored later (`reverse`), so it is not changed: {why}")
-        })
+        kept.map_err(|why| eco_format!("not changed, because its earlier state cannot be saved (`reverse`): {why}"))
     }
 
     /// Returns the note for a resource that is no longer declared.
@@ -40,13 +38,13 @@ impl RunState<'_> {
         let before = self.before.as_ref().filter(|_| status == Status::Failed);
         match before.map(|before| before.kept.path(self.prepared.provider(vertex), resource)) {
             Some(path) => eco_format!(
-                "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
+                "it is no longer declared, and its earlier state cannot be restored; to give that state up, remove {}",
                 path.display()
             ),
             None if reverts_to(self.prepared.provider(vertex)) == Some(RevertTo::Absence) => {
-                "it is declared no longer".into()
+                "it is no longer declared".into()
             }
-            None => "it is declared no longer: what was there before is restored (`reverse`)".into(),
+            None => "it is no longer declared: its earlier state is restored (`reverse`)".into(),
         }
     }
 

@@ -11,7 +11,7 @@ use kilter_model::Difference;
 use rustc_hash::FxHashMap;
 
 use super::reverse::RevertTracker;
-use super::{RunState, routes};
+use super::{Routes, RunState};
 use crate::driver::Mode;
 use crate::driver::calls::Calls;
 use crate::driver::edit::Matches;
@@ -34,20 +34,26 @@ impl RunState<'_> {
         self.settled_once = vec![false; self.prepared.graph.slots()];
         self.checked_at = vec![0; self.prepared.graph.slots()];
         self.standing = Some(BTreeMap::new());
+        self.outputs.holds();
     }
 
     /// Restarts senders with new receivers, because their outputs must be read, and the receivers of all restarted
-    /// senders. `next` does not have the ids of the run yet: its ids are places.
-    pub(in super::super) fn restart_receivers(&self, next: &Prepared, calls: &Calls, matches: &mut Matches) {
+    /// senders. `next` and its routes do not have the ids of the run yet: their ids are places.
+    pub(in super::super) fn restart_receivers(
+        &self,
+        next: &Prepared,
+        routes: &Routes,
+        calls: &Calls,
+        matches: &mut Matches,
+    ) {
         if self.options.mode == Mode::Noop {
             // A predicted change depends on the predictions of other resources.
             matches.is_unchanged.fill(false);
             return;
         }
-        let (senders, _) = routes(next);
-        for (sender, confidential) in &senders {
+        for (sender, is_secret) in routes.senders() {
             let sends = |old: ResourceId| {
-                let known = self.outputs.contains_key(&old) && self.output_producers.get(&old) == Some(confidential);
+                let known = self.outputs.is_known(old, is_secret);
                 // A running call sends the outputs when it ends.
                 known || calls.is_to_send(old)
             };
@@ -71,16 +77,13 @@ impl RunState<'_> {
     }
 
     /// Takes another catalog, and forgets the resources that have changed or been removed.
-    pub(in super::super) fn edit(&mut self, next: &Arc<Prepared>, gone: &[ResourceId]) {
-        (self.output_producers, self.receivers) = routes(next);
+    pub(in super::super) fn edit(&mut self, next: &Arc<Prepared>, routes: Routes, gone: &[ResourceId]) {
+        self.outputs.edit(routes, gone);
         self.before = RevertTracker::of(next, self.options);
         self.prepared = Arc::clone(next);
         self.settled_once.resize(self.settled_once.len().max(next.graph.slots()), false);
         self.checked_at.resize(self.settled_once.len(), 0);
         for vertex in gone {
-            self.outputs.remove(vertex);
-            self.resolved.remove(vertex);
-            self.accepted.remove(vertex);
             self.changed.remove(vertex);
             self.found.remove(vertex);
             self.drafts.remove(vertex);
@@ -91,11 +94,7 @@ impl RunState<'_> {
             self.settled_once[vertex.slot()] = false;
             self.checked_at[vertex.slot()] = 0;
         }
-        self.unavailable_outputs.clear();
-        self.refused.clear();
-        self.changed_inputs.clear();
-        self.renewals.clear();
-        self.seals.clear();
+        self.secrets.forget_types();
         self.served.clear();
         self.polled.clear();
     }
@@ -227,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_given_back_by_what_is_nearly_empty() {
+    fn nearly_empty_table_frees_memory() {
         let mut map: FxHashMap<ResourceId, [u64; 8]> = (0..50_000).map(|at| (ResourceId::first(at), [0; 8])).collect();
         give_back(&mut map);
         assert_eq!(map.len(), 50_000);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_told_as_it_was() {
+    fn counters_report_each_kind_of_change() {
         let difference = |name: &str| Difference::new(name, 1.into(), 2.into());
         let mut tallies = Counters::default();
         let (one, other) = (ResourceId::first(1), ResourceId::first(2));

@@ -26,7 +26,7 @@ fn action_has_its_arguments_and_comes_last() {
 }
 
 #[test]
-fn an_update_passes_the_attributes_in_alphabetical_order() {
+fn update_passes_attributes_in_alphabetical_order() {
     let should =
         should(&[("w", "2".into()), ("ensure", "present".into()), ("name", "z".into()), ("b", Value::Boolean(true))]);
     assert_eq!(

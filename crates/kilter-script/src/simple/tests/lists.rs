@@ -135,7 +135,7 @@ fn unterminated_error_is_an_error() {
 }
 
 #[test]
-fn error_key_without_text_is_no_error() {
+fn empty_error_key_is_not_an_error() {
     assert_eq!(list("# simple\nname: a\nv: ral_error: x\n"), "a(v=ral_error: x)");
     assert_eq!(list("# simple\nname: a\nral_errors: x\n"), "a(ral_errors=x)");
 }

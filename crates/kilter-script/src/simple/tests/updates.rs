@@ -43,7 +43,7 @@ fn derive_alone_is_the_simplest_answer() {
 }
 
 #[test]
-fn empty_update_reply_is_no_change() {
+fn empty_update_reply_is_not_a_change() {
     assert_eq!(updated("# simple\n"), Ok(ChangeReport::default()));
     assert_eq!(updated("# simple\nname: a\n").unwrap().told, ["a"]);
 }

@@ -13,7 +13,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use super::run::{Bench, best};
 use super::table::Table;
 
-const MANY: usize = 100_000;
+const HELD_FILES: usize = 100_000;
 const DIRECTORIES: usize = 100;
 /// Number of resources that an edit changes.
 const EDITED: usize = 10;
@@ -55,19 +55,19 @@ fn place(bench: &Bench, name: &str) -> PathBuf {
 /// Measures 100,000 files: until quiet, at rest, and during an edit.
 pub(crate) fn held(bench: &Bench, table: &mut Table) {
     let directory = place(bench, "held");
-    let declared = manifest(&directory, MANY, 0);
+    let declared = manifest(&directory, HELD_FILES, 0);
     best(1, || bench.apply(&declared, &[]));
     let once = best(3, || bench.apply(&declared, &[]));
     let begun = Instant::now();
     let running = begin(bench, &declared);
     running.wait_until_quiet();
     let to_quiet = begun.elapsed().as_secs_f64() * 1e3;
-    table.ratio("100,000 files held, start to converged", to_quiet, once.wall, "ms", "one pass", 3.0);
+    table.ratio("`run` with 100,000 files, start to converged", to_quiet, once.wall, "ms", "one pass", 3.0);
     // Wait until writes are durable and status clients are gone.
     std::thread::sleep(Duration::from_secs(3));
     let before = running.cpu();
     std::thread::sleep(Duration::from_secs(10));
-    table.limit("the same, CPU in ten seconds in which nothing happens", running.cpu() - before, "ms", 0.0);
+    table.limit("`run` with 100,000 files, CPU in 10 s without events", running.cpu() - before, "ms", 0.0);
     edited(&directory, &running, table);
 }
 
@@ -78,7 +78,7 @@ fn edited(directory: &Path, running: &KilterProcess, table: &mut Table) {
     let (mut took, mut most) = (Vec::new(), 0);
     for edition in 1..=EDITS {
         let [settled, changed] = counted(running);
-        manifest(directory, MANY, edition);
+        manifest(directory, HELD_FILES, edition);
         let from = events.find_map(|line| time_of("reloading", &line)).expect("it is read");
         let until = events.by_ref().filter_map(|line| time_of("settled", &line)).nth(EDITED - 1);
         took.push(until.expect("it is held") - from);
@@ -88,10 +88,15 @@ fn edited(directory: &Path, running: &KilterProcess, table: &mut Table) {
         most = most.max(settled_then - settled);
     }
     took.sort_by(f64::total_cmp);
-    let what = "the same, ten declared otherwise, read to held, median";
+    let what = "`run` with 100,000 files, edit of ten, read to in sync, median";
     table.limit(what, took[EDITS / 2], "ms", 100.0);
     // Each file is checked again after the event of its own change.
-    table.limit("the same, maximum checks for an edit", most as f64, "checks", 2.0 * EDITED as f64);
+    table.limit(
+        "`run` with 100,000 files, edit of ten, maximum number of checks",
+        most as f64,
+        "checks",
+        2.0 * EDITED as f64,
+    );
     // The follower has a descriptor, and the last query had another for a moment.
     let descriptors = |_| {
         std::thread::sleep(Duration::from_millis(20));
@@ -99,7 +104,7 @@ fn edited(directory: &Path, running: &KilterProcess, table: &mut Table) {
     };
     let behind = (0..50).map(descriptors).min().unwrap_or_default();
     let more = behind as f64 - before.descriptors as f64 - 1.0;
-    table.limit("the same, more descriptors after all edits", more, "descriptors", 0.0);
+    table.limit("`run` with 100,000 files, additional descriptors after all edits", more, "descriptors", 0.0);
 }
 
 /// Returns the time of an event, if it is of this kind.
@@ -127,8 +132,8 @@ fn rested(running: &KilterProcess) {
 /// The result is the difference between runs with `2n` and `n` files, which excludes the fixed cost of a run. It is
 /// measured for files that were found in sync, and for files that the run created.
 pub(crate) fn idle(bench: &Bench, table: &mut Table) {
-    for (what, is_made) in [("found", true), ("made by the run", false)] {
-        let [less, more] = [MANY / 2, MANY].map(|count| {
+    for (what, is_made) in [("found in sync", true), ("created by the run", false)] {
+        let [less, more] = [HELD_FILES / 2, HELD_FILES].map(|count| {
             let directory = place(bench, "idle");
             let declared = manifest(&directory, count, 0);
             if is_made {
@@ -142,8 +147,8 @@ pub(crate) fn idle(bench: &Bench, table: &mut Table) {
             wait("rest", Duration::from_secs(600), rests);
             running.held().memory as f64 * 1024.0
         });
-        let of_one = (more - less) / (MANY - MANY / 2) as f64;
-        table.limit(&format!("a file held that was {what}, memory, its declaration included"), of_one, "bytes", IDLE);
+        let of_one = (more - less) / (HELD_FILES - HELD_FILES / 2) as f64;
+        table.limit(&format!("memory per file {what}, with its declaration"), of_one, "bytes", IDLE);
     }
 }
 
@@ -165,8 +170,8 @@ pub(crate) fn mended(bench: &Bench, table: &mut Table) {
         fs::write(path(&directory, 1), "end").expect("there is room");
         floor
     });
-    for (word, at) in [("median", CHANGES / 2), ("99 of 100", CHANGES * 99 / 100)] {
-        let what = format!("10,000 files held, repair after a write, {word}");
+    for (word, at) in [("median", CHANGES / 2), ("99th percentile", CHANGES * 99 / 100)] {
+        let what = format!("`run` with 10,000 files, repair after a write, {word}");
         table.ratio(&what, kilter[at], floor[at], "ms", "a bare loop", 3.0);
     }
 }

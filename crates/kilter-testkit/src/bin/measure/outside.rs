@@ -13,16 +13,16 @@ pub(crate) fn million(bench: &Bench, table: &mut Table) {
     let weathered = storm(of_it, |args| bench.kilter(args), &directory, &bench.state());
     eprintln!("{weathered:?}");
     let megabytes = |kilobytes: u64| kilobytes as f64 / 1024.0;
-    table.limit(
-        "a storm of a million operations on files, memory at most",
-        megabytes(weathered.behind.peak),
-        "MB",
-        20.0,
-    );
+    table.limit("a million operations on watched files, maximum memory", megabytes(weathered.behind.peak), "MB", 20.0);
     let longest = weathered.longest.as_secs_f64();
-    table.limit("the same, from the end of a burst to 860 struck files in their state", longest, "s", 5.0);
+    table.limit("a million operations, end of a burst to 860 changed files in sync", longest, "s", 5.0);
     let [changed, looked, allowed] = weathered.limited.map(|count| count as f64);
-    table.limit("the same, checks of a resource with a limit and a burst", changed.max(looked), "checks", allowed);
+    table.limit(
+        "a million operations, checks of a resource with `limit` and `burst`",
+        changed.max(looked),
+        "checks",
+        allowed,
+    );
 }
 
 /// Measures a thousand edits.
@@ -34,7 +34,7 @@ pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
     let Lasted { before, behind, each, looks } = lasted;
     let more = |before: usize, behind: usize| behind as f64 - before as f64;
     table.limit(
-        "1,000 edits, more memory than after 50",
+        "1,000 edits, additional memory since the 50th",
         (behind.memory as f64 - before.memory as f64) / 1024.0,
         "MB",
         1.0,
@@ -45,9 +45,9 @@ pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
         ("inotify watches", more(before.watches, behind.watches)),
         ("processes", more(before.children, behind.children)),
     ] {
-        table.limit(&format!("the same, more {what}"), count, what, 0.0);
+        table.limit(&format!("1,000 edits, additional {what}"), count, what, 0.0);
     }
     // An edit changes eighteen resources, and twelve of them cause events. A change may cause two events.
-    table.limit("the same, checks for an edit", looks as f64, "checks", 32.0);
-    table.limit("the same, an edit, written to held", each.as_secs_f64() * 1e3, "ms", 500.0);
+    table.limit("1,000 edits, checks per edit", looks as f64, "checks", 32.0);
+    table.limit("1,000 edits, write to in sync", each.as_secs_f64() * 1e3, "ms", 500.0);
 }

@@ -88,7 +88,7 @@ fn as_ralsh(bench: &Bench, table: &mut Table, place: &Path) {
         command
     };
     let (own, peer) = (best(SERIES, || listing(&own)), best(SERIES, || listing(&peer)));
-    table.ratio("the same list as `ralsh`, CPU with the script's", own.cpu, peer.cpu, "ms", "libral's", 0.2);
+    table.ratio("1000 resources listed by `ralsh`, CPU with the script's", own.cpu, peer.cpu, "ms", "libral's", 0.2);
 }
 
 /// Measures a provider without a list: 500 single queries, some of them in parallel.

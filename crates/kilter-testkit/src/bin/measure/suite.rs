@@ -116,7 +116,7 @@ fn first_apply(bench: &Bench, table: &mut Table) {
     let floor = || baseline::cost(1, "write", || Bench::directory_in(place, "bare"), count);
     let turns: Vec<[Cost; 3]> = (0..7).map(|_| [floor(), run(&["--no-flush"]), run(&[])]).collect();
     let [bare, quick, durable] = [0, 1, 2].map(|at| super::run::least(turns.iter().map(|turn| turn[at])));
-    let on = if fresh.is_some() { "a fresh ext4" } else { "whatever is there" };
+    let on = if fresh.is_some() { "a fresh ext4" } else { "the file system of the scratch directory" };
     table.ratio(&format!("{count} files, first apply on {on}, CPU"), quick.cpu, bare.cpu, "ms", "floor", 1.5);
     let what = format!("{count} files, first apply on {on}, durable, wall");
     table.ratio(&what, durable.wall, quick.wall, "ms", "not durable", 1.6);

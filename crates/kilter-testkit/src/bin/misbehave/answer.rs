@@ -28,16 +28,16 @@ pub(crate) enum Action {
     Update,
 }
 
-pub(crate) struct Request {
+pub(crate) struct ScriptRequest {
     pub(crate) convention: Convention,
     pub(crate) action: Action,
     /// Requested names; `a` if there are none.
     pub(crate) names: Vec<String>,
 }
 
-impl Request {
+impl ScriptRequest {
     /// Parses the arguments, and standard input if the request has one.
-    pub(crate) fn read(convention: Convention, reads: bool, words: &[String]) -> Option<Request> {
+    pub(crate) fn read(convention: Convention, reads: bool, words: &[String]) -> Option<ScriptRequest> {
         let action = match convention {
             Convention::Mold if words.first()? == "inspect" => Action::Read,
             // `conform`, and actions with any name.
@@ -65,7 +65,7 @@ impl Request {
         if names.is_empty() {
             names.push("a".to_owned());
         }
-        Some(Request { convention, action, names })
+        Some(ScriptRequest { convention, action, names })
     }
 
     /// Returns the text for the convention.
@@ -95,7 +95,7 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> bool {
 }
 
 /// An attribute with its value in each format.
-pub(crate) struct Told<'t> {
+pub(crate) struct ReportedAttribute<'t> {
     pub(crate) key: &'t str,
     /// As a line.
     pub(crate) text: &'t str,
@@ -103,22 +103,22 @@ pub(crate) struct Told<'t> {
     pub(crate) json: &'t str,
 }
 
-impl<'t> Told<'t> {
-    pub(crate) fn new(key: &'t str, text: &'t str, json: &'t str) -> Told<'t> {
-        Told { key, text, json }
+impl<'t> ReportedAttribute<'t> {
+    pub(crate) fn new(key: &'t str, text: &'t str, json: &'t str) -> ReportedAttribute<'t> {
+        ReportedAttribute { key, text, json }
     }
 }
 
 /// Returns an answer with these attributes for all names: the current state, or the changes.
-pub(crate) fn telling(request: &Request, told: &[Told<'_>]) -> String {
+pub(crate) fn telling(request: &ScriptRequest, told: &[ReportedAttribute<'_>]) -> String {
     of_names(request, &request.names, told)
 }
 
 /// Returns an answer with these attributes for some names.
-pub(crate) fn of_names(request: &Request, names: &[impl AsRef<str>], told: &[Told<'_>]) -> String {
+pub(crate) fn of_names(request: &ScriptRequest, names: &[impl AsRef<str>], told: &[ReportedAttribute<'_>]) -> String {
     let names = names.iter().map(AsRef::as_ref);
     let is_read = request.action == Action::Read;
-    let entry = |one: &Told<'_>| match (is_read, request.convention) {
+    let entry = |one: &ReportedAttribute<'_>| match (is_read, request.convention) {
         (true, Convention::Simple) => format!("{}: {}\n", one.key, one.text),
         (false, Convention::Simple) => format!("{}: {}\nral_was: 1\n", one.key, one.text),
         (true, _) => format!(",\"{}\":{}", one.key, one.json),
@@ -148,16 +148,16 @@ pub(crate) fn of_names(request: &Request, names: &[impl AsRef<str>], told: &[Tol
 }
 
 /// Returns the correct answer.
-pub(crate) fn right(request: &Request) -> String {
+pub(crate) fn right(request: &ScriptRequest) -> String {
     match (request.action, request.convention) {
-        (Action::Read, _) => telling(request, &[Told::new("v", "1", "\"1\"")]),
+        (Action::Read, _) => telling(request, &[ReportedAttribute::new("v", "1", "\"1\"")]),
         (Action::Update, Convention::Simple) => "# simple\nral_derive: true\n".to_owned(),
         (Action::Update, Convention::Json) => "{\"derive\":true}".to_owned(),
-        (Action::Update, Convention::Mold) => telling(request, &[Told::new("v", "2", "\"2\"")]),
+        (Action::Update, Convention::Mold) => telling(request, &[ReportedAttribute::new("v", "2", "\"2\"")]),
     }
 }
 
 /// Prints the correct answer.
-pub(crate) fn good(request: &Request) {
+pub(crate) fn good(request: &ScriptRequest) {
     print(right(request));
 }

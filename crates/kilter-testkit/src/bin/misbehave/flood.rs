@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use super::answer::{Action, Convention, Request, Told, print, right, telling};
+use super::answer::{Action, Convention, ReportedAttribute, ScriptRequest, print, right, telling};
 
 /// A gigabyte in bytes.
 pub(crate) const GIGABYTE: usize = 1 << 30;
@@ -15,7 +15,7 @@ pub(crate) fn forever(part: &[u8]) {
 }
 
 /// Writes resources, or changes, without end.
-pub(crate) fn of_resources(request: &Request) {
+pub(crate) fn of_resources(request: &ScriptRequest) {
     let is_read = request.action == Action::Read;
     print(match (request.convention, is_read) {
         (Convention::Simple, _) => "# simple\n",
@@ -44,7 +44,7 @@ pub(crate) fn of_resources(request: &Request) {
 }
 
 /// Writes a correct answer of `bytes` bytes with as many values as possible.
-pub(crate) fn dense(request: &Request, bytes: usize) {
+pub(crate) fn dense(request: &ScriptRequest, bytes: usize) {
     let is_read = request.action == Action::Read;
     let mut text = String::with_capacity(bytes + 64);
     text += match (request.convention, is_read) {
@@ -72,8 +72,8 @@ pub(crate) fn dense(request: &Request, bytes: usize) {
 }
 
 /// Answers with a value of `bytes` bytes.
-pub(crate) fn of_a_value(request: &Request, bytes: usize) {
-    let whole = telling(request, &[Told::new("v", "VALUE", "\"VALUE\"")]);
+pub(crate) fn of_a_value(request: &ScriptRequest, bytes: usize) {
+    let whole = telling(request, &[ReportedAttribute::new("v", "VALUE", "\"VALUE\"")]);
     let (before, behind) = whole.split_once("VALUE").unwrap_or_default();
     print(before);
     let chunk = "x".repeat(64 << 10);
@@ -86,7 +86,7 @@ pub(crate) fn of_a_value(request: &Request, bytes: usize) {
 }
 
 /// Writes `bytes` bytes to standard error, and answers.
-pub(crate) fn of_errors(request: &Request, part: &str, bytes: usize) {
+pub(crate) fn of_errors(request: &ScriptRequest, part: &str, bytes: usize) {
     let chunk = part.repeat((64 << 10) / part.len() + 1);
     let mut stderr = std::io::stderr().lock();
     for _ in 0..bytes / chunk.len() {
@@ -100,7 +100,7 @@ pub(crate) fn of_errors(request: &Request, part: &str, bytes: usize) {
 }
 
 /// Writes `bytes` bytes to descriptor 3, and answers. A missing descriptor does no harm.
-pub(crate) fn of_channel(request: &Request, part: &str, bytes: usize) {
+pub(crate) fn of_channel(request: &ScriptRequest, part: &str, bytes: usize) {
     let chunk = part.repeat((64 << 10) / part.len() + 1);
     if let Ok(mut channel) = File::options().write(true).open("/dev/fd/3") {
         for _ in 0..bytes.div_ceil(chunk.len()) {
@@ -113,7 +113,7 @@ pub(crate) fn of_channel(request: &Request, part: &str, bytes: usize) {
 }
 
 /// Writes to descriptor 3, and answers.
-pub(crate) fn to_channel(request: &Request, text: &str) {
+pub(crate) fn to_channel(request: &ScriptRequest, text: &str) {
     if let Ok(mut channel) = File::options().write(true).open("/dev/fd/3") {
         let _ = channel.write_all(text.as_bytes());
     }

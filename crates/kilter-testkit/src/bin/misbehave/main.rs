@@ -14,7 +14,7 @@ mod shapes;
 
 use std::process::ExitCode;
 
-use answer::{Action, Convention, Request};
+use answer::{Action, Convention, ScriptRequest};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         return ExitCode::from(describe::play(scenario));
     }
     let reads = !matches!(scenario.as_str(), "ignores-stdin" | "closes-stdin");
-    let Some(request) = Convention::of(convention).and_then(|convention| Request::read(convention, reads, words))
+    let Some(request) = Convention::of(convention).and_then(|convention| ScriptRequest::read(convention, reads, words))
     else {
         eprintln!("error: no action among {words:?}");
         return ExitCode::from(64);

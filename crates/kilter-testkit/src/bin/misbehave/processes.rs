@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::answer::{Request, good, right};
+use super::answer::{ScriptRequest, good, right};
 
 pub(crate) fn hang() -> ! {
     loop {
@@ -20,14 +20,14 @@ pub(crate) fn signal_itself(signal: &str) -> ! {
 }
 
 /// Replaces itself by a shell with this script; `$1` is the correct answer.
-pub(crate) fn shell(request: &Request, script: &str) -> u8 {
+pub(crate) fn shell(request: &ScriptRequest, script: &str) -> u8 {
     let error = Command::new("/bin/sh").args(["-c", script, "sh", &right(request)]).exec();
     eprintln!("error: the shell cannot be started: {error}");
     70
 }
 
 /// Leaves processes behind that keep all outputs open.
-pub(crate) fn leak(request: &Request, count: usize) {
+pub(crate) fn leak(request: &ScriptRequest, count: usize) {
     for _ in 0..count {
         // The process must outlive this program, so there is no wait.
         let _ = Command::new("sleep").arg("5").stdin(Stdio::null()).spawn();

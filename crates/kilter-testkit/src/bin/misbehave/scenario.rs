@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::answer::{Request, good, print, right};
+use super::answer::{ScriptRequest, good, print, right};
 use super::flood::{self, GIGABYTE};
 use super::processes::{hang, leak, shell, signal_itself};
 use super::shapes;
@@ -112,7 +112,7 @@ pub(crate) const ALL: &[(&str, &str)] = &[
 ];
 
 /// Plays a scenario and returns the exit code.
-pub(crate) fn play(scenario: &str, request: &Request) -> u8 {
+pub(crate) fn play(scenario: &str, request: &ScriptRequest) -> u8 {
     match scenario {
         "hang" => hang(),
         "half-then-hang" => {
@@ -165,7 +165,7 @@ pub(crate) fn play(scenario: &str, request: &Request) -> u8 {
 
 const MESSAGE: &str = "26:[null, \"note\", {\"a\": \"b\"}],";
 
-fn ends(request: &Request, code: u8) -> u8 {
+fn ends(request: &ScriptRequest, code: u8) -> u8 {
     good(request);
     code
 }

@@ -1,6 +1,6 @@
 //! Answers in a wrong format.
 
-use super::answer::{Action, Request, Told, good, of_names, print, right, telling};
+use super::answer::{Action, ReportedAttribute, ScriptRequest, good, of_names, print, right, telling};
 
 /// Terminal escapes and a bell.
 const ESCAPES: &str = "\u{1b}[2J\u{7}gone";
@@ -9,9 +9,9 @@ const ESCAPES: &str = "\u{1b}[2J\u{7}gone";
 const ESCAPED: &str = "\\u001b[2J\\u0007gone";
 
 /// Plays a scenario and returns the exit code.
-pub(crate) fn play(scenario: &str, request: &Request) -> u8 {
+pub(crate) fn play(scenario: &str, request: &ScriptRequest) -> u8 {
     if let Some((key, text, json)) = value(scenario) {
-        print(telling(request, &[Told::new(key, text, json)]));
+        print(telling(request, &[ReportedAttribute::new(key, text, json)]));
         return 0;
     }
     if let Some(answer) = document(scenario, request) {
@@ -66,7 +66,7 @@ fn value(scenario: &str) -> Option<(&'static str, &'static str, &'static str)> {
 }
 
 /// Returns an unusual document.
-fn document(scenario: &str, request: &Request) -> Option<Vec<u8>> {
+fn document(scenario: &str, request: &ScriptRequest) -> Option<Vec<u8>> {
     let good = || right(request);
     let either = |simple, json, mold| request.either(simple, json, mold).to_owned();
     let long = |bytes| format!("\"{}\"", "x".repeat(bytes));
@@ -84,14 +84,14 @@ fn document(scenario: &str, request: &Request) -> Option<Vec<u8>> {
         "wrong-shape" => either("name: a\n", "[]", "[]"),
         "deep-document" => "[".repeat(100_000),
         "long-line" => "x".repeat(3 << 20),
-        "large-value" => telling(request, &[Told::new("v", &"x".repeat(1 << 20), &long(1 << 20))]),
+        "large-value" => telling(request, &[ReportedAttribute::new("v", &"x".repeat(1 << 20), &long(1 << 20))]),
         "deep-value" => {
             let deep = "[".repeat(100_000);
-            telling(request, &[Told::new("list", &deep, &deep)])
+            telling(request, &[ReportedAttribute::new("list", &deep, &deep)])
         }
         "another-action" => {
             let action = if request.action == Action::Read { Action::Update } else { Action::Read };
-            right(&Request { action, names: request.names.clone(), ..*request })
+            right(&ScriptRequest { action, names: request.names.clone(), ..*request })
         }
         "another-convention" => either("{\"resources\":[]}", "# simple\nname: a\nv: 1\n", "# simple\nname: a\n"),
         "bad-utf8" => {
@@ -106,12 +106,14 @@ fn document(scenario: &str, request: &Request) -> Option<Vec<u8>> {
 }
 
 /// Returns unusual names of resources and attributes.
-fn naming(scenario: &str, request: &Request) -> Option<String> {
-    let v = || [Told::new("v", "1", "\"1\"")];
+fn naming(scenario: &str, request: &ScriptRequest) -> Option<String> {
+    let v = || [ReportedAttribute::new("v", "1", "\"1\"")];
     let named = |name: &str| of_names(request, &[name], &v());
     let either =
         |simple: String, json: &str| if request.either("s", "", "").is_empty() { json.to_owned() } else { simple };
-    let attribute = |key: &str| telling(request, &[Told::new("v", "1", "\"1\""), Told::new(key, "x", "\"x\"")]);
+    let attribute = |key: &str| {
+        telling(request, &[ReportedAttribute::new("v", "1", "\"1\""), ReportedAttribute::new(key, "x", "\"x\"")])
+    };
     Some(match scenario {
         "wrong-name" => named("other"),
         "wrong-kind" => right(request).replacen('{', "{\"kind\":\"other\",", 1),
@@ -135,11 +137,14 @@ fn naming(scenario: &str, request: &Request) -> Option<String> {
             }
         }
         "twice" => of_names(request, &["a", "a"], &v()),
-        "duplicate-keys" => telling(request, &[Told::new("v", "0", "\"0\""), Told::new("v", "1", "\"1\"")]),
+        "duplicate-keys" => {
+            telling(request, &[ReportedAttribute::new("v", "0", "\"0\""), ReportedAttribute::new("v", "1", "\"1\"")])
+        }
         "unknown-keys" => attribute("nosuch"),
         "many-unknown-keys" => {
             let keys: Vec<String> = (0..10_000).map(|number| format!("nosuch{number}")).collect();
-            let told: Vec<Told<'_>> = keys.iter().map(|key| Told::new(key, "x", "\"x\"")).collect();
+            let told: Vec<ReportedAttribute<'_>> =
+                keys.iter().map(|key| ReportedAttribute::new(key, "x", "\"x\"")).collect();
             telling(request, &told)
         }
         "empty-attribute" => attribute(""),
@@ -147,11 +152,11 @@ fn naming(scenario: &str, request: &Request) -> Option<String> {
         "control-attribute" => attribute(&either(ESCAPES.to_owned(), ESCAPED)),
         "reserved-attribute" => {
             let keys = ["ral_x", "ral", "__proto__", "constructor"];
-            telling(request, &keys.map(|key| Told::new(key, "x", "\"x\"")))
+            telling(request, &keys.map(|key| ReportedAttribute::new(key, "x", "\"x\"")))
         }
         "no-ensure" => match request.either("ensure", "ensure", "exists") {
             "exists" => "{\"exists\":\"perhaps\"}".to_owned(),
-            ensure => telling(request, &[Told::new(ensure, "perhaps", "\"perhaps\"")]),
+            ensure => telling(request, &[ReportedAttribute::new(ensure, "perhaps", "\"perhaps\"")]),
         },
         _ => return None,
     })
@@ -162,13 +167,13 @@ fn others(count: usize) -> Vec<String> {
 }
 
 /// Returns unusual changes and errors.
-fn reporting(scenario: &str, request: &Request) -> Option<String> {
+fn reporting(scenario: &str, request: &ScriptRequest) -> Option<String> {
     let either = |simple: &str, json: &str, mold: &str| request.either(simple, json, mold).to_owned();
     let list = if request.action == Action::Read { "resources" } else { "changes" };
     Some(match scenario {
         "claims-others" => {
             let others = ["other", "a"];
-            of_names(request, &others, &[Told::new("v", "2", "\"2\"")])
+            of_names(request, &others, &[ReportedAttribute::new("v", "2", "\"2\"")])
         }
         "error-of-another" => either(
             "# simple\nname: other\nral_unknown: true\n",
@@ -198,7 +203,7 @@ fn reporting(scenario: &str, request: &Request) -> Option<String> {
     })
 }
 
-fn told_error(request: &Request, lines: &str, json: &str) -> String {
+fn told_error(request: &ScriptRequest, lines: &str, json: &str) -> String {
     match request.either("simple", "json", "mold") {
         "simple" => format!("ral_error: {lines}\nral_eom\n"),
         "json" => format!("{{\"error\":{{\"message\":\"{json}\"}}}}"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kilter_engine::{ChangedVertex, Command, Disposition, GraphDiff, Input, ResourceId, Stage};
 
 use super::{Driver, Flight, owed, watches};
-use crate::held::Fault;
+use crate::held::SeededBug;
 use crate::held::limits::Repairs;
 use crate::held::site::{GraphVersion, Site};
 use crate::observed::Act;
@@ -21,7 +21,7 @@ impl Driver<'_> {
             0 => self.lasting.system.mend(ResourceId::first(part)),
             _ => self.lasting.system.drift(ResourceId::first(part)),
         }
-        if self.lasting.fault != Some(Fault::LosesEvents) {
+        if self.lasting.fault != Some(SeededBug::LosesEvents) {
             self.untold.insert(part);
         }
     }
@@ -51,9 +51,9 @@ impl Driver<'_> {
         seen.left_alone.is_roused |= has_failed;
         let is_settled = self.machine.settlement(vertex).is_some();
         match self.lasting.fault {
-            Some(Fault::SwallowsEvents) if is_worked_on => return Ok(()),
-            Some(Fault::HearsLate) if is_settled => return Ok(()),
-            Some(Fault::WakesDependants) => {
+            Some(SeededBug::SwallowsEvents) if is_worked_on => return Ok(()),
+            Some(SeededBug::HearsLate) if is_settled => return Ok(()),
+            Some(SeededBug::WakesDependants) => {
                 let children: Vec<ResourceId> = self.graph.graph.children(vertex).collect();
                 children.into_iter().for_each(|child| self.give(Input::Stale(child)));
             }
@@ -108,7 +108,7 @@ impl Driver<'_> {
             return;
         }
         let Some(vertex) = self.graph.vertex_of(part) else { return };
-        let watches = self.lasting.fault != Some(Fault::WatchesTooLate);
+        let watches = self.lasting.fault != Some(SeededBug::WatchesTooLate);
         let seen = self.seen_of(part);
         seen.watches = watches;
         seen.stirred = true;
@@ -133,14 +133,14 @@ impl Driver<'_> {
         self.outdate(part);
         self.give(Input::WatchLost(vertex));
         match self.lasting.fault {
-            Some(Fault::WatchesBeside) => self.carry_out(Command::Watch(vertex)),
+            Some(SeededBug::WatchesBeside) => self.carry_out(Command::Watch(vertex)),
             _ => Ok(()),
         }
     }
 
     pub(super) fn toggle(&mut self) {
         self.paused = !self.paused;
-        if self.lasting.fault == Some(Fault::IgnoresPause) {
+        if self.lasting.fault == Some(SeededBug::IgnoresPause) {
             return;
         }
         self.give(if self.paused { Input::Pause } else { Input::Resume });
@@ -153,14 +153,86 @@ impl Driver<'_> {
 
     /// Returns some calls that had not started at a pause.
     fn return_some(&mut self) {
+        self.take_back(|act| act != Act::Check);
+    }
+
+    /// Returns some of these calls, which no worker has started.
+    fn take_back(&mut self, is_meant: impl Fn(Act) -> bool) {
         for at in (0..self.flights.len()).rev() {
-            let Flight { part, act, heard, is_orphan, .. } = self.flights[at];
-            let is_begun = act == Act::Check || heard.is_some() || is_orphan || self.lasting.rng.bool();
-            if let (false, Some(vertex)) = (is_begun, self.graph.vertex_of(part)) {
-                self.flights.swap_remove(at);
+            let Flight { part, vertex, act, heard, is_orphan, looked, .. } = self.flights[at];
+            if !is_meant(act) || heard.is_some() || is_orphan || self.lasting.rng.bool() {
+                continue;
+            }
+            self.flights.swap_remove(at);
+            let seen = self.seen_of(part);
+            seen.looked = looked;
+            seen.outdated = false;
+            // The part has not been checked since whatever the check was for.
+            seen.stirred |= act == Act::Check;
+            if self.lasting.fault != Some(SeededBug::LosesReturned) {
                 self.give(Input::Requeued(vertex));
             }
         }
+    }
+
+    /// Starts nothing new before an edit, and returns calls that no worker has started. Returns true if the run was
+    /// paused already.
+    fn pause_for_edit(&mut self) -> Result<bool, Violation> {
+        let was_paused = std::mem::replace(&mut self.paused, true);
+        if self.lasting.fault != Some(SeededBug::IgnoresPause) {
+            self.give(Input::Pause);
+        }
+        self.take_back(|_| true);
+        // The commands are for the graph before the edit.
+        self.obey()?;
+        Ok(was_paused)
+    }
+
+    /// Starts work again after an edit, unless the run is paused.
+    fn go_on(&mut self, is_paused: bool) {
+        self.paused = is_paused;
+        if !is_paused {
+            self.give(Input::Resume);
+        }
+    }
+
+    /// Checks that a vertex has this call in flight according to the machine.
+    pub(super) fn is_in_flight(&self, vertex: ResourceId, act: Act) -> Result<(), Violation> {
+        let stage = self.machine.stage(vertex);
+        let is_awaited = match act {
+            Act::Check => stage == Stage::Checking,
+            Act::Apply => stage == Stage::Changing,
+            Act::Refresh => stage == Stage::Refreshing,
+        };
+        ensure(is_awaited, Property::Answers, vertex, || format!("{act:?} ends, and the machine knows it as {stage:?}"))
+    }
+
+    /// Gives the answer to a call whose vertex was removed or changed, which must change no vertex.
+    pub(super) fn answer_orphan(&mut self, flight: Flight, input: Input) -> Result<(), Violation> {
+        let stages = |driver: &Self| -> Vec<(ResourceId, Stage)> {
+            driver.graph.graph.vertices().map(|vertex| (vertex, driver.machine.stage(vertex))).collect()
+        };
+        let newcomer =
+            self.graph.vertex_of(flight.part).filter(|_| self.lasting.fault == Some(SeededBug::AnswersNewcomer));
+        let of = newcomer.unwrap_or(flight.vertex);
+        let input = match input {
+            Input::Checked(_, verdict) => Input::Checked(of, verdict),
+            Input::Applied(_, ran) => Input::Applied(of, ran),
+            Input::Refreshed(_, done) => Input::Refreshed(of, done),
+            input => input,
+        };
+        if self.graph.graph.contains(of) {
+            self.is_in_flight(of, flight.act)?;
+        }
+        let before = stages(self);
+        self.give(input);
+        for ((vertex, before), (_, after)) in before.into_iter().zip(stages(self)) {
+            // The call may have held the semaphore that a ready vertex waits for.
+            let is_kept = before == after || matches!(before, Stage::Parked { .. });
+            let what = || format!("it was {before:?}, and is {after:?} by an answer for {:?}", flight.vertex);
+            ensure(is_kept, Property::Answers, vertex, what)?;
+        }
+        Ok(())
     }
 
     /// Invalidates the results of earlier checks, because the system may have changed during the pause.
@@ -198,12 +270,13 @@ impl Driver<'_> {
 
     /// Replaces the graph.
     pub(super) fn swap(&mut self, is_whole: bool) -> Result<(), Violation> {
+        let was_paused = self.pause_for_edit()?;
         // In the other graph, the parent may be missing.
         self.outdate_behind_others();
         let lasting = &mut *self.lasting;
         lasting.site.edit(&mut lasting.rng);
         let new = lasting.site.incarnate(&mut lasting.rng, is_whole);
-        let blindly = lasting.fault == Some(Fault::SwapsBlindly);
+        let blindly = lasting.fault == Some(SeededBug::SwapsBlindly);
         // The vertex that stays the same, by place.
         let kept: Vec<Option<ResourceId>> = (0..new.part_of.len())
             .map(|at| {
@@ -212,11 +285,11 @@ impl Driver<'_> {
             })
             .collect();
         // The vertex that the machine is told to keep.
-        let whole = lasting.fault == Some(Fault::SwapsWhole);
+        let whole = lasting.fault == Some(SeededBug::SwapsWhole);
         let is_under_way = |old: &ResourceId| self.flights.iter().any(|flight| flight.vertex == *old);
         let mut told: Vec<Option<ResourceId>> =
             kept.iter().map(|old| old.filter(|old| !whole || is_under_way(old))).collect();
-        if lasting.fault == Some(Fault::KeepsFailed) {
+        if lasting.fault == Some(SeededBug::KeepsFailed) {
             for (told, part) in told.iter_mut().zip(&new.part_of) {
                 let old = self.graph.vertex_of(*part);
                 *told = told.or(old.filter(|old| self.machine.settlement(*old) == Some(Disposition::Failed)));
@@ -226,17 +299,26 @@ impl Driver<'_> {
             self.graph.graph.vertices().filter(|old| new.vertex_of(self.graph.part(*old)).is_none()).collect();
         removed.iter().for_each(|old| self.ids.remove(*old));
         let (mut added, mut changed) = (Vec::new(), Vec::new());
+        let mut inheriting: BTreeSet<u32> = BTreeSet::new();
         let described = Site::told(&new, lasting.fault);
         let mut ids = Vec::with_capacity(told.len());
-        for ((told, part), vertex) in told.iter().zip(&new.part_of).zip(described) {
+        for (((told, kept), part), vertex) in told.iter().zip(&kept).zip(&new.part_of).zip(described) {
             ids.push(match (told, self.graph.vertex_of(*part)) {
                 (Some(kept), _) => *kept,
                 (None, Some(before)) => {
-                    changed.push(ChangedVertex { before, vertex, inherits_retries: false });
+                    if kept.is_none() && lasting.rng.bool() {
+                        inheriting.insert(*part);
+                    }
+                    let inherits_retries =
+                        inheriting.contains(part) && lasting.fault != Some(SeededBug::RestoresRetries);
+                    changed.push(ChangedVertex { before, vertex, inherits_retries });
                     self.ids.change(before)
                 }
                 (None, None) => {
                     let id = self.ids.add();
+                    let former = self.flights.iter().map(|flight| flight.vertex).find(|old| old.slot() == id.slot());
+                    let reused = former.filter(|_| lasting.fault == Some(SeededBug::ReusesIds));
+                    let id = reused.unwrap_or(id);
                     added.push((id, vertex));
                     id
                 }
@@ -250,7 +332,11 @@ impl Driver<'_> {
                     unwatched.remove(&vertex);
                     seen.insert(*part, known.clone());
                 }
-                _ => {
+                (_, known) => {
+                    if let Some(known) = known.filter(|_| inheriting.contains(part)) {
+                        let tries = known.tries.inherited(new.described(vertex).retry);
+                        seen.entry(*part).or_default().tries = tries;
+                    }
                     let flies = self.flights.iter().any(|flight| flight.part == *part);
                     if flies && !blindly {
                         // The watch starts when the earlier calls have ended.
@@ -263,6 +349,11 @@ impl Driver<'_> {
         let is_kept = |part: u32| new.vertex_of(part).is_some_and(|vertex| kept[new.graph.place(vertex)].is_some());
         for flight in &mut self.flights {
             flight.is_orphan |= !is_kept(flight.part);
+        }
+        let orphans = || self.flights.iter().filter(|flight| flight.is_orphan).map(|flight| flight.vertex);
+        if let Some(id) = orphans().find(|id| new.graph.contains(*id)) {
+            let what = "it is the id of a removed vertex, whose call is in flight";
+            return Err(Violation::at(Property::Answers, id, what));
         }
         self.wakes.retain(|(_, part)| is_kept(*part));
         self.graph = new;
@@ -280,11 +371,17 @@ impl Driver<'_> {
         let edges = Arc::new(self.graph.graph.clone());
         self.give(Input::Edit(GraphDiff { added, changed, removed, edges, holding, semaphores, owed }.into()));
         self.outdate_behind_others();
-        if self.lasting.fault == Some(Fault::FreesEarly) {
-            let gone: Vec<ResourceId> =
-                self.flights.iter().filter(|flight| flight.is_orphan).map(|flight| flight.vertex).collect();
+        if self.lasting.fault == Some(SeededBug::FreesEarly) {
+            let gone = self.flights.iter_mut().filter(|flight| flight.is_orphan && !flight.is_answered);
+            let gone: Vec<ResourceId> = gone
+                .map(|flight| {
+                    flight.is_answered = true;
+                    flight.vertex
+                })
+                .collect();
             gone.into_iter().for_each(|vertex| self.give(Input::Cancelled(vertex)));
         }
+        self.go_on(was_paused);
         if is_whole && self.paused {
             self.toggle();
         }

@@ -2,15 +2,15 @@
 
 use kilter_engine::{Batch, Command, Disposition, Input, RefreshToken, ResourceId};
 
-use super::{Answer, Driver, Flight, owed};
-use crate::held::Fault;
+use super::{CallAnswer, Driver, Flight, owed};
+use crate::held::SeededBug;
 use crate::held::limits::Tries;
 use crate::journal::Record;
 use crate::mutant::{split, swap_batches};
 use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure, order};
 use crate::stream::command_hash;
-use crate::system::Heard;
+use crate::system::ApplyAnswer;
 
 impl Driver<'_> {
     pub(super) fn obey(&mut self) -> Result<(), Violation> {
@@ -40,18 +40,18 @@ impl Driver<'_> {
     /// Applies the bug to the commands.
     fn distort(&self, commands: &mut Vec<Command>) {
         match self.lasting.fault {
-            Some(Fault::Wavers) => swap_batches(commands),
-            Some(Fault::SwapsLate) if self.flights.iter().any(|flight| flight.is_orphan) => {
+            Some(SeededBug::Wavers) => swap_batches(commands),
+            Some(SeededBug::SwapsLate) if self.flights.iter().any(|flight| flight.is_orphan) => {
                 commands.retain(|command| !matches!(command, Command::Check(_)));
             }
-            Some(Fault::BlamesWrong) => {
+            Some(SeededBug::BlamesWrong) => {
                 for command in commands.iter_mut() {
                     if let Command::Settled(vertex, Disposition::Blocked(by)) = command {
                         *by = *vertex;
                     }
                 }
             }
-            Some(Fault::SplitsBatches) => {
+            Some(SeededBug::SplitsBatches) => {
                 let parts = |command| match command {
                     Command::Check(batch) => split(batch).into_iter().map(Command::Check).collect(),
                     command => vec![command],
@@ -64,7 +64,7 @@ impl Driver<'_> {
 
     pub(super) fn carry_out(&mut self, command: Command) -> Result<(), Violation> {
         match command {
-            Command::JournalRefresh(_) if self.lasting.fault == Some(Fault::OwesNothing) => {}
+            Command::JournalRefresh(_) if self.lasting.fault == Some(SeededBug::OwesNothing) => {}
             Command::JournalRefresh(tokens) if self.is_full(&tokens) => self.cannot_record(&tokens),
             Command::JournalRefresh(tokens) => self.lasting.journal.write(Record::Owe(self.of_parts(&tokens))),
             Command::ClearRefresh(tokens) => self.pay(&tokens)?,
@@ -72,21 +72,23 @@ impl Driver<'_> {
             Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
             Command::SetTimer(vertex, _)
-                if self.lasting.fault == Some(Fault::ForgetsWakes)
+                if self.lasting.fault == Some(SeededBug::ForgetsWakes)
                     && self.machine.settlement(vertex) == Some(Disposition::Failed) => {}
             Command::SetTimer(vertex, _)
-                if self.lasting.fault == Some(Fault::ForgetsContests)
+                if self.lasting.fault == Some(SeededBug::ForgetsContests)
                     && self.machine.settlement(vertex) == Some(Disposition::WouldChange) => {}
             Command::SetTimer(vertex, at) => self.wakes.push((at, self.part(vertex))),
             Command::Settled(vertex, settlement) => self.settled(vertex, settlement)?,
-            Command::Watch(_) if self.paused && self.lasting.fault == Some(Fault::WatchesNotWhilePaused) => {}
+            Command::Watch(_) if self.paused && self.lasting.fault == Some(SeededBug::WatchesNotWhilePaused) => {}
             Command::Watch(vertex) => {
                 let part = self.part(vertex);
                 self.seen_of(part).asked = true;
                 let flying = self.flights.iter().any(|flight| flight.part == self.part(vertex) && !flight.is_orphan);
                 ensure(!flying, Property::Watched, vertex, || "its watch starts while it is worked on".into())?;
             }
-            Command::Demoted(vertex) | Command::Contested(vertex) if self.lasting.fault == Some(Fault::NeverTires) => {
+            Command::Demoted(vertex) | Command::Contested(vertex)
+                if self.lasting.fault == Some(SeededBug::NeverTires) =>
+            {
                 let part = self.part(vertex);
                 self.seen_of(part).stirred = true;
                 self.give(Input::ResetBudget(vertex));
@@ -273,20 +275,20 @@ impl Driver<'_> {
             let part = self.part(vertex);
             if act != Act::Check
                 && self.unrecorded.remove(&part)
-                && self.lasting.fault != Some(Fault::ChangesUnrecorded)
+                && self.lasting.fault != Some(SeededBug::ChangesUnrecorded)
             {
                 // The call fails without a start.
                 if let Some(flight) = self.flights.last_mut() {
-                    flight.heard = Some(Answer::Heard(Heard::Failed));
+                    flight.heard = Some(CallAnswer::Applied(ApplyAnswer::Failed));
                 }
                 continue;
             }
             match (self.lasting.fault, act) {
-                (Some(Fault::PaysEarly), Act::Refresh) => {
+                (Some(SeededBug::PaysEarly), Act::Refresh) => {
                     let owed = owed(&self.lasting.journal, &self.graph);
                     self.pay(&owed.into_iter().filter(|token| token.second == vertex).collect::<Vec<_>>())?;
                 }
-                (Some(Fault::StartsEarly), Act::Check) => {
+                (Some(SeededBug::StartsEarly), Act::Check) => {
                     let child = self.graph.graph.children(vertex).next();
                     child.map_or(Ok(()), |child| self.begin(act, child))?;
                 }
@@ -312,6 +314,7 @@ impl Driver<'_> {
         let owed = self.lasting.journal.owed().iter().any(|token| token.second == ResourceId::first(part));
         let now = self.now;
         let seen = self.seen.entry(part).or_default();
+        let looked = seen.looked;
         match act {
             Act::Check => {
                 let has_reason = !seen.rests || seen.stirred || owed;
@@ -350,7 +353,16 @@ impl Driver<'_> {
         if act == Act::Check {
             self.outdate_children(vertex);
         }
-        self.flights.push(Flight { part, vertex, act, began: tick, heard: None, is_orphan: false });
+        self.flights.push(Flight {
+            part,
+            vertex,
+            act,
+            began: tick,
+            heard: None,
+            is_orphan: false,
+            is_answered: false,
+            looked,
+        });
         Ok(())
     }
 

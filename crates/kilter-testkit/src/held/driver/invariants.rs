@@ -3,13 +3,13 @@
 use kilter_engine::{Disposition, ResourceId, Timestamp};
 
 use super::Driver;
-use crate::held::Fault;
+use crate::held::SeededBug;
 use crate::properties::{Property, Violation, ensure};
 
 impl Driver<'_> {
     /// Returns the time since which the machine reports itself as quiet.
     pub(super) fn quiet_since(&self) -> Option<Timestamp> {
-        let claimed = (self.lasting.fault == Some(Fault::ClaimsRest)).then_some(self.now);
+        let claimed = (self.lasting.fault == Some(SeededBug::ClaimsRest)).then_some(self.now);
         claimed.or(self.machine.quiet_since())
     }
 

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::session::Session;
+use crate::trust;
 
 /// Arguments of `kilter provider`.
 #[derive(Clone, Debug, Args)]
@@ -38,26 +39,21 @@ pub(crate) enum ProviderCommand {
     Replay(replay::ReplayArgs),
 }
 
-impl ProviderArgs {
-    /// Returns true if it runs another command, which has its own options.
-    pub(crate) fn carries_out_another(&self) -> bool {
-        matches!(self.command, ProviderCommand::Record(_) | ProviderCommand::Replay(_))
+/// Function that runs a command in a session.
+pub(crate) type InSession<'a> = dyn Fn(&dyn Fn(&Session) -> Exit) -> Exit + 'a;
+
+/// Runs the command, in a session if it needs one.
+pub(crate) fn run(args: &ProviderArgs, global: &Global, in_session: &InSession<'_>) -> Exit {
+    match &args.command {
+        ProviderCommand::Check(args) => in_session(&|session| check::run(args, session)),
+        ProviderCommand::New(args) => in_session(&|session| new::run(args, &session.global)),
+        // A recording or a replay opens the session of another command.
+        ProviderCommand::Record(args) => trusted(global, || record::run(args, global)),
+        ProviderCommand::Replay(args) => trusted(global, || replay::run(args, global)),
     }
 }
 
-pub(crate) fn run(args: &ProviderArgs, session: &Session) -> Exit {
-    match &args.command {
-        ProviderCommand::Check(args) => check::run(args, session),
-        ProviderCommand::New(args) => new::run(args, &session.global),
-        ProviderCommand::Record(_) | ProviderCommand::Replay(_) => run_another(args, &session.global),
-    }
-}
-
-/// Runs a recording or a replay, which open the session of another command.
-pub(crate) fn run_another(args: &ProviderArgs, global: &Global) -> Exit {
-    match &args.command {
-        ProviderCommand::Record(args) => record::run(args, global),
-        ProviderCommand::Replay(args) => replay::run(args, global),
-        ProviderCommand::Check(_) | ProviderCommand::New(_) => Exit::NotStarted,
-    }
+/// Runs a command if the options of the trust rule are valid.
+fn trusted(global: &Global, command: impl FnOnce() -> Exit) -> Exit {
+    trust::policy(global).map_or_else(|exit| exit, |_| command())
 }

@@ -13,13 +13,13 @@ use crate::output;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  kilter provider new simple colour             colour.prov and what belongs to it, in bash
+  kilter provider new simple colour             colour.prov, its metadata and check, in bash
   kilter provider new json files --type colour  the provider `files` of the type `colour`, in Python
   kilter provider new mold colour --directory minion
                                                 minion/resources/colour, a script of mold, in Python
 
-What is written works at once: it keeps settings as files, and says in comments what to change. A file
-that exists is never overwritten; then nothing is written. Put it to the test with `kilter provider check`.";
+The new provider works at once: it stores settings as files. Its comments say what to change. If one
+of the files exists, kilter writes none. `kilter provider check` tests the provider.";
 
 /// Arguments of `kilter provider new`.
 #[derive(Clone, Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct NewArgs {
     /// Calling convention: `simple` reads arguments and prints lines, `json` reads and prints JSON for many
     /// resources at once, `mold` inspects and conforms one resource
     #[arg(value_name = "CONVENTION")]
-    convention: Convention,
+    convention: NewConvention,
     /// Name of the provider and of its files
     #[arg(value_name = "NAME")]
     name: String,
@@ -41,7 +41,7 @@ pub(crate) struct NewArgs {
 
 /// Calling convention of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Convention {
+enum NewConvention {
     Simple,
     Json,
     Mold,
@@ -144,7 +144,7 @@ fn check_names(args: &NewArgs) -> Result<(), Exit> {
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+'))
     };
     let of_type = type_name(args);
-    if args.convention == Convention::Mold && args.type_name.as_ref().is_some_and(|of| *of != args.name) {
+    if args.convention == NewConvention::Mold && args.type_name.as_ref().is_some_and(|of| *of != args.name) {
         return Err(output::fail("the type of a script of mold is the name of its file: leave --type out"));
     }
     if !is_name(&args.name) {
@@ -168,24 +168,24 @@ fn type_name(args: &NewArgs) -> &str {
 /// Returns the files, the script first.
 fn drafts(args: &NewArgs) -> Vec<Draft> {
     let (script, metadata, check) = match args.convention {
-        Convention::Simple => (
+        NewConvention::Simple => (
             include_str!("templates/simple.prov"),
             include_str!("templates/simple.yaml"),
             include_str!("templates/simple.check.yaml"),
         ),
-        Convention::Json => (
+        NewConvention::Json => (
             include_str!("templates/json.prov"),
             include_str!("templates/json.yaml"),
             include_str!("templates/json.check.yaml"),
         ),
-        Convention::Mold => (
+        NewConvention::Mold => (
             include_str!("templates/mold"),
             include_str!("templates/mold.yaml"),
             include_str!("templates/mold.check.yaml"),
         ),
     };
     let (directory, script_name) = match args.convention {
-        Convention::Mold => (args.directory.join("resources"), args.name.clone()),
+        NewConvention::Mold => (args.directory.join("resources"), args.name.clone()),
         _ => (args.directory.clone(), format!("{}.prov", args.name)),
     };
     let directory = directory.strip_prefix(".").unwrap_or(&directory).to_owned();
@@ -206,11 +206,11 @@ fn told(args: &NewArgs, drafts: &[Draft]) -> String {
     let (type_name, script) = (type_name(args), shown(&drafts[0]));
     let directory = args.directory.display();
     let (given, there) = match args.convention {
-        Convention::Mold => (format!("--mold {directory}"), "exists=true"),
+        NewConvention::Mold => (format!("--mold {directory}"), "exists=true"),
         _ => (format!("-I {directory}"), "ensure=present"),
     };
     let next = [
-        (format!("kilter provider check {}", said(&script)), "put it to the test"),
+        (format!("kilter provider check {}", said(&script)), "test it"),
         (format!("kilter {given} types {type_name}"), "show its type"),
         (format!("kilter {given} set {type_name} sky {there} value=blue"), "make a resource"),
         (format!("kilter {given} get {type_name} sky"), "read it"),

@@ -19,9 +19,9 @@ Examples:
   kilter provider record bug.jsonl -I . apply site.yaml
   kilter provider record bug.jsonl --replace s3cret set package bash ensure=latest
 
-The command does what it does otherwise, and ends with the same exit code. What it asks of scripts
-and of the machine is written to FILE, with other texts in the place of secrets: look through it
-before you pass it on. `kilter provider replay FILE` runs the command again from there.";
+The command runs as usual, with the same output and exit code. kilter writes its queries to scripts
+and to the machine to FILE, with placeholders for secrets. Review FILE before you share it.
+`kilter provider replay FILE` runs the command again from the recording.";
 
 /// Arguments of `kilter provider record`.
 #[derive(Clone, Debug, Args)]
@@ -56,11 +56,11 @@ fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
     let recorder = begin(args, &words, &replaced)?;
     // A panic of kilter is worth a complete recording.
     let mode = RecordMode::Recording(Arc::clone(&recorder));
-    let exit = catch_unwind(AssertUnwindSafe(|| crate::run(&cli, mode)));
+    let exit = catch_unwind(AssertUnwindSafe(|| crate::run(&cli, &mode)));
     let told = recorder.end(exit.as_ref().ok().map(|exit| exit.code()));
     let shown = args.file.display();
     match told {
-        Err(error) => output::error(format_args!("the recording {shown} is not whole: {error}")),
+        Err(error) => output::error(format_args!("the recording {shown} is incomplete: {error}")),
         Ok(told) if !global.quiet => {
             let calls = counted(told.exchanges, "call");
             let secrets = counted(told.secrets, "secret");

@@ -17,15 +17,15 @@ use crate::{output, signals};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  kilter provider replay bug.jsonl               what was printed, and the same exit code
-  kilter provider replay bug.jsonl --list        the calls of scripts, one per line
-  kilter provider replay bug.jsonl --exchange 3  one of them, as it can be typed into a shell
+  kilter provider replay bug.jsonl               run the command again: same output, same exit code
+  kilter provider replay bug.jsonl --list        list the calls of scripts, one per line
+  kilter provider replay bug.jsonl --exchange 3  show one call, as a shell command
 
-No process is started, nothing is read of this machine and nothing is changed. Ends with 3 when the
-command goes another way than it was recorded.";
+kilter starts no process, reads nothing of this machine and changes nothing. Exits with 3 if the
+command differs from the recording.";
 
 /// Maximum number of differences in the output.
-const TOLD: usize = 5;
+const MAX_REPORTED_DIFFERENCES: usize = 5;
 
 /// Arguments of `kilter provider replay`.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +50,7 @@ pub(super) fn run(args: &ReplayArgs, global: &Global) -> Exit {
         Err(unreadable) => return output::fail(visible(&unreadable.0)),
     };
     if let (Some(why), true) = (&recording.cut, args.list || args.exchange.is_some()) {
-        output::warning(format_args!("the recording {} is not whole: {why}", args.file.display()));
+        output::warning(format_args!("the recording {} is incomplete: {why}", args.file.display()));
     }
     match (args.list, args.exchange) {
         (true, _) => list(&recording, args.format),
@@ -125,14 +125,14 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
     let shown = args.file.display();
     if let Some(why) = &recording.cut {
         let hint = "kilter was killed, or the file was truncated; --list and --exchange show its contents";
-        return Err(output::fail_with(format_args!("the recording {shown} is not whole: {why}"), [hint]));
+        return Err(output::fail_with(format_args!("the recording {shown} is incomplete: {why}"), [hint]));
     }
     let directory = Scratch::make()
         .map_err(|error| output::fail(format_args!("cannot make a temporary directory for the replay: {error}")))?;
     let cli = parsed(args, global, &recording, &directory.0)?;
     let (version, exit) = (recording.kilter_version.clone(), recording.exit);
     let player = Arc::new(Player::new(recording));
-    let ended = crate::run(&cli, RecordMode::Replaying(Arc::clone(&player)));
+    let ended = crate::run(&cli, &RecordMode::Replaying(Arc::clone(&player)));
     let divergences = player.divergences();
     if divergences.is_empty() {
         return match exit.filter(|code| *code != ended.code() && args.format.is_none()) {
@@ -146,9 +146,9 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
         };
     }
     output::error("the command went another way than the recording");
-    divergences.iter().take(TOLD).for_each(|told| output::line(format_args!("  {told}")));
-    if divergences.len() > TOLD {
-        output::line(format_args!("  and {} more", divergences.len() - TOLD));
+    divergences.iter().take(MAX_REPORTED_DIFFERENCES).for_each(|told| output::line(format_args!("  {told}")));
+    if divergences.len() > MAX_REPORTED_DIFFERENCES {
+        output::line(format_args!("  and {} more", divergences.len() - MAX_REPORTED_DIFFERENCES));
     }
     output::hint(format_args!(
         "it was recorded by kilter {version} (format {VERSION}), this is {}: the calls have changed, or the recording \

@@ -60,7 +60,7 @@ impl Watching<'_> {
 }
 
 /// Number of settled resources after which memory is returned to the system.
-pub(super) const MANY: usize = 1000;
+pub(super) const TRIM_THRESHOLD: usize = 1000;
 
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
@@ -78,13 +78,13 @@ impl Observer for Watching<'_> {
         match event {
             Event::Settled(_) => self.settled += 1,
             // The former catalog is freed.
-            Event::Reloading => self.settled = MANY,
-            Event::Quiet(_) if self.settled >= MANY => {
+            Event::Reloading => self.settled = TRIM_THRESHOLD,
+            Event::Quiet(_) if self.settled >= TRIM_THRESHOLD => {
                 self.settled = 0;
                 self.is_unflushed = true;
                 kilter_process::trim_heap();
             }
-            Event::Flushed if std::mem::take(&mut self.is_unflushed) || self.settled >= MANY => {
+            Event::Flushed if std::mem::take(&mut self.is_unflushed) || self.settled >= TRIM_THRESHOLD => {
                 self.settled = 0;
                 kilter_process::trim_heap();
             }

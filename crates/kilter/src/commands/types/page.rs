@@ -8,7 +8,7 @@ use crate::markdown::summary;
 
 /// Returns the page that lists the types.
 pub(super) fn list(providers: &[&dyn Provider]) -> String {
-    let mut text = "# Types\n\n| type | provider | what it is |\n|---|---|---|\n".to_owned();
+    let mut text = "# Types\n\n| type | provider | description |\n|---|---|---|\n".to_owned();
     for provider in providers {
         let schema = provider.schema();
         let name = &schema.name;

@@ -75,7 +75,7 @@ fn types_names_attributes_values_and_options_are_offered() {
 }
 
 #[test]
-fn nothing_is_found_or_changed_or_run_to_complete_a_line() {
+fn completion_runs_and_changes_nothing() {
     let place = place();
     let lines: [(&str, &[&str]); 5] = [
         ("ralsh -I. setting ap", &["ralsh", "-I.", "setting", "ap"]),
@@ -96,7 +96,7 @@ fn nothing_is_found_or_changed_or_run_to_complete_a_line() {
 }
 
 #[test]
-fn words_for_completion_are_told_whatever_else_is_said_and_nothing_is_changed() {
+fn completion_is_printed_for_any_line_without_changes() {
     let place = place();
     let ended = ralsh(&place, &["-I.", "--complete", "names", "setting", "apple", "ensure=absent"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "a b\napple\napple:pie\n"));

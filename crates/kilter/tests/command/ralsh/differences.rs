@@ -4,7 +4,7 @@ use super::{KNOB, SETTING, calls, ralsh, script, settings};
 use crate::support::Place;
 
 #[test]
-fn find_finds_what_list_lists() {
+fn find_returns_listed_resources() {
     let place = settings();
     assert_eq!(ralsh(&place, &["-qI.", "setting", "a", "ensure=present"]).code, 0);
     assert_eq!(ralsh(&place, &["-I.", "setting", "a"]).stdout, ralsh(&place, &["-I.", "setting"]).stdout);
@@ -37,7 +37,7 @@ fn an_answer_out_of_order_is_an_error_and_no_crash() {
 }
 
 #[test]
-fn a_file_that_is_no_provider_is_told_and_disturbs_nothing() {
+fn file_without_provider_is_reported_and_skipped() {
     let place = settings();
     std::fs::write(place.path().join("providers/plain.prov"), "#!/bin/sh\n").unwrap();
     script(&place, "wrong.prov", "#!/bin/sh\necho 'provider: {type: wrong}'\n");
@@ -55,7 +55,7 @@ fn a_file_that_is_no_provider_is_told_and_disturbs_nothing() {
 }
 
 #[test]
-fn an_error_that_is_logged_in_a_description_is_no_error_of_the_command() {
+fn error_logged_in_a_description_does_not_fail_the_command() {
     let place = settings();
     let loud = SETTING
         .replace("describe ]; then", "describe ]; then echo 'error: oh' >&2;")
@@ -67,7 +67,7 @@ fn an_error_that_is_logged_in_a_description_is_no_error_of_the_command() {
 }
 
 #[test]
-fn what_does_not_exist_is_not_found_in_whatever_form_its_name_comes_back() {
+fn missing_resource_is_not_found_in_any_form_of_its_name() {
     let place = Place::new();
     script(&place, "setting.prov", &SETTING.replace("echo '# simple'", "echo '# simple'; name=${name%.service}"));
     let ended = ralsh(&place, &["-I.", "setting", "nothing.service"]);
@@ -96,7 +96,7 @@ fn a_script_that_reads_nothing_does_not_end_the_command() {
 }
 
 #[test]
-fn what_cannot_be_created_is_not_found_and_nothing_is_called_to_change_it() {
+fn resource_that_cannot_be_created_is_not_found_and_not_updated() {
     let place = settings();
     let ended = ralsh(&place, &["-I.", "setting", "nothing", "ensure=present"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
@@ -105,7 +105,7 @@ fn what_cannot_be_created_is_not_found_and_nothing_is_called_to_change_it() {
 }
 
 #[test]
-fn an_update_that_says_it_cannot_fails() {
+fn update_that_reports_an_error_fails() {
     let place = Place::new();
     script(
         &place,
@@ -117,7 +117,7 @@ fn an_update_that_says_it_cannot_fails() {
 }
 
 #[test]
-fn an_error_is_told_line_by_line_and_need_not_end() {
+fn multi_line_error_is_escaped_and_needs_no_end_marker() {
     let place = settings();
     let ended = ralsh(&place, &["-I.", "setting", "stuck", "ensure=present"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
@@ -127,7 +127,7 @@ fn an_error_is_told_line_by_line_and_need_not_end() {
 }
 
 #[test]
-fn a_json_script_that_exits_with_an_error_has_failed_whatever_it_printed() {
+fn json_script_with_failing_exit_code_fails() {
     let place = Place::new();
     script(
         &place,
@@ -141,7 +141,7 @@ fn a_json_script_that_exits_with_an_error_has_failed_whatever_it_printed() {
 }
 
 #[test]
-fn numbers_and_missing_values_of_json_stay_what_they_are() {
+fn json_numbers_and_nulls_keep_their_types() {
     let place = Place::new();
     let knob = KNOB.replace(r#""turn": {"type": "string"}"#, r#""turn": {"type": "Integer"}"#);
     script(&place, "knob.prov", &knob);
@@ -164,7 +164,7 @@ fn numbers_and_missing_values_of_json_stay_what_they_are() {
 }
 
 #[test]
-fn a_resource_is_made_when_attributes_are_said_of_it() {
+fn given_attributes_create_a_missing_resource() {
     let place = settings();
     let ended = ralsh(&place, &["-I.", "setting", "a", "value=1"]);
     assert!(ended.stdout.ends_with("}\nensure(absent->present)\nvalue((none)->1)\n\n"), "{}", ended.stdout);
@@ -173,7 +173,7 @@ fn a_resource_is_made_when_attributes_are_said_of_it() {
 }
 
 #[test]
-fn what_is_as_it_should_be_is_not_changed_whatever_its_type() {
+fn equal_value_of_any_type_is_not_changed() {
     let place = settings();
     let words = ["-I.", "setting", "a", "ensure=present", "loud=true", "tags=x,y"];
     assert_eq!(ralsh(&place, &words).code, 0);
@@ -192,7 +192,7 @@ fn a_resource_is_shown_as_it_is_after_the_change() {
 }
 
 #[test]
-fn of_what_has_gone_by_the_answer_nothing_is_derived() {
+fn attributes_of_removed_resource_are_not_derived() {
     let place = Place::new();
     let gone = "update) printf 'name: a\\nensure: absent\\nral_was: present\\nral_derive: true\\n'; exit;;\nnever)";
     script(&place, "setting.prov", &SETTING.replace("update)", gone));
@@ -203,7 +203,7 @@ fn of_what_has_gone_by_the_answer_nothing_is_derived() {
 }
 
 #[test]
-fn a_change_that_is_not_seen_is_warned_of() {
+fn invisible_change_causes_a_warning() {
     let place = Place::new();
     script(&place, "setting.prov", &SETTING.replace("update)", "update) exit;;\nnever)"));
     let ended = ralsh(&place, &["-I.", "setting", "a", "ensure=present"]);

@@ -70,7 +70,7 @@ fn an_ambiguous_type_names_its_providers() {
 }
 
 #[test]
-fn a_provider_that_is_not_suitable_is_not_listed_and_the_reason_is_told() {
+fn unsuitable_provider_is_reported_with_its_reason() {
     let place = Place::new();
     script(&place, "setting.prov", &SETTING.replace("suitable: true", "suitable: {commands: [nosuchcommand]}"));
     let listed = ralsh(&place, &["-I."]);

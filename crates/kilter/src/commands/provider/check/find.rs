@@ -54,15 +54,9 @@ fn rule(session: &Session) -> Option<&TrustPolicy> {
 /// Returns a provider that kilter finds by itself.
 fn known(word: &str, session: &Session) -> Result<Inspection, Exit> {
     let directories = session.global.include.iter().cloned().chain(providers::usual_directories()).collect();
-    let search = Search {
-        directories,
-        state_dir: session.global.state_dir.clone(),
-        libexec: Vec::new(),
-        jobs: None,
-        verify_suitability: true,
-    };
+    let search = Search { directories, libexec: Vec::new(), jobs: None, verify_suitability: true };
     let all = providers::collect(session, &search)?;
-    let provider = providers::find(&all.registry, word)?;
+    let provider = providers::find(&all.registry, word)?.as_ref();
     let is_it = |one: &dyn Provider| one.schema().name == provider.schema().name && one.name() == provider.name();
     if let Some(script) = all.scripts.iter().find(|script| is_it(&***script)) {
         return Ok(Candidate::loaded(script, &environment(session), rule(session)));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use kilter_devkit::conformance::LAWS;
 use kilter_devkit::{Candidate, Check, CheckProgress, SETUP_HERE, Specimens, TestLocation};
-use kilter_process::world::{SandboxBuilder, WorldError};
+use kilter_process::world::{SandboxBuilder, SandboxError};
 
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
@@ -21,16 +21,16 @@ use crate::{output, signals};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  kilter provider check ./colour.prov            a script, with what is in colour.check.yaml
+  kilter provider check ./colour.prov            a script, with the resources of colour.check.yaml
   kilter provider check minion/resources/colour  a script of mold
-  kilter provider check host                     the provider of a type, one that kilter brings along too
+  kilter provider check host                     the provider of a type, also a built-in one
   kilter provider check package::apt --law get-is-steady
   kilter provider check ./colour.prov --example > colour.check.yaml
 
-Each law is tried in worlds of its own: copies of this machine's files in which what is written stays. What is no
-file is shared with the machine: the network, processes. Exits with 0 when the provider conforms, 4 when a law is \
-broken or
-could not be tried, or when the provider cannot be used at all, 1 when nothing was started.";
+kilter tests each law in separate sandboxes: copies of this machine's files, whose changes are
+discarded. Sandboxes share the network and the processes of this machine. Exits with 0 if the
+provider conforms, 4 if a law is broken or could not be tested or the provider cannot be used,
+1 if the check did not start.";
 
 /// Arguments of `kilter provider check`.
 #[derive(Clone, Debug, Args)]
@@ -38,22 +38,22 @@ pub(crate) struct CheckArgs {
     /// A script (NAME.prov, or a script in `resources` of a directory of mold), or a type, or TYPE::PROVIDER
     #[arg(value_name = "PROVIDER", value_hint = clap::ValueHint::FilePath)]
     provider: String,
-    /// Test it with this check file [default: NAME.check.yaml in the directory of the script]
+    /// Check file [default: NAME.check.yaml in the directory of the script]
     #[arg(long = "with", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: Option<PathBuf>,
-    /// Try only this law; repeatable
+    /// Test only this law; repeatable
     #[arg(long = "law", value_name = "LAW", value_parser = law)]
     laws: Vec<&'static str>,
-    /// Only print a file to start from, with resources that are made up from the types of the attributes
+    /// Only print a check file to start from, with resources generated from the types of the attributes
     #[arg(long)]
     example: bool,
-    /// Try it on this machine as it is: whatever the provider changes is changed
+    /// Test on this machine itself, without sandboxes: the provider changes this machine
     #[arg(long)]
     here: bool,
-    /// With `--here`, run the `setup` of the check file on this machine too: it is made for a world that is thrown away
+    /// With `--here`, also run the `setup` of the check file on this machine: it is written for disposable sandboxes
     #[arg(long, requires = "here")]
     setup_here: bool,
-    /// Seconds that one law may take
+    /// Time limit of each law, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     limit: u64,
     /// Format of the scorecard
@@ -67,7 +67,7 @@ fn law(name: &str) -> Result<&'static str, String> {
         let meant = kilter_model::suggest::nearest(name, known());
         match meant {
             Some(meant) => format!("there is no such law; did you mean `{meant}`?"),
-            None => "there is no such law; docs/reference/conformance.md has all of them".to_owned(),
+            None => "there is no such law; docs/reference/conformance.md lists all laws".to_owned(),
         }
     })
 }
@@ -98,14 +98,14 @@ fn check(args: &CheckArgs, session: &Session) -> Result<Exit, Exit> {
     let has_setup = specimens.file.setup.is_some();
     if args.here && has_setup && !args.setup_here {
         return Err(output::fail_with(
-            "the check file has a `setup`: with --here it would be run on this machine itself",
+            "the check file has a `setup`: with --here, kilter would run it on this machine",
             ["--setup-here runs it, but it is written for a disposable sandbox and may replace files of this machine"],
         ));
     }
     // Users other than root need a user namespace, which must be created before any thread.
     let location = match args.here {
         true => TestLocation::Here(session.state_dir_if_any()),
-        false => TestLocation::Worlds(Arc::new(prepare()?)),
+        false => TestLocation::Sandboxes(Arc::new(prepare()?)),
     };
     if args.here {
         output::warning("the laws are tested on this machine itself: changes by the provider are real");
@@ -122,7 +122,7 @@ fn check(args: &CheckArgs, session: &Session) -> Result<Exit, Exit> {
         CheckProgress::Ended { finding, same, calls } => out.ended(finding, same, calls),
     });
     if let Some(exit) = signals::exit() {
-        output::error("interrupted: the laws that are left were not tried");
+        output::error("interrupted: the remaining laws were not tested");
         return Ok(exit);
     }
     Ok(match out.end(&check, &report, begun.elapsed()) {
@@ -143,7 +143,7 @@ fn check_file(args: &CheckArgs, candidate: &Candidate) -> Result<Option<PathBuf>
     }
 }
 
-/// Detects a way to create worlds on this machine.
+/// Detects a way to create sandboxes on this machine.
 ///
 /// # Errors
 /// If there is none; reported.
@@ -151,7 +151,7 @@ fn prepare() -> Result<SandboxBuilder, Exit> {
     SandboxBuilder::prepare().map_err(|error| {
         let why = with_sources(&error);
         let hints: &[&str] = match error {
-            WorldError::NoUserNamespace { .. } => &[
+            SandboxError::NoUserNamespace { .. } => &[
                 "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, \
                  kernel.unprivileged_userns_clone, \
                  kernel.apparmor_restrict_unprivileged_userns)",

@@ -14,7 +14,7 @@ use crate::render::diff::visible;
 use crate::render::{ADDED, CHANGED, FAILED, FAINT, NAME, styled};
 
 /// Maximum number of characters of an observation, for people.
-const LONGEST: usize = 1500;
+const MAX_OBSERVATION_CHARS: usize = 1500;
 
 /// Maximum number of lines of a stream, and of characters of a line.
 const MAX_LINES: usize = 12;
@@ -67,7 +67,7 @@ pub(super) fn unusable(format: ReportFormat, word: &str, findings: &[Finding]) -
     let told = match format {
         ReportFormat::Human => {
             let lines: String = findings.iter().map(line).collect();
-            output::data(&format!("{lines}{word} cannot be used: no law was tried\n"))
+            output::data(&format!("{lines}{word} cannot be used: no law was tested\n"))
         }
         ReportFormat::Json => {
             let findings: Vec<Json> = findings.iter().map(Finding::json).collect();
@@ -90,7 +90,7 @@ fn heading(check: &Check) -> String {
     let name = styled(NAME, format_args!("{}::{}", candidate.schema().name, candidate.provider().name()));
     let script = candidate.script().map(|path| format!(", {}", path.display())).unwrap_or_default();
     let specimens = match &check.specimens.origin {
-        Origin::File(path) => format!("tried with {}", path.display()),
+        Origin::File(path) => format!("tested with {}", path.display()),
         Origin::Types => {
             let hint =
                 "there is no check file, so laws that need one are not tested; --example prints a file to start from";
@@ -99,7 +99,7 @@ fn heading(check: &Check) -> String {
     };
     let place = match check.location {
         TestLocation::Here(_) => "on this machine itself",
-        TestLocation::Worlds(_) => "each law in its own sandboxes",
+        TestLocation::Sandboxes(_) => "each law in its own sandboxes",
     };
     let lines: String = check.findings.iter().map(line).collect();
     format!(
@@ -136,7 +136,7 @@ fn one(finding: &LawFinding, same: Option<&str>, exchanges: &[CallView]) -> Stri
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_OBSERVATION_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

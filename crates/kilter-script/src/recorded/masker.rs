@@ -240,7 +240,7 @@ impl SecretMasker {
 /// Shows only the number of secrets.
 impl std::fmt::Debug for SecretMasker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Veil of {} secrets", self.known.len())
+        write!(f, "Masker of {} secrets", self.known.len())
     }
 }
 

@@ -135,7 +135,7 @@ impl Redactor {
 /// Shows only the number of texts.
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Seal of {} texts", self.texts.len())
+        write!(f, "Redactor of {} texts", self.texts.len())
     }
 }
 

@@ -1,0 +1,54 @@
+//! Parts that the providers of the built-in types have in common.
+
+use kilter_model::Attributes;
+use kilter_provider::{Placement, Predict, Scheduling, SideEffects, Watch, WatchSource};
+
+/// Implements the methods of a provider that describe it: its type, its name, its schema and its capabilities. The
+/// schema is built at its first use. The second list names the capabilities of [`InProcess`].
+macro_rules! describe {
+    ($type_name:literal, $name:literal, $schema:path, [$($own:ident),*] $(, InProcess: [$($common:ident),*])?) => {
+        fn schema(&self) -> &kilter_model::TypeSchema {
+            static SCHEMA: std::sync::LazyLock<kilter_model::TypeSchema> = std::sync::LazyLock::new($schema);
+            &SCHEMA
+        }
+
+        fn type_name(&self) -> &str {
+            $type_name
+        }
+
+        fn name(&self) -> &'static str {
+            $name
+        }
+
+        fn capabilities(&self) -> kilter_provider::Capabilities<'_> {
+            kilter_provider::Capabilities {
+                $($own: Some(self),)*
+                $($($common: Some(&crate::builtin::InProcess),)*)?
+                ..kilter_provider::Capabilities::default()
+            }
+        }
+    };
+}
+pub(crate) use describe;
+
+/// Capabilities of a type whose resources exist only in kilter: a call takes microseconds, has no effect on other
+/// resources, and there are no events.
+pub(crate) struct InProcess;
+
+impl Scheduling for InProcess {
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+}
+
+impl Predict for InProcess {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+}
+
+impl Watch for InProcess {
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        Vec::new()
+    }
+}

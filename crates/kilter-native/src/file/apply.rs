@@ -46,6 +46,8 @@ pub(super) struct FileBatch<'a> {
     held: usize,
     barrier: PendingFsync,
     copies: Copies,
+    /// Error of a commit that lost backups.
+    lost_backups: Option<FileError>,
     /// Directories, by device and inode, that may contain temporary files.
     recorded: FxHashMap<(u64, u64), Option<Recorded>>,
     outcomes: Vec<Outcome>,
@@ -75,6 +77,7 @@ impl<'a> FileBatch<'a> {
             held: 0,
             barrier: PendingFsync::default(),
             copies: Copies::default(),
+            lost_backups: None,
             recorded: FxHashMap::default(),
             outcomes: vec![Outcome::done(); count],
             further: vec![0; count],
@@ -226,12 +229,28 @@ impl<'a> FileBatch<'a> {
         let _ = self.commit();
     }
 
+    /// Commits everything pending, so that backups since `self.lost_backups` was cleared are complete.
+    ///
+    /// # Errors
+    /// If this commit, or an earlier one since then, lost a backup.
+    pub(super) fn complete_backups(&mut self) -> Result<(), FileError> {
+        let committed = self.commit();
+        self.lost_backups.take().map_or(committed, Err)
+    }
+
+    /// Forgets lost backups of earlier changes.
+    pub(super) fn begin_backups(&mut self) {
+        self.commit_each();
+        self.lost_backups = None;
+    }
+
     /// Flushes everything pending, then renames each replacement.
     ///
     /// # Errors
     /// If a flush failed, for example of a backup. The original must then stay.
     pub(super) fn commit(&mut self) -> Result<(), FileError> {
         self.held = 0;
+        let has_copies = !self.copies.is_empty();
         let settled = if self.copies.is_empty() { Ok(()) } else { self.keeper_of(0).settle() };
         let flushed = settled.and(std::mem::take(&mut self.barrier).wait());
         for pending in std::mem::take(&mut self.pending) {
@@ -243,6 +262,9 @@ impl<'a> FileBatch<'a> {
             if let Err(error) = result {
                 self.fail(index, &error);
             }
+        }
+        if has_copies && let Err(error) = &flushed {
+            self.lost_backups.get_or_insert_with(|| error.clone());
         }
         flushed
     }

@@ -343,7 +343,8 @@ impl<'a> Keeper<'a> {
             return Err(FileError::BackupsTooLarge { path: path.to_owned(), size, limit });
         }
         *used += counted;
-        Ok(left)
+        // The file may grow after it was counted.
+        Ok(counted)
     }
 
     fn note(&mut self, file: OwnedFd, path: &Path) -> Result<(), FileError> {
@@ -483,6 +484,7 @@ mod tests {
         assert!(reserve(1, "other", 0o666, 2 * half).is_ok(), "another change");
         assert!(reserve(0, "own", 0o644, MAX_BACKUP_BYTES).is_ok());
         assert!(reserve(0, "large", 0o644, MAX_BACKUP_BYTES + 1).is_err());
+        assert_eq!(reserve(3, "first", 0o666, half).unwrap(), half, "not the whole limit");
         // Empty files count as well.
         let most = MAX_FOREIGN_BACKUP_BYTES / MIN_FOREIGN_BACKUP_BYTES;
         assert!((0..most).all(|_| reserve(2, "empty", 0o666, 0).is_ok()) && reserve(2, "empty", 0o666, 0).is_err());

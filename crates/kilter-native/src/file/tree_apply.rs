@@ -78,13 +78,15 @@ impl Branches<'_> {
         removals: impl Iterator<Item = &'d Difference>,
     ) -> Result<(), FileError> {
         let mut kept = FxHashMap::default();
+        batch.begin_backups();
         for difference in removals {
             match self.keep_one(batch, difference) {
                 Ok(id) => kept.extend(difference.entry.clone().zip(id)),
                 Err(error) => batch.fail(self.index, &error),
             }
         }
-        batch.commit()?;
+        // Many directories need several commits.
+        batch.complete_backups()?;
         self.kept = Some(kept);
         Ok(())
     }

@@ -335,3 +335,21 @@ fn temporaries_of_dead_processes_are_purged() {
     bring(&file(&root, [("recurse", yes()), ("purge", yes())]));
     assert_eq!((names(&root), names(root.join("busy"))), (vec!["busy".to_owned()], vec![name.to_owned()]));
 }
+
+#[test]
+fn purge_removes_nothing_after_one_of_several_commits_lost_backups() {
+    let (home, state) = (directory(), directory());
+    let root = home.path().join("r");
+    for number in 0..1030 {
+        grow(&root, &[(&format!("d{number:04}/f"), &format!("content {number}"))]);
+    }
+    // SHA-256 of `content 0` begins with these digits. A file in place of their directory prevents its backup.
+    let first = "75";
+    grow(state.path(), &[(&format!("backup/{first}"), "")]);
+    let cx = Context::empty().with_var_dir(Some(state.path()));
+    let attributes = [("ensure", text("directory")), ("recurse", yes()), ("purge", yes()), ("backup", yes())];
+    let failure = apply_in(&cx, &file(&root, attributes)).unwrap_err();
+    assert!(failure.contains("backup"), "{failure}");
+    let is_left = |number: &usize| root.join(format!("d{number:04}/f")).exists();
+    assert_eq!((0..1030).filter(is_left).count(), 1030);
+}

@@ -409,12 +409,21 @@ impl<'e, 't> Body<'e, 't> {
                 resource.attributes.push(attributes[at].name.clone(), value);
             }
         }
-        // A resource with `ensure: absent` needs its parameters but no properties (Puppet Resource API,
-        // implementation).
-        let is_absent = type_.composite.is_none() && resource.attributes.text("ensure") == Some("absent");
+        // A resource that is absent, or whose existence is not managed, needs its parameters but no properties (Puppet
+        // Resource API, implementation).
+        let is_absent = resource.attributes.text("ensure") == Some("absent");
+        let is_open = |(a, given): (&AttributeSchema, &bool)| {
+            let words = a.data_type.allowed();
+            a.name == "ensure"
+                && !given
+                && a.default.is_none()
+                && words.iter().all(|w| ["present", "absent"].contains(w))
+        };
+        let is_without_properties =
+            type_.composite.is_none() && (is_absent || attributes.iter().zip(&self.given).any(is_open));
         let mut missing = Vec::new();
         for &at in &type_.required {
-            let is_needed = !is_absent || attributes[at].behaviour == Behaviour::Parameter;
+            let is_needed = !is_without_properties || attributes[at].behaviour == Behaviour::Parameter;
             if !self.given[at] && attributes[at].default.is_none() && is_needed {
                 missing.push(&attributes[at]);
                 resource.particulars_mut().broken.push(attributes[at].name.text().clone());

@@ -138,7 +138,7 @@ fn read<'t>(
     let mut schema = reading.schema;
     for attribute in schema.attributes.iter_mut().filter(|attribute| attribute.name != *NAME) {
         // The value of `self.NAME` is always present, unless the type allows that it is missing.
-        attribute.required |= attribute.default.is_none() && attribute.data_type.check(&Value::Undef).is_err();
+        attribute.required = attribute.default.is_none() && attribute.data_type.check(&Value::Undef).is_err();
     }
     let members = members.filter(|members| members.is_mapping());
     Composite { schema, members, weight: members.map_or(0, |members| weigh(members, 0)), span: key.span() }

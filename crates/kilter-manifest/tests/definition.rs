@@ -1,5 +1,9 @@
 //! Type definitions in YAML and JSON.
 
+mod support;
+
+use support::World;
+
 use kilter_manifest::{Defined, Diagnostic, Source, Sources, define, render, render_warnings, to_json};
 use kilter_model::{Behaviour, Feature, RelationKind, Value};
 
@@ -85,6 +89,50 @@ fn definition_problems_have_places() {
     let json = to_json(&problems, &sources);
     assert_eq!(json[0]["line"], 1);
     assert!(json.as_array().is_some_and(|all| all.len() == problems.len()));
+}
+
+/// As Puppet's library does it: it asks for everything that is neither `Optional[…]` nor has a default, for properties
+/// only if the resource has an `ensure` other than `absent`.
+#[test]
+fn missing_attributes_are_mandatory_as_in_puppet() {
+    const TYPE: &str = "\
+name: gate
+desc: Gates.
+aliases: { Word: 'Optional[String]' }
+attributes:
+  name: { type: String, desc: d, behaviour: namevar }
+  ensure: { type: 'Enum[present, absent]', desc: d, default: present }
+  chain: { type: String, desc: d }
+  jump: { type: 'Variant[Undef, String]', desc: d, behaviour: init_only }
+  way: { type: Integer, desc: d, behaviour: parameter }
+  by: { type: Word, desc: d, behaviour: parameter }
+  comment: { type: 'Optional[String]', desc: d }
+  weight: { type: Integer, desc: d, default: 1 }
+  owner: { type: String, desc: d, required: false }
+  seen: { type: Integer, desc: d, behaviour: read_only }
+";
+    let problems = |definition: &str, body: &str| {
+        let mut world = World::new();
+        world.types.push(defined(definition).schema);
+        let (result, _) = world.compile(&format!("resources:\n  gate[x]: {body}\n"));
+        let problems = result.err().unwrap_or_default();
+        problems.iter().map(|problem| problem.message.to_string()).collect::<Vec<_>>().join("\n")
+    };
+    let missing = |names: &str| format!("`gate[x]`: mandatory attributes were not provided: {names}");
+    assert_eq!(problems(TYPE, "{}"), missing("`chain`, `jump`, `way`"));
+    assert_eq!(problems(TYPE, "{ chain: a, jump: b, way: 1 }"), "");
+    assert_eq!(problems(TYPE, "{ ensure: absent }"), missing("`way`"));
+
+    let optional = TYPE
+        .replace("'Enum[present, absent]', desc: d, default: present", "'Optional[Enum[present, absent]]', desc: d");
+    assert_eq!(problems(&optional, "{ way: 1 }"), "");
+    assert_eq!(problems(&optional, "{ way: 1, ensure: present }"), missing("`chain`, `jump`"));
+
+    let without: String =
+        TYPE.lines().filter(|line| !line.contains("ensure:")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(problems(&without, "{}"), missing("`way`"));
+    let always = without.replace("chain: { type: String, ", "chain: { type: String, required: true, ");
+    assert_eq!(problems(&always, "{}"), missing("`chain`, `way`"));
 }
 
 #[test]

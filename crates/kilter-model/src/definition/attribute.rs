@@ -24,8 +24,15 @@ const KEYS: [&str; 10] = [
     "required_features",
 ];
 
-/// Reads an attribute.
-pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, reader: &mut Reader) -> AttributeSchema {
+/// Reads an attribute. `is_ensurable` is true if the type has an attribute `ensure`.
+pub(super) fn read(
+    name: &str,
+    value: &Value,
+    path: &Path,
+    aliases: &Aliases,
+    is_ensurable: bool,
+    reader: &mut Reader,
+) -> AttributeSchema {
     let mut schema = AttributeSchema::new(name, DataType::Any, Behaviour::Property, "");
     let Some(entries) = value.as_hash() else {
         reader.unread.behaviours = true;
@@ -45,7 +52,10 @@ pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, re
     if let (Some((_, path)), Behaviour::ReadOnly) = (entries.get("default"), schema.behaviour) {
         reader.warn(path, FaultPlace::Key, "the default of a read_only attribute is never used", None);
     }
-    schema.required = reader.truth(entries.get("required"));
+    schema.required = match entries.get("required") {
+        None => is_mandatory(&schema, is_ensurable),
+        found => reader.truth(found),
+    };
     schema.lazy = reader.truth(entries.get("lazy"));
     schema.comparison = comparison(&entries, reader);
     let only = |words: Vec<(EcoString, Path)>| words.into_iter().map(|(word, _)| word).collect();
@@ -53,6 +63,25 @@ pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, re
     schema.required_features = only(reader.words(entries.get("required_features"), "features"));
     schema.extra = reader.extra(&entries, &KEYS);
     schema
+}
+
+/// Returns true if a manifest must set an attribute that has no `required`, as in Puppet's implementation: its type is
+/// not `Optional[…]`, and it has no default. Puppet asks for properties only if a resource has an `ensure`.
+pub(super) fn is_mandatory(schema: &AttributeSchema, is_ensurable: bool) -> bool {
+    let is_settable = match schema.behaviour {
+        Behaviour::Parameter => true,
+        Behaviour::Property | Behaviour::InitOnly => is_ensurable && schema.name != "ensure",
+        Behaviour::Namevar | Behaviour::ReadOnly => false,
+    };
+    is_settable && schema.default.is_none() && !is_optional(&schema.data_type)
+}
+
+fn is_optional(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Optional(_) => true,
+        DataType::Alias(alias) => is_optional(&alias.definition()),
+        _ => false,
+    }
 }
 
 /// Reads the data type below `type`.

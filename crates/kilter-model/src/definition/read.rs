@@ -240,10 +240,11 @@ fn attributes(entries: &Entries<'_>, aliases: &Aliases, schema: &mut TypeSchema,
     match entries.get("attributes") {
         Some((Value::Hash(attributes), path)) => {
             let attributes = Entries::new(attributes, path, reader);
+            let is_ensurable = attributes.get("ensure").is_some();
             for (name, path, value) in attributes.iter() {
                 // A second spelling of the name has already been reported.
                 if schema.find(name).is_none() {
-                    schema.attributes.push(attribute::read(name, value, &path, aliases, reader));
+                    schema.attributes.push(attribute::read(name, value, &path, aliases, is_ensurable, reader));
                 }
             }
         }

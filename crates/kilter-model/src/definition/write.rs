@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecow::EcoString;
 
+use super::attribute::is_mandatory;
 use super::relations::{KINDS, word};
 use crate::data_type::DataType;
 use crate::schema::{AttributeSchema, Behaviour, Comparison, OutputSchema, PartOf, TypeSchema};
@@ -56,10 +57,11 @@ pub fn to_value(schema: &TypeSchema) -> Value {
 /// Returns the attributes of a type by name, each with its whole definition (`context.type.attributes` of the
 /// Puppet Resource API).
 pub fn attributes(schema: &TypeSchema) -> Value {
-    Value::hash(schema.attributes.iter().map(|one| (one.name.text().clone(), attribute(one))))
+    let is_ensurable = schema.find("ensure").is_some();
+    Value::hash(schema.attributes.iter().map(|one| (one.name.text().clone(), attribute(one, is_ensurable))))
 }
 
-fn attribute(attribute: &AttributeSchema) -> Value {
+fn attribute(attribute: &AttributeSchema, is_ensurable: bool) -> Value {
     let mut entries = Hash::default();
     let mut set = |key: &str, value: Value| entries.insert(key.into(), value);
     set("type", Value::from(attribute.data_type.to_string()));
@@ -70,8 +72,8 @@ fn attribute(attribute: &AttributeSchema) -> Value {
     if attribute.behaviour != Behaviour::Property {
         set("behaviour", Value::from(attribute.behaviour.word()));
     }
-    if attribute.required {
-        set("required", Value::Boolean(true));
+    if attribute.required != is_mandatory(attribute, is_ensurable) {
+        set("required", Value::Boolean(attribute.required));
     }
     if attribute.comparison != Comparison::Equal {
         set("comparison", Value::from(attribute.comparison.word()));

@@ -16,7 +16,7 @@ features: [supports_noop, simple_get_filter]
 attributes:
   ensure: { type: 'Enum[present, absent]', desc: Whether it is there., default: present }
   name: { type: 'String[1]', desc: Its name., behavior: namevar }
-  image: { type: String, desc: What it is made of., behaviour: init_only }
+  image: { type: 'Optional[String]', desc: What it is made of., behaviour: init_only }
   memory: { type: 'Integer[64]', desc: Megabytes., default: 512 }
   address: { type: String, desc: Where it is found., behaviour: read_only }
   disk: { type: 'Optional[Integer]', desc: 'Megabytes on disk, which takes a while to count.', lazy: true }

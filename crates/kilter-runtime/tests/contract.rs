@@ -236,7 +236,16 @@ struct Run {
 
 impl Run {
     fn of(&self, stores: &[&Arc<Store>], resources: Vec<Resource>, relations: Vec<Relation>) -> Report {
-        let registry = Registry::new(stores.iter().map(|store| Arc::clone(store) as Arc<dyn Provider>)).unwrap();
+        self.of_registry(stores.iter().map(|store| Arc::clone(store) as Arc<dyn Provider>), resources, relations)
+    }
+
+    fn of_registry(
+        &self,
+        providers: impl IntoIterator<Item = Arc<dyn Provider>>,
+        resources: Vec<Resource>,
+        relations: Vec<Relation>,
+    ) -> Report {
+        let registry = Registry::new(providers).unwrap();
         let catalog = Catalog { resources, relations, ..Catalog::default() };
         let prepared =
             plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
@@ -650,6 +659,38 @@ fn a_preview_with_too_few_answers_fails_all_of_its_changes() {
     let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
     let why = "the provider answered 1 of 2 changes";
     assert_eq!(failures(&report), [format!("thing[a]: {why}"), format!("thing[b]: {why}")]);
+}
+
+/// A provider of a type that no resource has.
+struct Unused;
+
+impl Provider for Unused {
+    fn schema(&self) -> &TypeSchema {
+        panic!("the schema of a type without resources is built")
+    }
+
+    fn type_name(&self) -> &str {
+        "unused"
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        unreachable!("it has no resources")
+    }
+
+    fn set(&self, _: &Context<'_>, _: &[Change<'_>], _: Setting) -> Vec<Outcome> {
+        unreachable!("it has no resources")
+    }
+}
+
+#[test]
+fn schema_of_provider_without_resources_is_not_built() {
+    let store: Arc<dyn Provider> = Arc::new(Store::things("thing", &[]));
+    let report = APPLY.of_registry([Arc::new(Unused), store], vec![present("a")], Vec::new());
+    assert_eq!(report.counts.changed, 1, "{:?}", report.resources);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Shared context of the calls to one provider.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ecow::EcoString;
 use kilter_model::{Feature, Resource};
@@ -14,26 +14,31 @@ use crate::outlook::{Outlook, ProviderPreviewContext};
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
 
-/// Lazy attributes that each provider must always read, because a resource declares them.
-///
-/// Only for providers that cannot filter: they read everything, and do not know the resources.
-pub(super) struct LazyAttributes(Vec<Vec<EcoString>>);
+/// Lazy attributes that each provider must always read, because a resource declares them. Computed at the first call
+/// of a provider: most providers of a registry have no resource, and building their schemas would take most of the
+/// time of a short run.
+pub(super) struct LazyAttributes(Vec<OnceLock<Vec<EcoString>>>);
 
 impl LazyAttributes {
     pub(super) fn new(prepared: &Prepared) -> LazyAttributes {
-        let managed = |at: usize| {
-            let schema = prepared.registry.at(at).schema();
+        LazyAttributes((0..prepared.registry.len()).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Returns the attributes for the provider with this index. Empty for providers that can filter: the others read
+    /// everything, and do not know the resources.
+    fn of(&self, prepared: &Prepared, at: u16) -> &[EcoString] {
+        self.0[usize::from(at)].get_or_init(|| {
+            let schema = prepared.registry.at(usize::from(at)).schema();
             if schema.has(Feature::SimpleGetFilter) {
                 return Vec::new();
             }
             let is_managed = |name: &str| {
                 let resources = prepared.resources().iter().zip(&*prepared.providers);
-                resources.filter(|(_, by)| usize::from(**by) == at).any(|(resource, _)| manages(resource, name))
+                resources.filter(|(_, by)| **by == at).any(|(resource, _)| manages(resource, name))
             };
             let lazy = schema.attributes.iter().filter(|attribute| attribute.lazy);
             lazy.map(|attribute| attribute.name.text().clone()).filter(|name| is_managed(name)).collect()
-        };
-        LazyAttributes((0..prepared.registry.len()).map(managed).collect())
+        })
     }
 }
 
@@ -111,7 +116,7 @@ impl CallContext<'_> {
             .with_hostname(self.prepared.registry.hostname())
             .with_durability(self.options.durability)
             .with_strictness(self.options.strictness)
-            .with_requested_attributes(&self.lazy.0[usize::from(self.at)]);
+            .with_requested_attributes(self.lazy.of(&self.prepared, self.at));
         call(&cx)
     }
 }

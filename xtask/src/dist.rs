@@ -16,6 +16,9 @@ use crate::step::{cargo, output, succeeds};
 const WEAK_FUNCTIONS: [&str; 4] =
     ["posix_spawn_file_actions_addchdir_np", "__cxa_thread_atexit_impl", "gettid", "statx"];
 
+/// Target for which the toolchain uses LLD without further flags.
+const LINKED_WITH_LLD: &str = "x86_64-unknown-linux-gnu";
+
 /// Builds the program and prints its path and size.
 pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
     let program = build(root).map_err(|why| vec![why])?;
@@ -39,6 +42,11 @@ pub(crate) fn command(root: &Path) -> Result<Command, String> {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     // Compresses the relocations that a position-independent program processes at its start.
     flags.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
+    // The Rust compiler links this target with LLD, which can keep one copy of equal functions. Nearly all pages of the
+    // program become resident, so a smaller program needs less memory.
+    if target == LINKED_WITH_LLD {
+        flags.push("-Clink-arg=-Wl,--icf=all".to_owned());
+    }
     flags.extend(WEAK_FUNCTIONS.iter().map(|function| format!("-Clink-arg=-Wl,-u,{function}")));
     let mut build = cargo(root);
     build.args(["build", "--locked", "--profile", "dist", "-p", "kilter", "--target", &target]);

@@ -42,8 +42,8 @@ cannot write elsewhere, signal other processes (`kill -0`: use `test -d /proc/PI
 shows only to privileged processes \
 (`iptables -C`, `lvs`).
 
-A guard that was refused an operation has no answer, even with exit code 0. The resource is then *not known yet*, and \
-the plan and a warning name the guard and the file. \
+If the kernel refuses an operation of a guard, kilter ignores the result of the guard, even \
+exit code 0. The resource is then *not known yet*, and the plan and a warning name the guard and the file. \
 Another guard can still decide that the command does not run. `confine: false` lifts the confinement for a guard that \
 must write. \
 In a run that changes the resource, guards are not confined.
@@ -165,10 +165,10 @@ fn guards(schema: TypeSchema) -> TypeSchema {
             "Run only if this command fails (returns another exit code than 0): `test -e /srv/app`. A list has several \
              commands, each a text, a list of words or a mapping, and all must fail: `[\"id app\", [test, -d, \
              \"/srv/my app\"]]`. \
-             They have the environment, user and directory of `command`, and each its `timeout`. A command that \
-             cannot be started is an error. A command \
-             with a declared output fails if it prints another one: `{ command: cat version, cwd: /srv/app, stdout: \
-             \"1.2\" }`.",
+             They have the environment, user and directory of `command`. `timeout` applies to each of them. A command \
+             that cannot be started is an error. A command \
+             with a declared output counts as failed if it prints a different text: `{ command: cat version, \
+             cwd: /srv/app, stdout: \"1.2\" }`.",
         )
         .attribute(
             "onlyif",

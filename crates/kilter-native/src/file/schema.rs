@@ -268,8 +268,9 @@ backup keeps owner and mode,
 state directory can read it.
   `backup/index` has the time and path of each replacement. The backup is not encrypted, so it is an error with a \
   sensitive `content`. The maximum size
-  is 1 GiB. All files of a change that another user than root and kilter's can write may have 16 MiB together, each at
-  least 4 KiB. kilter does not replace or remove a file beyond these limits.";
+  is 1 GiB. A lower limit applies to files that a user other than root and the user of kilter can write: 16 MiB in
+  total for one change. Each of these files counts as at least 4 KiB. kilter does not replace or remove a file beyond a \
+  limit.";
 
 const CHECKSUM: &str = "\
 Comparison of a `source` and its copy. Default: `sha256`.
@@ -295,9 +296,9 @@ Create missing directories above the path, with mode 0755. kilter does not manag
 
 const SHOW_DIFF: &str = "\
 Show the diff of a text in reports: `false` for private contents. Default: `true`.
-Reports never show a sensitive `content`. They also never show a copy of a file (`source`, `fragments`) for which the \
-manifest declares a
-sensitive `content`, or its checksum.";
+Reports never show a sensitive `content`. If a file has a sensitive `content`, reports also show neither the text nor \
+the checksum of its copies
+(`source`, `fragments`).";
 
 const VALIDATE_CMD: &str = "\
 Command that checks new content before it replaces the old content; a failure of the command is a failure of the \
@@ -315,9 +316,9 @@ file[/etc/sudoers.d/app]:
 ```";
 
 const CAPABILITIES: &str = "\
-`namespaced` if a program has capabilities that were set in a user namespace, in which any user can set them; only in \
-reports. kilter
-removes them if `content`, `source`, `owner`, `group` or `mode` is declared.";
+`namespaced`: the file has capabilities that were set in a user namespace. Any user can set such capabilities. Only \
+reports have this attribute. kilter
+removes the capabilities if `content`, `source`, `owner`, `group` or `mode` is declared.";
 
 fn reported(schema: TypeSchema) -> TypeSchema {
     let kind = "Enum[file, directory, link, fifo, socket, block, char]";

@@ -21,7 +21,7 @@ use table::{HostEntry, HostsTable};
 const TARGET: &str = "/etc/hosts";
 
 const DESC: &str = "\
-Entries of the hosts file: addresses of host names that the machine finds without a name server.
+Entries of the hosts file: addresses of host names that need no name server.
 
 ```yaml
 resources:

@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let base = hosts::begin(root);
-    let mut tally = Tally::default();
+    let mut tally = TestCounts::default();
     let mut parts: Vec<(&str, u8)> = Vec::new();
     let args = ["test", "--workspace", "--locked", "--no-run"];
     parts.push(("build", plainly(cargo(root).args(args))));
@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
 /// It selects targets and not packages: cargo would compile the dependencies of single packages again, with other features.
 pub(crate) fn run_quick(root: &Path) -> ExitCode {
     let begun = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = TestCounts::default();
     let programs = match library_tests(root) {
         Ok(programs) => programs,
         Err(why) => {
@@ -106,10 +106,10 @@ fn library_tests(root: &Path) -> Result<BTreeSet<String>, String> {
 }
 
 /// Commands that run in parallel with the tests.
-struct Beside(JoinHandle<Vec<Part>>);
+struct Beside(JoinHandle<Vec<FinishedCommand>>);
 
 /// A finished command with its output.
-struct Part {
+struct FinishedCommand {
     name: &'static str,
     code: u8,
     printed: String,
@@ -128,9 +128,10 @@ impl Beside {
         }
         let root = root.to_owned();
         Beside(std::thread::spawn(move || {
-            let mut parts: Vec<Part> = commands.into_iter().map(|(name, command)| Part::of(name, command)).collect();
+            let mut parts: Vec<FinishedCommand> =
+                commands.into_iter().map(|(name, command)| FinishedCommand::of(name, command)).collect();
             // The gates build it too, and report errors then.
-            parts.extend(dist::command(&root).map(|build| Part::of("dist", nice(&build))));
+            parts.extend(dist::command(&root).map(|build| FinishedCommand::of("dist", nice(&build))));
             parts
         }))
     }
@@ -143,9 +144,9 @@ impl Beside {
     }
 }
 
-impl Part {
+impl FinishedCommand {
     /// Runs a command to its end.
-    fn of(name: &'static str, mut command: Command) -> Part {
+    fn of(name: &'static str, mut command: Command) -> FinishedCommand {
         let mut printed = format!("+ {}\n", shown(&command));
         let code = match command.stdin(Stdio::null()).output() {
             Ok(output) => {
@@ -154,7 +155,7 @@ impl Part {
             }
             Err(error) => not_started(&command, &error),
         };
-        Part { name, code, printed }
+        FinishedCommand { name, code, printed }
     }
 }
 
@@ -165,14 +166,14 @@ fn gates(root: &Path) -> u8 {
 
 /// Counters of the test programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct TestCounts {
     programs: u32,
     passed: u32,
     failed: u32,
     ignored: u32,
 }
 
-impl Tally {
+impl TestCounts {
     /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
     fn add(&mut self, line: &str) {
         let Some(counts) = line.strip_prefix("test result: ") else { return };
@@ -191,7 +192,7 @@ impl Tally {
 }
 
 /// Runs a program, forwards its output and counts its tests. Returns its exit code.
-fn watched(command: &mut Command, tally: &mut Tally) -> u8 {
+fn watched(command: &mut Command, tally: &mut TestCounts) -> u8 {
     println!("+ {}", shown(command));
     let mut child = match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
@@ -234,8 +235,8 @@ fn worst(parts: &[(&str, u8)]) -> u8 {
     parts.iter().map(|(_, code)| *code).max().unwrap_or(1)
 }
 
-fn summary(tally: &Tally, parts: &[(&str, u8)], seconds: u64) -> String {
-    let Tally { programs, passed, failed, ignored } = tally;
+fn summary(tally: &TestCounts, parts: &[(&str, u8)], seconds: u64) -> String {
+    let TestCounts { programs, passed, failed, ignored } = tally;
     let mut text =
         format!("xtask test: {passed} passed, {failed} failed, {ignored} ignored in {programs} test programs");
     for (name, code) in parts {
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_test_programs_are_counted() {
-        let mut tally = Tally::default();
+        let mut tally = TestCounts::default();
         for line in [
             "running 4 tests",
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
@@ -260,14 +261,14 @@ mod tests {
         ] {
             tally.add(line);
         }
-        assert_eq!(tally, Tally { programs: 2, passed: 4, failed: 2, ignored: 1 });
+        assert_eq!(tally, TestCounts { programs: 2, passed: 4, failed: 2, ignored: 1 });
     }
 
     #[test]
     fn the_worst_exit_code_counts() {
         assert_eq!(worst(&[("a", 0), ("b", 101), ("c", 1)]), 101);
         assert_eq!(worst(&[("a", 0)]), 0);
-        let line = summary(&Tally { programs: 1, passed: 2, failed: 1, ignored: 0 }, &[("a", 0), ("b", 101)], 7);
+        let line = summary(&TestCounts { programs: 1, passed: 2, failed: 1, ignored: 0 }, &[("a", 0), ("b", 101)], 7);
         assert_eq!(line, "xtask test: 2 passed, 1 failed, 0 ignored in 1 test programs; a: ok; b: FAILED (101); 7 s");
     }
 
@@ -275,15 +276,15 @@ mod tests {
     fn extra_step_keeps_arguments_output_and_exit_code() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $1 $MARK; pwd; echo oops >&2; exit 3", "sh", "x"]).env("MARK", "y").current_dir("/");
-        let part = Part::of("simulator", nice(&command));
+        let part = FinishedCommand::of("simulator", nice(&command));
         assert_eq!((part.name, part.code), ("simulator", 3));
         assert!(part.printed.ends_with("\nx y\n/\noops\n"), "{}", part.printed);
-        assert_eq!(Part::of("x", Command::new("/nonexistent/program")).code, 1);
+        assert_eq!(FinishedCommand::of("x", Command::new("/nonexistent/program")).code, 1);
     }
 
     #[test]
     fn failed_program_is_reported_with_exit_code() {
-        assert_eq!(watched(Command::new("sh").args(["-c", "exit 3"]), &mut Tally::default()), 3);
+        assert_eq!(watched(Command::new("sh").args(["-c", "exit 3"]), &mut TestCounts::default()), 3);
         assert_eq!(plainly(Command::new("sh").args(["-c", "kill -9 $$"])), 1);
         assert_eq!(plainly(&mut Command::new("/nonexistent/program")), 1);
     }

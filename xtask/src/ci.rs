@@ -12,9 +12,9 @@ use crate::{all_tests, docs, layers};
 /// Version of cargo-deny for `deny.toml`.
 const CARGO_DENY: &str = "0.20.2";
 
-type Step = (&'static str, fn(&Path) -> Result<(), String>);
+type CiStep = (&'static str, fn(&Path) -> Result<(), String>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [CiStep; 6] = [
     ("fmt", |root| succeeds(cargo(root).args(["fmt", "--all", "--", "--check"]))),
     ("layers", |root| tell(layers::run(root))),
     ("clippy", clippy),

@@ -6,7 +6,7 @@ mod rules;
 use std::path::Path;
 
 use crate::step::{cargo, output};
-use edges::{Edge, Purpose};
+use edges::{CrateEdge, Purpose};
 use rules::Rules;
 
 const FILE: &str = "layers.toml";
@@ -45,8 +45,8 @@ fn check(rules: &Rules, workspace: &edges::Workspace) -> Vec<String> {
     problems
 }
 
-fn allows(rules: &Rules, edge: &Edge, is_ours: bool) -> bool {
-    let listed = |table: &rules::Table, key: &str, name: &str| {
+fn allows(rules: &Rules, edge: &CrateEdge, is_ours: bool) -> bool {
+    let listed = |table: &rules::CrateLists, key: &str, name: &str| {
         table.get(key).is_some_and(|names| names.iter().any(|listed| listed == name || listed == "*"))
     };
     let for_tests = edge.purpose == Purpose::Tests;
@@ -58,8 +58,8 @@ fn allows(rules: &Rules, edge: &Edge, is_ours: bool) -> bool {
 }
 
 /// Describes a forbidden dependency, and the line that would allow it.
-fn refusal(edge: &Edge, is_ours: bool) -> String {
-    let Edge { from, to, purpose } = edge;
+fn refusal(edge: &CrateEdge, is_ours: bool) -> String {
+    let CrateEdge { from, to, purpose } = edge;
     let (section, key, name) = match (is_ours, purpose) {
         (true, Purpose::Program) => ("crates", from, to),
         (true, Purpose::Tests) => ("dev-crates", from, to),

@@ -13,7 +13,7 @@ pub mod conformance;
 mod decorators;
 
 pub use check::{
-    CallView, Candidate, Check, CheckProgress, CheckReport, Finding, Inspection, Origin, SETUP_HERE, Specimens,
+    CallView, Candidate, Check, CheckProgress, CheckReport, Finding, Inspection, SETUP_HERE, SpecimenOrigin, Specimens,
     TestLocation, Weight,
 };
 pub use check_file::{CheckFile, InterruptCase};

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 /// Origin of an edge, for short.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum EdgeKind {
     Before,
     Notify,
     Output,
@@ -20,18 +20,23 @@ enum Kind {
     Name,
 }
 
-type Pair = (u32, u32, Kind);
+type Pair = (u32, u32, EdgeKind);
 
 fn edge((first, second, from): Pair) -> Edge {
     let span = Span::new(SourceId(0), first, second);
     let origin = match from {
-        Kind::Before => Origin::Written { kind: RelationKind::Before, span },
-        Kind::Notify => Origin::Written { kind: RelationKind::Notify, span },
-        Kind::Output => Origin::Output { span },
-        Kind::Directory => Origin::Automatic(Reason::Directory),
-        Kind::Name => Origin::Automatic(Reason::Name),
+        EdgeKind::Before => Origin::Written { kind: RelationKind::Before, span },
+        EdgeKind::Notify => Origin::Written { kind: RelationKind::Notify, span },
+        EdgeKind::Output => Origin::Output { span },
+        EdgeKind::Directory => Origin::Automatic(Reason::Directory),
+        EdgeKind::Name => Origin::Automatic(Reason::Name),
     };
-    Edge { from: ResourceId::first(first), to: ResourceId::first(second), notify: matches!(from, Kind::Notify), origin }
+    Edge {
+        from: ResourceId::first(first),
+        to: ResourceId::first(second),
+        notify: matches!(from, EdgeKind::Notify),
+        origin,
+    }
 }
 
 fn edges(pairs: &[Pair]) -> Vec<Edge> {
@@ -40,7 +45,7 @@ fn edges(pairs: &[Pair]) -> Vec<Edge> {
 
 /// A graph of up to `most` vertices, mostly sparse.
 fn graphs(most: u32, density: usize) -> impl Strategy<Value = (u32, Vec<Pair>)> {
-    use Kind::{Before, Directory, Name, Notify, Output};
+    use EdgeKind::{Before, Directory, Name, Notify, Output};
     let from = prop_oneof![Just(Before), Just(Notify), Just(Output), Just(Directory), Just(Name)];
     (1..=most).prop_flat_map(move |count| {
         let pairs = prop::collection::vec((0..count, 0..count, from.clone()), 0..=count as usize * density);
@@ -51,11 +56,11 @@ fn graphs(most: u32, density: usize) -> impl Strategy<Value = (u32, Vec<Pair>)> 
 /// Returns the expected edges: one for each pair, which notifies if any of its edges does. An automatic edge against a
 /// written one is dropped.
 fn by_the_rules(pairs: &[Pair]) -> BTreeMap<(u32, u32), bool> {
-    let automatic = |from: Kind| matches!(from, Kind::Directory | Kind::Name);
+    let automatic = |from: EdgeKind| matches!(from, EdgeKind::Directory | EdgeKind::Name);
     let between = |first: u32, second: u32| pairs.iter().filter(move |pair| (pair.0, pair.1) == (first, second));
     let meant = |first, second| between(first, second).any(|pair| !automatic(pair.2));
     let kept = pairs.iter().filter(|(a, b, _)| meant(*a, *b) || !meant(*b, *a));
-    kept.map(|(a, b, _)| ((*a, *b), between(*a, *b).any(|pair| matches!(pair.2, Kind::Notify)))).collect()
+    kept.map(|(a, b, _)| ((*a, *b), between(*a, *b).any(|pair| matches!(pair.2, EdgeKind::Notify)))).collect()
 }
 
 fn oracle(count: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> DiGraph<(), ()> {
@@ -177,7 +182,7 @@ proptest! {
     fn one_edge_per_pair_remains_and_declared_edges_win((count, pairs) in graphs(6, 3)) {
         let forward: Vec<Pair> = pairs.into_iter().filter(|(a, b, from)| {
             // Only automatic edges go back, so that nothing is refused but for two of those.
-            a < b || (a > b && matches!(from, Kind::Directory | Kind::Name))
+            a < b || (a > b && matches!(from, EdgeKind::Directory | EdgeKind::Name))
         }).collect();
         let rules = by_the_rules(&forward);
         if let Ok(graph) = Graph::new(count, edges(&forward)) {
@@ -187,7 +192,7 @@ proptest! {
             prop_assert_eq!(&kept, &rules);
             for edge in graph.edges() {
                 let same = |pair: &&Pair| (pair.0, pair.1) == (edge.from.slot() as u32, edge.to.slot() as u32);
-                let written = forward.iter().filter(same).any(|pair| matches!(pair.2, Kind::Before | Kind::Notify));
+                let written = forward.iter().filter(same).any(|pair| matches!(pair.2, EdgeKind::Before | EdgeKind::Notify));
                 prop_assert_eq!(matches!(edge.origin, Origin::Written { .. }), written);
             }
         }

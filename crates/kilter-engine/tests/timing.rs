@@ -9,7 +9,7 @@ use kilter_engine::{
 use kilter_model::{RelationKind, SourceId, Span};
 
 /// Seconds that each vertex takes to be changed, who comes before whom, and who shares a semaphore of one.
-struct Case {
+struct TimingCase {
     name: &'static str,
     seconds: &'static [u64],
     edges: &'static [(u32, u32)],
@@ -18,51 +18,51 @@ struct Case {
 }
 
 /// The graphs of mgmt that are about time, by their shape.
-const CASES: [Case; 8] = [
-    Case { name: "a chain of two", seconds: &[10, 10], edges: &[(0, 1)], alone: &[], expected: 20 },
-    Case {
+const CASES: [TimingCase; 8] = [
+    TimingCase { name: "a chain of two", seconds: &[10, 10], edges: &[(0, 1)], alone: &[], expected: 20 },
+    TimingCase {
         name: "a chain of three, and one beside it",
         seconds: &[10, 10, 10, 10],
         edges: &[(0, 1), (1, 2)],
         alone: &[],
         expected: 30,
     },
-    Case {
+    TimingCase {
         name: "a diamond, and a longer one beside it",
         seconds: &[10, 10, 10, 10, 15],
         edges: &[(0, 1), (0, 2), (1, 3), (2, 3)],
         alone: &[],
         expected: 30,
     },
-    Case {
+    TimingCase {
         name: "a chain and one beside it",
         seconds: &[10, 10, 10, 15],
         edges: &[(0, 1), (1, 2)],
         alone: &[],
         expected: 30,
     },
-    Case {
+    TimingCase {
         name: "the same, one at a time",
         seconds: &[10, 10, 10, 15],
         edges: &[(0, 1), (1, 2)],
         alone: &[0, 1, 2, 3],
         expected: 45,
     },
-    Case {
+    TimingCase {
         name: "three that lead to one, and one beside them",
         seconds: &[10, 10, 10, 10, 10],
         edges: &[(0, 4), (1, 4), (2, 4)],
         alone: &[],
         expected: 20,
     },
-    Case {
+    TimingCase {
         name: "three that lead to one, which leads to three, and a longer one beside them",
         seconds: &[10, 10, 10, 10, 10, 10, 10, 15],
         edges: &[(0, 3), (1, 3), (2, 3), (3, 4), (3, 5), (3, 6)],
         alone: &[],
         expected: 30,
     },
-    Case {
+    TimingCase {
         name: "two that have nothing to do with each other",
         seconds: &[0, 10],
         edges: &[],
@@ -78,7 +78,7 @@ fn edge((first, second): &(u32, u32)) -> Edge {
 }
 
 /// Milliseconds until everything is done, each change on a thread of its own.
-fn duration(case: &Case) -> u64 {
+fn duration(case: &TimingCase) -> u64 {
     let count = case.seconds.len() as u32;
     let graph = Graph::new(count, case.edges.iter().map(edge).collect()).expect("it has no cycle");
     let vertex = Vertex {

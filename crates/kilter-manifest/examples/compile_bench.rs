@@ -8,9 +8,9 @@ use kilter_manifest::{Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Sou
 use kilter_model::expr::Lookup;
 use kilter_model::{Behaviour, TypeSchema, Value};
 
-struct World(TypeSchema);
+struct BenchTypes(TypeSchema);
 
-impl Schemas for World {
+impl Schemas for BenchTypes {
     fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
         (self.0.name == *type_name).then_some(&self.0)
     }
@@ -20,7 +20,7 @@ impl Schemas for World {
     }
 }
 
-impl Facts for World {
+impl Facts for BenchTypes {
     fn fact(&self, _: &str) -> Lookup {
         Lookup::Missing
     }
@@ -30,20 +30,20 @@ impl Facts for World {
     }
 }
 
-impl Loader for World {
+impl Loader for BenchTypes {
     fn load(&self, _: &str, path: &str) -> Result<Source, String> {
         Err(path.to_owned())
     }
 }
 
-impl Secrets for World {
+impl Secrets for BenchTypes {
     fn resolve(&self, _: &SecretSource) -> Result<Value, String> {
         Err(String::new())
     }
 }
 
 /// A schema about as large as that of real files.
-fn world() -> World {
+fn world() -> BenchTypes {
     use Behaviour::{Namevar, Parameter, Property};
     let mut schema = TypeSchema::new("file", "")
         .attribute("path", "String", Namevar, "")
@@ -57,7 +57,7 @@ fn world() -> World {
     for name in ["recurse", "purge", "force", "backup", "show_diff", "links", "checksum", "validate_cmd", "ignore"] {
         schema = schema.attribute(name, "String", Parameter, "");
     }
-    World(schema)
+    BenchTypes(schema)
 }
 
 fn yaml(count: usize) -> String {

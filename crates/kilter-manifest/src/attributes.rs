@@ -15,7 +15,7 @@ use crate::own::SelfScope;
 use crate::relations::{self, RELATIONS};
 use crate::resources::{Entry, Index, name_of};
 use crate::scalar::has_leading_zero;
-use crate::tree::{Kind, View};
+use crate::tree::{NodeKind, View};
 use crate::types::Type;
 use crate::value::{BuildResult, Values};
 
@@ -468,7 +468,7 @@ pub(crate) fn mismatched(
 /// Suggests a correction of a value.
 fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<EcoString> {
     let wanted = &*wanted.open();
-    let quoted = view.is_some_and(|view| view.kind() != Kind::Plain);
+    let quoted = view.is_some_and(|view| view.kind() != NodeKind::Plain);
     let allowed = wanted.allowed();
     match (wanted, value) {
         (DataType::Boolean(_), Value::String(text)) => match text.to_lowercase().as_str() {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use crate::compile::Schemas;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::scalar::typed;
-use crate::tree::{Kind, View};
+use crate::tree::{NodeKind, View};
 
 /// Keys of an entry of `collect`.
 const KEYS: [&str; 5] = ["type", "from", "title", "of", "set"];
@@ -110,7 +110,7 @@ pub(crate) fn read(
     if section.is_null() {
         return Vec::new();
     }
-    if section.kind() != Kind::Sequence {
+    if section.kind() != NodeKind::Sequence {
         report(Diagnostic::new("`collect` is a list").at(section.span()).hint("such as - type: host"));
         return Vec::new();
     }
@@ -236,17 +236,17 @@ fn plain(view: View<'_>, left: &mut usize, problems: &mut Vec<Diagnostic>) -> Op
     };
     *left = fewer;
     match view.kind() {
-        Kind::Mapping => {
+        NodeKind::Mapping => {
             let entry =
                 |(key, value): (View<'_>, View<'_>)| Some((key.text().to_owned(), plain(value, left, problems)?));
             view.entries().map(entry).collect::<Option<Map<String, Json>>>().map(Json::Object)
         }
-        Kind::Sequence => view
+        NodeKind::Sequence => view
             .elements()
             .map(|element| plain(element, left, problems))
             .collect::<Option<Vec<Json>>>()
             .map(Json::Array),
-        Kind::Plain if typed(view.text()).is_some() => Some(kilter_model::to_json(&typed(view.text())?)),
+        NodeKind::Plain if typed(view.text()).is_some() => Some(kilter_model::to_json(&typed(view.text())?)),
         _ if view.text().contains("${") => {
             let problem = Diagnostic::new("`set` accepts only plain values").at(view.span());
             problems.push(problem.hint("put expressions over facts and variables into the exported resource"));

@@ -11,7 +11,7 @@ use crate::diagnostic::{Diagnostic, sorted};
 use crate::scalar;
 use crate::scalar_span::place;
 use crate::source::Sources;
-use crate::tree::{Kind, View};
+use crate::tree::{NodeKind, View};
 use crate::yaml::{Parsed, parse_text};
 
 /// Maximum nesting of values, with aliases expanded.
@@ -154,9 +154,11 @@ impl PlainValues {
         }
         self.left.set(self.left.get() - 1);
         match view.kind() {
-            Kind::Mapping => Value::hash(view.entries().map(|(key, value)| (key.text(), self.of(value, depth + 1)))),
-            Kind::Sequence => Value::array(view.elements().map(|element| self.of(element, depth + 1))),
-            Kind::Plain => scalar::typed(view.text()).unwrap_or_else(|| view.text_value()),
+            NodeKind::Mapping => {
+                Value::hash(view.entries().map(|(key, value)| (key.text(), self.of(value, depth + 1))))
+            }
+            NodeKind::Sequence => Value::array(view.elements().map(|element| self.of(element, depth + 1))),
+            NodeKind::Plain => scalar::typed(view.text()).unwrap_or_else(|| view.text_value()),
             _ => view.text_value(),
         }
     }

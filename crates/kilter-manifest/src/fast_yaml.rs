@@ -7,7 +7,7 @@
 
 use memchr::{memchr, memchr2, memchr2_iter};
 
-use crate::tree::{Builder, Kind};
+use crate::tree::{Builder, NodeKind};
 
 /// Maximum nesting of collections. The full parser handles deeper ones.
 const MAX_DEPTH: u32 = 40;
@@ -103,7 +103,7 @@ impl FastReader<'_, '_> {
     }
 
     fn sequence(&mut self, first: Line, depth: u32) -> FastResult {
-        self.builder.start(Kind::Sequence, (first.start, first.start), 0);
+        self.builder.start(NodeKind::Sequence, (first.start, first.start), 0);
         while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
             let content = &self.text[line.start..line.end];
             if line.indent > first.indent || line.indent == 0 && is_mark(content) {
@@ -119,7 +119,7 @@ impl FastReader<'_, '_> {
     }
 
     fn mapping(&mut self, first: Line, depth: u32) -> FastResult {
-        self.builder.start(Kind::Mapping, (first.start, first.start), 0);
+        self.builder.start(NodeKind::Mapping, (first.start, first.start), 0);
         while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
             let content = &self.text[line.start..line.end];
             if line.indent > first.indent || is_entry(content) || line.indent == 0 && is_mark(content) {
@@ -156,7 +156,7 @@ impl FastReader<'_, '_> {
         if key.len() > MAX_KEY || key == "<<" || key.ends_with(' ') {
             return None;
         }
-        self.builder.borrowed(Kind::Plain, (line.start, colon), (line.start, colon), 0);
+        self.builder.borrowed(NodeKind::Plain, (line.start, colon), (line.start, colon), 0);
         Some(colon + 1)
     }
 
@@ -221,7 +221,7 @@ impl FastReader<'_, '_> {
             }
         }
         let end = start + self.text[start..end].trim_end_matches(' ').len();
-        self.builder.borrowed(Kind::Plain, (start, end), (start, end), 0);
+        self.builder.borrowed(NodeKind::Plain, (start, end), (start, end), 0);
         Some(())
     }
 
@@ -229,7 +229,7 @@ impl FastReader<'_, '_> {
     fn quoted(&mut self, start: usize, limit: usize) -> FastResult<usize> {
         let bytes = self.text.as_bytes();
         let quote = bytes[start];
-        let kind = if quote == b'"' { Kind::Double } else { Kind::Single };
+        let kind = if quote == b'"' { NodeKind::Double } else { NodeKind::Single };
         let escape = if quote == b'"' { b'\\' } else { quote };
         let mut at = start + 1 + memchr2(quote, escape, &bytes[start + 1..limit])?;
         if bytes[at] == quote && (quote == b'"' || bytes[at + 1] != b'\'') {
@@ -294,7 +294,7 @@ impl FastReader<'_, '_> {
         if strip {
             self.scratch.pop();
         }
-        self.builder.owned(Kind::Literal, (first, end), &self.scratch, 0);
+        self.builder.owned(NodeKind::Literal, (first, end), &self.scratch, 0);
         Some(())
     }
 
@@ -304,7 +304,7 @@ impl FastReader<'_, '_> {
             return None;
         }
         let mapping = self.text.as_bytes()[start] == b'{';
-        let (kind, close) = if mapping { (Kind::Mapping, b'}') } else { (Kind::Sequence, b']') };
+        let (kind, close) = if mapping { (NodeKind::Mapping, b'}') } else { (NodeKind::Sequence, b']') };
         self.builder.start(kind, (start, start + 1), 0);
         let mut at = self.skip(start + 1);
         while self.text.as_bytes()[at] != close {
@@ -349,7 +349,7 @@ impl FastReader<'_, '_> {
         }
         let word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'-');
         let end = start + bytes[start..limit].iter().take_while(|byte| word(byte)).count();
-        self.builder.borrowed(Kind::Plain, (start, end), (start, end), 0);
+        self.builder.borrowed(NodeKind::Plain, (start, end), (start, end), 0);
         Some(end)
     }
 }

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 
-use crate::tree::{Builder, Kind};
+use crate::tree::{Builder, NodeKind};
 
 /// Maximum nesting of values.
 const MAX_DEPTH: usize = 255;
@@ -60,8 +60,8 @@ impl JsonReader<'_, '_> {
 
     fn value(&mut self) -> JsonResult {
         match self.peek() {
-            Some(b'{') => self.collection(Kind::Mapping, b'}'),
-            Some(b'[') => self.collection(Kind::Sequence, b']'),
+            Some(b'{') => self.collection(NodeKind::Mapping, b'}'),
+            Some(b'[') => self.collection(NodeKind::Sequence, b']'),
             Some(b'"') => self.string(),
             Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => self.word(),
             Some(b'/' | b'#') => {
@@ -74,7 +74,7 @@ impl JsonReader<'_, '_> {
         }
     }
 
-    fn collection(&mut self, kind: Kind, close: u8) -> JsonResult {
+    fn collection(&mut self, kind: NodeKind, close: u8) -> JsonResult {
         if self.depth >= MAX_DEPTH {
             return Err(self.error("the values are nested too deeply"));
         }
@@ -92,9 +92,9 @@ impl JsonReader<'_, '_> {
         Ok(())
     }
 
-    fn members(&mut self, kind: Kind, close: u8) -> JsonResult {
+    fn members(&mut self, kind: NodeKind, close: u8) -> JsonResult {
         loop {
-            if kind == Kind::Mapping {
+            if kind == NodeKind::Mapping {
                 if self.peek() != Some(b'"') {
                     return Err(self.unexpected("a key in double quotes"));
                 }
@@ -137,7 +137,7 @@ impl JsonReader<'_, '_> {
         if !known && !crate::scalar::is_json_number(word) {
             return Err(JsonError { at: start, ..self.error(eco_format!("not valid JSON: `{word}` is not a value")) });
         }
-        self.builder.borrowed(Kind::Plain, (start, self.at), (start, self.at), 0);
+        self.builder.borrowed(NodeKind::Plain, (start, self.at), (start, self.at), 0);
         Ok(())
     }
 
@@ -148,14 +148,14 @@ impl JsonReader<'_, '_> {
         self.at = start + 1 + plain;
         if self.peek() == Some(b'"') {
             self.at += 1;
-            self.builder.borrowed(Kind::Double, (start, self.at), (start + 1, self.at - 1), 0);
+            self.builder.borrowed(NodeKind::Double, (start, self.at), (start + 1, self.at - 1), 0);
             return Ok(());
         }
         self.scratch.clear();
         self.scratch.push_str(&self.text[start + 1..self.at]);
         self.escaped(start)?;
         let text = std::mem::take(&mut self.scratch);
-        self.builder.owned(Kind::Double, (start, self.at), &text, 0);
+        self.builder.owned(NodeKind::Double, (start, self.at), &text, 0);
         self.scratch = text;
         Ok(())
     }

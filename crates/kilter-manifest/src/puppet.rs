@@ -11,7 +11,7 @@ use kilter_model::{SourceId, Span};
 
 use crate::diagnostic::Diagnostic;
 use crate::source::Sources;
-use crate::tree::{Builder, Kind, Tree, View};
+use crate::tree::{Builder, NodeKind, Tree, View};
 
 /// A tree without resources in Puppet's shape.
 pub(crate) struct Lowered {
@@ -82,7 +82,7 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Lowered {
             writer.copy(root, false);
             continue;
         }
-        writer.start(Kind::Mapping, root.span());
+        writer.start(NodeKind::Mapping, root.span());
         for (key, value) in root.entries() {
             writer.copy(key, false);
             match key.text() == "resources" && value.is_mapping() {
@@ -112,17 +112,17 @@ struct PuppetWriter {
 }
 
 impl PuppetWriter {
-    fn start(&mut self, kind: Kind, at: Span) {
+    fn start(&mut self, kind: NodeKind, at: Span) {
         self.builder.start(kind, range(at), 0);
     }
 
     /// Writes a text without expressions.
     fn text(&mut self, text: &str, at: Span) {
-        self.builder.owned(Kind::Double, range(at), &text.replace("${", "$${"), 0);
+        self.builder.owned(NodeKind::Double, range(at), &text.replace("${", "$${"), 0);
     }
 
     fn plain(&mut self, text: &str, at: Span) {
-        self.builder.owned(Kind::Plain, range(at), text, 0);
+        self.builder.owned(NodeKind::Plain, range(at), text, 0);
     }
 
     /// Copies a value. Values in Puppet's resources contain no expressions.
@@ -136,12 +136,12 @@ impl PuppetWriter {
         };
         self.left = left;
         match view.kind() {
-            kind @ Kind::Sequence => {
+            kind @ NodeKind::Sequence => {
                 self.start(kind, at);
                 view.elements().for_each(|element| self.copy(element, is_puppets));
                 self.builder.end();
             }
-            kind @ Kind::Mapping => {
+            kind @ NodeKind::Mapping => {
                 self.start(kind, at);
                 for (key, value) in view.entries() {
                     self.copy(key, is_puppets);
@@ -161,7 +161,7 @@ impl PuppetWriter {
     }
 
     fn resources(&mut self, resources: View<'_>) {
-        self.start(Kind::Mapping, resources.span());
+        self.start(NodeKind::Mapping, resources.span());
         for (key, value) in resources.entries() {
             if !is_type(key, value) {
                 self.copy(key, false);
@@ -189,7 +189,7 @@ impl PuppetWriter {
             return self.warn(why.into(), title.span());
         }
         self.text(&eco_format!("{type_name}[{}]", title.text()), title.span());
-        self.start(Kind::Mapping, title.span());
+        self.start(NodeKind::Mapping, title.span());
         let shared = SHARED.iter().find(|(name, _)| *name == type_name);
         let dropped = shared.map_or(&[][..], |(_, dropped)| dropped);
         let user = body.get("user").map(View::text);
@@ -249,7 +249,7 @@ impl PuppetWriter {
             }
             ("cron", "environment") | ("ssh_authorized_key", "options") if value.is_scalar() => {
                 self.text(name.text(), name.span());
-                self.start(Kind::Sequence, at);
+                self.start(NodeKind::Sequence, at);
                 self.copy(value, true);
                 return self.builder.end();
             }
@@ -259,7 +259,7 @@ impl PuppetWriter {
             }
             ("user", "password") if value.is_scalar() => {
                 self.text(name.text(), name.span());
-                self.start(Kind::Mapping, at);
+                self.start(NodeKind::Mapping, at);
                 self.text("sensitive", at);
                 self.copy(value, true);
                 return self.builder.end();

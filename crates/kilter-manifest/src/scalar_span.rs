@@ -2,7 +2,7 @@
 
 use kilter_model::Span;
 
-use crate::tree::{Kind, View};
+use crate::tree::{NodeKind, View};
 
 /// Returns the position of a range of bytes of a scalar's text.
 pub(crate) fn place(scalar: View<'_>, from: u32, to: u32) -> Span {
@@ -15,8 +15,8 @@ pub(crate) fn place(scalar: View<'_>, from: u32, to: u32) -> Span {
 }
 
 /// Walks along the text and its written form in parallel, up to `target` bytes of the text.
-fn offset(kind: Kind, written: &str, text: &str, target: usize) -> usize {
-    let quoted = matches!(kind, Kind::Single | Kind::Double);
+fn offset(kind: NodeKind, written: &str, text: &str, target: usize) -> usize {
+    let quoted = matches!(kind, NodeKind::Single | NodeKind::Double);
     let mut rest = if quoted { written.get(1..).unwrap_or_default() } else { written };
     let here = |rest: &str| written.len() - rest.len();
     for (at, c) in text.char_indices() {
@@ -24,13 +24,13 @@ fn offset(kind: Kind, written: &str, text: &str, target: usize) -> usize {
             break;
         }
         // An escaped line break has no value. It also removes the indentation of the next line.
-        while let Some(after) = rest.strip_prefix("\\\n").filter(|_| kind == Kind::Double) {
+        while let Some(after) = rest.strip_prefix("\\\n").filter(|_| kind == NodeKind::Double) {
             rest = after.trim_start_matches([' ', '\t']);
         }
         let Some(next) = rest.chars().next() else { return here(rest) };
         let step = match (kind, next) {
-            (Kind::Double, '\\') => escape_length(rest),
-            (Kind::Single, '\'') if rest.starts_with("''") => 2,
+            (NodeKind::Double, '\\') => escape_length(rest),
+            (NodeKind::Single, '\'') if rest.starts_with("''") => 2,
             _ if next == c => next.len_utf8(),
             // Line breaks are folded, and indentation is removed.
             _ if c.is_whitespace() && next.is_whitespace() => rest.len() - rest.trim_start().len(),

@@ -21,7 +21,7 @@ const MAX_MERGED: u32 = 100_000;
 
 /// Kind of a node. Scalars differ by their style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Plain,
     Single,
     Double,
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
 /// A part of a text. A manifest has about seven nodes for each resource.
 #[derive(Clone, Copy, Debug)]
 struct TreeNode {
-    kind: Kind,
+    kind: NodeKind,
     /// Scalar: true if it owns its text. Mapping: true if it has a merge key.
     flag: bool,
     /// Scalar: bytes after its text (a closing quote, for example). Collection: length of its opening token.
@@ -53,7 +53,7 @@ impl TreeNode {
     /// Returns its end in the source; for a collection, the end of its opening token.
     fn end(&self) -> u32 {
         match self.kind {
-            Kind::Sequence | Kind::Mapping => self.start + u32::from(self.more),
+            NodeKind::Sequence | NodeKind::Mapping => self.start + u32::from(self.more),
             _ => self.b + u32::from(self.more),
         }
     }
@@ -89,14 +89,14 @@ impl Tree {
 
     fn view(&self, index: u32) -> View<'_> {
         let node = &self.nodes[index as usize];
-        View { tree: self, index: if node.kind == Kind::Alias { node.a } else { index } }
+        View { tree: self, index: if node.kind == NodeKind::Alias { node.a } else { index } }
     }
 
     /// Returns the next node after `index` and its descendants.
     fn next(&self, index: u32) -> u32 {
         let node = &self.nodes[index as usize];
         match node.kind {
-            Kind::Sequence | Kind::Mapping => node.b,
+            NodeKind::Sequence | NodeKind::Mapping => node.b,
             _ => index + 1,
         }
     }
@@ -104,7 +104,7 @@ impl Tree {
     /// Returns true if the values contain no expressions: a list in the format of `kilter get --format json`, or a
     /// tree converted from another format.
     pub(crate) fn is_literal(&self) -> bool {
-        self.is_literal || self.roots().next().is_some_and(|root| root.kind() == Kind::Sequence)
+        self.is_literal || self.roots().next().is_some_and(|root| root.kind() == NodeKind::Sequence)
     }
 
     /// Returns resources with their bodies: the entries below `resources`, or the elements of an export.
@@ -135,7 +135,7 @@ impl Tree {
     pub(crate) fn pairs<'t>(&'t self, see: &mut dyn FnMut(View<'t>, View<'t>)) {
         for index in 0..self.nodes.len() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            if self.nodes[index as usize].kind == Kind::Mapping {
+            if self.nodes[index as usize].kind == NodeKind::Mapping {
                 for (key, value) in (View { tree: self, index }).own_entries() {
                     see(key, value);
                 }
@@ -159,16 +159,16 @@ impl<'t> View<'t> {
         &self.tree.nodes[self.index as usize]
     }
 
-    pub(crate) fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> NodeKind {
         self.node().kind
     }
 
     pub(crate) fn is_scalar(self) -> bool {
-        !matches!(self.kind(), Kind::Sequence | Kind::Mapping)
+        !matches!(self.kind(), NodeKind::Sequence | NodeKind::Mapping)
     }
 
     pub(crate) fn is_mapping(self) -> bool {
-        self.kind() == Kind::Mapping
+        self.kind() == NodeKind::Mapping
     }
 
     /// Returns true if the value is missing or `null`.
@@ -176,7 +176,7 @@ impl<'t> View<'t> {
         let node = self.node();
         // Most scalars are longer than these words.
         let is_short = node.flag || node.b - node.a <= 4;
-        node.kind == Kind::Plain && is_short && matches!(self.text(), "~" | "null" | "Null" | "NULL" | "")
+        node.kind == NodeKind::Plain && is_short && matches!(self.text(), "~" | "null" | "Null" | "NULL" | "")
     }
 
     /// Returns the text of a scalar; empty for collections.
@@ -184,7 +184,7 @@ impl<'t> View<'t> {
     pub(crate) fn text(self) -> &'t str {
         let node = self.node();
         match node.kind {
-            Kind::Sequence | Kind::Mapping | Kind::Alias => "",
+            NodeKind::Sequence | NodeKind::Mapping | NodeKind::Alias => "",
             _ if node.flag => &self.tree.texts[node.a as usize],
             _ => &self.tree.text[node.a as usize..node.b as usize],
         }
@@ -195,7 +195,7 @@ impl<'t> View<'t> {
     pub(crate) fn text_value(self) -> Value {
         let node = self.node();
         match node.kind {
-            Kind::Sequence | Kind::Mapping | Kind::Alias => Value::from(""),
+            NodeKind::Sequence | NodeKind::Mapping | NodeKind::Alias => Value::from(""),
             _ if node.flag => Value::String(self.tree.texts[node.a as usize].clone()),
             _ => Value::from(self.text()),
         }
@@ -215,7 +215,7 @@ impl<'t> View<'t> {
     /// Returns the number of elements or entries, without merged ones.
     pub(crate) fn count(self) -> usize {
         match self.kind() {
-            Kind::Sequence | Kind::Mapping => self.node().a as usize,
+            NodeKind::Sequence | NodeKind::Mapping => self.node().a as usize,
             _ => 0,
         }
     }
@@ -226,7 +226,7 @@ impl<'t> View<'t> {
 
     /// Returns the elements of a sequence; none for other nodes.
     pub(crate) fn elements(self) -> impl Iterator<Item = View<'t>> {
-        let end = if self.kind() == Kind::Sequence { self.node().b } else { 0 };
+        let end = if self.kind() == NodeKind::Sequence { self.node().b } else { 0 };
         let mut at = self.index + 1;
         std::iter::from_fn(move || {
             (at < end).then(|| {
@@ -307,7 +307,7 @@ impl<'t> View<'t> {
     }
 
     fn is_merge(self) -> bool {
-        self.kind() == Kind::Plain && self.text() == "<<"
+        self.kind() == NodeKind::Plain && self.text() == "<<"
     }
 }
 
@@ -343,7 +343,7 @@ impl Builder {
     }
 
     /// Adds a scalar whose text is a part of the source.
-    pub(crate) fn borrowed(&mut self, kind: Kind, at: (usize, usize), text: (usize, usize), anchor: usize) {
+    pub(crate) fn borrowed(&mut self, kind: NodeKind, at: (usize, usize), text: (usize, usize), anchor: usize) {
         let Some(more) = at.1.checked_sub(text.1).and_then(|more| u8::try_from(more).ok()) else {
             let text: EcoString = self.tree.text[text.0..text.1].into();
             return self.owned(kind, at, &text, anchor);
@@ -353,7 +353,7 @@ impl Builder {
     }
 
     /// Adds a scalar that owns its text.
-    pub(crate) fn owned(&mut self, kind: Kind, at: (usize, usize), text: &str, anchor: usize) {
+    pub(crate) fn owned(&mut self, kind: NodeKind, at: (usize, usize), text: &str, anchor: usize) {
         let a = small(self.tree.texts.len());
         self.tree.texts.push(text.into());
         self.push(TreeNode { kind, flag: true, more: 0, start: small(at.0), a, b: small(at.1) }, anchor);
@@ -362,22 +362,23 @@ impl Builder {
     pub(crate) fn alias(&mut self, at: (usize, usize), anchor: usize) {
         let Some(&target) = self.anchors.get(&anchor) else { return self.null(at) };
         let node = self.tree.nodes[target as usize];
-        if matches!(node.kind, Kind::Sequence | Kind::Mapping) && node.b == 0 {
+        if matches!(node.kind, NodeKind::Sequence | NodeKind::Mapping) && node.b == 0 {
             let problem = Diagnostic::new("the alias refers to a node that contains it");
             self.report(problem.at(self.span(at.0, at.1)));
             return self.null(at);
         }
-        let target = if node.kind == Kind::Alias { node.a } else { target };
-        let node = TreeNode { kind: Kind::Alias, flag: false, more: 0, start: small(at.0), a: target, b: small(at.1) };
+        let target = if node.kind == NodeKind::Alias { node.a } else { target };
+        let node =
+            TreeNode { kind: NodeKind::Alias, flag: false, more: 0, start: small(at.0), a: target, b: small(at.1) };
         self.push(node, 0);
     }
 
     /// Adds a null value in place of an invalid one.
     pub(crate) fn null(&mut self, at: (usize, usize)) {
-        self.borrowed(Kind::Plain, at, (at.0, at.0), 0);
+        self.borrowed(NodeKind::Plain, at, (at.0, at.0), 0);
     }
 
-    pub(crate) fn start(&mut self, kind: Kind, at: (usize, usize), anchor: usize) {
+    pub(crate) fn start(&mut self, kind: NodeKind, at: (usize, usize), anchor: usize) {
         let index = small(self.tree.nodes.len());
         let more = u8::try_from(at.1.saturating_sub(at.0)).unwrap_or(u8::MAX);
         self.push(TreeNode { kind, flag: false, more, start: small(at.0), a: 0, b: 0 }, anchor);
@@ -389,7 +390,7 @@ impl Builder {
         let end = small(self.tree.nodes.len());
         let node = &mut self.tree.nodes[index as usize];
         node.b = end;
-        if node.kind == Kind::Mapping {
+        if node.kind == NodeKind::Mapping {
             node.a /= 2;
             if node.a > 0 {
                 self.check_keys(index);
@@ -458,7 +459,7 @@ impl Builder {
     pub(crate) fn cut(&mut self) {
         let open = std::mem::take(&mut self.open);
         let Some((&root, inner)) = open.split_first() else { return };
-        let is_mapping = |tree: &Tree, index: u32| tree.nodes[index as usize].kind == Kind::Mapping;
+        let is_mapping = |tree: &Tree, index: u32| tree.nodes[index as usize].kind == NodeKind::Mapping;
         if !is_mapping(&self.tree, root) {
             self.tree.nodes.truncate(root as usize);
             self.tree.roots.retain(|index| *index != root);

@@ -15,7 +15,7 @@ use crate::outputs::Outputs;
 use crate::resources::Index;
 use crate::scalar;
 use crate::secrets::SecretSource;
-use crate::tree::{Kind, View};
+use crate::tree::{NodeKind, View};
 
 /// Maximum nesting of values, with aliases expanded.
 const MAX_DEPTH: u32 = 100;
@@ -96,8 +96,8 @@ impl<'e, 't> Values<'e, 't> {
         }
         let sealed = wanted.is_sensitive();
         let built = match view.kind() {
-            Kind::Mapping => self.mapping(view, wanted),
-            Kind::Sequence => self.sequence(view, wanted),
+            NodeKind::Mapping => self.mapping(view, wanted),
+            NodeKind::Sequence => self.sequence(view, wanted),
             _ => {
                 if sealed {
                     self.environment.hide(view.span());
@@ -130,7 +130,7 @@ impl<'e, 't> Values<'e, 't> {
         if let Some(value) = read_as(&wanted.open(), text) {
             return BuildResult::Value(value);
         }
-        if view.kind() != Kind::Plain {
+        if view.kind() != NodeKind::Plain {
             return BuildResult::Value(view.text_value());
         }
         BuildResult::Value(match scalar::typed(text) {
@@ -189,12 +189,12 @@ impl<'e, 't> Values<'e, 't> {
         let built: Vec<BuildResult> =
             view.elements().enumerate().map(|(index, v)| values.build(v, &element(wanted, index))).collect();
         match BuildResult::verdict(built.iter()) {
-            Verdict::Values => BuildResult::Value(Value::array(built.into_iter().filter_map(BuildResult::value))),
-            Verdict::Deferred => {
+            PartKinds::Values => BuildResult::Value(Value::array(built.into_iter().filter_map(BuildResult::value))),
+            PartKinds::Deferred => {
                 BuildResult::Deferred(Template::array(built.into_iter().map(BuildResult::template).collect()))
             }
-            Verdict::Skipped => BuildResult::Skipped,
-            Verdict::Broken => BuildResult::Broken,
+            PartKinds::Skipped => BuildResult::Skipped,
+            PartKinds::Broken => BuildResult::Broken,
         }
     }
 
@@ -220,15 +220,15 @@ impl<'e, 't> Values<'e, 't> {
             keys.push(EcoString::from(name));
         }
         match BuildResult::verdict(built.iter()) {
-            Verdict::Values => {
+            PartKinds::Values => {
                 let entries: Hash = keys.into_iter().zip(built.into_iter().filter_map(BuildResult::value)).collect();
                 BuildResult::Value(Value::Hash(Arc::new(entries)))
             }
-            Verdict::Deferred => BuildResult::Deferred(Template::hash(
+            PartKinds::Deferred => BuildResult::Deferred(Template::hash(
                 keys.into_iter().zip(built.into_iter().map(BuildResult::template)).collect(),
             )),
-            Verdict::Skipped => BuildResult::Skipped,
-            Verdict::Broken => BuildResult::Broken,
+            PartKinds::Skipped => BuildResult::Skipped,
+            PartKinds::Broken => BuildResult::Broken,
         }
     }
 
@@ -331,7 +331,7 @@ fn trimmed(value: Value, source: &SecretSource) -> Value {
     }
 }
 
-enum Verdict {
+enum PartKinds {
     Values,
     Deferred,
     Skipped,
@@ -339,13 +339,13 @@ enum Verdict {
 }
 
 impl BuildResult {
-    fn verdict<'a>(parts: impl Iterator<Item = &'a BuildResult>) -> Verdict {
-        let mut verdict = Verdict::Values;
+    fn verdict<'a>(parts: impl Iterator<Item = &'a BuildResult>) -> PartKinds {
+        let mut verdict = PartKinds::Values;
         for part in parts {
             match (part, &verdict) {
-                (BuildResult::Broken, _) => return Verdict::Broken,
-                (BuildResult::Skipped, _) => verdict = Verdict::Skipped,
-                (BuildResult::Deferred(_), Verdict::Values) => verdict = Verdict::Deferred,
+                (BuildResult::Broken, _) => return PartKinds::Broken,
+                (BuildResult::Skipped, _) => verdict = PartKinds::Skipped,
+                (BuildResult::Deferred(_), PartKinds::Values) => verdict = PartKinds::Deferred,
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use crate::json;
 use crate::mgmt::{self, Terms};
 use crate::puppet;
 use crate::source::Sources;
-use crate::tree::{Builder, Kind, Tree};
+use crate::tree::{Builder, NodeKind, Tree};
 
 /// Maximum size of a text in bytes. Positions have 32 bits. Programs that need more can write several manifests.
 const MAX_BYTES: usize = 256 << 20;
@@ -102,14 +102,14 @@ fn events(text: &str, builder: &mut Builder) -> Result<(), ScanError> {
             Event::Scalar(value, style, anchor, ref tag) => {
                 if tag.as_ref().is_some_and(|tag| is_binary(tag)) {
                     // Manifests use a key in place of this YAML tag.
-                    builder.start(Kind::Mapping, at, anchor);
-                    builder.owned(Kind::Double, at, "base64", 0);
-                    builder.owned(Kind::Double, at, &value, 0);
+                    builder.start(NodeKind::Mapping, at, anchor);
+                    builder.owned(NodeKind::Double, at, "base64", 0);
+                    builder.owned(NodeKind::Double, at, &value, 0);
                     builder.end();
                     continue;
                 }
                 let text_tag = tag.as_ref().is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
-                let kind = if text_tag && style == ScalarStyle::Plain { Kind::Double } else { kind_of(style) };
+                let kind = if text_tag && style == ScalarStyle::Plain { NodeKind::Double } else { kind_of(style) };
                 match &value {
                     std::borrow::Cow::Borrowed(part) if offset(part, text).is_some() => {
                         let start = offset(part, text).unwrap_or(0);
@@ -118,8 +118,8 @@ fn events(text: &str, builder: &mut Builder) -> Result<(), ScanError> {
                     value => builder.owned(kind, at, value, anchor),
                 }
             }
-            Event::SequenceStart(_, anchor, _) => builder.start(Kind::Sequence, at, anchor),
-            Event::MappingStart(_, anchor, _) => builder.start(Kind::Mapping, at, anchor),
+            Event::SequenceStart(_, anchor, _) => builder.start(NodeKind::Sequence, at, anchor),
+            Event::MappingStart(_, anchor, _) => builder.start(NodeKind::Mapping, at, anchor),
             Event::SequenceEnd | Event::MappingEnd => builder.end(),
             _ => {}
         }
@@ -139,13 +139,13 @@ fn range_of(range: &Range, text: &str) -> (usize, usize) {
     (start, found.end.clamp(start, text.len()))
 }
 
-fn kind_of(style: ScalarStyle) -> Kind {
+fn kind_of(style: ScalarStyle) -> NodeKind {
     match style {
-        ScalarStyle::Plain => Kind::Plain,
-        ScalarStyle::SingleQuoted => Kind::Single,
-        ScalarStyle::DoubleQuoted => Kind::Double,
-        ScalarStyle::Literal => Kind::Literal,
-        ScalarStyle::Folded => Kind::Folded,
+        ScalarStyle::Plain => NodeKind::Plain,
+        ScalarStyle::SingleQuoted => NodeKind::Single,
+        ScalarStyle::DoubleQuoted => NodeKind::Double,
+        ScalarStyle::Literal => NodeKind::Literal,
+        ScalarStyle::Folded => NodeKind::Folded,
     }
 }
 
@@ -216,12 +216,12 @@ mod tests {
     fn shown(view: View<'_>, text: &mut String) {
         let (kind, start) = (view.kind(), view.span().start);
         match kind {
-            Kind::Sequence => {
+            NodeKind::Sequence => {
                 text.push('[');
                 view.elements().for_each(|v| shown(v, text));
                 text.push(']');
             }
-            Kind::Mapping => {
+            NodeKind::Mapping => {
                 text.push_str(&format!("{{{start} "));
                 for (key, value) in view.entries() {
                     shown(key, text);
@@ -231,7 +231,7 @@ mod tests {
             }
             _ if view.is_null() => text.push_str("null "),
             kind => {
-                let end = if kind == Kind::Literal { 0 } else { view.span().end };
+                let end = if kind == NodeKind::Literal { 0 } else { view.span().end };
                 text.push_str(&format!("{kind:?}({:?})@{start}..{end} ", view.text()));
             }
         }

@@ -7,9 +7,9 @@ use kilter_manifest::{Inputs, Source, Sources, compile_partly, render};
 use support::World;
 
 /// A manifest, and per problem: what its message and hints hold, and `line:column`.
-type Case = (&'static str, &'static [(&'static str, &'static str)]);
+type BrokenCase = (&'static str, &'static [(&'static str, &'static str)]);
 
-const CASES: &[Case] = &[
+const CASES: &[BrokenCase] = &[
     // Syntax.
     ("resources:\n\tfile[/a]: {}\n", &[("indent with spaces", "2:1")]),
     ("resources: [1, 2\nvars: {}\n", &[("not valid YAML", "2:5")]),

@@ -185,9 +185,9 @@ fn the_namevar_is_kept_only_if_it_differs_from_the_title() {
     assert_eq!(find(&catalog, "exec[greet]").name, "greet");
 }
 
-struct Run;
+struct PortScope;
 
-impl Scope for Run {
+impl Scope for PortScope {
     fn var(&self, name: &str) -> Lookup {
         if name == "port" { Lookup::Found(Value::Integer(80)) } else { Lookup::Missing }
     }
@@ -230,16 +230,16 @@ fn values_from_outputs_are_deferred_to_the_run() {
     );
     let file = find(&catalog, "file[/a]");
     assert_eq!(shown(file), r#"owner="root" ensure="present""#, "what is known already is no deferred value");
-    let values: Vec<Value> = file.deferred().iter().map(|d| d.template.render(&Run).unwrap()).collect();
+    let values: Vec<Value> = file.deferred().iter().map(|d| d.template.render(&PortScope).unwrap()).collect();
     assert_eq!(values[0], "<exec[token].stdout>:80".into());
     assert_eq!(values[1], Value::strings(["plain", "<exec[token].stdout>"]));
     assert_eq!(file.deferred()[0].template.references()[0].to_string(), "exec[token]");
     let kept: Vec<&str> = catalog.vars.keys().map(|k| k.as_str()).collect();
     assert_eq!(kept, ["port"], "only variables that the run needs are kept");
     assert!(find(&catalog, "user[u]").deferred()[0].sensitive);
-    assert!(matches!(find(&catalog, "user[u]").deferred()[0].template.render(&Run), Ok(Value::Sensitive(_))));
-    assert!(find(&catalog, "exec[e]").deferred()[0].template.render(&Run).unwrap().holds_sensitive());
-    assert!(!matches!(file.deferred()[0].template.render(&Run), Err(EvalError::Unknown(_))));
+    assert!(matches!(find(&catalog, "user[u]").deferred()[0].template.render(&PortScope), Ok(Value::Sensitive(_))));
+    assert!(find(&catalog, "exec[e]").deferred()[0].template.render(&PortScope).unwrap().holds_sensitive());
+    assert!(!matches!(file.deferred()[0].template.render(&PortScope), Err(EvalError::Unknown(_))));
 }
 
 #[test]

@@ -37,9 +37,9 @@ fn relations(catalog: &Catalog) -> Vec<String> {
 }
 
 /// The machine during the run: each output is its own name.
-struct Run<'c>(&'c Catalog);
+struct OutputNames<'c>(&'c Catalog);
 
-impl Scope for Run<'_> {
+impl Scope for OutputNames<'_> {
     fn var(&self, name: &str) -> Lookup {
         self.0.vars.get(name).map_or(Lookup::Missing, |value| Lookup::Found(value.clone()))
     }
@@ -54,7 +54,7 @@ impl Scope for Run<'_> {
 }
 
 fn rendered(catalog: &Catalog, resource: &Resource) -> Result<Vec<Value>, EvalError> {
-    resource.deferred().iter().map(|deferred| deferred.template.render(&Run(catalog))).collect()
+    resource.deferred().iter().map(|deferred| deferred.template.render(&OutputNames(catalog))).collect()
 }
 
 #[test]
@@ -188,7 +188,11 @@ resources:
     let vars: Vec<&str> = catalog.vars.keys().map(|name| name.as_str()).collect();
     assert_eq!(vars, ["site[a].port"], "what the run needs is there, and only that");
     let again = kilter_model::expr::Template::parse(file.deferred()[0].template.source().unwrap()).unwrap();
-    assert_eq!(again.render(&Run(&catalog)).unwrap(), rendered(&catalog, file).unwrap()[0], "a plan keeps the text");
+    assert_eq!(
+        again.render(&OutputNames(&catalog)).unwrap(),
+        rendered(&catalog, file).unwrap()[0],
+        "a plan keeps the text"
+    );
 }
 
 #[test]

@@ -38,9 +38,9 @@ fn definitions_of_the_reference_are_valid() {
     }
 }
 
-struct Facts(World);
+struct DocsFacts(World);
 
-impl kilter_model::expr::Scope for Facts {
+impl kilter_model::expr::Scope for DocsFacts {
     fn var(&self, _: &str) -> kilter_model::expr::Lookup {
         kilter_model::expr::Lookup::Missing
     }
@@ -62,7 +62,7 @@ fn expressions_of_the_reference_are_true() {
         .collect();
     assert!(lines.len() >= 15);
     for line in lines {
-        let value = Expr::parse(&line).unwrap_or_else(|e| panic!("{line}: {e}")).eval(&Facts(World::new()));
+        let value = Expr::parse(&line).unwrap_or_else(|e| panic!("{line}: {e}")).eval(&DocsFacts(World::new()));
         assert_eq!(value, Ok(Value::Boolean(true)), "{line}");
     }
 }

@@ -9,7 +9,7 @@ use kilter_model::expr::Lookup;
 use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema, Value};
 
 /// Types that take whatever they are given.
-struct World(Vec<TypeSchema>);
+struct AnyTypes(Vec<TypeSchema>);
 
 const TYPES: [(&str, &str, &str); 14] = [
     (
@@ -34,19 +34,19 @@ const TYPES: [(&str, &str, &str); 14] = [
     ("user", "name", "ensure uid gid groups membership home shell allowdupe"),
 ];
 
-impl World {
-    fn new() -> World {
+impl AnyTypes {
+    fn new() -> AnyTypes {
         let schema = |(name, namevar, attributes): &(&str, &str, &str)| {
             let schema = TypeSchema::new(*name, "").attribute(namevar, "String[1]", Behaviour::Namevar, "");
             attributes
                 .split(' ')
                 .fold(schema, |schema, attribute| schema.attribute(attribute, "Data", Behaviour::Parameter, ""))
         };
-        World(TYPES.iter().map(schema).collect())
+        AnyTypes(TYPES.iter().map(schema).collect())
     }
 }
 
-impl Schemas for World {
+impl Schemas for AnyTypes {
     fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
         self.0.iter().find(|schema| schema.name == *type_name)
     }
@@ -56,7 +56,7 @@ impl Schemas for World {
     }
 }
 
-impl Facts for World {
+impl Facts for AnyTypes {
     fn fact(&self, _: &str) -> Lookup {
         Lookup::Missing
     }
@@ -66,7 +66,7 @@ impl Facts for World {
     }
 }
 
-impl Loader for World {
+impl Loader for AnyTypes {
     fn load(&self, _: &str, path: &str) -> Result<Source, String> {
         match path {
             "graph.yaml" => Ok(Source::new(path, "graph: g\nresources:\n  noop:\n  - name: included\n")),
@@ -80,17 +80,17 @@ impl Loader for World {
     }
 }
 
-impl Secrets for World {
+impl Secrets for AnyTypes {
     fn resolve(&self, _: &SecretSource) -> Result<Value, String> {
         Err("none".to_owned())
     }
 }
 
 fn compiled(text: &str, lenient: bool) -> (Result<Compiled, Vec<Diagnostic>>, Sources) {
-    compiled_in(&World::new(), text, lenient)
+    compiled_in(&AnyTypes::new(), text, lenient)
 }
 
-fn compiled_in(world: &World, text: &str, lenient: bool) -> (Result<Compiled, Vec<Diagnostic>>, Sources) {
+fn compiled_in(world: &AnyTypes, text: &str, lenient: bool) -> (Result<Compiled, Vec<Diagnostic>>, Sources) {
     let mut sources = Sources::new();
     sources.add(Source::new("g.yaml", text).leniently(lenient));
     let inputs = Inputs { schemas: world, facts: world, secrets: world, loader: world, overrides: &[] };
@@ -433,7 +433,7 @@ fn broken_graphs_report_expected_problems_with_places() {
 
 #[test]
 fn later_problem_uses_terms_of_the_graph() {
-    let mut world = World::new();
+    let mut world = AnyTypes::new();
     world.0.retain(|schema| !matches!(schema.name.as_str(), "package" | "exec"));
     world.0.push(
         TypeSchema::new("exec", "")

@@ -3,22 +3,22 @@
 use kilter_model::{DataType, Value, from_canonical_json, to_canonical_json_clear};
 
 /// One case: the question, Puppet's answer, and kilter's answer if it differs.
-struct Case<'a> {
+struct PuppetCase<'a> {
     question: &'a str,
     puppet: &'a str,
     kilter: &'a str,
 }
 
-fn cases(text: &str) -> Vec<Case<'_>> {
+fn cases(text: &str) -> Vec<PuppetCase<'_>> {
     let blocks = text.split("\n\n").map(|block| block.lines().filter(|line| !line.starts_with('#')).collect());
     let blocks = blocks.filter(|lines: &Vec<&str>| !lines.is_empty());
     blocks
         .map(|lines| match lines.as_slice() {
-            [question, puppet] => Case { question, puppet: puppet.trim_start(), kilter: puppet.trim_start() },
+            [question, puppet] => PuppetCase { question, puppet: puppet.trim_start(), kilter: puppet.trim_start() },
             [question, puppet, kilter, because] => {
                 assert!(because.starts_with("  because "), "{question}: {because}");
                 let kilter = kilter.strip_prefix("  kilter: ").expect("the third line is kilter's answer");
-                Case { question, puppet: puppet.trim_start(), kilter }
+                PuppetCase { question, puppet: puppet.trim_start(), kilter }
             }
             other => panic!("a case has two or four lines: {other:?}"),
         })
@@ -26,7 +26,7 @@ fn cases(text: &str) -> Vec<Case<'_>> {
 }
 
 /// Says every difference at once, and how many cases there were.
-fn compare(cases: &[Case<'_>], answer: &dyn Fn(&str) -> String) {
+fn compare(cases: &[PuppetCase<'_>], answer: &dyn Fn(&str) -> String) {
     let wrong: Vec<String> = cases
         .iter()
         .filter(|case| !case.kilter.starts_with("no such "))

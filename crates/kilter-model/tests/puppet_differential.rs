@@ -21,14 +21,14 @@ const PAIRS: usize = 2000;
 
 /// Answer of Puppet or kilter about a value.
 #[derive(Clone, Debug, PartialEq)]
-enum Answer {
+enum Acceptance {
     Accepted,
     Refused(String),
     /// The question could not be answered.
     Failed(String),
 }
 
-struct Pair {
+struct TypedValue {
     data_type: String,
     value: Value,
 }
@@ -38,19 +38,19 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")))
 }
 
-fn pairs(seed: u64, count: usize) -> Vec<Pair> {
+fn pairs(seed: u64, count: usize) -> Vec<TypedValue> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut pairs = Vec::with_capacity(count);
     while pairs.len() < count {
         let data_type = generate::data_type(&mut rng, 3);
         let parsed: DataType = data_type.parse().unwrap_or_else(|error| panic!("generated, but {error}"));
-        pairs.push(Pair { data_type, value: generate::value_for(&mut rng, &parsed) });
+        pairs.push(TypedValue { data_type, value: generate::value_for(&mut rng, &parsed) });
     }
     pairs
 }
 
 /// Asks Puppet for all answers at once: it takes a second to start.
-fn puppet(pairs: &[Pair]) -> Vec<Answer> {
+fn puppet(pairs: &[TypedValue]) -> Vec<Acceptance> {
     let questions = pairs.iter().fold(String::new(), |mut lines, pair| {
         let question = json!({ "type": pair.data_type, "value": to_canonical_json_clear(&pair.value) });
         writeln!(lines, "{question}").expect("a text takes all that is written to it");
@@ -73,40 +73,40 @@ fn puppet(pairs: &[Pair]) -> Vec<Answer> {
     assert!(output.status.success(), "Puppet does not answer; is Debian's package `puppet` installed?\n{stderr}");
     writer.join().expect("writing does not panic").expect("Puppet reads all questions");
     let stdout = String::from_utf8(output.stdout).expect("JSON is UTF-8");
-    let answers: Vec<Answer> = stdout.lines().map(answer).collect();
+    let answers: Vec<Acceptance> = stdout.lines().map(answer).collect();
     assert_eq!(answers.len(), pairs.len(), "{stderr}");
     answers
 }
 
-fn answer(line: &str) -> Answer {
+fn answer(line: &str) -> Acceptance {
     let json: Json = serde_json::from_str(line).expect("an answer is JSON");
     let text = |key: &str| json[key].as_str().map(str::to_owned);
     match (json["accept"].as_bool(), text("message"), text("error")) {
-        (Some(true), ..) => Answer::Accepted,
-        (_, Some(message), _) => Answer::Refused(message),
-        (_, _, error) => Answer::Failed(error.unwrap_or_default()),
+        (Some(true), ..) => Acceptance::Accepted,
+        (_, Some(message), _) => Acceptance::Refused(message),
+        (_, _, error) => Acceptance::Failed(error.unwrap_or_default()),
     }
 }
 
-fn kilter(pair: &Pair) -> Answer {
+fn kilter(pair: &TypedValue) -> Acceptance {
     let data_type: DataType = pair.data_type.parse().expect("it was parsed when it was made");
     match data_type.check_sealed(&pair.value) {
-        Ok(()) => Answer::Accepted,
-        Err(mismatch) => Answer::Refused(mismatch.of("t.x").to_string()),
+        Ok(()) => Acceptance::Accepted,
+        Err(mismatch) => Acceptance::Refused(mismatch.of("t.x").to_string()),
     }
 }
 
 /// Why an answer may differ, if it may: what Puppet says is no help there, and kilter says more or
 /// less on purpose (docs/reference/data-types.md, "Where kilter differs").
-fn known(pair: &Pair, puppet: &Answer, kilter: &Answer) -> Option<&'static str> {
+fn known(pair: &TypedValue, puppet: &Acceptance, kilter: &Acceptance) -> Option<&'static str> {
     let mentions = |word: &str| pair.data_type.matches(word).count();
-    if let Answer::Failed(_) = puppet {
+    if let Acceptance::Failed(_) = puppet {
         return Some("Puppet fails");
     }
     if mentions("Iterable[") > 0 {
         return Some("Puppet takes undef for an element of any type");
     }
-    let (Answer::Refused(puppet), Answer::Refused(kilter)) = (puppet, kilter) else { return None };
+    let (Acceptance::Refused(puppet), Acceptance::Refused(kilter)) = (puppet, kilter) else { return None };
     if puppet.is_empty() {
         return Some("Puppet refuses without a message");
     }
@@ -142,8 +142,8 @@ fn puppet_and_kilter_give_the_same_answers() {
     for (pair, puppet) in pairs.iter().zip(puppet(&pairs)) {
         let kilter = kilter(pair);
         let kind = match &kilter {
-            Answer::Accepted => 0,
-            Answer::Refused(message) if !message.contains('\n') => 1,
+            Acceptance::Accepted => 0,
+            Acceptance::Refused(message) if !message.contains('\n') => 1,
             _ => 2,
         };
         tally[kind] += 1;

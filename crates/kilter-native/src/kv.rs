@@ -263,18 +263,21 @@ impl KvProvider {
 mod tests {
     use super::*;
 
-    struct Machine {
+    struct KvFixture {
         state: tempfile::TempDir,
         provider: KvProvider,
     }
 
-    impl Machine {
-        fn new() -> Machine {
-            Machine { state: tempfile::tempdir().unwrap(), provider: KvProvider::new(Arc::new(crate::tests::Nowhere)) }
+    impl KvFixture {
+        fn new() -> KvFixture {
+            KvFixture {
+                state: tempfile::tempdir().unwrap(),
+                provider: KvProvider::new(Arc::new(crate::tests::Nowhere)),
+            }
         }
 
         /// Brings a resource in sync. Returns true if it changed, and the present value.
-        fn bring(&self, name: &str, should: &[(&str, &str)]) -> (bool, Option<String>) {
+        fn converge(&self, name: &str, should: &[(&str, &str)]) -> (bool, Option<String>) {
             let truth = |text: &str| match text {
                 "true" => Value::Boolean(true),
                 text => Value::from(text),
@@ -300,28 +303,31 @@ mod tests {
 
     #[test]
     fn a_value_is_set_kept_and_removed() {
-        let machine = Machine::new();
-        assert_eq!(machine.bring("hello", &[("value", "world")]), (true, Some("world".into())));
-        assert_eq!(machine.bring("hello", &[("value", "world")]), (false, Some("world".into())));
-        assert_eq!(machine.bring("other", &[("key", "hello"), ("value", "you")]), (true, Some("you".into())));
-        assert_eq!(machine.bring("here", &[("key", "hello"), ("mapped", "true"), ("value", "x")]).1, Some("x".into()));
-        assert_eq!(machine.bring("hello", &[]), (false, Some("you".into())));
+        let machine = KvFixture::new();
+        assert_eq!(machine.converge("hello", &[("value", "world")]), (true, Some("world".into())));
+        assert_eq!(machine.converge("hello", &[("value", "world")]), (false, Some("world".into())));
+        assert_eq!(machine.converge("other", &[("key", "hello"), ("value", "you")]), (true, Some("you".into())));
+        assert_eq!(
+            machine.converge("here", &[("key", "hello"), ("mapped", "true"), ("value", "x")]).1,
+            Some("x".into())
+        );
+        assert_eq!(machine.converge("hello", &[]), (false, Some("you".into())));
         let cx = Context::empty().with_var_dir(Some(machine.state.path()));
         let listed = machine.provider.get(&cx, Query::All).unwrap();
         assert_eq!(listed.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["hello"]);
-        assert_eq!(machine.bring("hello", &[("ensure", "absent")]), (true, None));
-        assert_eq!(machine.bring("hello", &[("ensure", "absent")]), (false, None));
+        assert_eq!(machine.converge("hello", &[("ensure", "absent")]), (true, None));
+        assert_eq!(machine.converge("hello", &[("ensure", "absent")]), (false, None));
     }
 
     #[test]
     fn skiplessthan_keeps_greater_value() {
-        let machine = Machine::new();
+        let machine = KvFixture::new();
         let stage = |value| [("key", "stage"), ("value", value), ("skiplessthan", "true")];
         for (value, expected) in [("1", (true, "1")), ("3", (true, "3")), ("2", (false, "3")), ("10", (true, "10"))] {
-            assert_eq!(machine.bring("x", &stage(value)), (expected.0, Some(expected.1.into())), "{value}");
+            assert_eq!(machine.converge("x", &stage(value)), (expected.0, Some(expected.1.into())), "{value}");
         }
         let as_text = [("key", "stage"), ("value", "9"), ("skiplessthan", "true"), ("skipcmpstyle", "str")];
-        assert_eq!(machine.bring("x", &as_text), (true, Some("9".into())));
+        assert_eq!(machine.converge("x", &as_text), (true, Some("9".into())));
         // A refresh sets the value in any case.
         let cx = Context::empty().with_var_dir(Some(machine.state.path()));
         let should = Attributes::from_iter([

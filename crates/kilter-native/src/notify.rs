@@ -217,9 +217,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Lines(Mutex<Vec<String>>);
+    struct NotifyLog(Mutex<Vec<String>>);
 
-    impl Log for Lines {
+    impl Log for NotifyLog {
         fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
             self.0.lock().unwrap().push(format!("{}: {type_name}[{name}]: {message}", level.word()));
         }
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_message_is_logged_at_each_check_and_refresh_and_is_never_a_change() {
-        let (provider, lines) = (NotifyProvider::new(), Lines::default());
+        let (provider, lines) = (NotifyProvider::new(), NotifyLog::default());
         let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("message", "hello")]);
         let (greeting, bare) = (EcoString::from("greeting"), EcoString::from("just this"));
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn message_redacts_secrets() {
-        let (provider, lines) = (NotifyProvider::new(), Lines::default());
+        let (provider, lines) = (NotifyProvider::new(), NotifyLog::default());
         let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("message", Value::sensitive("hunter2".into()))]);
         provider.get_one(&cx, Wanted::new(&"x".into(), Some(&should))).unwrap();
@@ -262,7 +262,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (syslog, journal) = (place.path().join("log"), place.path().join("journal"));
         let provider = NotifyProvider::at(syslog.clone(), journal.clone());
-        let lines = Lines::default();
+        let lines = NotifyLog::default();
         let cx = Context::empty().with_log(&lines);
         let mut should = Attributes::from_iter([("message", "two\nlines"), ("level", "critical")]);
         for attribute in ["syslog", "journal"] {
@@ -293,14 +293,14 @@ mod tests {
         assert_eq!(received(&journal), expected);
         assert!(lines.0.lock().unwrap().iter().any(|line| line.starts_with("critical: notify[x]: two")));
         // A plan sends no messages to other logs.
-        provider.get_one(&cx.with_only_looks(true), wanted).unwrap();
+        provider.get_one(&cx.with_noop(true), wanted).unwrap();
         syslog.set_nonblocking(true).unwrap();
         assert!(syslog.recv(&mut [0; 8]).is_err());
     }
 
     #[test]
     fn refreshonly_message_is_logged_at_refresh_only() {
-        let (provider, lines) = (NotifyProvider::new(), Lines::default());
+        let (provider, lines) = (NotifyProvider::new(), NotifyLog::default());
         let cx = Context::empty().with_log(&lines);
         let should = Attributes::from_iter([("refreshonly", true)]);
         let name = EcoString::from("x");

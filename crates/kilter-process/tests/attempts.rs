@@ -18,10 +18,10 @@ use seccompiler::{
 const NOBODY: u32 = 65534;
 
 /// A directory with a file, a directory and a link in it, which is removed again.
-struct Place(PathBuf);
+struct AttemptDir(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl AttemptDir {
+    fn new() -> AttemptDir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("attempts-{}-{number}", std::process::id()));
@@ -30,11 +30,11 @@ impl Place {
         std::fs::create_dir(path.join("d")).unwrap();
         std::fs::write(path.join("f"), "as it was\n").unwrap();
         std::os::unix::fs::symlink("f", path.join("l")).unwrap();
-        Place(path)
+        AttemptDir(path)
     }
 }
 
-impl Drop for Place {
+impl Drop for AttemptDir {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).unwrap();
     }
@@ -51,13 +51,13 @@ fn confined(invocation: &Invocation) -> Output {
 }
 
 /// Returns the recorded attempts of a script, with paths relative to its directory.
-fn told(script: &str, place: &Place) -> Vec<String> {
+fn told(script: &str, place: &AttemptDir) -> Vec<String> {
     let finished = confined(&bash(script, &place.0));
     assert_eq!(finished.refusal_hint, None, "`{script}` is not quiet: {}", finished.stderr.text());
     lines(&finished, place)
 }
 
-fn lines(finished: &Output, place: &Place) -> Vec<String> {
+fn lines(finished: &Output, place: &AttemptDir) -> Vec<String> {
     let below = format!("{}/", place.0.display());
     finished.attempts.first.iter().map(|attempt| attempt.to_string().replace(&below, "")).collect()
 }
@@ -124,7 +124,7 @@ const QUIET: &[(&str, &[&str])] = &[
 #[test]
 fn ignored_error_is_recorded_as_attempt() {
     for (script, expected) in QUIET {
-        let place = Place::new();
+        let place = AttemptDir::new();
         let (before, after) = script.split_once("PYTHON").unwrap_or((script, ""));
         let python = if after.is_empty() { String::new() } else { format!("python3 -c \"{PYTHON}{after}\"") };
         let script = format!("{{ {before}{python}; }} 2>/dev/null || true");
@@ -156,7 +156,7 @@ const HARMLESS: &[&str] = &[
 #[test]
 fn harmless_call_is_not_recorded() {
     for script in HARMLESS {
-        let place = Place::new();
+        let place = AttemptDir::new();
         let finished = confined(&bash(&format!("{{ {script}\n}} 2>/dev/null; true"), &place.0).stdin(""));
         assert!(finished.attempts.is_empty(), "`{script}`: {}", finished.attempts);
         assert_eq!(finished.status, Status::Code(0), "`{script}`");
@@ -165,14 +165,14 @@ fn harmless_call_is_not_recorded() {
 
 #[test]
 fn unconfined_child_has_no_supervisor() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let finished = run(&bash("echo x > f", &place.0).confined(Confinement::None), None).unwrap();
     assert!(finished.is_success() && finished.attempts.is_empty());
 }
 
 #[test]
 fn attempt_by_other_user_is_recorded() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     for path in ["", "f", "d"] {
         std::os::unix::fs::chown(place.0.join(path), Some(NOBODY), Some(NOBODY)).unwrap();
     }
@@ -183,7 +183,7 @@ fn attempt_by_other_user_is_recorded() {
 
 #[test]
 fn unprivileged_caller_records_attempts() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // Of this thread alone.
@@ -200,7 +200,7 @@ fn unprivileged_caller_records_attempts() {
 
 #[test]
 fn child_without_streams_is_supervised() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let mut invocation = Invocation::new("sh").args(["-c", "echo x > f || true"]).cwd(&place.0);
     invocation.confinement = Confinement::ReadOnly;
     assert_eq!(lines(&confined(&invocation), &place), ["write f"]);
@@ -208,7 +208,7 @@ fn child_without_streams_is_supervised() {
 
 #[test]
 fn a_flood_of_attempts_is_bounded_and_quick() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let begun = Instant::now();
     let script = "for ((i = 0; i < 20000; i++)); do : > n$i; done 2>/dev/null";
     let finished = confined(&bash(script, &place.0).deadline(Duration::from_secs(60)));
@@ -220,7 +220,7 @@ fn a_flood_of_attempts_is_bounded_and_quick() {
 
 #[test]
 fn concurrent_children_are_supervised() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let script = "for i in {1..40}; do (for j in {1..20}; do : > n$i; : > /dev/null; done) & done 2>/dev/null; wait";
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -234,7 +234,7 @@ fn concurrent_children_are_supervised() {
 
 #[test]
 fn child_killed_during_notification_is_handled() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     for _ in 0..20 {
         let script = "while :; do : > n; : > /dev/null; done 2>/dev/null & while :; do rm -f f; done 2>/dev/null";
         let finished = confined(&bash(script, &place.0).deadline(Duration::from_millis(30)));
@@ -249,7 +249,7 @@ fn child_killed_during_notification_is_handled() {
 
 #[test]
 fn stopped_and_continued_child_is_supervised() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let script = "(for i in {1..300}; do : > n; done 2>/dev/null; echo done) & \
         for i in {1..20}; do kill -STOP $!; sleep 0.002; kill -CONT $!; sleep 0.002; done 2>/dev/null; wait";
     let finished = confined(&bash(script, &place.0).deadline(Duration::from_secs(60)));
@@ -258,7 +258,7 @@ fn stopped_and_continued_child_is_supervised() {
 
 #[test]
 fn cleanup_after_sigterm_is_supervised() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     // The child by itself, and a descendant that it leaves behind.
     let child =
         "trap 'rm -f f 2>/dev/null; : > /dev/null && echo tidy; exit' TERM; echo armed; while :; do sleep 0.01; done";
@@ -282,7 +282,7 @@ fn cleanup_after_sigterm_is_supervised() {
 
 #[test]
 fn leftover_process_gets_answers() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let socket = place.0.join("s");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let script = "import socket, os; s = socket.socket(socket.AF_UNIX); s.connect('s'); s.recv(1)\n\
@@ -298,7 +298,7 @@ fn leftover_process_gets_answers() {
 
 #[test]
 fn existing_listener_disables_recording() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     // A child of a confined process has its own filter, and nobody to tell.
     let test = std::env::current_exe().unwrap();
     let inner = format!("INNER={} {} --exact inner --ignored --nocapture", place.0.display(), test.display());
@@ -309,7 +309,7 @@ fn existing_listener_disables_recording() {
 
 #[test]
 fn kernel_without_listeners_disables_recording() {
-    let place = Place::new();
+    let place = AttemptDir::new();
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // A kernel without them, as far as this thread and its children can tell.

@@ -23,15 +23,15 @@ use kilter_process::{
 const NOBODY: u32 = 65534;
 
 /// Mode, owner, inode, times and content of a file.
-type State = (u32, u32, u64, [i64; 4], Vec<u8>);
+type FileStatus = (u32, u32, u64, [i64; 4], Vec<u8>);
 
 /// A directory with a file and a directory in it, which belong to the one who tries to change them.
-struct World {
+struct ConfinedDir {
     path: PathBuf,
 }
 
-impl World {
-    fn of(user: u32) -> World {
+impl ConfinedDir {
+    fn of(user: u32) -> ConfinedDir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("confined-{}-{number}", std::process::id()));
@@ -41,11 +41,11 @@ impl World {
         for made in [path.clone(), path.join("d"), path.join("f")] {
             chown(&made, Some(user), Some(user)).unwrap();
         }
-        World { path }
+        ConfinedDir { path }
     }
 
     /// All that there is to know of its files: times of change tell of modes, owners and attributes too.
-    fn state(&self) -> BTreeMap<PathBuf, State> {
+    fn state(&self) -> BTreeMap<PathBuf, FileStatus> {
         let mut state = BTreeMap::new();
         let mut left = vec![self.path.clone()];
         while let Some(path) = left.pop() {
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for ConfinedDir {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.path).unwrap();
     }
@@ -176,7 +176,7 @@ fn until_next_tick() {
 }
 
 fn attempt(script: &str, user: u32) {
-    let world = World::of(user);
+    let world = ConfinedDir::of(user);
     let before = world.state();
     let refused = confined(bash(script, user).cwd(&world.path));
     let said = refused.stderr.text();
@@ -277,7 +277,7 @@ fn a_32_bit_call_ends_the_child() {
 
 #[test]
 fn a_caller_without_privileges_can_confine_too() {
-    let world = World::of(NOBODY);
+    let world = ConfinedDir::of(NOBODY);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // Of this thread alone.
@@ -410,7 +410,7 @@ fn temporary_directory_is_private_and_removed() {
 
 #[test]
 fn confinement_affects_only_its_child() {
-    let world = World::of(0);
+    let world = ConfinedDir::of(0);
     let before = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     assert!(!confined(bash("echo x > f", 0).cwd(&world.path)).is_success());
     let held = |status: &str| -> Vec<String> {
@@ -430,7 +430,7 @@ fn confinement_affects_only_its_child() {
 
 #[test]
 fn isolated_child_has_no_network() {
-    let listener = World::of(0);
+    let listener = ConfinedDir::of(0);
     let socket = listener.path.join("s");
     let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let connect = format!("import socket; socket.socket(socket.AF_UNIX).connect('{}')", socket.display());
@@ -448,7 +448,7 @@ fn isolated_child_has_no_network() {
         assert_eq!(outcome(script, Confinement::ReadOnlyAlone), Status::Code(alone), "{script}");
         assert_eq!(outcome(script, Confinement::ReadOnly), Status::Code(0), "{script}");
     }
-    let world = World::of(0);
+    let world = ConfinedDir::of(0);
     let write = format!("open('{}', 'w')", world.path.join("f").display());
     assert_eq!(outcome(&write, Confinement::ReadOnlyAlone), Status::Code(1));
 }
@@ -495,7 +495,7 @@ fn observer_gets_confinement_at_start() {
 
 #[test]
 fn kernel_without_landlock_runs_child_unconfined() {
-    let world = World::of(0);
+    let world = ConfinedDir::of(0);
     let finished = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // A kernel without it, as far as this thread and its children can tell.

@@ -12,12 +12,12 @@ use kilter_process::{Invocation, SpawnError, run};
 /// A user other than root and the user of the tests.
 const STRANGER: u32 = 4711;
 
-struct Tree(tempfile::TempDir);
+struct TrustTree(tempfile::TempDir);
 
-impl Tree {
+impl TrustTree {
     /// A directory of this process's user, below one that only it can write to.
-    fn new() -> Tree {
-        let tree = Tree(tempfile::tempdir().unwrap());
+    fn new() -> TrustTree {
+        let tree = TrustTree(tempfile::tempdir().unwrap());
         tree.mode("", 0o755);
         tree
     }
@@ -66,7 +66,7 @@ fn refused(policy: &TrustPolicy, path: &Path) -> Option<(PathBuf, Changer)> {
 
 #[test]
 fn a_file_that_others_can_write_is_refused() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("a");
     assert_eq!(refused(&root(), &path), None);
     tree.mode("a", 0o646);
@@ -84,7 +84,7 @@ fn a_file_that_others_can_write_is_refused() {
 
 #[test]
 fn a_directory_on_the_way_that_others_can_write_is_refused_unless_it_is_sticky() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("shared/below/a");
     tree.mode("shared", 0o757);
     assert_eq!(refused(&root(), &path), Some((tree.path("shared"), Changer::Everybody(0o757))));
@@ -97,7 +97,7 @@ fn a_directory_on_the_way_that_others_can_write_is_refused_unless_it_is_sticky()
 
 #[test]
 fn a_second_hard_link_in_a_sticky_directory_is_refused() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("shared/a");
     tree.mode("shared", 0o1777);
     fs::hard_link(&path, tree.path("other")).unwrap();
@@ -108,7 +108,7 @@ fn a_second_hard_link_in_a_sticky_directory_is_refused() {
 #[test]
 fn files_directories_and_links_of_another_user_are_refused() {
     need_root();
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("below/a");
     tree.give("below/a");
     assert_eq!(refused(&root(), &path), Some((path.clone(), Changer::Owner(STRANGER, 0o644))));
@@ -136,7 +136,7 @@ fn files_directories_and_links_of_another_user_are_refused() {
 #[test]
 fn entry_of_third_user_in_sticky_directory_is_refused() {
     need_root();
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("shared/a");
     tree.mode("shared", 0o1777);
     tree.give("shared/a");
@@ -149,7 +149,7 @@ fn entry_of_third_user_in_sticky_directory_is_refused() {
 #[test]
 fn a_group_may_write_if_it_is_roots_and_no_access_control_list_names_others() {
     need_root();
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("a");
     chown(&path, None, Some(0)).unwrap();
     tree.mode("a", 0o664);
@@ -177,7 +177,7 @@ fn a_group_may_write_if_it_is_roots_and_no_access_control_list_names_others() {
 
 #[test]
 fn accepted_path_covers_only_its_tree() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let (path, outside) = (tree.file("home/site/below/a"), tree.file("home/outside"));
     for name in ["home", "home/site", "home/site/below", "home/site/below/a", "home/outside"] {
         tree.mode(name, 0o777);
@@ -198,7 +198,7 @@ fn accepted_path_covers_only_its_tree() {
 
 #[test]
 fn link_out_of_accepted_path_is_checked() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let (path, beside, safe) = (tree.file("open/home/site/a"), tree.file("open/home/beside"), tree.file("safe"));
     symlink(&safe, tree.path("open/home/site/link")).unwrap();
     tree.mode("open", 0o777);
@@ -213,7 +213,7 @@ fn link_out_of_accepted_path_is_checked() {
 
 #[test]
 fn missing_or_irregular_file_has_own_error() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     assert!(root().open(&tree.path("none/a")).unwrap_err().is_missing());
     assert!(root().open(&tree.file("a").join("b")).unwrap_err().is_missing());
     assert!(root().directory(&tree.path("a")).unwrap_err().is_missing());
@@ -230,7 +230,7 @@ fn missing_or_irregular_file_has_own_error() {
 
 #[test]
 fn inherited_descriptor_is_trusted() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("a");
     tree.mode("a", 0o666);
     let open = fs::File::open(&path).unwrap();
@@ -244,7 +244,7 @@ fn inherited_descriptor_is_trusted() {
 
 #[test]
 fn a_program_that_others_can_change_is_not_started() {
-    let tree = Tree::new();
+    let tree = TrustTree::new();
     let path = tree.file("program");
     fs::write(&path, "#!/bin/sh\nexit 3\n").unwrap();
     tree.mode("program", 0o755);

@@ -173,7 +173,7 @@ pub struct Context<'a> {
     hostname: &'a str,
     durability: Durability,
     ending: &'a AtomicBool,
-    only_looks: bool,
+    noop: bool,
     outlook: &'a dyn PreviewContext,
     strictness: Strictness,
     asked: &'a [EcoString],
@@ -191,7 +191,7 @@ impl Context<'static> {
             hostname: DEFAULT_HOSTNAME,
             durability: Durability::Flushed,
             ending: &NEVER,
-            only_looks: false,
+            noop: false,
             outlook: &NoPendingChanges,
             strictness: Strictness::default(),
             asked: &[],
@@ -271,8 +271,8 @@ impl<'a> Context<'a> {
 
     /// Returns the context for a dry run or a normal run.
     #[must_use]
-    pub fn with_only_looks(self, only_looks: bool) -> Context<'a> {
-        Context { only_looks, ..self }
+    pub fn with_noop(self, noop: bool) -> Context<'a> {
+        Context { noop, ..self }
     }
 
     /// Returns the context with another outlook.
@@ -316,7 +316,7 @@ impl<'a> Context<'a> {
 
     /// Returns true in a dry run. Resources that earlier resources would create do not exist then.
     pub fn is_noop(&self) -> bool {
-        self.only_looks
+        self.noop
     }
 
     /// Returns the predicted effects of resources that run earlier, in a dry run.

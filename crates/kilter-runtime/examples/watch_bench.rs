@@ -19,9 +19,9 @@ const SUBSCRIBERS: u64 = 100_000;
 const DIRECTORIES: u64 = 100;
 const WRITES: usize = 10_000;
 
-type Failure = Box<dyn Error>;
+type BenchError = Box<dyn Error>;
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), BenchError> {
     let directory = tempfile::tempdir()?;
     let (sender, told) = channel();
     for n in 0..DIRECTORIES {
@@ -49,7 +49,7 @@ fn path(directory: &Path, n: u64) -> PathBuf {
 
 /// Registers all paths and prints the cost. Creates the paths one by one, so that the memory of the caller does not
 /// count.
-fn register(hub: &Hub, directory: &Path) -> Result<(), Failure> {
+fn register(hub: &Hub, directory: &Path) -> Result<(), BenchError> {
     let watch = |n| PathWatch { path: path(directory, n), scope: Scope::This };
     let (before, begin) = (resident()?, Instant::now());
     let lost = hub.watch_all((0..SUBSCRIBERS).map(|n| (Subscriber(n), vec![watch(n)])));
@@ -63,12 +63,12 @@ fn register(hub: &Hub, directory: &Path) -> Result<(), Failure> {
 }
 
 /// Resident memory of this process.
-fn resident() -> Result<usize, Failure> {
+fn resident() -> Result<usize, BenchError> {
     let text = fs::read_to_string("/proc/self/statm")?;
     Ok(text.split(' ').nth(1).ok_or("statm has two numbers at least")?.parse::<usize>()? * 4096)
 }
 
-fn latency(what: &str, path: &Path, told: &Receiver<Instant>) -> Result<(), Failure> {
+fn latency(what: &str, path: &Path, told: &Receiver<Instant>) -> Result<(), BenchError> {
     let file = File::options().write(true).open(path)?;
     let mut all = Vec::with_capacity(WRITES);
     for _ in 0..WRITES {
@@ -82,7 +82,7 @@ fn latency(what: &str, path: &Path, told: &Receiver<Instant>) -> Result<(), Fail
 }
 
 /// A loop that does nothing but take events.
-fn bare(directory: &Path) -> Result<Receiver<Instant>, Failure> {
+fn bare(directory: &Path) -> Result<Receiver<Instant>, BenchError> {
     let inotify = inotify::init(CreateFlags::CLOEXEC)?;
     inotify::add_watch(&inotify, directory, WatchFlags::MODIFY)?;
     let (sender, told) = channel();

@@ -23,7 +23,7 @@ use kilter_runtime::{
 };
 
 /// A provider whose changes wait for their outcomes.
-struct Slots {
+struct WaitingSlots {
     schema: TypeSchema,
     /// Started changes.
     begun: Mutex<Vec<String>>,
@@ -32,7 +32,7 @@ struct Slots {
     values: Mutex<BTreeMap<String, String>>,
 }
 
-impl Provider for Slots {
+impl Provider for WaitingSlots {
     fn schema(&self) -> &TypeSchema {
         &self.schema
     }
@@ -67,7 +67,7 @@ impl Provider for Slots {
     }
 }
 
-impl Scheduling for Slots {
+impl Scheduling for WaitingSlots {
     fn batch_size(&self) -> Batch {
         Batch::One
     }
@@ -76,7 +76,7 @@ impl Scheduling for Slots {
 /// A manifest that changes while a call is in flight.
 struct Edited<'a> {
     after: VecDeque<Prepared>,
-    slots: &'a Slots,
+    slots: &'a WaitingSlots,
     /// True after the last edit.
     is_edited: &'a AtomicBool,
 }
@@ -86,7 +86,7 @@ impl ManifestSource for Edited<'_> {
         Vec::new()
     }
 
-    fn is_touched(&mut self) -> bool {
+    fn may_have_changed(&mut self) -> bool {
         false
     }
 
@@ -114,14 +114,14 @@ impl ManifestSource for Edited<'_> {
 }
 
 /// Records the started calls and the log lines. Gives the calls their outcomes when the driver waits after the last edit.
-struct Recorder<'a> {
+struct CallLog<'a> {
     lines: Vec<String>,
     is_edited: &'a AtomicBool,
     outcomes: Vec<Outcome>,
     sender: Option<Sender<Outcome>>,
 }
 
-impl Observer for Recorder<'_> {
+impl Observer for CallLog<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Begun { reference, doing } => self.lines.push(format!("{doing} {}", reference.title)),
@@ -170,7 +170,7 @@ fn edited_often(before: Resource, after: Vec<Vec<Resource>>, outcomes: Vec<Outco
         .attribute("value", "String", Behaviour::Property, "What it holds.");
     let (sender, receiver) = channel();
     let (begun, values) = (Mutex::default(), Mutex::default());
-    let slots = Arc::new(Slots { schema, begun, outcomes: Mutex::new(receiver), values });
+    let slots = Arc::new(WaitingSlots { schema, begun, outcomes: Mutex::new(receiver), values });
     let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]).unwrap();
     let plan = |resources: Vec<Resource>| {
         plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
@@ -178,7 +178,7 @@ fn edited_often(before: Resource, after: Vec<Vec<Resource>>, outcomes: Vec<Outco
     };
     let (stop, is_edited) = (ShutdownHandle::new().unwrap(), AtomicBool::new(false));
     let mut declared = Edited { after: after.into_iter().map(plan).collect(), slots: &slots, is_edited: &is_edited };
-    let mut recorder = Recorder { lines: Vec::new(), is_edited: &is_edited, outcomes, sender: Some(sender) };
+    let mut recorder = CallLog { lines: Vec::new(), is_edited: &is_edited, outcomes, sender: Some(sender) };
     let report = plan(vec![before]).hold(&options(), hold(&mut declared), &stop, &mut recorder).unwrap();
     let begun = slots.begun.lock().unwrap().clone();
     (report, begun, recorder.lines)

@@ -23,7 +23,7 @@ use unedited::Fixed;
 
 /// A call that requests the end of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum StopRequest {
     /// A change of `good`.
     Change,
     /// The flush with this number; the first is 1.
@@ -47,12 +47,12 @@ struct Slots {
     unflushed: Mutex<BTreeSet<String>>,
     /// True after the run has announced the retry of `bad`.
     is_retrying: AtomicBool,
-    ends: Ends,
+    ends: StopRequest,
     stop: ShutdownHandle,
 }
 
 impl Slots {
-    fn new(stuck: u32, ends: Ends) -> Arc<Slots> {
+    fn new(stuck: u32, ends: StopRequest) -> Arc<Slots> {
         let schema = TypeSchema::new("slot", "A slot in memory.")
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("value", "String", Behaviour::Property, "What it holds.");
@@ -62,7 +62,7 @@ impl Slots {
     }
 
     /// Requests the end of the run, once, at this call.
-    fn reaches(&self, call: Ends) {
+    fn reaches(&self, call: StopRequest) {
         if self.ends == call && self.stop.requests() == 0 {
             self.stop.request();
         }
@@ -84,7 +84,7 @@ impl Provider for Slots {
 
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
         if self.is_retrying.load(Ordering::Acquire) {
-            self.reaches(Ends::CheckAfterFailure);
+            self.reaches(StopRequest::CheckAfterFailure);
         }
         let of = |name: &String| State::present(name.as_str(), [("value", Value::from("x"))].into_iter().collect());
         Ok(self.set.lock().unwrap().iter().map(of).collect())
@@ -96,7 +96,7 @@ impl Provider for Slots {
                 *self.tries.lock().unwrap() += 1;
                 return Outcome::failed("never");
             }
-            self.reaches(Ends::Change);
+            self.reaches(StopRequest::Change);
             self.set.lock().unwrap().insert(change.name.to_string());
             self.unflushed.lock().unwrap().insert(change.name.to_string());
             Outcome::done()
@@ -112,7 +112,7 @@ impl Session for Slots {
             flushes.push(*self.tries.lock().unwrap());
             flushes.len()
         };
-        self.reaches(Ends::Flush(count));
+        self.reaches(StopRequest::Flush(count));
         let mut stuck = self.stuck.lock().unwrap();
         if *stuck > 0 {
             *stuck -= 1;
@@ -140,7 +140,9 @@ impl Observer for Logged<'_> {
             }
             Event::Retrying { .. } => self.slots.is_retrying.store(true, Ordering::Release),
             // The driver waits for its next message and for the retry.
-            Event::Idle if self.slots.is_retrying.load(Ordering::Acquire) => self.slots.reaches(Ends::WaitForRetry),
+            Event::Idle if self.slots.is_retrying.load(Ordering::Acquire) => {
+                self.slots.reaches(StopRequest::WaitForRetry)
+            }
             _ => {}
         }
     }
@@ -157,7 +159,7 @@ fn slot(name: &str, retry: i32, delay: u64) -> Resource {
 /// Holds one slot that can be set, and one that the run retries without end.
 fn held(slots: &Arc<Slots>) -> (Report, Vec<String>) {
     let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]).unwrap();
-    let delay = if slots.ends == Ends::WaitForRetry { 0 } else { 20 };
+    let delay = if slots.ends == StopRequest::WaitForRetry { 0 } else { 20 };
     held_of(&registry, slots, vec![slot("good", 0, 0), slot("bad", -1, delay)])
 }
 
@@ -196,7 +198,7 @@ fn held_with(
 #[test]
 fn finished_changes_are_flushed_during_endless_retry() {
     // The run ends at its third flush, however long that takes; the fourth is the one at the end.
-    let slots = Slots::new(0, Ends::Flush(3));
+    let slots = Slots::new(0, StopRequest::Flush(3));
     let (report, logged) = held(&slots);
     assert_eq!((report.counts.failed, report.counts.in_sync, logged.len()), (1, 1, 0));
     let flushes = slots.flushes.lock().unwrap().clone();
@@ -210,7 +212,7 @@ fn finished_changes_are_flushed_during_endless_retry() {
 #[test]
 fn a_change_that_waits_for_a_worker_is_flushed_after_it_was_made() {
     for _ in 0..20 {
-        let slots = Slots::new(0, Ends::Change);
+        let slots = Slots::new(0, StopRequest::Change);
         let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]).unwrap();
         let (report, _) = held_of(&registry, &slots, vec![slot("good", 0, 0)]);
         assert_eq!(report.counts.failed, 0);
@@ -220,21 +222,21 @@ fn a_change_that_waits_for_a_worker_is_flushed_after_it_was_made() {
 
 #[test]
 fn a_run_that_ends_when_a_retry_is_due_reports_the_failure() {
-    let (report, _) = held(&Slots::new(0, Ends::WaitForRetry));
+    let (report, _) = held(&Slots::new(0, StopRequest::WaitForRetry));
     assert_eq!((report.counts.failed, report.counts.interrupted), (1, 0));
     assert_eq!(report.resources[0].failure.as_deref(), Some("never"));
 }
 
 #[test]
 fn a_run_that_ends_while_a_retry_checks_reports_the_failure() {
-    let (report, _) = held(&Slots::new(0, Ends::CheckAfterFailure));
+    let (report, _) = held(&Slots::new(0, StopRequest::CheckAfterFailure));
     assert_eq!((report.counts.failed, report.counts.interrupted), (1, 0));
     assert_eq!(report.resources[0].failure.as_deref(), Some("never"));
 }
 
 #[test]
 fn failed_flush_is_repeated_later() {
-    let slots = Slots::new(1, Ends::Flush(1));
+    let slots = Slots::new(1, StopRequest::Flush(1));
     let (report, logged) = held(&slots);
     assert_eq!(logged, ["slot: stuck"]);
     assert_eq!(report.unflushed, Vec::<String>::new(), "it was tried once more at the end");
@@ -243,7 +245,7 @@ fn failed_flush_is_repeated_later() {
 
 #[test]
 fn paused_run_retries_a_failed_flush_within_seconds_and_reports_it_once() {
-    let slots = Slots::new(2, Ends::Flush(3));
+    let slots = Slots::new(2, StopRequest::Flush(3));
     let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]).unwrap();
     let (window, (told, tells)) = (StatusHandle::default(), channel());
     std::thread::scope(|scope| {
@@ -303,7 +305,7 @@ impl Session for Guest {
 
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
         self.note("flush", cx);
-        self.inner.reaches(Ends::Flush(1));
+        self.inner.reaches(StopRequest::Flush(1));
         Ok(())
     }
 }
@@ -323,7 +325,7 @@ impl Watch for Guest {
 #[test]
 fn provider_receives_program_and_host_name() {
     for (is_named, hostname) in [(true, "web1"), (false, "localhost")] {
-        let guest = Arc::new(Guest { inner: Slots::new(0, Ends::Flush(1)), calls: Mutex::default() });
+        let guest = Arc::new(Guest { inner: Slots::new(0, StopRequest::Flush(1)), calls: Mutex::default() });
         let registry = Registry::new([Arc::clone(&guest) as Arc<dyn Provider>]).unwrap();
         let registry = if is_named { registry.on_machine(hostname) } else { registry };
         let (report, _) = held_of(&registry, &guest.inner, vec![slot("good", 0, 0)]);

@@ -32,7 +32,7 @@ const BEFORE: [(&str, &str); 2] = [("r", "c"), ("s", "d")];
 
 /// A system with a log of its calls, each at its own tick.
 #[derive(Clone, Debug, Default)]
-struct System {
+struct LoggedSystem {
     tick: u64,
     values: BTreeMap<String, Value>,
     changed: BTreeMap<String, u64>,
@@ -41,7 +41,7 @@ struct System {
     stuck: Option<&'static str>,
 }
 
-impl System {
+impl LoggedSystem {
     fn next(&mut self) -> u64 {
         self.tick += 1;
         self.tick
@@ -98,14 +98,14 @@ impl Written {
 /// A provider whose resources live in a system in memory, and that notes the journal before and after each step.
 struct Things {
     schema: TypeSchema,
-    system: Mutex<System>,
+    system: Mutex<LoggedSystem>,
     /// Path of the journal, if the provider records it.
     journal: Option<PathBuf>,
-    noted: Mutex<Vec<(System, Written)>>,
+    noted: Mutex<Vec<(LoggedSystem, Written)>>,
 }
 
 impl Things {
-    fn new(system: System, journal: Option<PathBuf>) -> Arc<Things> {
+    fn new(system: LoggedSystem, journal: Option<PathBuf>) -> Arc<Things> {
         let schema = TypeSchema::new("thing", "A thing in memory.")
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("value", "Any", Behaviour::Property, "What it holds.")
@@ -113,7 +113,7 @@ impl Things {
         Arc::new(Things { schema, system: Mutex::new(system), journal, noted: Mutex::default() })
     }
 
-    fn system(&self) -> MutexGuard<'_, System> {
+    fn system(&self) -> MutexGuard<'_, LoggedSystem> {
         self.system.lock().unwrap()
     }
 
@@ -253,7 +253,7 @@ impl ManifestSource for Edited {
         vec![self.manifest.clone()]
     }
 
-    fn is_touched(&mut self) -> bool {
+    fn may_have_changed(&mut self) -> bool {
         false
     }
 
@@ -336,13 +336,13 @@ fn owed(bytes: &[u8]) -> BTreeSet<(String, String)> {
 }
 
 /// The run behind a crash, with the journal that the crash left.
-fn recover(system: &System, journal: &[u8], value: u32) {
+fn recover(system: &LoggedSystem, journal: &[u8], value: u32) {
     let state = state_dir();
     if !journal.is_empty() {
         std::fs::write(state.path().join("journal"), journal).unwrap();
     }
     let owed = owed(journal);
-    let before = System { stuck: None, ..system.clone() };
+    let before = LoggedSystem { stuck: None, ..system.clone() };
     let things = Things::new(before.clone(), None);
     let report = things.run(state.path(), value);
     let what = || format!("after {:?} of the journal {:?}", before, String::from_utf8_lossy(journal));
@@ -369,7 +369,7 @@ fn recover(system: &System, journal: &[u8], value: u32) {
 }
 
 /// Lets a run die wherever it writes its journal; returns at how many places that was.
-fn die_everywhere(noted: &[(System, Written)], value: u32) -> usize {
+fn die_everywhere(noted: &[(LoggedSystem, Written)], value: u32) -> usize {
     let mut deaths = BTreeSet::new();
     for pair in noted.windows(2) {
         let [(system, old), (next, new)] = pair else { continue };
@@ -405,7 +405,8 @@ fn a_run_that_dies_at_any_byte_of_its_journal_owes_the_next_one_just_the_refresh
     for stuck in [None, Some("stuck"), Some("s")] {
         let state = state_dir();
         let values = NAMES.iter().map(|name| ((*name).to_owned(), Value::from(0))).collect();
-        let things = Things::new(System { stuck, values, ..System::default() }, Some(state.path().join("journal")));
+        let things =
+            Things::new(LoggedSystem { stuck, values, ..LoggedSystem::default() }, Some(state.path().join("journal")));
         let mut places = 0;
         // The second run begins with what the first one still owes.
         for value in [1, 2] {
@@ -431,7 +432,7 @@ fn a_run_that_dies_at_any_byte_of_its_journal_owes_the_next_one_just_the_refresh
 fn crash_of_continuous_run_around_an_edit_keeps_exactly_the_pending_refreshes() {
     let state = state_dir();
     let values = NAMES.iter().map(|name| ((*name).to_owned(), Value::from(0))).collect();
-    let things = Things::new(System { values, ..System::default() }, Some(state.path().join("journal")));
+    let things = Things::new(LoggedSystem { values, ..LoggedSystem::default() }, Some(state.path().join("journal")));
     things.note();
     let of_first = things.hold(state.path(), [1, 2]);
     let noted = std::mem::take(&mut *things.noted.lock().unwrap());

@@ -24,12 +24,12 @@ struct Things {
     schema: TypeSchema,
     placement: Placement,
     batch: Batch,
-    world: Mutex<World>,
+    world: Mutex<ThingsState>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-struct World {
+struct ThingsState {
     values: BTreeMap<String, Value>,
     failures_left: BTreeMap<String, u32>,
     log: Vec<String>,
@@ -58,7 +58,7 @@ impl Things {
         Arc::new(Things { schema, placement, batch, world: Mutex::default(), bell: Condvar::new() })
     }
 
-    fn world(&self) -> std::sync::MutexGuard<'_, World> {
+    fn world(&self) -> std::sync::MutexGuard<'_, ThingsState> {
         self.world.lock().unwrap()
     }
 
@@ -130,7 +130,7 @@ impl Provider for Things {
             world.running += 1;
             world.most_running = world.most_running.max(world.running);
             self.bell.notify_all();
-            let alone = |world: &mut World| world.most_running < world.meeting;
+            let alone = |world: &mut ThingsState| world.most_running < world.meeting;
             let longest = std::time::Duration::from_secs(120);
             drop(self.bell.wait_timeout_while(world, longest, alone).unwrap());
         }

@@ -107,9 +107,9 @@ impl Provider for Accounts {
 }
 
 #[derive(Default)]
-struct Lines(Vec<String>);
+struct LogLines(Vec<String>);
 
-impl Observer for Lines {
+impl Observer for LogLines {
     fn event(&mut self, event: Event<'_>) {
         if let Event::Log { message, .. } = event {
             self.0.push(message.to_owned());
@@ -130,7 +130,7 @@ fn told(slip: Slip, strictness: Strictness) -> String {
     let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty()).unwrap();
     let options =
         Options { mode: Mode::Apply, jobs: 2, durability: Durability::Unflushed, strictness, state_dir: None };
-    let mut lines = Lines::default();
+    let mut lines = LogLines::default();
     let report = prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut lines).unwrap();
     format!("{:#?}\n{:#?}", lines.0, report.resources)
 }

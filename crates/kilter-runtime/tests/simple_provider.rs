@@ -13,23 +13,23 @@ use kilter_provider::{
 use kilter_runtime::{Event, Mode, Observer, Options, Report, ShutdownHandle, Status, plan_of};
 
 /// Keys in a map; `bad` cannot be created.
-struct Keys {
+struct KeyStore {
     schema: TypeSchema,
     world: Mutex<BTreeMap<String, Attributes>>,
 }
 
-impl Keys {
-    fn new() -> Keys {
-        let schema = TypeSchema::new("key", "Keys in memory.")
+impl KeyStore {
+    fn new() -> KeyStore {
+        let schema = TypeSchema::new("key", "KeyStore in memory.")
             .attribute("ensure", "Enum[absent, present]", Behaviour::Property, "Whether it is there.")
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("secret", "Optional[Sensitive[String]]", Behaviour::Property, "What it opens with.");
         let gone = Attributes::from_iter([("ensure", "present"), ("name", "old")]);
-        Keys { schema, world: Mutex::new([("old".to_owned(), gone)].into()) }
+        KeyStore { schema, world: Mutex::new([("old".to_owned(), gone)].into()) }
     }
 }
 
-impl SimpleProvider for Keys {
+impl SimpleProvider for KeyStore {
     fn schema(&self) -> &TypeSchema {
         &self.schema
     }
@@ -67,9 +67,9 @@ impl SimpleProvider for Keys {
 
 /// Keeps the lines of providers, times taken out.
 #[derive(Default)]
-struct Lines(Vec<String>);
+struct ProviderLines(Vec<String>);
 
-impl Observer for Lines {
+impl Observer for ProviderLines {
     fn event(&mut self, event: Event<'_>) {
         if let Event::Log { level, type_name, name, message } = event {
             let text = message.split(" in ").next().unwrap().split(" after ").next().unwrap();
@@ -79,7 +79,7 @@ impl Observer for Lines {
 }
 
 fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<String>) {
-    let registry = Registry::new([Arc::new(Simple::new(Keys::new()).unwrap()) as Arc<dyn Provider>]).unwrap();
+    let registry = Registry::new([Arc::new(Simple::new(KeyStore::new()).unwrap()) as Arc<dyn Provider>]).unwrap();
     let resource = |(name, ensure, secret): &(&str, &str, Option<&str>)| {
         let mut attributes = Attributes::from_iter([("ensure", *ensure)]);
         if let Some(secret) = secret {
@@ -102,7 +102,7 @@ fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<Str
         state_dir: None,
         strictness: Strictness::default(),
     };
-    let mut lines = Lines::default();
+    let mut lines = ProviderLines::default();
     let report = prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut lines).unwrap();
     (report, lines.0)
 }

@@ -182,9 +182,9 @@ impl Watch for Slots {
 
 /// Reported results and unwatched resources.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<String>>>);
+struct ReportedResults(Arc<Mutex<Vec<String>>>);
 
-impl Observer for Heard {
+impl Observer for ReportedResults {
     fn event(&mut self, event: Event<'_>) {
         let line = match event {
             Event::Settled(report) => format!("{} {}", report.reference.title, report.status.word()),
@@ -258,7 +258,7 @@ fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl Fn
     let prepared = plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
-    let (window, stop, heard) = (StatusHandle::default(), ShutdownHandle::new().unwrap(), Heard::default());
+    let (window, stop, heard) = (StatusHandle::default(), ShutdownHandle::new().unwrap(), ReportedResults::default());
     let hold = Hold {
         converged: None,
         until_converged: false,

@@ -45,7 +45,7 @@ mod turns;
 mod var_dir;
 pub mod yaml;
 
-pub use condition::{Condition, Machine, Verdict};
+pub use condition::{Condition, ConditionResult, Machine};
 pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, LineParser, ProtocolError, Record,
     RecordError, Refusal, Reply, Request, Update, WatchLine,
@@ -53,7 +53,7 @@ pub use convention::{
 pub use discovery::{Found, FoundScript, Note, Scripts};
 pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner};
 pub use json::Json;
-pub use metadata::{Actions, Fault, InSyncRule, Metadata, Place};
+pub use metadata::{Actions, Fault, InSyncRule, Metadata, TextPosition};
 pub use provider::ScriptProvider;
 pub use script::{Script, script};
 pub use simple::Simple;

@@ -5,7 +5,7 @@ use granit_parser::{Event, Parser, ScalarStyle};
 use kilter_model::Value;
 use rustc_hash::FxHashMap;
 
-use crate::metadata::{Fault, Place};
+use crate::metadata::{Fault, TextPosition};
 
 /// Maximum size of metadata, in bytes.
 const MAX_METADATA_BYTES: usize = 1 << 20;
@@ -22,7 +22,7 @@ pub struct Node {
     /// Content.
     pub kind: YamlKind,
     /// Location in the text.
-    pub at: Place,
+    pub at: TextPosition,
 }
 
 /// The content of a node.
@@ -125,17 +125,17 @@ fn scalar(text: &EcoString) -> Value {
 /// # Errors
 /// If the text is not valid YAML, or is too large.
 pub fn parse(text: &str) -> Result<Node, Fault> {
-    let start = Place { line: 1, column: 1 };
+    let start = TextPosition { line: 1, column: 1 };
     if text.len() > MAX_METADATA_BYTES {
         return Err(Fault::new(start, eco_format!("it has more than {MAX_METADATA_BYTES} bytes")));
     }
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
         let (event, range) = next.map_err(|error| {
-            let at = Place::new(error.marker().line(), error.marker().col() + 1);
+            let at = TextPosition::new(error.marker().line(), error.marker().col() + 1);
             Fault::new(at, eco_format!("not valid YAML: {}", error.info()))
         })?;
-        builder.event(event, Place::new(range.start.line(), range.start.col() + 1))?;
+        builder.event(event, TextPosition::new(range.start.line(), range.start.col() + 1))?;
     }
     builder.root.ok_or_else(|| Fault::new(start, "there is nothing in it").hint("begin with `provider:`"))
 }
@@ -158,7 +158,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn event(&mut self, event: Event<'_>, at: Place) -> Result<(), Fault> {
+    fn event(&mut self, event: Event<'_>, at: TextPosition) -> Result<(), Fault> {
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
@@ -189,7 +189,7 @@ impl Builder {
         Ok(())
     }
 
-    fn begin(&mut self, kind: YamlKind, at: Place, anchor: usize) -> Result<(), Fault> {
+    fn begin(&mut self, kind: YamlKind, at: TextPosition, anchor: usize) -> Result<(), Fault> {
         self.counted(1, at)?;
         if self.open.len() >= DEEPEST {
             return Err(Fault::new(at, eco_format!("it is nested more than {DEEPEST} levels deep")));
@@ -203,7 +203,7 @@ impl Builder {
         self.place(node, anchor, size)
     }
 
-    fn counted(&mut self, size: usize, at: Place) -> Result<(), Fault> {
+    fn counted(&mut self, size: usize, at: TextPosition) -> Result<(), Fault> {
         self.count += size;
         match self.count > MOST {
             true => Err(Fault::new(at, eco_format!("it has more than {MOST} parts, aliases followed"))),

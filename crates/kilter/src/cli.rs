@@ -3,6 +3,7 @@
 mod examples;
 mod formats;
 mod parse;
+mod provider;
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ pub(crate) use formats::{
     Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, Strict, TypesFormat,
 };
 
-use crate::commands::provider::ProviderArgs;
+pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 
 const INPUT: &str = "Input";
 const HOW: &str = "How it is done";
@@ -196,7 +197,7 @@ impl JobsArgs {
         self.given().unwrap_or_else(|| (2 * cores()).max(4))
     }
 
-    /// What was given.
+    /// Returns the number from the command line.
     pub(crate) fn given(&self) -> Option<usize> {
         self.jobs.map(|jobs| jobs as usize)
     }

@@ -14,7 +14,6 @@ use kilter_provider::World;
 use kilter_runtime::{SealingKey, SealingKeyError, bound};
 use serde_json::{Value as Json, json};
 
-use crate::world::{Collected, ExportedResource};
 use crate::{durable, output};
 
 /// Domain of the encryption, which separates these files from other uses of the key.
@@ -28,6 +27,24 @@ const MAX_FILE_BYTES: u64 = 2 * MAX_BYTES as u64;
 
 /// Interval after which unchanged resources are written again, so that their time stays recent.
 const REWRITE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Resources that others exported for this machine at one time.
+pub(crate) struct Collected {
+    /// The resources.
+    pub(crate) offered: Vec<ExportedResource>,
+    /// Time at which the world had them, as far as is known.
+    pub(crate) at: SystemTime,
+    /// Reason why the world could not be read, if these are stored resources.
+    pub(crate) unreachable: Option<EcoString>,
+}
+
+/// Resource that another machine exports for this one.
+#[derive(Debug)]
+pub(crate) struct ExportedResource {
+    /// Exporting machine, type and title. For unreadable entries, the known part of these.
+    pub(crate) key: Vec<EcoString>,
+    pub(crate) text: Result<String, String>,
+}
 
 /// Stores collected resources in a state directory that this process has locked.
 pub(crate) struct Keeper {

@@ -52,7 +52,7 @@ pub(crate) fn gather(session: &Session, dirs: &[PathBuf], manifest_dir: Option<&
             ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()).trusting(session.trust.clone()),
         )
         .with_fact("kilter", kilter(manifest_dir));
-    let of_mold = session.mold().map(|mold| mold.facts(session)).unwrap_or_default();
+    let of_mold = session.mold().map(|mold| mold.facts(&session.mold_context(mold))).unwrap_or_default();
     let facts = of_mold.into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value));
     Gathered { facts, record: session.record.clone() }
 }

@@ -6,10 +6,8 @@ mod noted;
 mod recorded;
 mod sources;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
@@ -19,13 +17,12 @@ use kilter_model::{RelationKind, Value};
 use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
 use kilter_recording::RecordMode;
-use kilter_runtime::{IneffectiveNotification, PlanDocument, Prepared};
+use kilter_runtime::{IneffectiveNotification, Plan, PlanDocument, PlanProvenance, Prepared};
 
 use crate::cli::{ManifestArgs, ReportFormat};
+use crate::collected::Collected;
 use crate::exit::Exit;
-use crate::plan_file::PlanFile;
 use crate::session::Session;
-use crate::world::Collected;
 use crate::{facts, output, reversals, signals, trust};
 use recorded::RecordedSource;
 use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
@@ -94,6 +91,24 @@ pub(crate) enum Input<'a> {
     },
     /// A saved plan.
     Plan(Box<PlanFile>),
+}
+
+/// Plan of a file.
+pub(crate) struct PlanFile {
+    /// Manifests of the command line, in order.
+    pub(crate) sources: Vec<Source>,
+    /// Origin of these manifests, if resources have to be restored, now or later.
+    pub(crate) origin: EcoString,
+    /// Included texts, by the including file and the written path.
+    pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
+    /// Facts that the manifests use.
+    pub(crate) facts: IndexMap<EcoString, Value>,
+    /// Variables of the command line.
+    pub(crate) vars: Vec<(EcoString, Value)>,
+    /// Host and time at which it was made; none in plans of earlier versions of kilter.
+    pub(crate) provenance: Option<PlanProvenance>,
+    /// Steps to carry out.
+    pub(crate) plan: Plan,
 }
 
 /// Reads, compiles and prepares a run.
@@ -205,7 +220,7 @@ fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry
         overrides: &vars,
     };
     let (mut compiled, problems) = compile_partly(&mut sources, &inputs);
-    learn(&session.record, &compiled, &sources);
+    register_secrets(&session.record, &compiled, &sources);
     if !problems.is_empty() {
         let problems = diagnostics::with_others(problems, compiled, &sources, registry);
         return Err(diagnostics::print(&problems, &sources, audience));
@@ -242,38 +257,8 @@ fn ineffective(notification: &IneffectiveNotification<'_>) -> Diagnostic {
     Diagnostic::new(message).at(*span).hint(eco_format!("write `{order}` if only the order is meant"))
 }
 
-/// Warnings of the last read. A number distinguishes equal warnings.
-#[derive(Default)]
-pub(crate) struct ReportedWarnings(Mutex<BTreeSet<(String, usize)>>);
-
-impl ReportedWarnings {
-    /// Returns the warnings that were not reported at the last read, and records all of them. A repeated read reports
-    /// each once, even if its line has moved.
-    fn unreported(&self, mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::take(&mut *said);
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        warnings.retain(|warning| {
-            let about = warning.span.map_or(("", ""), |span| {
-                let Source { name, text, .. } = sources.get(span.source);
-                let (before, after) = text.split_at_checked(span.start as usize).unwrap_or((text, ""));
-                let start = before.rfind('\n').map_or(0, |end| end + 1);
-                let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
-                (name.as_str(), text[start..end].trim())
-            });
-            let key = format!("{}\n{}\n{}", warning.message, about.0, about.1);
-            let count = counts.entry(key.clone()).or_default();
-            *count += 1;
-            let is_known = before.contains(&(key.clone(), *count));
-            said.insert((key, *count));
-            !is_known
-        });
-        warnings
-    }
-}
-
 /// Registers the secrets of manifests with the recording: their values, and their texts in the manifest.
-fn learn(record: &RecordMode, compiled: &Compiled, sources: &Sources) {
+fn register_secrets(record: &RecordMode, compiled: &Compiled, sources: &Sources) {
     record.register_secrets(&compiled.catalog.secrets);
     // Order matters: parts of values first, then values, then their texts in the manifest.
     let (made, whole): (Vec<&str>, Vec<&str>) =

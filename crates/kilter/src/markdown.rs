@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::render::NAME;
+use crate::style::NAME;
 
 /// Renders `text` at most `width` columns wide, `indent` included.
 pub(crate) fn render(text: &str, indent: usize, width: usize) -> String {

@@ -5,15 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use ecow::EcoString;
 use kilter_model::Hash;
-use kilter_provider::{Context, Level};
+use kilter_provider::{Context, Level, Log};
 use kilter_recording::{RecordMode, Recordable};
-use kilter_script::Note;
-use kilter_script::mold::{Files, Historian, LiveFiles, Mold, NoHistorian, RawLog};
+use kilter_script::mold::{Files, LiveFiles, Mold, RawLog};
+use kilter_script::{Note, ScriptEnvironment};
 
-use crate::commands::get::PrintedLog;
 use crate::exit::Exit;
-use crate::session::Session;
-use crate::{output, providers};
+use crate::output;
+use crate::render::progress::PrintedLog;
 
 /// Opened directory of mold.
 pub(crate) struct OpenedMold {
@@ -28,15 +27,17 @@ impl OpenedMold {
     ///
     /// # Errors
     /// If it cannot be opened; reported.
-    pub(crate) fn open(session: &Session, directory: &Path) -> Result<OpenedMold, Exit> {
-        let surroundings = providers::surroundings(session, session.state_dir_if_any());
-        let files =
-            Arc::new(RecordedFiles { live: LiveFiles(surroundings.trust.clone()), record: session.record.clone() });
+    pub(crate) fn open(
+        directory: &Path,
+        surroundings: ScriptEnvironment,
+        record: RecordMode,
+        verbose: bool,
+    ) -> Result<OpenedMold, Exit> {
+        let files = Arc::new(RecordedFiles { live: LiveFiles(surroundings.trust.clone()), record });
         let mold = Mold::open_through(files, directory, Arc::new(surroundings)).map_err(|error| {
             output::fail(format!("cannot use the directory of mold {}: {error}", directory.display()))
         })?;
-        let verbose = session.global.verbose;
-        mold.notes().iter().for_each(|note| tell(note, verbose));
+        mold.notes().iter().for_each(|note| report_note(note, verbose));
         let lines = PrintedLog { from: if verbose { Level::Debug } else { Level::Warning } };
         Ok(OpenedMold { mold, facts: OnceLock::new(), lines })
     }
@@ -47,26 +48,18 @@ impl OpenedMold {
     }
 
     /// Returns the facts of its fact scripts by name. The scripts run once.
-    pub(crate) fn facts(&self, session: &Session) -> Hash {
+    pub(crate) fn facts(&self, cx: &Context<'_>) -> Hash {
         let gather = || {
-            let (facts, notes) = self.mold.facts(&self.context(session));
-            notes.iter().for_each(|note| tell(note, false));
+            let (facts, notes) = self.mold.facts(cx);
+            notes.iter().for_each(|note| report_note(note, false));
             facts
         };
         self.facts.get_or_init(gather).clone()
     }
 
-    /// Returns the context of its scripts about no resource.
-    pub(crate) fn context<'a>(&'a self, session: &'a Session) -> Context<'a> {
-        session.context(&self.lines)
-    }
-}
-
-/// Returns the historian for the actions of scripts.
-pub(crate) fn historian(session: &Session) -> Arc<dyn Historian> {
-    match &session.channel3 {
-        Some(log) => Arc::clone(log) as Arc<dyn Historian>,
-        None => Arc::new(NoHistorian),
+    /// Returns the log of its scripts about no resource.
+    pub(crate) fn log(&self) -> &dyn Log {
+        &self.lines
     }
 }
 
@@ -86,7 +79,7 @@ struct RecordedFiles {
 }
 
 impl RecordedFiles {
-    fn ask<T: Recordable>(&self, what: &'static str, path: &Path, live: impl FnOnce() -> T) -> T {
+    fn record_or_replay<T: Recordable>(&self, what: &'static str, path: &Path, live: impl FnOnce() -> T) -> T {
         self.record.record_or_replay(what, || path.to_string_lossy().into(), live)
     }
 }
@@ -94,27 +87,27 @@ impl RecordedFiles {
 impl Files for RecordedFiles {
     fn directory(&self, path: &Path) -> std::io::Result<PathBuf> {
         let live = || self.live.directory(path).map_err(|error| error.to_string());
-        self.ask("directory", path, live).map_err(std::io::Error::other)
+        self.record_or_replay("directory", path, live).map_err(std::io::Error::other)
     }
 
     fn scripts(&self, directory: &Path) -> (Vec<(EcoString, PathBuf)>, Vec<Note>) {
-        self.ask("scripts of mold", directory, || self.live.scripts(directory))
+        self.record_or_replay("scripts of mold", directory, || self.live.scripts(directory))
     }
 
     fn script(&self, path: &Path) -> Result<Option<EcoString>, EcoString> {
-        self.ask("script of mold", path, || self.live.script(path))
+        self.record_or_replay("script of mold", path, || self.live.script(path))
     }
 
     fn metadata(&self, script: &Path) -> Result<Option<(PathBuf, EcoString)>, Note> {
-        self.ask("metadata of mold", script, || self.live.metadata(script))
+        self.record_or_replay("metadata of mold", script, || self.live.metadata(script))
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.ask("exists", path, || self.live.exists(path))
+        self.record_or_replay("exists", path, || self.live.exists(path))
     }
 }
 
-fn tell(note: &Note, verbose: bool) {
+fn report_note(note: &Note, verbose: bool) {
     match note.level {
         Level::Warning => output::warning(note),
         _ if verbose => output::line(note),

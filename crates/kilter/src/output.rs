@@ -9,7 +9,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use anstyle::{AnsiColor, Style};
 
 use crate::exit::Exit;
-use crate::render::{FAILED, styled};
+use crate::style::{FAILED, styled};
 use crate::visible;
 
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();

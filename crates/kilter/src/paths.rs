@@ -1,6 +1,7 @@
 //! Default paths of kilter, depending on the user.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Returns true if root runs the command.
@@ -50,7 +51,12 @@ pub(crate) fn plan_keys_dir() -> Option<PathBuf> {
 
 /// Returns the directories of providers from the environment: `KILTER_PROVIDERS`, separated by colons.
 pub(crate) fn given_providers_dirs() -> Vec<PathBuf> {
-    env::var_os("KILTER_PROVIDERS").map(|list| crate::providers::directories(&list)).unwrap_or_default()
+    env::var_os("KILTER_PROVIDERS").map(|list| directories(&list)).unwrap_or_default()
+}
+
+/// Returns the directories of a list separated by colons, without empty names.
+pub(crate) fn directories(list: &OsStr) -> Vec<PathBuf> {
+    env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
 /// Returns the default directories of providers.

@@ -8,7 +8,8 @@ use kilter_runtime::Pause;
 use serde_json::{Value as Json, json};
 
 use crate::exit::Exit;
-use crate::render::diff::visible;
+use crate::render::status::pause_line;
+use crate::users::user_name;
 use crate::{durable, output};
 
 /// Name of the file in the state directory.
@@ -42,7 +43,7 @@ struct PauseRecord {
 
 /// Selection of pauses that `kilter resume` ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum PauseSelection {
     /// Pauses of a session, as [`session`] returns it. An empty text selects none.
     Session(String),
     /// One pause, by its number.
@@ -95,12 +96,12 @@ impl Pauses {
     }
 
     /// Ends pauses; returns their number.
-    pub(crate) fn end(&mut self, which: &Ends) -> io::Result<usize> {
+    pub(crate) fn end(&mut self, which: &PauseSelection) -> io::Result<usize> {
         let before = self.list.clone();
         self.list.retain(|one| match which {
-            Ends::Session(session) => !is_same_session(&one.session, session),
-            Ends::One(id) => one.id != *id,
-            Ends::All => false,
+            PauseSelection::Session(session) => !is_same_session(&one.session, session),
+            PauseSelection::One(id) => one.id != *id,
+            PauseSelection::All => false,
         });
         let ended = before.len() - self.list.len();
         if ended > 0
@@ -136,7 +137,7 @@ impl Pauses {
 
     /// Returns the pauses for people, one line for each.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.to_json().as_array().into_iter().flatten().map(line).collect()
+        self.to_json().as_array().into_iter().flatten().map(pause_line).collect()
     }
 
     /// Rewrites the pauses if their file was removed.
@@ -189,22 +190,6 @@ impl PauseRecord {
         json!({"id": self.id, "by": self.by, "session": self.session, "unix_ms": self.unix_ms,
                "until_unix_ms": self.until_unix_ms, "why": self.why})
     }
-}
-
-/// Returns one pause for people.
-pub(crate) fn line(json: &Json) -> String {
-    let at =
-        |key: &str| crate::render::status::utc(UNIX_EPOCH + Duration::from_millis(json[key].as_u64().unwrap_or(0)));
-    let why = json["why"].as_str().filter(|why| !why.is_empty()).map(|why| format!(": {}", visible(why)));
-    let until = json["until_unix_ms"].as_u64().map(|_| format!(" until {}", at("until_unix_ms")));
-    format!(
-        "pause {} by {} since {}{}{}",
-        json["id"],
-        visible(json["by"].as_str().unwrap_or_default()),
-        at("unix_ms"),
-        until.unwrap_or_default(),
-        why.unwrap_or_default()
-    )
 }
 
 /// Returns the caller of `kilter pause` or `kilter resume`: the user, the terminal, the parent process, and the
@@ -265,13 +250,6 @@ fn described() -> String {
     text
 }
 
-/// Returns the name of a user from `/etc/passwd`.
-pub(crate) fn user_name(uid: u32) -> Option<String> {
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
-    let mut lines = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    lines.find(|parts| parts.get(2) == Some(&uid.to_string().as_str())).map(|parts| parts[0].to_owned())
-}
-
 /// Refusal of changes with a paused state directory.
 pub(crate) struct PausedRefusal {
     /// The pauses.
@@ -322,14 +300,14 @@ mod tests {
         assert_eq!(read().add(&by("2"), Some(Duration::from_secs(600)), "by hand").unwrap(), 2);
         let one = read().as_one().unwrap();
         assert_eq!((one.longest, one.why.as_str()), (None, "backup; by hand"));
-        assert_eq!(read().end(&Ends::Session("3".into())).unwrap(), 0);
-        assert_eq!(read().end(&Ends::Session("1".into())).unwrap(), 1);
+        assert_eq!(read().end(&PauseSelection::Session("3".into())).unwrap(), 0);
+        assert_eq!(read().end(&PauseSelection::Session("1".into())).unwrap(), 1);
         let one = read().as_one().unwrap();
         assert!(one.longest.is_some_and(|left| left <= Duration::from_secs(600)) && one.why == "by hand");
         assert_eq!(read().add(&by("1"), Some(Duration::ZERO), "over").unwrap(), 3);
         assert_eq!(read().lines().len(), 1, "what is over is left out");
-        assert_eq!(read().end(&Ends::One(2)).unwrap(), 1);
-        assert_eq!((read().as_one(), read().end(&Ends::All).unwrap()), (None, 0));
+        assert_eq!(read().end(&PauseSelection::One(2)).unwrap(), 1);
+        assert_eq!((read().as_one(), read().end(&PauseSelection::All).unwrap()), (None, 0));
         assert_eq!(read().add(&by("1"), None, "").unwrap(), 4, "a number is not used again");
     }
 
@@ -348,8 +326,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let mut pauses = Pauses::read(place.path()).unwrap();
         pauses.add(&json!({"by": "root", "session": ""}), None, "by hand").unwrap();
-        assert_eq!(pauses.end(&Ends::Session(String::new())).unwrap(), 0);
-        assert_eq!(pauses.end(&Ends::One(1)).unwrap(), 1);
+        assert_eq!(pauses.end(&PauseSelection::Session(String::new())).unwrap(), 0);
+        assert_eq!(pauses.end(&PauseSelection::One(1)).unwrap(), 1);
     }
 
     #[test]

@@ -13,52 +13,30 @@ mod write;
 use std::path::Path;
 
 use ecow::EcoString;
-use indexmap::IndexMap;
 use kilter_manifest::Source;
-use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::{
     InputSecrecy, Plan, PlanDocument, PlanInputs, PlanProvenance, PlanSource, PrivateKey, Report, SealingKey,
 };
 
-use crate::load::Loaded;
+use crate::load::{Loaded, PlanFile};
 use crate::output;
 
 pub(crate) use open::read;
 pub(crate) use provenance::{introduce, record_applied, written};
 pub(crate) use trust::signer;
 
-/// Plan of a file.
-pub(crate) struct PlanFile {
-    /// Manifests of the command line, in order.
-    pub(crate) sources: Vec<Source>,
-    /// Origin of these manifests, if resources have to be restored, now or later.
-    pub(crate) origin: EcoString,
-    /// Included texts, by the including file and the written path.
-    pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
-    /// Facts that the manifests use.
-    pub(crate) facts: IndexMap<EcoString, Value>,
-    /// Variables of the command line.
-    pub(crate) vars: Vec<(EcoString, Value)>,
-    /// Host and time at which it was made; none in plans of earlier versions of kilter.
-    pub(crate) provenance: Option<PlanProvenance>,
-    /// Steps to carry out.
-    pub(crate) plan: Plan,
-}
-
-impl PlanFile {
-    fn new(inputs: PlanInputs, provenance: Option<PlanProvenance>, plan: Plan) -> PlanFile {
-        let source = |source: PlanSource| Source::new(source.name, source.text).leniently(source.is_lenient);
-        let PlanInputs { sources, origin, includes, facts, vars } = inputs;
-        PlanFile {
-            sources: sources.into_iter().map(source).collect(),
-            origin,
-            includes: includes.into_iter().map(|(key, included)| (key, source(included))).collect(),
-            facts: facts.into_iter().collect(),
-            vars,
-            provenance,
-            plan,
-        }
+fn plan_of(inputs: PlanInputs, provenance: Option<PlanProvenance>, plan: Plan) -> PlanFile {
+    let source = |source: PlanSource| Source::new(source.name, source.text).leniently(source.is_lenient);
+    let PlanInputs { sources, origin, includes, facts, vars } = inputs;
+    PlanFile {
+        sources: sources.into_iter().map(source).collect(),
+        origin,
+        includes: includes.into_iter().map(|(key, included)| (key, source(included))).collect(),
+        facts: facts.into_iter().collect(),
+        vars,
+        provenance,
+        plan,
     }
 }
 

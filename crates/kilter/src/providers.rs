@@ -1,6 +1,5 @@
 //! Providers of the command, and messages about unknown types.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -9,15 +8,16 @@ use kilter_model::suggest::nearest;
 use kilter_model::{Attributes, ResourceRef, TitleError};
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Context, Interrupt, Level, Provider, Registry, canonical_name};
-use kilter_script::mold::Mold;
+use kilter_script::mold::{Historian, Mold, NoHistorian};
 use kilter_script::{Found, Note, Script, ScriptEnvironment, Scripts};
 use serde_json::json;
 
-use crate::commands::get::PrintedLog;
 use crate::exit::Exit;
 use crate::facts::Gathered;
+use crate::mold::OpenedMold;
+use crate::render::progress::PrintedLog;
 use crate::session::Session;
-use crate::{facts, mold, output, paths, signals};
+use crate::{facts, output, paths, signals};
 
 /// Search path of scripts, and their settings.
 pub(crate) struct Search {
@@ -112,6 +112,26 @@ pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, E
     Ok(Providers { registry: session.record.decorate(registry).on_machine(session.host()), scripts, notes })
 }
 
+/// Opens the directory of mold from the command line, if there is one.
+///
+/// # Errors
+/// If it cannot be opened; reported.
+pub(crate) fn open_mold(session: &Session) -> Result<(), Exit> {
+    if let Some(directory) = &session.global.mold {
+        let surroundings = surroundings(session, session.state_dir_if_any());
+        session.set_mold(OpenedMold::open(directory, surroundings, session.record.clone(), session.global.verbose)?);
+    }
+    Ok(())
+}
+
+/// Returns the historian for the actions of scripts.
+fn historian(session: &Session) -> Arc<dyn Historian> {
+    match &session.channel3 {
+        Some(log) => Arc::clone(log) as Arc<dyn Historian>,
+        None => Arc::new(NoHistorian),
+    }
+}
+
 /// Returns the providers of mold's directory.
 fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
     mold.providers().iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>).collect()
@@ -168,7 +188,7 @@ fn surroundings_with(session: &Session, libexec: &[PathBuf], state_dir: Option<P
         hostname: (!session.record.is_replay()).then(|| session.host().into()),
         exchanges: session.record.exchanges(),
         trust: session.trust.clone(),
-        historian: mold::historian(session),
+        historian: historian(session),
         cancelled: Some(signals::raised()),
         ..ScriptEnvironment::new()
     }
@@ -260,9 +280,4 @@ pub(crate) fn named(provider: &dyn Provider, type_name: &str) -> Option<&'static
 /// Splits `TYPE` or `TYPE[NAME]` of the command line.
 pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
     ResourceRef::split(text).map_or((text, None), |(type_name, name)| (type_name, Some(name)))
-}
-
-/// Returns the directories of a list separated by colons, without empty names.
-pub(crate) fn directories(list: &OsStr) -> Vec<PathBuf> {
-    std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
 }

@@ -10,8 +10,8 @@ use kilter_script::mold::RawLog;
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::load::ReportedWarnings;
 use crate::mold::OpenedMold;
+use crate::reported_warnings::ReportedWarnings;
 use crate::{mold, output, paths, signals, trust, world};
 
 /// Session of a command.
@@ -46,12 +46,7 @@ impl Session {
         // A replay writes nothing.
         let log = global.channel3.as_deref().filter(|_| !record.is_replay());
         let channel3 = log.map(mold::open_log).transpose()?;
-        let session = Session::new(global.clone(), record, trust, world, channel3.map(Arc::new), state_dir);
-        if let Some(directory) = &global.mold {
-            // The session is new.
-            let _ = session.mold.set(OpenedMold::open(&session, directory)?);
-        }
-        Ok(session)
+        Ok(Session::new(global.clone(), record, trust, world, channel3.map(Arc::new), state_dir))
     }
 
     /// Opens the session of a command line without these options: only the environment decides.
@@ -87,6 +82,16 @@ impl Session {
     /// Returns the directory of mold, if given on the command line.
     pub(crate) fn mold(&self) -> Option<&OpenedMold> {
         self.mold.get()
+    }
+
+    /// Returns the context of mold's scripts about no resource.
+    pub(crate) fn mold_context<'a>(&'a self, mold: &'a OpenedMold) -> Context<'a> {
+        self.context(mold.log())
+    }
+
+    /// Sets the directory of mold. Only a new session has none.
+    pub(crate) fn set_mold(&self, mold: OpenedMold) {
+        let _ = self.mold.set(mold);
     }
 
     /// Returns a reference for code that outlives a borrow of the session. The session may end earlier.

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::render::{NAME, styled};
+use crate::style::{NAME, styled};
 
 /// Number of spaces between two columns.
 const GAP: usize = 2;

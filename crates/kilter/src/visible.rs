@@ -28,6 +28,19 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Escapes control characters and marks of writing direction, so that content cannot control a terminal or deceive
+/// its reader.
+pub(crate) fn visible(line: &str) -> String {
+    if line.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
+        return line.to_owned();
+    }
+    let harmful = |c: char| is_steering(c) && c != '\t';
+    if !line.contains(harmful) {
+        return line.to_owned();
+    }
+    line.chars().map(|c| if harmful(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +53,10 @@ mod tests {
         assert_eq!(shown, "\"a\\u009b2J\\u0085\\u202e\\u2066\\u061c\\u007fé\"");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), text);
         assert!(matches!(escaped("plain é\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn content_cannot_steer_the_terminal() {
+        assert_eq!(visible("a\u{1b}[2Jb\tc"), "a\\u{1b}[2Jb\tc");
     }
 }

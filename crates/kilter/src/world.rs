@@ -18,6 +18,7 @@ use kilter_world::{Credentials, Directory, Endpoint, Etcd};
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::Global;
+use crate::collected::{Collected, ExportedResource};
 use crate::exit::Exit;
 use crate::trust::refusal;
 use crate::{collected, output, paths, signals};
@@ -119,24 +120,6 @@ pub(crate) struct Collector {
     taken: RefCell<HashSet<[EcoString; 3]>>,
     /// State directory with the resources that are collected if the world cannot be reached.
     fallback: Option<PathBuf>,
-}
-
-/// Resources that others exported for this machine at one time.
-pub(crate) struct Collected {
-    /// The resources.
-    pub(crate) offered: Vec<ExportedResource>,
-    /// Time at which the world had them, as far as is known.
-    pub(crate) at: SystemTime,
-    /// Reason why the world could not be read, if these are stored resources.
-    pub(crate) unreachable: Option<EcoString>,
-}
-
-/// Resource that another machine exports for this one.
-#[derive(Debug)]
-pub(crate) struct ExportedResource {
-    /// Exporting machine, type and title. For unreadable entries, the known part of these.
-    pub(crate) key: Vec<EcoString>,
-    pub(crate) text: Result<String, String>,
 }
 
 impl Collector {

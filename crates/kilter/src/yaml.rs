@@ -36,7 +36,7 @@ impl Yaml {
         for line in text.lines() {
             self.indent(depth);
             self.out += "# ";
-            self.out += &crate::render::diff::visible(line);
+            self.out += &visible::visible(line);
             self.out.push('\n');
         }
     }

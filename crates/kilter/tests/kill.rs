@@ -15,12 +15,12 @@ const KILLS: usize = 200;
 /// The owner of the files: no account of its own, so that nothing else uses it.
 const OWNER: u32 = 54_321;
 
-struct Play {
+struct KillTest {
     directory: PathBuf,
     root: bool,
 }
 
-impl Play {
+impl KillTest {
     fn file(&self, n: usize) -> PathBuf {
         self.directory.join("files").join(format!("f{n}"))
     }
@@ -96,7 +96,7 @@ fn content(version: u64, n: usize) -> String {
 #[test]
 fn kill_at_any_moment_leaves_whole_files() {
     let temporary = tempfile::tempdir().unwrap();
-    let play = Play { directory: temporary.path().to_owned(), root: rustix::process::geteuid().is_root() };
+    let play = KillTest { directory: temporary.path().to_owned(), root: rustix::process::geteuid().is_root() };
     let seed =
         std::env::var("KILTER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     eprintln!("KILTER_SEED={seed}");
@@ -134,7 +134,7 @@ fn kill_at_any_moment_leaves_whole_files() {
     assert_eq!(left, FILES, "temporary files of killed runs are cleared away");
 }
 
-fn duration_of_an_apply(play: &Play) -> Duration {
+fn duration_of_an_apply(play: &KillTest) -> Duration {
     let start = Instant::now();
     let output = play.apply(&play.manifest(0)).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -42,20 +42,20 @@ fn inside(name: &str) -> bool {
     false
 }
 
-struct Machine {
+struct TestRoot {
     /// The directory of files, outside of `/etc`.
     root: PathBuf,
     state: PathBuf,
     _temporary: tempfile::TempDir,
 }
 
-impl Machine {
-    fn new() -> Machine {
+impl TestRoot {
+    fn new() -> TestRoot {
         assert!(Path::new("/etc/.kilter-test").exists(), "this is not the copy of /etc");
         let temporary = tempfile::tempdir().unwrap();
         std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let at = |name: &str| temporary.path().join(name);
-        Machine { root: at("root"), state: at("state"), _temporary: temporary }
+        TestRoot { root: at("root"), state: at("state"), _temporary: temporary }
     }
 
     fn kilter(&self, args: &[&str]) -> Output {
@@ -137,7 +137,7 @@ fn machine_converges_and_is_repaired() {
     if !inside("machine_converges_and_is_repaired") {
         return;
     }
-    let machine = Machine::new();
+    let machine = TestRoot::new();
     let manifest = machine.manifest();
     let total = 215;
 
@@ -172,7 +172,7 @@ fn machine_converges_and_is_repaired() {
     assert_eq!((code, report["counts"]["in_sync"].as_u64()), (0, Some(total)), "{report:#}");
 }
 
-fn check_state(machine: &Machine) {
+fn check_state(machine: &TestRoot) {
     let at = |name: &str| machine.root.join(name);
     let of = |name: &str| std::fs::symlink_metadata(at(name)).unwrap();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
@@ -200,7 +200,7 @@ fn check_state(machine: &Machine) {
 }
 
 /// Ten kinds of damage, with the resources that repair them.
-fn damage(machine: &Machine) -> BTreeSet<String> {
+fn damage(machine: &TestRoot) -> BTreeSet<String> {
     let at = |name: &str| machine.root.join(name);
     let run = |program: &str, args: &[&str]| assert!(Command::new(program).args(args).status().unwrap().success());
     std::fs::write(at("f000"), "tampered\n").unwrap();
@@ -224,7 +224,7 @@ fn damage(machine: &Machine) -> BTreeSet<String> {
 }
 
 /// An apply in sync opens only its lock for writing, and changes nothing.
-fn nothing_is_written(machine: &Machine, manifest: &Path) {
+fn nothing_is_written(machine: &TestRoot, manifest: &Path) {
     let log = machine.state.with_file_name("strace.log");
     let trace = "trace=open,openat,openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,\
                  symlink,symlinkat,chmod,fchmod,fchmodat,?fchmodat2,chown,fchown,lchown,fchownat,utimensat,truncate,ftruncate,\
@@ -259,7 +259,7 @@ fn an_export_of_users_groups_and_hosts_applied_changes_nothing() {
     if !inside("an_export_of_users_groups_and_hosts_applied_changes_nothing") {
         return;
     }
-    let machine = Machine::new();
+    let machine = TestRoot::new();
     for (kind, more) in [("user", &[][..]), ("group", &[]), ("host", &[]), ("user", &["--show-sensitive"])] {
         let export = machine.kilter(&[&["get", kind, "--format", "yaml"], more].concat());
         assert!(export.status.success(), "{}", String::from_utf8_lossy(&export.stderr));
@@ -277,7 +277,7 @@ fn saved_plan_is_applied_exactly_or_refused() {
     if !inside("saved_plan_is_applied_exactly_or_refused") {
         return;
     }
-    let machine = Machine::new();
+    let machine = TestRoot::new();
     let manifest = machine.manifest();
     let plan = machine.state.with_file_name("plan");
     let output = machine.kilter(&["plan", manifest.to_str().unwrap(), "-o", plan.to_str().unwrap()]);

@@ -46,12 +46,12 @@ const GROUP: &str = "kiltag";
 const INSIDE: &str = "KILTER_INSIDE_NAMESPACE";
 
 /// A directory in which one manifest is planned and applied.
-struct Place {
+struct PlanDir {
     root: PathBuf,
     state: PathBuf,
 }
 
-impl Place {
+impl PlanDir {
     fn path(&self, name: &str) -> String {
         self.root.join(name).to_str().unwrap().to_owned()
     }
@@ -108,7 +108,7 @@ impl Place {
 
 /// A manifest that grows at random.
 struct Growing<'a> {
-    place: &'a Place,
+    place: &'a PlanDir,
     random: &'a mut Rng,
     resources: Vec<Resource>,
     relations: Vec<(usize, usize, RelationKind)>,
@@ -513,7 +513,7 @@ fn keeps_known(name: &str, plan: &ResourceReport, done: Option<&ResourceReport>)
 fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     let home = tempfile::tempdir().unwrap();
     let mut random = Rng::with_seed(seed);
-    let place = Place { root: home.path().join("root"), state: home.path().join("state") };
+    let place = PlanDir { root: home.path().join("root"), state: home.path().join("state") };
     place.grow(&mut random);
     let has_accounts = std::env::var_os(INSIDE).is_some();
     if has_accounts {
@@ -680,7 +680,7 @@ fn plan_of_random_manifests_with_accounts_matches_apply() {
 /// The file `f` and a command that makes it, without an order between them.
 fn planned_without_order(ensure: &str, is_there: bool, command_first: bool) -> (Status, Status) {
     let home = tempfile::tempdir().unwrap();
-    let place = Place { root: home.path().join("root"), state: home.path().join("state") };
+    let place = PlanDir { root: home.path().join("root"), state: home.path().join("state") };
     fs::create_dir(&place.root).unwrap();
     let path = place.path("f");
     if is_there {
@@ -780,7 +780,7 @@ impl Runner for NoTools {
 /// A directory for one manifest, which is written out.
 struct Scene {
     _home: tempfile::TempDir,
-    place: Place,
+    place: PlanDir,
     registry: Registry,
     resources: Vec<Resource>,
     relations: Vec<Relation>,
@@ -789,7 +789,7 @@ struct Scene {
 impl Scene {
     fn new(more: impl IntoIterator<Item = Arc<dyn Provider>>) -> Scene {
         let home = tempfile::tempdir().unwrap();
-        let place = Place { root: home.path().join("root"), state: home.path().join("state") };
+        let place = PlanDir { root: home.path().join("root"), state: home.path().join("state") };
         fs::create_dir(&place.root).unwrap();
         let providers: [Arc<dyn Provider>; 2] =
             [Arc::new(FileProvider::new()), Arc::new(ExecProvider::new(System::real()))];

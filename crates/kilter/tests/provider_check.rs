@@ -11,15 +11,15 @@ use std::process::{Command, Output};
 
 use serde_json::Value as Json;
 
-struct Place {
+struct CheckDir {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl CheckDir {
     /// A directory with the provider `colour` that `kilter provider new` writes.
-    fn of(convention: &str) -> Place {
+    fn of(convention: &str) -> CheckDir {
         assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
-        let place = Place { directory: tempfile::tempdir().unwrap() };
+        let place = CheckDir { directory: tempfile::tempdir().unwrap() };
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let ended = place.kilter(&["provider", "new", convention, "colour"]);
         assert!(ended.status.success(), "{}", shown(&ended));
@@ -83,7 +83,7 @@ fn calls(law: &Json) -> Vec<String> {
 }
 
 fn conforms(convention: &str, excused: &[&str]) {
-    let place = Place::of(convention);
+    let place = CheckDir::of(convention);
     let (code, document) = place.check(&[]);
     assert_eq!((code, &document["conforming"]), (0, &Json::Bool(true)), "{document:#}");
     let laws = document["laws"].as_array().unwrap();
@@ -118,7 +118,7 @@ fn generated_mold_script_conforms() {
 
 #[test]
 fn check_shows_failed_removal() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "rm -f --", ": rm -f --");
     let law = place.broken("ensure-absent-removes");
     assert!(law["why"].as_str().unwrap().contains("after its set, sky still differs in `ensure`"), "{law:#}");
@@ -136,7 +136,7 @@ fn check_shows_failed_removal() {
 }
 
 /// Adds the attribute `shade` to a provider in bash; what it has is beside what `value` is kept in.
-fn with_shade(place: &Place) {
+fn with_shade(place: &CheckDir) {
     place.change(
         "colour.yaml",
         "    value:\n",
@@ -158,7 +158,7 @@ fn with_shade(place: &Place) {
 
 #[test]
 fn update_that_clears_other_attributes_is_found() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     with_shade(&place);
     let (code, document) = place.check(&["--law", "other-attributes-stay", "--law", "set-makes-what-was-asked"]);
     assert_eq!((code, &document["counts"]["held"]), (0, &Json::from(2)), "{document:#}");
@@ -177,11 +177,11 @@ fn update_that_clears_other_attributes_is_found() {
 
 #[test]
 fn error_for_an_absent_name_is_found_also_of_one_entry() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "echo 'ensure: absent'", "fail \"there is no $1\"");
     let law = place.broken("unknown-is-absent");
     assert!(law["why"].as_str().unwrap().contains("there is no nothing"), "{law:#}");
-    let place = Place::of("json");
+    let place = CheckDir::of("json");
     let entry = "[read(name) or {\"name\": name, \"error\": {\"message\": \"no such colour\"}} for name in";
     place.change("colour.prov", "[read(name) for name in", entry);
     let law = place.broken("unknown-is-absent");
@@ -190,7 +190,7 @@ fn error_for_an_absent_name_is_found_also_of_one_entry() {
 
 #[test]
 fn error_of_one_entry_that_is_there_is_found() {
-    let place = Place::of("json");
+    let place = CheckDir::of("json");
     let entry = "[dict(read(name), error={\"message\": \"it is locked\"}) if name == \"sky\" and read(name) else \
                  read(name) for name in";
     place.change("colour.prov", "[read(name) for name in", entry);
@@ -200,7 +200,7 @@ fn error_of_one_entry_that_is_there_is_found() {
 
 #[test]
 fn update_that_crashes_for_an_attribute_is_found() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     with_shade(&place);
     place.change("colour.check.yaml", ", shade: dark", "");
     place.change("colour.prov", "write() {", "write() {\n    [ -z \"${shade+given}\" ] || exit 3");
@@ -216,7 +216,7 @@ fn update_that_crashes_for_an_attribute_is_found() {
 
 #[test]
 fn attribute_that_every_update_refuses_is_not_tested() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     with_shade(&place);
     place.change("colour.check.yaml", ", shade: dark", "");
     place.change("colour.prov", "write() {", "write() {\n    [ -z \"${shade+given}\" ] || fail 'no shades today'");
@@ -230,7 +230,7 @@ fn attribute_that_every_update_refuses_is_not_tested() {
 
 #[test]
 fn set_without_changes_is_not_tested() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let change = |what: &str| {
         let file = place.path().join("colour.check.yaml");
         std::fs::write(file, what).unwrap();
@@ -249,7 +249,7 @@ fn set_without_changes_is_not_tested() {
 
 #[test]
 fn list_with_a_resource_twice_is_found() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "then show \"${file##*/}\"; fi", "then show \"${file##*/}\"; show \"${file##*/}\"; fi");
     let law = place.broken("each-is-listed-once");
     assert!(law["why"].as_str().unwrap().contains("it is listed more than once"), "{law:#}");
@@ -257,7 +257,7 @@ fn list_with_a_resource_twice_is_found() {
 
 #[test]
 fn set_without_effect_is_found() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "if [ \"$ensure\" = absent ]; then remove; else write; fi", ":");
     let law = place.broken("set-makes-what-was-asked");
     assert!(law["why"].as_str().unwrap().contains("still differs in"), "{law:#}");
@@ -266,7 +266,7 @@ fn set_without_effect_is_found() {
 
 #[test]
 fn silent_write_in_get_is_found_with_path() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "list) list ;;", "list) mkdir -p /srv/looked 2>/dev/null; list ;;");
     let law = place.broken("get-changes-nothing");
     assert_eq!(law["why"].as_str().unwrap(), "a get of all tried to make /srv/looked, and was refused", "{law:#}");
@@ -277,7 +277,7 @@ fn silent_write_in_get_is_found_with_path() {
 
 #[test]
 fn write_in_get_is_found_with_path() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "list) list ;;", "list) mkdir -p /srv/looked; list ;;");
     place.change("colour.yaml", "noop_safe: true", "noop_safe: true\n  confine: false");
     let law = place.broken("get-changes-nothing");
@@ -295,7 +295,7 @@ fn write_in_get_is_found_with_path() {
 
 #[test]
 fn unstable_get_is_shown_twice() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "\"$(cat \"$directory/$1\")\"", "\"$(cat \"$directory/$1\")-$RANDOM-$RANDOM\"");
     place.change("colour.prov", "if [ \"$ensure\" = absent ]; then remove; else write; fi", "write");
     // Nothing can be made that is told otherwise each time.
@@ -317,7 +317,7 @@ fn hanging_dying_or_binary_script_is_reported() {
         ("exec sleep 100", "signal 15, since its time was up"),
         ("while :; do printf 'x\\033[2J'; done", "signal 15, since"),
     ] {
-        let place = Place::of("simple");
+        let place = CheckDir::of("simple");
         place.change("colour.prov", "find) show \"$name\" ;;", &format!("find) {fault} ;;"));
         place.change("colour.yaml", "noop_safe: true", "noop_safe: true\n  timeout: 1");
         let law = place.broken("set-makes-what-was-asked");
@@ -332,7 +332,7 @@ fn hanging_dying_or_binary_script_is_reported() {
 
 #[test]
 fn lost_edge_values_are_found() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let path = place.path().join("colour.yaml");
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, _) = text.split_once("      type: 'Pattern[/\\A[[:graph:]]").unwrap();
@@ -344,7 +344,7 @@ fn lost_edge_values_are_found() {
 
 #[test]
 fn changing_preview_is_found() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "if [ -z \"$ral_noop\" ]; then", "if true; then");
     let law = place.broken("preview-foresees-rightly");
     assert!(calls(&law).iter().any(|call| call.contains("ral_noop='true'")), "{law:#}");
@@ -352,7 +352,7 @@ fn changing_preview_is_found() {
 
 #[test]
 fn failure_that_affects_others_is_found() {
-    let place = Place::of("json");
+    let place = CheckDir::of("json");
     place.change(
         "colour.prov",
         "        except OSError as error:\n            changes",
@@ -369,7 +369,7 @@ fn failure_that_affects_others_is_found() {
 
 #[test]
 fn broken_mold_script_is_found() {
-    let place = Place::of("mold");
+    let place = CheckDir::of("mold");
     place.change("resources/colour", "            conform(document)", "            pass");
     let law = place.broken("set-makes-what-was-asked");
     assert!(calls(&law)[0].contains("resources/colour conform\n{\"kind\":\"colour\",\"name\":\"sky\""), "{law:#}");
@@ -377,7 +377,7 @@ fn broken_mold_script_is_found() {
 
 #[test]
 fn no_secret_is_in_the_calls_that_are_shown() {
-    let place = Place::of("json");
+    let place = CheckDir::of("json");
     place.change("colour.yaml", "type: string", "type: 'Sensitive[String]'");
     place.change("colour.check.yaml", "{value: blue}", "{value: \"hunter\\\"2\"}");
     place.change(
@@ -396,14 +396,14 @@ fn no_secret_is_in_the_calls_that_are_shown() {
 
 #[test]
 fn obstacles_are_reported_before_trials() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.yaml", "invoke: simple", "invoke: simpel\n  suitabel: true");
     let output = place.kilter(&["provider", "check", "colour.prov"]);
     let text = shown(&output);
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("colour.yaml: 6:11: there is no calling convention `simpel`"), "{text}");
     assert!(text.ends_with("colour.prov cannot be used: no law was tested\n"), "{text}");
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.prov", "#!/bin/bash", "#!/bin/nosuchshell");
     let (code, document) = place.check(&[]);
     assert_eq!((code, &document["findings"][0]["weight"]), (4, &Json::from("fault")), "{document:#}");
@@ -415,7 +415,7 @@ fn obstacles_are_reported_before_trials() {
 
 #[test]
 fn a_script_that_describes_itself_in_two_ways_does_not_conform() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let metadata = std::fs::read_to_string(place.path().join("colour.yaml")).unwrap();
     std::fs::remove_file(place.path().join("colour.yaml")).unwrap();
     let describe = format!(
@@ -433,7 +433,7 @@ fn a_script_that_describes_itself_in_two_ways_does_not_conform() {
 
 #[test]
 fn missing_check_file_generates_specimens_and_example() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     std::fs::remove_file(place.path().join("colour.check.yaml")).unwrap();
     let (code, document) = place.check(&["--law", "get-is-steady", "--law", "one-failure-is-alone"]);
     assert_eq!((code, &document["specimens"]), (4, &Json::Null), "{document:#}");
@@ -448,7 +448,7 @@ fn missing_check_file_generates_specimens_and_example() {
 
 #[test]
 fn invalid_check_file_or_arguments_start_nothing() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.check.yaml", "present: {value: blue}", "present: {valeu: blue}");
     let output = place.kilter(&["provider", "check", "colour.prov"]);
     assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), true));
@@ -473,7 +473,7 @@ fn invalid_check_file_or_arguments_start_nothing() {
 
 #[test]
 fn failed_setup_leaves_laws_not_tested() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     place.change("colour.check.yaml", "setup: mkdir -p", "setup: false; mkdir -p");
     let (code, document) = place.check(&["--law", "get-is-steady"]);
     assert_eq!((code, &document["laws"][0]["verdict"]), (4, &Json::from("not_tested")));
@@ -485,7 +485,7 @@ fn failed_setup_leaves_laws_not_tested() {
 
 #[test]
 fn builtin_providers_can_be_checked() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let hosts = std::fs::read("/etc/hosts").unwrap();
     let output = place.kilter(&[
         "provider",
@@ -506,7 +506,7 @@ fn builtin_providers_can_be_checked() {
 
 #[test]
 fn types_with_state_files_conform() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let excused = "without: {failing: nothing is in the way, slow: a file is written at once}";
     for (name, attributes, spared) in [
         ("kv", ["{value: one}", "{value: two}"], "key: which value it is about, mapped: whose it is"),
@@ -531,7 +531,7 @@ fn types_with_state_files_conform() {
 
 #[test]
 fn setup_on_the_machine_needs_option() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let made = place.path().join("made");
     place.change("colour.check.yaml", "setup: ", &format!("setup: touch {}; ", made.display()));
     let output = place.kilter(&["provider", "check", "colour.prov", "--here", "--law", "get-is-steady"]);
@@ -554,7 +554,7 @@ fn is_asleep(seconds: &str) -> bool {
 fn hanging_setup_and_its_processes_are_ended() {
     let one_of_its_own = |what: &str| format!("{what}.{}", std::process::id());
 
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let long = one_of_its_own("987");
     place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {long}; "));
     let output = place.kilter(&["provider", "check", "colour.prov", "--limit", "1", "--law", "get-is-steady"]);
@@ -565,7 +565,7 @@ fn hanging_setup_and_its_processes_are_ended() {
     );
     assert!(!is_asleep(&long));
 
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let left = one_of_its_own("1987");
     place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {left} & "));
     let output = place.kilter(&["provider", "check", "colour.prov", "--law", "get-is-steady"]);
@@ -574,7 +574,7 @@ fn hanging_setup_and_its_processes_are_ended() {
 }
 
 /// Begins to try a law of `colour`, and ends it by a signal as soon as something sleeps.
-fn ended_while_asleep(place: &Place, seconds: &str, law: &str) {
+fn ended_while_asleep(place: &CheckDir, seconds: &str, law: &str) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kilter"))
         .args(["provider", "check", "colour.prov", "--law", law])
         .current_dir(place.path())
@@ -595,7 +595,7 @@ fn ended_while_asleep(place: &Place, seconds: &str, law: &str) {
 
 #[test]
 fn signal_ends_running_setup() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let seconds = format!("2987.{}", std::process::id());
     place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {seconds}; "));
     ended_while_asleep(&place, &seconds, "get-is-steady");
@@ -603,7 +603,7 @@ fn signal_ends_running_setup() {
 
 #[test]
 fn signal_ends_running_script() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let seconds = format!("3987.{}", std::process::id());
     place.change("colour.prov", "write() {\n", &format!("write() {{\n    sleep {seconds}\n"));
     ended_while_asleep(&place, &seconds, "set-makes-what-was-asked");
@@ -611,7 +611,7 @@ fn signal_ends_running_script() {
 
 #[test]
 fn a_script_that_does_not_end_in_time_is_ended_and_shown() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let seconds = format!("4987.{}", std::process::id());
     place.change("colour.prov", "write() {\n", &format!("write() {{\n    sleep {seconds}\n"));
     let (code, document) = place.check(&["--law", "set-makes-what-was-asked", "--limit", "2"]);
@@ -623,7 +623,7 @@ fn a_script_that_does_not_end_in_time_is_ended_and_shown() {
 
 #[test]
 fn check_on_the_machine_warns() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let kept = place.path().join("kept").display().to_string();
     place.change("colour.prov", "$HOME/.config/colour.d", &kept);
     place.change("colour.check.yaml", "$HOME/.config/colour.d", &kept);
@@ -636,7 +636,7 @@ fn check_on_the_machine_warns() {
 
 /// Returns the output of `kilter provider check` for an unprivileged user on a machine with further mounts, which only
 /// this user sees.
-fn by_user(place: &Place, mounts: &str, laws: &[&str]) -> Output {
+fn by_user(place: &CheckDir, mounts: &str, laws: &[&str]) -> Output {
     let kilter = place.path().join("kilter");
     std::fs::copy(env!("CARGO_BIN_EXE_kilter"), &kilter).unwrap();
     let script = format!(
@@ -666,7 +666,7 @@ fn is_held_or_told(output: &Output, laws: usize) {
 
 #[test]
 fn unprivileged_user_has_sandboxes_or_a_reason() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let kept = "/tmp/kilter-check-of-a-user";
     place.change("colour.prov", "$HOME/.config/colour.d", kept);
     place.change("colour.check.yaml", "$HOME/.config/colour.d", kept);
@@ -677,7 +677,7 @@ fn unprivileged_user_has_sandboxes_or_a_reason() {
 
 #[test]
 fn unprivileged_sandbox_is_isolated() {
-    let place = Place::of("simple");
+    let place = CheckDir::of("simple");
     let home = place.path().join("home");
     let kept = home.join("mounted/colour.d").display().to_string();
     place.change("colour.prov", "$HOME/.config/colour.d", &kept);

@@ -39,11 +39,11 @@ const ALL: usize = FILES;
 /// A command that the first command notifies.
 const BEHIND: usize = FILES + 1;
 
-struct Play {
+struct RefreshTest {
     directory: PathBuf,
 }
 
-impl Play {
+impl RefreshTest {
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -181,7 +181,7 @@ struct Fell {
 }
 
 impl Fell {
-    fn count(&mut self, play: &Play, due: Due, refreshed: Refreshed) {
+    fn count(&mut self, play: &RefreshTest, due: Due, refreshed: Refreshed) {
         self.in_midst += usize::from(!play.owed().is_empty());
         self.before_the_record += usize::from((0..FILES + 2).any(|n| due[n] && refreshed[n] > 0));
     }
@@ -226,7 +226,7 @@ fn kill_at_any_moment_loses_and_repeats_no_refresh() {
     // What a killed run leaves running becomes a child of this process, so that its end can be waited for.
     set_child_subreaper(Some(getpid())).unwrap();
     let temporary = tempfile::tempdir().unwrap();
-    let play = Play { directory: temporary.path().to_owned() };
+    let play = RefreshTest { directory: temporary.path().to_owned() };
     let converge = ["run", "--converged-exit", "--converged-timeout", "0"];
     let mut version = 0;
     let mut lately = Lately::default();

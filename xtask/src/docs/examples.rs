@@ -10,16 +10,16 @@ use super::{Document, files_below};
 const MARK: &str = "yaml kilter";
 
 /// Plans several manifests together.
-pub(super) type Plan<'a> = &'a dyn Fn(&[PathBuf]) -> Result<(), String>;
+pub(super) type PlanManifests<'a> = &'a dyn Fn(&[PathBuf]) -> Result<(), String>;
 
 /// Returns the examples that cannot be planned, with their positions.
-pub(super) fn failing(root: &Path, documents: &[Document], plan: Plan<'_>) -> Vec<String> {
+pub(super) fn failing(root: &Path, documents: &[Document], plan: PlanManifests<'_>) -> Vec<String> {
     let mut problems: Vec<String> = documents.iter().flat_map(|document| failing_in(document, plan)).collect();
     problems.extend(failing_files(root, plan));
     problems
 }
 
-fn failing_in(document: &Document, plan: Plan<'_>) -> Vec<String> {
+fn failing_in(document: &Document, plan: PlanManifests<'_>) -> Vec<String> {
     let marked = divide(&document.text).fences.into_iter().filter(|fence| fence.words == MARK);
     marked
         .filter_map(|fence| {
@@ -30,7 +30,7 @@ fn failing_in(document: &Document, plan: Plan<'_>) -> Vec<String> {
 }
 
 /// Passes a text as a temporary file.
-fn in_scratch_file(text: &str, plan: Plan<'_>) -> Result<(), String> {
+fn in_scratch_file(text: &str, plan: PlanManifests<'_>) -> Result<(), String> {
     let directory = std::env::temp_dir().join(format!("xtask-example-{}", std::process::id()));
     let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
     std::fs::create_dir_all(&directory).map_err(failed)?;
@@ -42,7 +42,7 @@ fn in_scratch_file(text: &str, plan: Plan<'_>) -> Result<(), String> {
 
 /// Plans the manifests in `examples`. A file is a manifest, and the manifests of a directory belong together. Hidden
 /// directories contain files that manifests read.
-fn failing_files(root: &Path, plan: Plan<'_>) -> Vec<String> {
+fn failing_files(root: &Path, plan: PlanManifests<'_>) -> Vec<String> {
     let sets = sets(root);
     if sets.is_empty() {
         return vec!["examples: there are none".to_owned()];

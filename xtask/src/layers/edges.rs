@@ -5,11 +5,11 @@ use serde_json::Value;
 /// Crates of the workspace with their direct dependencies.
 pub(super) struct Workspace {
     pub(super) crates: Vec<String>,
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: Vec<CrateEdge>,
 }
 
 /// A dependency between two crates.
-pub(super) struct Edge {
+pub(super) struct CrateEdge {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) purpose: Purpose,
@@ -38,7 +38,7 @@ pub(super) fn read(metadata: &Value) -> Option<Workspace> {
             };
             // `name` is the crate's own name, also for a renamed dependency.
             let to = dependency["name"].as_str()?.to_owned();
-            workspace.edges.push(Edge { from: from.to_owned(), to, purpose });
+            workspace.edges.push(CrateEdge { from: from.to_owned(), to, purpose });
         }
     }
     Some(workspace)

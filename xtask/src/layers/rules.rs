@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 
 /// Lists of crate names by crate name.
-pub(super) type Table = BTreeMap<String, Vec<String>>;
+pub(super) type CrateLists = BTreeMap<String, Vec<String>>;
 
 /// Allowed dependencies.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     /// Dependencies inside the workspace, by crate.
-    pub(super) crates: Table,
+    pub(super) crates: CrateLists,
     /// Further dependencies of tests inside the workspace, by crate.
-    pub(super) dev_crates: Table,
+    pub(super) dev_crates: CrateLists,
     /// Crates of the workspace that may use an external crate, by external crate.
-    pub(super) external: Table,
+    pub(super) external: CrateLists,
     /// Crates of the workspace whose tests may use an external crate, by external crate.
-    pub(super) dev_external: Table,
+    pub(super) dev_external: CrateLists,
 }
 
 impl Rules {
     /// Parses the file. An error names the line.
     pub(super) fn read(text: &str) -> Result<Rules, String> {
-        let mut sections: BTreeMap<String, Table> = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut sections: BTreeMap<String, CrateLists> = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut section = |name: &str| sections.remove(name).unwrap_or_default();
         let rules = Rules {
             crates: section("crates"),

@@ -23,7 +23,7 @@ pub use call_view::CallView;
 pub use candidate::{Candidate, Inspection};
 pub use findings::{Finding, Weight};
 pub use location::{SETUP_HERE, TestLocation};
-pub use specimens::{Origin, Specimens};
+pub use specimens::{SpecimenOrigin, Specimens};
 
 /// A provider, and all settings of its check.
 pub struct Check {
@@ -123,8 +123,8 @@ impl Check {
         document["convention"] = self.candidate.convention().into();
         document["script"] = self.candidate.script().map(|path| path.display().to_string()).into();
         document["specimens"] = match &self.specimens.origin {
-            Origin::File(path) => path.display().to_string().into(),
-            Origin::Types => Json::Null,
+            SpecimenOrigin::File(path) => path.display().to_string().into(),
+            SpecimenOrigin::Types => Json::Null,
         };
         document["place"] = if matches!(self.location, TestLocation::Here(_)) { "machine" } else { "sandboxes" }.into();
         document["findings"] = self.findings.iter().map(Finding::json).collect();

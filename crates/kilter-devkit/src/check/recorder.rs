@@ -120,7 +120,7 @@ impl Trials {
 
     /// Returns a runner of scripts that records for the current trial.
     pub(super) fn recorder(&self) -> Arc<dyn ScriptRunner> {
-        Arc::new(Recorder { trial: self.current(), cancelled: self.cancelled })
+        Arc::new(RecordingRunner { trial: self.current(), cancelled: self.cancelled })
     }
 
     /// Returns the last call of the current trial.
@@ -129,12 +129,12 @@ impl Trials {
     }
 }
 
-struct Recorder {
+struct RecordingRunner {
     trial: Arc<Mutex<Trial>>,
     cancelled: Option<&'static AtomicBool>,
 }
 
-impl ScriptRunner for Recorder {
+impl ScriptRunner for RecordingRunner {
     fn run<'a>(
         &self,
         exchange: &ScriptCall<'a>,

@@ -14,11 +14,11 @@ pub struct Specimens {
     /// The specimens, with the other keys of a check file.
     pub file: CheckFile,
     /// Origin of the specimens.
-    pub origin: Origin,
+    pub origin: SpecimenOrigin,
 }
 
 /// Origin of specimens.
-pub enum Origin {
+pub enum SpecimenOrigin {
     /// A check file.
     File(PathBuf),
     /// Generated, because there is no file.
@@ -39,11 +39,11 @@ impl Specimens {
     /// All problems of the file, each with its place.
     pub fn read(file: Option<PathBuf>, candidate: &Candidate) -> Result<Specimens, Vec<String>> {
         let Some(path) = file else {
-            return Ok(Specimens { file: made_up(candidate), origin: Origin::Types });
+            return Ok(Specimens { file: made_up(candidate), origin: SpecimenOrigin::Types });
         };
         let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
         match CheckFile::parse(&text, candidate.schema()) {
-            Ok(file) => Ok(Specimens { file, origin: Origin::File(path) }),
+            Ok(file) => Ok(Specimens { file, origin: SpecimenOrigin::File(path) }),
             Err(faults) => Err(faults.iter().map(|fault| format!("{}:{fault}", path.display())).collect()),
         }
     }
@@ -55,9 +55,9 @@ impl Specimens {
 }
 
 fn made_up(candidate: &Candidate) -> CheckFile {
-    let made = Made::two(candidate);
+    let made = GeneratedResource::two(candidate);
     CheckFile {
-        specimens: made.iter().map(Made::specimen).collect(),
+        specimens: made.iter().map(GeneratedResource::specimen).collect(),
         unknown: vec!["kilter-check-unknown".into()],
         without: lacks(candidate),
         ..CheckFile::default()
@@ -72,8 +72,8 @@ fn lacks(candidate: &Candidate) -> Vec<(Unsupported, ecow::EcoString)> {
 }
 
 fn example(candidate: &Candidate) -> String {
-    let made = Made::two(candidate);
-    let specimens: String = made.iter().map(Made::yaml).collect();
+    let made = GeneratedResource::two(candidate);
+    let specimens: String = made.iter().map(GeneratedResource::yaml).collect();
     let listing =
         if lacks(candidate).is_empty() { "" } else { "  listing: a script of mold cannot list its resources\n" };
     let name = candidate.schema().namevars().next().map_or("name", |namevar| namevar.name.as_str());
@@ -105,25 +105,25 @@ fn example(candidate: &Candidate) -> String {
 }
 
 /// Generated resource.
-struct Made {
+struct GeneratedResource {
     namevars: Attributes,
     present: Attributes,
     changed: Attributes,
 }
 
-impl Made {
-    fn two(candidate: &Candidate) -> [Made; 2] {
-        [1, 2].map(|number| Made::new(candidate, number))
+impl GeneratedResource {
+    fn two(candidate: &Candidate) -> [GeneratedResource; 2] {
+        [1, 2].map(|number| GeneratedResource::new(candidate, number))
     }
 
-    fn new(candidate: &Candidate, number: usize) -> Made {
+    fn new(candidate: &Candidate, number: usize) -> GeneratedResource {
         let schema = candidate.schema();
         let (present, changed) = attributes(candidate.provider());
         let namevars = schema
             .namevars()
             .map(|namevar| (namevar.name.clone(), name(candidate.provider(), namevar, number)))
             .collect();
-        Made { namevars, present, changed }
+        GeneratedResource { namevars, present, changed }
     }
 
     fn specimen(&self) -> Sample {

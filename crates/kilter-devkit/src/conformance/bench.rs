@@ -60,9 +60,9 @@ pub(super) struct Harness {
 
 impl Harness {
     /// Creates a sandbox.
-    pub(super) fn world(&self) -> Result<World, Stop> {
+    pub(super) fn world(&self) -> Result<ProviderUnderTest, Stop> {
         let alarm = self.halt.alarm().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
-        let world = World { subject: (self.make)(), lines: Lines::default(), alarm };
+        let world = ProviderUnderTest { subject: (self.make)(), lines: CapturedLog::default(), alarm };
         if world.subject.specimens().is_empty() {
             return untried("the subject has no specimen");
         }
@@ -73,25 +73,28 @@ impl Harness {
     }
 
     /// Creates a sandbox with all specimens. A provider that accepts several changes at once creates them in one call.
-    pub(super) fn made(&self) -> Result<World, Stop> {
+    pub(super) fn made(&self) -> Result<ProviderUnderTest, Stop> {
         let world = self.world()?;
         world.arrange_all(world.subject.specimens())?;
         Ok(world)
     }
 
     /// Creates a sandbox without specimens and one with all of them, for laws about fingerprints.
-    pub(super) fn fingerprinted(&self) -> Result<[World; 2], Stop> {
-        self.fingerprinted_by(World::arrange_all)
+    pub(super) fn fingerprinted(&self) -> Result<[ProviderUnderTest; 2], Stop> {
+        self.fingerprinted_by(ProviderUnderTest::arrange_all)
     }
 
     /// Like [`Harness::fingerprinted`], with each specimen created by calls of its own.
-    pub(super) fn fingerprinted_one_by_one(&self) -> Result<[World; 2], Stop> {
-        self.fingerprinted_by(World::arrange_each)
+    pub(super) fn fingerprinted_one_by_one(&self) -> Result<[ProviderUnderTest; 2], Stop> {
+        self.fingerprinted_by(ProviderUnderTest::arrange_each)
     }
 
     /// Creates two sandboxes, and the specimens in the second one. Ends the trial if the fingerprints are unusable:
     /// they must be equal for equal sandboxes, and different for sandboxes with and without specimens.
-    fn fingerprinted_by(&self, arrange: fn(&World, &[Sample]) -> Result<(), Stop>) -> Result<[World; 2], Stop> {
+    fn fingerprinted_by(
+        &self,
+        arrange: fn(&ProviderUnderTest, &[Sample]) -> Result<(), Stop>,
+    ) -> Result<[ProviderUnderTest; 2], Stop> {
         let [fresh, made] = [self.world()?, self.world()?];
         let before = fresh.subject.fingerprint();
         if let Some(change) = fingerprint::unlike(&before, &made.subject.fingerprint()) {
@@ -120,13 +123,13 @@ impl DeclaredCase {
 }
 
 /// A subject, with the log and the interrupt of its provider.
-pub(super) struct World {
+pub(super) struct ProviderUnderTest {
     pub(super) subject: Subject,
-    pub(super) lines: Lines,
+    pub(super) lines: CapturedLog,
     alarm: Arc<Alarm>,
 }
 
-impl World {
+impl ProviderUnderTest {
     pub(super) fn provider(&self) -> &dyn Provider {
         self.subject.provider()
     }
@@ -307,7 +310,7 @@ impl World {
 
     /// Brings a resource to its declared state as the engine does: check, set, check again. Returns true if a
     /// change was necessary.
-    pub(super) fn bring(&self, declared: &DeclaredCase) -> Result<bool, String> {
+    pub(super) fn converge(&self, declared: &DeclaredCase) -> Result<bool, String> {
         let (is, differences) = self.check(declared)?;
         if differences.is_empty() {
             return Ok(false);
@@ -325,7 +328,7 @@ impl World {
 
     /// Brings a resource to its declared state as preparation of a trial.
     pub(super) fn arrange(&self, declared: &DeclaredCase) -> Result<(), Stop> {
-        self.bring(declared).map(drop).or_else(untried)
+        self.converge(declared).map(drop).or_else(untried)
     }
 
     /// Creates specimens as preparation of a trial. A provider that accepts several changes at once gets one call for
@@ -371,7 +374,7 @@ impl World {
 
     /// Applies changes, in batches of the size that the provider supports.
     pub(super) fn set(&self, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        let cx = self.cx().with_only_looks(mode == Mode::Preview);
+        let cx = self.cx().with_noop(mode == Mode::Preview);
         match self.provider().capabilities().scheduling().batch_size() {
             Batch::Whole => self.provider().set(&cx, changes, mode),
             Batch::One => changes.chunks(1).flat_map(|one| self.provider().set(&cx, one, mode)).collect(),
@@ -412,16 +415,16 @@ pub(super) fn told(differences: &[Difference]) -> String {
 
 /// Log that records the lines of a provider.
 #[derive(Default)]
-pub(super) struct Lines(Mutex<Vec<String>>);
+pub(super) struct CapturedLog(Mutex<Vec<String>>);
 
-impl Lines {
+impl CapturedLog {
     /// Returns the lines since the last call.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Log for Lines {
+impl Log for CapturedLog {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         let line = format!("{}: {type_name}[{name}]: {message}", level.word());
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);

@@ -15,10 +15,10 @@ use crate::defect::Defect;
 
 /// The shelf.
 #[derive(Clone, Default)]
-pub(crate) struct Store(Arc<Mutex<Things>>, Arc<Condvar>);
+pub(crate) struct Store(Arc<Mutex<ShelfContents>>, Arc<Condvar>);
 
 #[derive(Default)]
-struct Things {
+struct ShelfContents {
     on_it: BTreeMap<EcoString, Attributes>,
     ever: BTreeSet<EcoString>,
     traces: u32,
@@ -27,7 +27,7 @@ struct Things {
 }
 
 impl Store {
-    fn things(&self) -> MutexGuard<'_, Things> {
+    fn things(&self) -> MutexGuard<'_, ShelfContents> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -64,7 +64,7 @@ struct Own {
 fn schema(defect: Option<Defect>, keyed: bool, count: usize) -> TypeSchema {
     let (property, parameter) = (Behaviour::Property, Behaviour::Parameter);
     let desc = if defect == Some(Defect::NotDescribed) { "" } else { "What is written on it." };
-    let mut schema = TypeSchema::new("thing", "Things on a shelf.")
+    let mut schema = TypeSchema::new("thing", "ShelfContents on a shelf.")
         .attribute("ensure", "Enum[present, absent]", property, "Whether it is there.")
         .default("present")
         .attribute("name", "String[1]", Behaviour::Namevar, "Its name.")
@@ -131,7 +131,7 @@ impl Shelf {
         state
     }
 
-    fn find(&self, things: &Things, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+    fn find(&self, things: &ShelfContents, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let name = wanted.name;
         let Some(thing) = things.on_it.get(name) else {
             self.own().last = None;
@@ -202,7 +202,7 @@ impl Shelf {
     fn put(
         &self,
         cx: &Context<'_>,
-        things: &mut Things,
+        things: &mut ShelfContents,
         change: &Change<'_>,
         should: &Attributes,
     ) -> Result<(), EcoString> {
@@ -238,7 +238,7 @@ impl Shelf {
         Ok(())
     }
 
-    fn store_in(&self, things: &mut Things, name: &EcoString, should: &Attributes) {
+    fn store_in(&self, things: &mut ShelfContents, name: &EcoString, should: &Attributes) {
         let name = if self.has(Defect::LosesBlanks) { EcoString::from(name.trim()) } else { name.clone() };
         things.ever.insert(name.clone());
         self.own().made.insert(name.clone());

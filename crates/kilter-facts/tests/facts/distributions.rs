@@ -1,13 +1,13 @@
 //! Built-in facts of machines that are simulated by trees of files.
 
-use crate::support::Machine;
+use crate::support::FakeRoot;
 use serde_json::json;
 
 const DEBIAN: &str = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\n\
     VERSION=\"12 (bookworm)\"\nVERSION_CODENAME=bookworm\nID=debian\n";
 
-fn debian() -> Machine {
-    Machine::new().with([("etc/os-release", DEBIAN), ("etc/debian_version", "12.5\n")])
+fn debian() -> FakeRoot {
+    FakeRoot::new().with([("etc/os-release", DEBIAN), ("etc/debian_version", "12.5\n")])
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn debian_has_its_point_release() {
 
 #[test]
 fn debian_testing_has_no_number() {
-    let testing = Machine::new()
+    let testing = FakeRoot::new()
         .with([("etc/os-release", "ID=debian\nVERSION_CODENAME=trixie\n"), ("etc/debian_version", "trixie/sid\n")]);
     assert_eq!(testing.fact("os.release"), json!(null));
     assert_eq!(testing.fact("os.distro.codename"), json!("trixie"));
@@ -42,7 +42,7 @@ fn debian_testing_has_no_number() {
 
 #[test]
 fn ubuntu_release_has_two_numbers() {
-    let ubuntu = Machine::new().with([
+    let ubuntu = FakeRoot::new().with([
         (
             "etc/os-release",
             "PRETTY_NAME=\"Ubuntu 22.04.4 \
@@ -58,7 +58,7 @@ fn ubuntu_release_has_two_numbers() {
 
 #[test]
 fn rocky_is_of_the_redhat_family_and_enforces_selinux() {
-    let rocky = Machine::new().with([
+    let rocky = FakeRoot::new().with([
         (
             "etc/os-release",
             "NAME=\"Rocky Linux\"\nVERSION=\"9.3 (Blue Onyx)\"\nID=\"rocky\"\nID_LIKE=\"rhel centos \
@@ -88,7 +88,7 @@ fn rocky_is_of_the_redhat_family_and_enforces_selinux() {
 
 #[test]
 fn alpine_has_three_numbers() {
-    let alpine = Machine::new().with([
+    let alpine = FakeRoot::new().with([
         ("etc/os-release", "NAME=\"Alpine Linux\"\nID=alpine\nVERSION_ID=3.19.1\n"),
         ("etc/alpine-release", "3.19.1\n"),
     ]);
@@ -98,13 +98,13 @@ fn alpine_has_three_numbers() {
 
 #[test]
 fn an_unknown_distribution_is_its_own_family() {
-    let other = Machine::new().with([("usr/lib/os-release", "ID=void\n")]);
+    let other = FakeRoot::new().with([("usr/lib/os-release", "ID=void\n")]);
     assert_eq!(other.fact("os.family"), json!("void"));
 }
 
 #[test]
 fn facts_without_system_files_omit_unknown_values() {
-    let facts = Machine::new().facts();
+    let facts = FakeRoot::new().facts();
     let all = facts.all();
     assert_eq!(all["kernel"].to_string(), "Linux");
     assert!(!all.contains_key("memory"), "{all:?}");
@@ -122,7 +122,7 @@ fn kernel_version_has_four_forms() {
 
 #[test]
 fn memory_has_bytes_and_readable_sizes() {
-    let machine = Machine::new().with([(
+    let machine = FakeRoot::new().with([(
         "proc/meminfo",
         "MemTotal:        2048000 kB\nMemFree:  100 kB\nMemAvailable:    1024000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n",
     )]);
@@ -149,7 +149,7 @@ fn processors_are_counted_by_socket_core_and_thread() {
         )
     };
     let text = [cpu(0, 0, 0), cpu(1, 0, 0), cpu(2, 1, 0), cpu(3, 1, 0)].concat();
-    let machine = Machine::new().with([("proc/cpuinfo", &text), ("sys/devices/system/cpu/online", "0-3\n")]);
+    let machine = FakeRoot::new().with([("proc/cpuinfo", &text), ("sys/devices/system/cpu/online", "0-3\n")]);
     assert_eq!(
         machine.fact("processors"),
         json!({
@@ -161,7 +161,7 @@ fn processors_are_counted_by_socket_core_and_thread() {
 
 #[test]
 fn an_arm_machine_without_models_is_counted_by_sysfs() {
-    let machine = Machine::new().with([
+    let machine = FakeRoot::new().with([
         ("proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 50.00\n\nprocessor\t: 1\nBogoMIPS\t: 50.00\n"),
         ("sys/devices/system/cpu/cpu0/topology/physical_package_id", "0"),
         ("sys/devices/system/cpu/cpu0/topology/core_id", "0"),
@@ -177,7 +177,7 @@ fn an_arm_machine_without_models_is_counted_by_sysfs() {
 
 #[test]
 fn mountpoints_omit_kernel_and_network_file_systems() {
-    let machine = Machine::new().with([
+    let machine = FakeRoot::new().with([
         (
             "proc/self/mountinfo",
             "22 27 0:21 / /proc rw,relatime - proc proc rw\n\
@@ -206,7 +206,7 @@ fn mountpoints_omit_kernel_and_network_file_systems() {
 
 #[test]
 fn identity_comes_from_local_files() {
-    let machine = Machine::new().with([
+    let machine = FakeRoot::new().with([
         ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
         ("etc/group", "root:x:0:\nstaff:x:1000:ann\n"),
     ]);
@@ -219,14 +219,14 @@ fn identity_comes_from_local_files() {
 #[test]
 fn uptime_and_load_are_read() {
     let machine =
-        Machine::new().with([("proc/uptime", "93784.62 2292.58\n"), ("proc/loadavg", "0.50 1.25 2.00 1/2 3\n")]);
+        FakeRoot::new().with([("proc/uptime", "93784.62 2292.58\n"), ("proc/loadavg", "0.50 1.25 2.00 1/2 3\n")]);
     assert_eq!(machine.fact("system_uptime"), json!({ "days": 1, "hours": 26, "seconds": 93_784, "uptime": "1 day" }));
     assert_eq!(machine.fact("load_averages"), json!({ "1m": 0.5, "5m": 1.25, "15m": 2.0 }));
 }
 
 #[test]
 fn disks_and_partitions_are_read() {
-    let machine = Machine::new().with([
+    let machine = FakeRoot::new().with([
         ("sys/block/sda/size", "2048\n"),
         ("sys/block/sda/queue/rotational", "1\n"),
         ("sys/block/sda/device/model", "Disk 9  \n"),
@@ -247,7 +247,7 @@ fn disks_and_partitions_are_read() {
 
 #[test]
 fn dmi_and_ssh_keys_are_read() {
-    let machine = Machine::new().with([
+    let machine = FakeRoot::new().with([
         ("sys/class/dmi/id/product_name", "ProLiant\n"),
         ("sys/class/dmi/id/chassis_type", "23\n"),
         ("etc/ssh/ssh_host_ed25519_key.pub", "ssh-ed25519 AAAAC3 root@web1\n"),

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::{FakeKernel, Machine};
+use crate::support::{FakeKernel, FakeRoot};
 use kilter_facts::{ExternalFacts, FactSource, Facts, Ids};
 use kilter_model::{Value, to_json};
 use serde_json::json;
@@ -80,7 +80,7 @@ fn later_names_and_later_directories_replace_earlier_ones() {
     let first = Directory::new().file("b.txt", "x=2\ny=2\n").file("a.txt", "x=1\n").file("c.txt", "z=first\n");
     let second = Directory::new().file("a.txt", "z=second\n");
     let external = ExternalFacts::in_directories([first.0.path(), second.0.path()]);
-    let facts = Machine::new().facts().with_external(external);
+    let facts = FakeRoot::new().facts().with_external(external);
     assert_eq!([facts.get("x"), facts.get("z")], [Some(Value::from("2")), Some(Value::from("second"))]);
 }
 

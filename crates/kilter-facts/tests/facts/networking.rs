@@ -1,6 +1,6 @@
 //! The `networking` fact of machines that are trees of files.
 
-use crate::support::Machine;
+use crate::support::FakeRoot;
 use kilter_facts::Address;
 use serde_json::json;
 
@@ -8,8 +8,8 @@ fn address(interface: u32, address: &str, prefix: u8, scope: &'static str) -> Ad
     Address { interface, address: address.parse().unwrap(), prefix, scope, flags: vec!["permanent"] }
 }
 
-fn machine() -> Machine {
-    let mut machine = Machine::new().with([
+fn machine() -> FakeRoot {
+    let mut machine = FakeRoot::new().with([
         ("sys/class/net/lo/ifindex", "1\n"),
         ("sys/class/net/lo/address", "00:00:00:00:00:00\n"),
         ("sys/class/net/lo/mtu", "65536\n"),
@@ -77,14 +77,14 @@ fn without_a_default_route_the_first_usable_interface_is_primary() {
 fn the_domain_is_taken_from_the_name_then_hosts_then_the_resolver() {
     let resolv = ("etc/resolv.conf", "nameserver 192.0.2.1\nsearch example.net example.org\n");
     let hosts = ("etc/hosts", "127.0.0.1 localhost # web1.wrong.example\n192.0.2.2 web1.example.com web1\n");
-    let names = |machine: &Machine| {
+    let names = |machine: &FakeRoot| {
         let networking = machine.fact("networking");
         json!([networking["hostname"], networking["domain"], networking["fqdn"]])
     };
-    assert_eq!(names(&Machine::new()), json!(["web1", null, "web1"]));
-    assert_eq!(names(&Machine::new().with([resolv])), json!(["web1", "example.net", "web1.example.net"]));
-    assert_eq!(names(&Machine::new().with([resolv, hosts])), json!(["web1", "example.com", "web1.example.com"]));
-    let mut named = Machine::new().with([resolv, hosts]);
+    assert_eq!(names(&FakeRoot::new()), json!(["web1", null, "web1"]));
+    assert_eq!(names(&FakeRoot::new().with([resolv])), json!(["web1", "example.net", "web1.example.net"]));
+    assert_eq!(names(&FakeRoot::new().with([resolv, hosts])), json!(["web1", "example.com", "web1.example.com"]));
+    let mut named = FakeRoot::new().with([resolv, hosts]);
     named.kernel.uname.nodename = "db.example.edu".to_owned();
     assert_eq!(names(&named), json!(["db", "example.edu", "db.example.edu"]));
 }

@@ -56,18 +56,18 @@ impl Kernel for FakeKernel {
 }
 
 /// A machine whose files are written by the test.
-pub(crate) struct Machine {
+pub(crate) struct FakeRoot {
     pub(crate) root: TempDir,
     pub(crate) kernel: FakeKernel,
 }
 
-impl Machine {
-    pub(crate) fn new() -> Machine {
-        Machine { root: tempfile::tempdir().unwrap(), kernel: FakeKernel::default() }
+impl FakeRoot {
+    pub(crate) fn new() -> FakeRoot {
+        FakeRoot { root: tempfile::tempdir().unwrap(), kernel: FakeKernel::default() }
     }
 
     /// Adds files: path and text.
-    pub(crate) fn with<const N: usize>(self, files: [(&str, &str); N]) -> Machine {
+    pub(crate) fn with<const N: usize>(self, files: [(&str, &str); N]) -> FakeRoot {
         for (path, text) in files {
             let path = self.root.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

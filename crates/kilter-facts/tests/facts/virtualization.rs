@@ -1,11 +1,11 @@
 //! Recognition of containers and hypervisors.
 
-use crate::support::Machine;
+use crate::support::FakeRoot;
 use serde_json::json;
 
 #[track_caller]
 fn assert_virtual<const N: usize>(files: [(&str, &str); N], expected: &str) {
-    let machine = Machine::new().with(files);
+    let machine = FakeRoot::new().with(files);
     assert_eq!(machine.fact("virtual"), json!(expected));
     assert_eq!(machine.fact("is_virtual"), json!(expected != "physical"));
 }
@@ -46,7 +46,7 @@ fn hypervisors_are_recognised_by_firmware() {
     assert_virtual(
         [
             ("sys/class/dmi/id/sys_vendor", "Microsoft Corporation\n"),
-            ("sys/class/dmi/id/product_name", "Virtual Machine\n"),
+            ("sys/class/dmi/id/product_name", "Virtual FakeRoot\n"),
         ],
         "hyperv",
     );

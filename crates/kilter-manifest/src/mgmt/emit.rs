@@ -6,7 +6,7 @@ use kilter_model::{SourceId, Span};
 use super::kinds;
 use crate::diagnostic::Diagnostic;
 use crate::source::Sources;
-use crate::tree::{Builder, Kind, Tree, View};
+use crate::tree::{Builder, NodeKind, Tree, View};
 
 /// A value with its position.
 #[derive(Clone, Debug)]
@@ -39,17 +39,17 @@ impl Piece {
         *left = left.checked_sub(1)?;
         let at = view.span();
         Some(match view.kind() {
-            Kind::Sequence => {
+            NodeKind::Sequence => {
                 let elements = view.elements().map(|element| Piece::copy(element, left));
                 Piece::List(elements.collect::<Option<_>>()?, at)
             }
-            Kind::Mapping => {
+            NodeKind::Mapping => {
                 let entry = |(key, value): (View<'_>, View<'_>)| {
                     Some((Piece::Text(key.text().into(), key.span()), Piece::copy(value, left)?))
                 };
                 Piece::Mapping(view.entries().map(entry).collect::<Option<_>>()?, at)
             }
-            Kind::Plain => Piece::Plain(view.text().into(), at),
+            NodeKind::Plain => Piece::Plain(view.text().into(), at),
             _ => Piece::Text(view.text().into(), at),
         })
     }
@@ -120,17 +120,17 @@ pub(super) fn tree(
     sources: &Sources,
 ) -> (Tree, Vec<Diagnostic>) {
     let mut builder = Builder::new(id, sources);
-    builder.start(Kind::Mapping, (0, 0), 0);
-    builder.owned(Kind::Plain, (0, 0), "resources", 0);
-    builder.start(Kind::Mapping, (0, 0), 0);
+    builder.start(NodeKind::Mapping, (0, 0), 0);
+    builder.owned(NodeKind::Plain, (0, 0), "resources", 0);
+    builder.start(NodeKind::Mapping, (0, 0), 0);
     // Problems of single resources have been reported. The compiler reports problems of the tree.
     for resource in resources.iter().filter(|resource| !resource.is_broken) {
         text(&mut builder, &resource.reference, resource.at);
-        builder.start(Kind::Mapping, range(resource.at), 0);
+        builder.start(NodeKind::Mapping, range(resource.at), 0);
         entries(&mut builder, &resource.attributes);
         if let Some((at, meta)) = &resource.meta {
             text(&mut builder, "meta", *at);
-            builder.start(Kind::Mapping, range(*at), 0);
+            builder.start(NodeKind::Mapping, range(*at), 0);
             entries(&mut builder, meta);
             builder.end();
         }
@@ -167,14 +167,14 @@ fn entries(builder: &mut Builder, attributes: &[Attribute]) {
 fn piece(builder: &mut Builder, value: &Piece) {
     match value {
         Piece::Text(value, at) => text(builder, value, *at),
-        Piece::Plain(value, at) => builder.owned(Kind::Plain, range(*at), value, 0),
+        Piece::Plain(value, at) => builder.owned(NodeKind::Plain, range(*at), value, 0),
         Piece::List(values, at) => {
-            builder.start(Kind::Sequence, range(*at), 0);
+            builder.start(NodeKind::Sequence, range(*at), 0);
             values.iter().for_each(|value| piece(builder, value));
             builder.end();
         }
         Piece::Mapping(values, at) => {
-            builder.start(Kind::Mapping, range(*at), 0);
+            builder.start(NodeKind::Mapping, range(*at), 0);
             for (key, value) in values {
                 piece(builder, key);
                 piece(builder, value);
@@ -185,7 +185,7 @@ fn piece(builder: &mut Builder, value: &Piece) {
 }
 
 fn text(builder: &mut Builder, text: &str, at: Span) {
-    builder.owned(Kind::Double, range(at), text, 0);
+    builder.owned(NodeKind::Double, range(at), text, 0);
 }
 
 fn range(at: Span) -> (usize, usize) {

@@ -59,7 +59,7 @@ pub(crate) fn is_graph(tree: &Tree) -> bool {
 }
 
 fn is_list(view: View<'_>) -> bool {
-    view.kind() == crate::tree::Kind::Sequence
+    view.kind() == crate::tree::NodeKind::Sequence
 }
 
 pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {

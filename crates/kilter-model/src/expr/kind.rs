@@ -1,13 +1,13 @@
 //! Static types of expressions.
 
-use super::Sent;
+use super::OutputTypeOf;
 use super::ast::{Node, NodeKind, Operator};
 use super::functions::Function;
 use crate::data_type::DataType;
 
 /// Returns the type of the value, or [`DataType::Any`] if it depends on the values of names. The type reveals
 /// no literal, because a literal may be a secret.
-pub(super) fn data_type(node: &Node, sent: Sent<'_>) -> DataType {
+pub(super) fn data_type(node: &Node, sent: OutputTypeOf<'_>) -> DataType {
     match &node.kind {
         NodeKind::Literal(value) => DataType::infer(value).generalized(),
         NodeKind::List(_) => DataType::Array(Box::new(DataType::Any), None, None),
@@ -25,7 +25,7 @@ pub(super) fn data_type(node: &Node, sent: Sent<'_>) -> DataType {
 }
 
 /// Returns the type of an entry of a map literal. Composite resources pass their outputs this way.
-fn member(inner: &Node, name: &str, sent: Sent<'_>) -> DataType {
+fn member(inner: &Node, name: &str, sent: OutputTypeOf<'_>) -> DataType {
     let NodeKind::Map(entries) = &inner.kind else { return DataType::Any };
     let is_named = |key: &Node| matches!(&key.kind, NodeKind::Literal(key) if key.as_str() == Some(name));
     match &entries[..] {
@@ -59,7 +59,7 @@ fn of_sum(one: &DataType, other: &DataType) -> DataType {
     if sums.is_empty() { DataType::Any } else { DataType::either(sums) }
 }
 
-fn of_call(function: Function, arguments: &[Node], sent: Sent<'_>) -> DataType {
+fn of_call(function: Function, arguments: &[Node], sent: OutputTypeOf<'_>) -> DataType {
     match function {
         Function::Default => DataType::either(arguments.iter().map(|one| data_type(one, sent)).collect()),
         Function::Size | Function::Int | Function::Versioncmp => DataType::Integer(None, None),

@@ -72,7 +72,7 @@ pub enum Lookup {
 }
 
 /// Function that returns the type of an output of a resource.
-pub type Sent<'a> = &'a dyn Fn(&ResourceRef, &str) -> DataType;
+pub type OutputTypeOf<'a> = &'a dyn Fn(&ResourceRef, &str) -> DataType;
 
 /// Syntax error of an expression or a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use ecow::{EcoString, eco_format};
 use super::ast::{At, Node};
 use super::comparison::{self, FactComparison};
 use super::functions::{text_of, too_long};
-use super::{EvalError, ExprError, MAX_TEXT, Name, Scope, Sent, eval, kind, parse};
+use super::{EvalError, ExprError, MAX_TEXT, Name, OutputTypeOf, Scope, eval, kind, parse};
 use crate::data_type::DataType;
 use crate::names::ResourceRef;
 use crate::value::{Hash, Value};
@@ -238,7 +238,7 @@ impl Template {
 
     /// Returns the type of the value, as far as it is known before evaluation. The type reveals no literal
     /// text.
-    pub fn data_type(&self, sent: Sent<'_>) -> DataType {
+    pub fn data_type(&self, sent: OutputTypeOf<'_>) -> DataType {
         match &*self.0 {
             Form::Value(value) => DataType::infer(value).generalized(),
             Form::Whole(_, node) => kind::data_type(node, sent),

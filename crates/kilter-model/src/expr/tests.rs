@@ -2,9 +2,9 @@
 
 use super::*;
 
-struct World;
+struct ExampleScope;
 
-impl Scope for World {
+impl Scope for ExampleScope {
     fn var(&self, name: &str) -> Lookup {
         Lookup::Found(match name {
             "port" => Value::Integer(8080),
@@ -43,7 +43,7 @@ impl Scope for World {
 /// Evaluates an expression and checks its static type.
 fn value(text: &str) -> Value {
     let expr = Expr::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let value = expr.eval(&World).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let value = expr.eval(&ExampleScope).unwrap_or_else(|e| panic!("{text}: {e}"));
     let data_type = kind::data_type(&expr.root, &|_, _| DataType::Any);
     assert!(data_type.accepts(&value), "{text}: {value} is no {data_type}");
     value
@@ -52,7 +52,7 @@ fn value(text: &str) -> Value {
 fn refused(text: &str) -> (String, Range<u32>, String) {
     match Expr::parse(text) {
         Err(e) => (e.message.to_string(), e.at, e.hint.unwrap_or_default().to_string()),
-        Ok(expr) => match expr.eval(&World) {
+        Ok(expr) => match expr.eval(&ExampleScope) {
             Err(EvalError::Failed { message, at, hint }) => {
                 (message.to_string(), at, hint.unwrap_or_default().to_string())
             }
@@ -62,7 +62,7 @@ fn refused(text: &str) -> (String, Range<u32>, String) {
 }
 
 fn rendered(text: &str) -> Value {
-    Template::parse(text).unwrap().render(&World).unwrap()
+    Template::parse(text).unwrap().render(&ExampleScope).unwrap()
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn shell_text_is_refused_with_advice() {
         assert!(error.hint.clone().unwrap_or_default().contains("$${"), "{text}: {error:?}");
     }
     assert_eq!(Template::parse("a ${vars.x").unwrap_err().at, 2..4);
-    let list = Template::parse("x ${vars.list}").unwrap().render(&World).unwrap_err();
+    let list = Template::parse("x ${vars.list}").unwrap().render(&ExampleScope).unwrap_err();
     assert!(
         matches!(&list, EvalError::Failed { at, hint: Some(hint), .. } if *at == (4..13) && hint.contains("join")),
         "{list:?}"
@@ -197,7 +197,7 @@ fn unknown_value_propagates_only_if_needed() {
         assert_eq!(value(text), false.into(), "{text}");
     }
     for text in ["true && exec[a].x == 1", "exec[a].x == 1 || false", "default(exec[a].x, 1)", "exec[a].x ? 1 : 2"] {
-        let error = Expr::parse(text).unwrap().eval(&World).unwrap_err();
+        let error = Expr::parse(text).unwrap().eval(&ExampleScope).unwrap_err();
         assert_eq!(error.to_string(), "known after exec[token] has run", "{text}");
     }
 }
@@ -306,8 +306,8 @@ fn random_text_never_panics() {
             state ^= state << 17;
             text.push_str(words[(state % words.len() as u64) as usize]);
         }
-        let _ = Expr::parse(&text).map(|expr| expr.eval(&World));
-        let _ = Template::parse(&text).map(|template| template.render(&World));
+        let _ = Expr::parse(&text).map(|expr| expr.eval(&ExampleScope));
+        let _ = Template::parse(&text).map(|template| template.render(&ExampleScope));
     }
 }
 

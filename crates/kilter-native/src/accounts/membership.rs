@@ -216,7 +216,7 @@ mod tests {
     }
 
     /// Brings a resource in sync. Returns the arguments of the tools, and the remaining differences afterwards.
-    fn bring(
+    fn converge(
         fake: &Fake,
         provider: &dyn Provider,
         catalog: &Catalog,
@@ -241,16 +241,16 @@ mod tests {
             Catalog { user: present(("groups", list(&["wheel"]))), group: present(("members", list(&["adam"]))) };
         let fake = Fake::new("", "", "");
         let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
-        let made = bring(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:\n"));
+        let made = converge(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:\n"));
         assert_eq!(made, (vec!["groupadd -- wheel".to_owned()], 0), "the group first");
         fake.write("passwd", "adam:x:1000:1000::/:\n");
-        let joined = bring(&fake, &users, &catalog, "adam", ("group", "wheel:x:10:adam\n"));
+        let joined = converge(&fake, &users, &catalog, "adam", ("group", "wheel:x:10:adam\n"));
         assert_eq!(joined, (vec!["usermod -a -G wheel -- adam".to_owned()], 0));
         let fake = Fake::new("", "", "");
         let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
-        let made = bring(&fake, &users, &catalog, "adam", ("passwd", "adam:x:1000:1000::/:\n"));
+        let made = converge(&fake, &users, &catalog, "adam", ("passwd", "adam:x:1000:1000::/:\n"));
         assert_eq!(made, (vec!["useradd -M -- adam".to_owned()], 0), "the user first");
-        let taken = bring(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:adam\n"));
+        let taken = converge(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:adam\n"));
         assert_eq!(taken, (vec!["groupadd -- wheel".to_owned(), "gpasswd -M adam -- wheel".to_owned()], 0));
     }
 

@@ -11,14 +11,14 @@ mod confined;
 mod guards;
 mod surroundings;
 
-struct Bench {
+struct ExecFixture {
     provider: ExecProvider,
     scratch: tempfile::TempDir,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench { provider: ExecProvider::new(System::real()), scratch: tempfile::tempdir().unwrap() }
+impl ExecFixture {
+    fn new() -> ExecFixture {
+        ExecFixture { provider: ExecProvider::new(System::real()), scratch: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self, name: &str) -> String {
@@ -94,7 +94,7 @@ fn failure(outcome: &Outcome) -> &str {
 
 #[test]
 fn creates_is_checked_without_a_process() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let file = bench.path("made");
     let wanted = should(&[("command", format!("touch {file}").into()), ("creates", file.clone().into())]);
     assert_eq!(bench.provider.placement(&wanted), Placement::Inline);
@@ -109,7 +109,7 @@ fn creates_is_checked_without_a_process() {
 
 #[test]
 fn ineffective_command_fails_with_reason() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = should(&[("command", "true".into()), ("creates", "/no/such/file".into())]);
     assert!(bench.set(&wanted).is_done());
     let differences = bench.check(&wanted);
@@ -121,7 +121,7 @@ fn ineffective_command_fails_with_reason() {
 
 #[test]
 fn command_without_guard_always_runs() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));
     for _ in 0..2 {
         assert_eq!(bench.check(&wanted).len(), 1);
@@ -133,7 +133,7 @@ fn command_without_guard_always_runs() {
 
 #[test]
 fn plan_gives_reason_for_command() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let told = |wanted: &Attributes| {
         let differences = bench.check(wanted);
         assert_eq!(differences.len(), 1);
@@ -146,7 +146,7 @@ fn plan_gives_reason_for_command() {
 
 #[test]
 fn failed_command_counts_as_not_run() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = sh("exit 1");
     assert!(!bench.set(&wanted).is_done());
     assert_eq!(bench.check(&wanted).len(), 1);
@@ -154,7 +154,7 @@ fn failed_command_counts_as_not_run() {
 
 #[test]
 fn command_runs_only_if_all_guards_require_it() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let (yes, no) = (Value::from("true"), Value::from("false"));
     for (unless, onlyif, is_due) in [
         (no.clone(), yes.clone(), true),
@@ -171,7 +171,7 @@ fn command_runs_only_if_all_guards_require_it() {
 
 #[test]
 fn guard_that_cannot_start_is_an_error() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let refused = |guard: &str, timeout: Value| {
         let wanted = should(&[("command", "true".into()), ("unless", guard.into()), ("timeout", timeout)]);
         bench.checked(&wanted).unwrap_err().to_string()
@@ -184,7 +184,7 @@ fn guard_that_cannot_start_is_an_error() {
 
 #[test]
 fn refreshonly_runs_only_at_a_refresh() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = with(sh(format!("echo x >> {}", bench.path("log"))), "refreshonly", true);
     assert_eq!(bench.check(&wanted), []);
     assert!(bench.refresh(&wanted).refreshed);
@@ -196,7 +196,7 @@ fn refreshonly_runs_only_at_a_refresh() {
 
 #[test]
 fn refresh_runs_the_refresh_command_if_declared() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let (run, reload) = (format!("echo x >> {}", bench.path("run")), format!("echo x >> {}", bench.path("reload")));
     let wanted = with(sh(run), "refresh", reload);
     assert!(bench.refresh(&wanted).refreshed);
@@ -207,7 +207,7 @@ fn refresh_runs_the_refresh_command_if_declared() {
 
 #[test]
 fn run_of_command_serves_pending_refresh() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));
     assert!(bench.set_refreshing(&wanted, true).refreshed);
     assert!(!bench.set(&wanted).refreshed);
@@ -217,7 +217,8 @@ fn run_of_command_serves_pending_refresh() {
 
 #[test]
 fn outputs_have_no_line_breaks_at_the_end() {
-    let outcome = Bench::new().set(&with(sh("printf 'a\\nb\\n\\n'; echo e >&2; exit 3"), "returns", Value::Integer(3)));
+    let outcome =
+        ExecFixture::new().set(&with(sh("printf 'a\\nb\\n\\n'; echo e >&2; exit 3"), "returns", Value::Integer(3)));
     let outputs = outcome.outputs;
     assert_eq!((outputs.text("stdout"), outputs.text("stderr")), (Some("a\nb"), Some("e")));
     assert_eq!(outputs.text("output"), Some("a\nb\n\ne"));
@@ -226,7 +227,7 @@ fn outputs_have_no_line_breaks_at_the_end() {
 
 #[test]
 fn refresh_command_does_not_set_outputs() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = sh("echo token");
     assert_eq!(bench.refresh(&wanted).outputs.text("stdout"), Some("token"));
     for refresh in ["echo reloaded", "echo reloaded; exit 1"] {
@@ -240,7 +241,7 @@ fn refresh_command_does_not_set_outputs() {
 
 #[test]
 fn failure_has_exit_code_and_end_of_stderr() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let outcome = bench.set(&sh("for i in $(seq 50); do echo line $i >&2; done; exit 3"));
     let text = failure(&outcome);
     assert!(text.contains("returned 3 instead of 0"), "{text}");
@@ -253,13 +254,13 @@ fn failure_has_exit_code_and_end_of_stderr() {
 
 #[test]
 fn logoutput_reports_output() {
-    let outcome = Bench::new().set(&with(sh("echo a; echo b >&2"), "logoutput", true));
+    let outcome = ExecFixture::new().set(&with(sh("echo a; echo b >&2"), "logoutput", true));
     assert_eq!(outcome.notes, ["a", "b"]);
 }
 
 #[test]
 fn exec_redacts_secrets_everywhere() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let secret = Value::sensitive("hunter2".into());
     let in_script = with(sh("x"), "command", Value::sensitive("echo hunter2; echo my hunter2 >&2; exit 1".into()));
     let in_words = should(&[
@@ -281,7 +282,7 @@ fn exec_redacts_secrets_everywhere() {
 
 #[test]
 fn command_has_declared_environment() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let cwd = std::fs::canonicalize(bench.scratch.path()).unwrap();
     let wanted = should(&[
         ("command", "echo $A $B $PATH $(umask) $(pwd -P) $LANG ${HOME-none}".into()),
@@ -299,7 +300,7 @@ fn command_has_declared_environment() {
 #[test]
 fn it_runs_as_the_user_and_group_declared() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let id = |attributes: &[(&str, Value)]| {
         let wanted = attributes.iter().fold(sh("echo $(id -u) $(id -g) $(id -G)"), |w, (n, v)| with(w, n, v.clone()));
         let outcome = bench.set(&wanted);
@@ -315,7 +316,7 @@ fn it_runs_as_the_user_and_group_declared() {
 
 #[test]
 fn user_number_of_minus_one_is_refused() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     for (attribute, account) in [
         ("user", Value::from("4294967295")),
         ("user", Value::Integer(4_294_967_295)),
@@ -340,7 +341,7 @@ fn user_number_of_minus_one_is_refused() {
 #[test]
 fn cwd_is_entered_as_the_declared_user() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     std::fs::set_permissions(bench.scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let wanted = with(with(sh("pwd"), "user", "nobody"), "cwd", bench.scratch.path().to_str().unwrap());
     let outcome = bench.set(&wanted);
@@ -350,7 +351,7 @@ fn cwd_is_entered_as_the_declared_user() {
 
 #[test]
 fn guard_with_missing_cwd_requires_the_command() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let cwd = bench.path("later");
     let wanted = with(with(sh("true"), "unless", "true"), "cwd", cwd.clone());
     let differences = bench.check(&wanted);
@@ -366,7 +367,7 @@ fn guard_with_missing_cwd_requires_the_command() {
 
 #[test]
 fn timeout_ends_process_group_without_retry() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted =
         with(sh(format!("echo x >> {}; sleep 43.21 & sleep 43.21", bench.path("log"))), "timeout", Value::Float(2.0));
     let start = Instant::now();
@@ -382,7 +383,7 @@ fn timeout_ends_process_group_without_retry() {
 
 #[test]
 fn command_is_retried_until_success() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let log = bench.path("log");
     let wanted = with(sh(format!("echo x >> {log}; test $(wc -l < {log}) -eq 3")), "tries", Value::Integer(5));
     assert!(bench.set(&wanted).is_done());
@@ -393,7 +394,7 @@ fn command_is_retried_until_success() {
 
 #[test]
 fn an_interrupt_ends_the_command() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let flag = AtomicBool::new(false);
     let cx = Context::empty().with_interrupt(Interrupt::new(&flag, None));
     let (is, wanted) = (State::default(), sh(format!("echo x >> {}; sleep 600", bench.path("log"))));
@@ -410,7 +411,7 @@ fn an_interrupt_ends_the_command() {
 
 #[test]
 fn an_interrupt_ends_a_pause_of_any_length() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let flag = AtomicBool::new(false);
     let cx = Context::empty().with_interrupt(Interrupt::new(&flag, None));
     let mut wanted = sh(format!("echo x >> {}; exit 1", bench.path("log")));
@@ -431,7 +432,7 @@ fn an_interrupt_ends_a_pause_of_any_length() {
 
 #[test]
 fn sensitive_path_is_redacted() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let secret = bench.path("secret");
     let wanted = should(&[("command", "true".into()), ("creates", Value::sensitive(secret.clone().into()))]);
     let told = format!("{:?}", bench.check(&wanted));
@@ -443,7 +444,7 @@ fn sensitive_path_is_redacted() {
 
 #[test]
 fn preview_runs_only_guards() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));
     let is = State::default();
     let name = "work".into();
@@ -455,7 +456,7 @@ fn preview_runs_only_guards() {
 
 #[test]
 fn title_is_default_command() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let validate = |name: &str, wanted: &Attributes, deferred: &[&str]| bench.provider.validate(name, wanted, deferred);
     assert_eq!(validate("echo hello", &should(&[]), &[]), []);
     assert_eq!(validate("make | it so", &should(&[]), &[]).len(), 1);
@@ -466,7 +467,7 @@ fn title_is_default_command() {
 
 #[test]
 fn invalid_exec_is_refused_with_hint() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     for (attributes, attribute, words) in [
         (vec![("command", Value::from("a | b"))], "command", "add `shell: true`"),
         (vec![("command", "echo 'a".into())], "command", "closing '"),
@@ -503,7 +504,7 @@ fn exec_requires_its_files_and_accounts() {
         ("user", "app".into()),
         ("group", Value::Integer(33)),
     ]);
-    Bench::new().provider.auto_edges("work", &wanted, &mut |edge| {
+    ExecFixture::new().provider.auto_edges("work", &wanted, &mut |edge| {
         edges.push(format!("{} {} {:?} {:?}", edge.type_name, edge.name, edge.by, edge.direction));
     });
     let expected = [
@@ -523,12 +524,12 @@ fn exec_requires_its_files_and_accounts() {
 
 #[test]
 fn independent_commands_run_concurrently() {
-    assert_eq!(Bench::new().provider.batch_size(), Batch::One);
+    assert_eq!(ExecFixture::new().provider.batch_size(), Batch::One);
 }
 
 #[test]
 fn done_command_decides_about_success() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let log = bench.path("log");
     let wanted = with(sh(format!("echo first >> {log}")), "done", format!("echo then >> {log}"));
     assert!(bench.set(&wanted).is_done());
@@ -542,7 +543,7 @@ fn done_command_decides_about_success() {
 
 #[test]
 fn verify_false_skips_second_guard_check() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = with(with(sh("true"), "onlyif", "true"), "verify", false);
     assert_eq!(bench.check(&wanted).len(), 1);
     assert!(bench.set(&wanted).is_done());
@@ -553,7 +554,7 @@ fn verify_false_skips_second_guard_check() {
 
 /// A command with `mtimes`, and its state directory.
 struct Heeding {
-    bench: Bench,
+    bench: ExecFixture,
     state: std::path::PathBuf,
     wanted: Attributes,
 }
@@ -561,7 +562,7 @@ struct Heeding {
 impl Heeding {
     /// Creates a command with the existing file `input` in `mtimes`.
     fn new(script: &str) -> Heeding {
-        let bench = Bench::new();
+        let bench = ExecFixture::new();
         let (input, state) = (bench.path("input"), bench.scratch.path().join("state"));
         std::fs::write(&input, "0").unwrap();
         let wanted = with(with(sh(script.replace("INPUT", &input)), "onlyif", "false"), "mtimes", input);
@@ -627,7 +628,7 @@ fn modified_mtimes_file_requires_command_despite_guards() {
     heeding.at(SystemTime::now() + Duration::from_secs(3600));
     assert!(is_modified());
     assert_eq!(heeding.run(), (None, Vec::new()), "a time to come is one like any other");
-    let looks = Context::empty().with_only_looks(true);
+    let looks = Context::empty().with_noop(true);
     std::fs::remove_file(heeding.input()).unwrap();
     let state = heeding.bench.provider.get_one(&looks, Wanted::new(&"work".into(), Some(&heeding.wanted))).unwrap();
     assert!(state.drift[0].message.as_deref().unwrap().contains("does not exist yet"));
@@ -697,7 +698,7 @@ fn watch_is_known_before_the_run() {
 
 #[test]
 fn done_command_runs_after_refresh() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let log = bench.path("log");
     let wanted =
         with(with(sh(format!("echo ran >> {log}")), "done", format!("echo done >> {log}")), "refreshonly", true);

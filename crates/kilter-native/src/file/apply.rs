@@ -90,7 +90,7 @@ impl<'a> FileBatch<'a> {
             self.outcomes[index] = Outcome::failed("interrupted before it was changed");
             return;
         }
-        if let Err(error) = self.bring(index, change) {
+        if let Err(error) = self.converge(index, change) {
             self.fail(index, &error);
         }
         if self.parents.len() >= HELD {
@@ -99,7 +99,7 @@ impl<'a> FileBatch<'a> {
         }
     }
 
-    fn bring(&mut self, index: usize, change: &Change<'_>) -> Result<(), FileError> {
+    fn converge(&mut self, index: usize, change: &Change<'_>) -> Result<(), FileError> {
         let path = open::trim(change.name);
         if !open::is_normal(path) {
             return Err(FileError::NotNormal(path.to_owned()));
@@ -257,7 +257,7 @@ impl<'a> FileBatch<'a> {
             let index = pending.index;
             let result = flushed.clone().and_then(|()| {
                 self.note(&pending.parent);
-                pending.take_over()
+                pending.replace()
             });
             if let Err(error) = result {
                 self.fail(index, &error);
@@ -271,18 +271,18 @@ impl<'a> FileBatch<'a> {
 }
 
 impl Pending {
-    fn take_over(self) -> Result<(), FileError> {
+    fn replace(self) -> Result<(), FileError> {
         let Pending { parent, leaf, temporary, tree, armed, .. } = self;
         if tree {
             remove::tree(&parent.fd, &leaf, &parent.join(&leaf))?;
         }
         temporary.replace(&leaf)?;
-        armed.map_or(Ok(()), |old| disarm(&parent, &leaf, &old))
+        armed.map_or(Ok(()), |old| clear_setid(&parent, &leaf, &old))
     }
 }
 
 /// Removes setuid and setgid from a replaced or removed file, in case it still exists under another name.
-pub(super) fn disarm(parent: &Parent, leaf: &[u8], old: &OpenedPath) -> Result<(), FileError> {
+pub(super) fn clear_setid(parent: &Parent, leaf: &[u8], old: &OpenedPath) -> Result<(), FileError> {
     ownership::clear_setid(old)
         .map_err(|errno| FileError::io("take the setuid bits of what was replaced at", parent.join(leaf), errno))
 }

@@ -7,7 +7,7 @@ use rustix::fs::{Stat, symlinkat};
 use rustix::io::Errno;
 
 use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs, manages_access, own_bits, without_list};
-use super::apply::{FileBatch, disarm};
+use super::apply::{FileBatch, clear_setid};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
@@ -94,7 +94,7 @@ pub(super) fn apply(
         } else {
             change.differences
         };
-        tree_apply::bring(batch, index, path, spec, differences)?;
+        tree_apply::converge(batch, index, path, spec, differences)?;
     }
     Ok(())
 }
@@ -329,7 +329,7 @@ fn link(batch: &mut FileBatch<'_>, site: &ChangeTarget<'_>, target: &[u8]) -> Re
         remove::tree(&parent.fd, leaf, &path)?;
     }
     temporary.replace(leaf)?;
-    disarm(parent, leaf, old)
+    clear_setid(parent, leaf, old)
 }
 
 /// Sets the owner of a new link. A user with write access to the directory can replace the link, so the descriptor
@@ -352,7 +352,7 @@ fn clear(batch: &mut FileBatch<'_>, site: &ChangeTarget<'_>) -> Result<(), FileE
     }
     remove::unlink(&site.parent.fd, site.leaf, &site.parent.join(site.leaf))?;
     batch.note(site.parent);
-    disarm(site.parent, site.leaf, old)
+    clear_setid(site.parent, site.leaf, old)
 }
 
 /// Removes the present file.

@@ -169,7 +169,7 @@ pub(super) fn stage(
     fill(&fd, data, &path)?;
     let after = own(&fd, wanted, &path)?;
     let not_kept = match old {
-        Some(old) => take_over(parent, leaf, &path, old, &fd, after.bits, policy)?,
+        Some(old) => replace(parent, leaf, &path, old, &fd, after.bits, policy)?,
         None => NotKept::default(),
     };
     set_list(&fd, policy, after, &path)?;
@@ -255,7 +255,7 @@ fn own(fd: &OwnedFd, wanted: Ownership, path: &str) -> Result<FinalOwnership, Fi
     Ok(after)
 }
 
-fn take_over(
+fn replace(
     parent: &Parent,
     leaf: &[u8],
     path: &str,

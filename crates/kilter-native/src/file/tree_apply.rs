@@ -21,7 +21,7 @@ use super::stage::Data;
 
 /// Brings the differing entries in sync, in sequence. A failure counts for the whole change but does not stop the
 /// other entries.
-pub(super) fn bring(
+pub(super) fn converge(
     batch: &mut FileBatch<'_>,
     index: usize,
     path: &str,
@@ -155,7 +155,7 @@ fn purge(batch: &mut FileBatch<'_>, site: &ChangeTarget<'_>) -> Result<(), FileE
         return remove::rmdir(&site.parent.fd, site.leaf).map_err(|errno| FileError::io("remove", path, errno));
     }
     remove::unlink(&site.parent.fd, site.leaf, &path)?;
-    super::apply::disarm(site.parent, site.leaf, old)
+    super::apply::clear_setid(site.parent, site.leaf, old)
 }
 
 /// Makes an entry equal to its counterpart in the source.

@@ -69,13 +69,13 @@ fn user_who_prepared_a_file_cannot_read_it_afterwards() {
         prepared(&path, content, prepared_by);
         let planned = told(&plan(&secret));
         assert!(planned.contains(&"acl".to_owned()), "{content} of {prepared_by}: {planned:?}");
-        bring(&secret);
+        converge(&secret);
         assert!(!eve_reads(&path), "{content} of {prepared_by}");
         assert!(!has(&path, "system.posix_acl_access"));
         assert_eq!(crate::harness::mode(&path), 0o640);
     }
     prepared(&path, "theirs", EVE);
-    bring(&file(&path, attributes()));
+    converge(&file(&path, attributes()));
     assert!(!eve_reads(&path), "without a declared content");
 }
 
@@ -96,13 +96,13 @@ fn list_that_gives_no_more_than_the_mode_is_left_alone() {
     let path = home.path().join("x");
     for mode in ["0600", "0644", "0755", "0604"] {
         prepared(&path, "same", 0);
-        bring(&file(&path, [("mode", text(mode))]));
+        converge(&file(&path, [("mode", text(mode))]));
         assert!(has(&path, "system.posix_acl_access"), "{mode}");
         assert_eq!(plan(&file(&path, [("content", text("same")), ("mode", text(mode))])), []);
         assert_eq!(plan(&file(&path, [("ensure", text("file"))])), []);
     }
     assert_eq!(plan(&file(&path, [("mode", text("0750"))])).len(), 2, "the new mode would open it");
-    bring(&file(&path, [("mode", text("0750"))]));
+    converge(&file(&path, [("mode", text("0750"))]));
     assert!(!has(&path, "system.posix_acl_access"));
 }
 
@@ -114,8 +114,8 @@ fn list_is_removed_without_giving_the_group_more() {
         fs::write(&path, "old").unwrap();
         set_access_list(&path, &list_for_eve(4, 0, 4));
         match content {
-            None => bring(&file(&path, [("owner", text("root"))])),
-            Some(content) => bring(&file(&path, [("content", text(content))])),
+            None => converge(&file(&path, [("owner", text("root"))])),
+            Some(content) => converge(&file(&path, [("content", text(content))])),
         };
         assert_eq!(mode(&path), 0o600, "{content:?}: group::---");
     }
@@ -138,7 +138,7 @@ fn removed_list_opens_a_file_at_no_time() {
         };
         watched.iter().filter(|path| is_opened(path)).count()
     });
-    paths.iter().for_each(|path| drop(bring(&file(path, [("mode", text("0640"))]))));
+    paths.iter().for_each(|path| drop(converge(&file(path, [("mode", text("0640"))]))));
     assert_eq!(watcher.join().unwrap(), 0, "files that their group could write for a while");
     assert!(paths.iter().all(|path| mode(path) == 0o640));
 }
@@ -152,13 +152,13 @@ fn symbolic_mode_keeps_group_permissions_that_the_list_denies() {
         fs::write(&path, "same").unwrap();
         set_access_list(&path, &list_for_eve(6, group, 6));
         let declared = file(&path, [("content", text(content)), ("mode", text("u=rw,o="))]);
-        bring(&declared);
+        converge(&declared);
         assert_eq!(mode(&path), expected, "{content}, group {group}");
         assert!(!eve_reads(&path), "{content}, group {group}");
     }
     let given = file(&path, [("mode", text("u=rw,g+w,o="))]);
     set_access_list(&path, &list_for_eve(6, 4, 4));
-    bring(&given);
+    converge(&given);
     assert_eq!(mode(&path), 0o660, "what the mode adds is added");
 }
 
@@ -172,20 +172,20 @@ fn directory_of_another_user_does_not_open_files_made_in_it() {
         chown(&path, Some(EVE), Some(EVE)).unwrap();
     };
     prepare();
-    bring(&file(path.join("first"), [("content", text("secret")), ("mode", text("0640"))]));
+    converge(&file(path.join("first"), [("content", text("secret")), ("mode", text("0640"))]));
     assert!(!eve_reads(&path.join("first")), "a new file inherits nothing");
-    bring(&file(path.join("made"), [("ensure", text("directory"))]));
+    converge(&file(path.join("made"), [("ensure", text("directory"))]));
     assert!(!has(&path.join("made"), "system.posix_acl_default"), "nor does a new directory");
     let attributes = [("ensure", text("directory")), ("owner", text("root")), ("mode", text("0755"))];
     let declared = file(&path, attributes);
-    assert_eq!(told(&bring(&declared)), ["owner", "acl"]);
+    assert_eq!(told(&converge(&declared)), ["owner", "acl"]);
     assert!(!has(&path, "system.posix_acl_default"));
     fs::write(path.join("second"), "secret").unwrap();
     set_mode(path.join("second"), 0o640);
     assert!(!eve_reads(&path.join("second")), "a file that another program made");
     fs::remove_dir_all(&path).unwrap();
     prepare();
-    bring(&file(path.join("kept"), [("content", text("")), ("mode", text("0640")), ("acl", text("keep"))]));
+    converge(&file(path.join("kept"), [("content", text("")), ("mode", text("0640")), ("acl", text("keep"))]));
     assert!(eve_reads(&path.join("kept")), "that was declared");
 }
 
@@ -197,16 +197,16 @@ fn lists_below_a_directory_are_removed_as_well() {
     set_mode(source.join("sub/a"), 0o640);
     set_mode(source.join("b"), 0o640);
     let copied = file(&path, [("source", path_text(&source)), ("recurse", yes())]);
-    bring(&copied);
+    converge(&copied);
     prepared(&path.join("sub/a"), "a", 0);
     prepared(&path.join("b"), "changed", 0);
     let planned = told(&plan(&copied));
     assert!(planned.iter().any(|line| line.starts_with("acl of sub/a: ")), "{planned:?}");
-    bring(&copied);
+    converge(&copied);
     assert!(!eve_reads(&path.join("sub/a")) && !eve_reads(&path.join("b")));
     prepared(&path.join("b"), "b", 0);
     let owned = file(&path, [("recurse", yes()), ("mode", text("0640"))]);
-    bring(&owned);
+    converge(&owned);
     assert!(!eve_reads(&path.join("b")));
 }
 
@@ -216,24 +216,24 @@ fn managed_entries_are_set_exactly_and_none_removes_all() {
     let path = home.path().join("x");
     let declare = |acl: Value| file(&path, [("content", text("x")), ("mode", text("0640")), ("acl", acl)]);
     let eve = declare(managed(&["u:65534:r"]));
-    bring(&eve);
+    converge(&eve);
     assert!(eve_reads(&path));
     assert_eq!((mode(&path), plan(&eve)), (0o640, vec![]));
     set_access_list(&path, &[(1, 6, NO_ID), (2, 4, EVE), (2, 4, 1), (4, 4, NO_ID), (0x10, 4, NO_ID), (0x20, 0, NO_ID)]);
-    let differences = bring(&eve);
+    let differences = converge(&eve);
     assert_eq!(differences.len(), 1, "{differences:?}");
     assert_eq!(differences[0].is.as_hash().unwrap()["managed"].as_list().len(), 2);
     let changed = file(&path, [("content", text("y")), ("mode", text("0640")), ("acl", managed(&["g:daemon:r"]))]);
-    bring(&changed);
+    converge(&changed);
     assert!(!eve_reads(&path));
     let none = file(&path, [("mode", text("0644")), ("acl", text("none"))]);
-    bring(&none);
+    converge(&none);
     assert!(!has(&path, "system.posix_acl_access"));
     set_access_list(&path, &list_for_eve(4, 4, 4));
     assert_eq!(told(&plan(&file(&path, [("acl", text("none"))]))), ["acl"]);
     let below = home.path().join("d");
     let directory = file(&below, [("ensure", text("directory")), ("acl", managed(&["d:u:65534:rx", "u:65534:rx"]))]);
-    bring(&directory);
+    converge(&directory);
     assert_eq!(plan(&directory), []);
     assert!(has(&below, "system.posix_acl_default"));
 }
@@ -253,11 +253,11 @@ fn list_that_is_read_can_be_declared() {
     assert_eq!(canonical.get("acl"), Some(&acl));
     // Only the group's own entry differs from the mode.
     let declared = file(&path, [("ensure", text("directory")), ("mode", text("0670")), ("acl", acl)]);
-    assert_eq!(told(&bring(&declared)), ["acl"]);
+    assert_eq!(told(&converge(&declared)), ["acl"]);
     let fresh = file(home.path().join("x"), [("content", text("")), ("mode", text("0640")), ("acl", text("none"))]);
-    bring(&fresh);
+    converge(&fresh);
     set_access_list(&home.path().join("x"), &[(1, 6, NO_ID), (4, 4, NO_ID), (0x10, 4, NO_ID), (0x20, 0, NO_ID)]);
-    assert_eq!(told(&bring(&fresh)), ["acl"], "a list with a mask and nobody in it");
+    assert_eq!(told(&converge(&fresh)), ["acl"], "a list with a mask and nobody in it");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn attributes_of_the_old_owner_are_not_given_to_the_new_file() {
         fs::write(&path, "old").unwrap();
         rustix::fs::setxattr(&path, "user.note", b"x", XattrFlags::empty()).unwrap();
         chown(&path, Some(owner), Some(owner)).unwrap();
-        bring(&file(&path, [("content", text("new")), ("owner", text("root"))]));
+        converge(&file(&path, [("content", text("new")), ("owner", text("root"))]));
         assert_eq!(has(&path, "user.note"), kept, "{owner}");
     }
 }
@@ -287,7 +287,7 @@ fn capabilities_of_a_user_namespace_are_a_difference() {
     rustix::fs::setxattr(&path, "security.capability", &by_root, XattrFlags::empty()).unwrap();
     assert_eq!(plan(&declared), [], "root gave them");
     rustix::fs::setxattr(&path, "security.capability", &namespaced, XattrFlags::empty()).unwrap();
-    assert_eq!(told(&bring(&declared)), ["capabilities"]);
+    assert_eq!(told(&converge(&declared)), ["capabilities"]);
     assert!(!has(&path, "security.capability"));
 }
 
@@ -314,9 +314,9 @@ fn getfacl(path: &Path) -> String {
 }
 
 /// Applies a file and expects that a second apply finds no difference.
-fn bring_once(declared: &Declared) -> Vec<String> {
-    let differences = told(&bring(declared));
-    assert_eq!(bring(declared), [], "the second apply of {}", declared.name);
+fn bring_once(declared: &DeclaredFile) -> Vec<String> {
+    let differences = told(&converge(declared));
+    assert_eq!(converge(declared), [], "the second apply of {}", declared.name);
     differences
 }
 

@@ -18,7 +18,7 @@ fn a_content_that_differs_is_replaced_and_shown_as_a_diff() {
     let path = home.path().join("x");
     fs::write(&path, "one\ntwo\n").unwrap();
     let declared = file(&path, [("content", text("one\nthree\n"))]);
-    let differences = bring(&declared);
+    let differences = converge(&declared);
     let diff = differences[0].diff.as_deref().unwrap();
     assert!(diff.contains("-two\n+three\n"), "{diff}");
     let message = differences[0].message.as_deref().unwrap();
@@ -33,7 +33,7 @@ fn contents_of_every_size_compare_byte_by_byte() {
     for size in [0, 1, 4095, 4096, 65_535, 65_536, 65_537, 200_000, 3_000_000] {
         let content: String = (0..size).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
         let declared = file(&path, [("content", text(&content))]);
-        bring(&declared);
+        converge(&declared);
         assert_eq!(plan(&declared), [], "{size}");
         if size > 0 {
             let mut bytes = content.clone().into_bytes();
@@ -52,10 +52,10 @@ fn binary_content_is_accepted() {
     let path = home.path().join("x");
     let bytes: Vec<u8> = (0..=255).collect();
     let declared = file(&path, [("content", Value::Binary(bytes.as_slice().into()))]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read(&path).unwrap(), bytes);
     fs::write(&path, "text").unwrap();
-    let differences = bring(&declared);
+    let differences = converge(&declared);
     assert_eq!(differences[0].diff, None);
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
@@ -69,10 +69,10 @@ fn secret_content_is_never_shown() {
     let found = found(&Context::empty(), &declared).unwrap();
     let shown = format!("{found:?}");
     assert!(!shown.contains("secret") && !shown.contains("sha256"), "{shown}");
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read_to_string(&path).unwrap(), "new secret");
     let empty = file(&path, [("content", Value::sensitive(text("")))]);
-    assert_eq!(told(&bring(&empty)), ["content"]);
+    assert_eq!(told(&converge(&empty)), ["content"]);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn replace_false_only_creates() {
     let home = directory();
     let path = home.path().join("x");
     let declared = file(&path, [("content", text("first")), ("replace", Value::from(false))]);
-    bring(&declared);
+    converge(&declared);
     fs::write(&path, "changed by hand").unwrap();
     assert_eq!(plan(&declared), []);
 }
@@ -105,19 +105,19 @@ fn plan_of_a_new_file_shows_what_is_written() {
     let path = home.path().join("kept");
     let declared = file(&path, [("content", text("x")), ("acl", text("keep"))]);
     assert_eq!(attributes(&plan(&declared)), ["ensure", "content"]);
-    assert_eq!(attributes(&bring(&declared)), ["ensure", "content"]);
+    assert_eq!(attributes(&converge(&declared)), ["ensure", "content"]);
     assert_eq!(plan(&declared), []);
 
     let path = home.path().join("once");
     let declared = file(&path, [("content", text("first")), ("replace", Value::from(false))]);
     assert_eq!(attributes(&plan(&declared)), ["ensure", "content"]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read_to_string(&path).unwrap(), "first");
 
     let path = home.path().join("link");
     let declared = file(&path, [("ensure", text("link")), ("target", text("once")), ("replace", Value::from(false))]);
     assert_eq!(attributes(&plan(&declared)), ["ensure", "target"]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read_link(&path).unwrap(), std::path::Path::new("once"));
 }
 
@@ -167,7 +167,7 @@ fn a_replaced_file_keeps_owner_mode_access_list_and_attributes() {
     rustix::fs::setxattr(&path, "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
     let inode = fs::metadata(&path).unwrap().ino();
     let before = mode(&path);
-    bring(&file(&path, [("content", text("new")), ("acl", text("keep"))]));
+    converge(&file(&path, [("content", text("new")), ("acl", text("keep"))]));
     assert_ne!(fs::metadata(&path).unwrap().ino(), inode);
     assert_eq!((owner(&path), mode(&path)), ((12, 34), before));
     let read = |name: &str| {
@@ -187,11 +187,11 @@ fn backup_with_suffix_is_in_the_same_directory() {
     fs::write(&path, "old").unwrap();
     set_mode(&path, 0o4750);
     let declare = |content: &str| file(&path, [("content", text(content)), ("backup", text(".orig"))]);
-    bring(&declare("new"));
+    converge(&declare("new"));
     assert_eq!(fs::read_to_string(home.path().join("x.orig")).unwrap(), "old");
     assert_eq!((mode(home.path().join("x.orig")), mode(&path)), (0o750, 0o4750), "the old program is disarmed");
     for content in ["newer", "new", "newer", "newest"] {
-        bring(&declare(content));
+        converge(&declare(content));
     }
     let kept = ["x.orig", "x.orig.1", "x.orig.2"].map(|name| fs::read_to_string(home.path().join(name)).unwrap());
     assert_eq!(kept, ["old", "new", "newer"], "the first is not lost, and nothing is kept twice");
@@ -205,7 +205,7 @@ fn directory_backup_never_reuses_a_name() {
     for content in ["one", "two"] {
         grow(&path, &[("inside", content)]);
         let attributes = [("content", text("a file")), ("force", yes()), ("backup", text(".orig"))];
-        bring(&file(&path, attributes));
+        converge(&file(&path, attributes));
         fs::remove_file(&path).unwrap();
     }
     let kept = ["x.orig/inside", "x.orig.1/inside"].map(|name| fs::read_to_string(home.path().join(name)).unwrap());
@@ -220,10 +220,10 @@ fn a_new_mode_limits_the_access_list_that_is_kept() {
     let entries =
         |mask, other| [(1, 6, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (0x10, mask, u32::MAX), (0x20, other, u32::MAX)];
     let kept = set_access_list(&path, &entries(4, 4));
-    bring(&file(&path, [("content", text("secret")), ("mode", text("0600"))]));
+    converge(&file(&path, [("content", text("secret")), ("mode", text("0600"))]));
     assert_eq!(mode(&path), 0o600);
     let limited = access_list(&path);
-    bring(&file(&path, [("content", text("public")), ("mode", text("0644"))]));
+    converge(&file(&path, [("content", text("public")), ("mode", text("0644"))]));
     assert_eq!((mode(&path), access_list(&path)), (0o644, kept), "user 7 may read again");
     set_access_list(&path, &entries(0, 0));
     assert_eq!(access_list(&path), limited);
@@ -321,7 +321,7 @@ fn a_refused_content_leaves_the_old_one() {
     assert!(apply(&declare(text("/no/such/program %"))).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "old\n");
     assert_eq!(names(home.path()), ["x"]);
-    bring(&declare(text("sh -c 'grep -q \"$1\" \"$2\"' sh \"new\" %")));
+    converge(&declare(text("sh -c 'grep -q \"$1\" \"$2\"' sh \"new\" %")));
     assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
 }
 
@@ -345,8 +345,8 @@ fn a_new_file_never_has_another_name() {
     let home = directory();
     let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
     add_watch(&watch, home.path(), WatchFlags::CREATE | WatchFlags::MOVE | WatchFlags::DELETE).unwrap();
-    bring(&file(home.path().join("new"), [("content", text("one")), ("mode", text("0640"))]));
-    bring(&file(home.path().join("new"), [("content", text("two"))]));
+    converge(&file(home.path().join("new"), [("content", text("one")), ("mode", text("0640"))]));
+    converge(&file(home.path().join("new"), [("content", text("two"))]));
     let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 4096];
     let mut reader = Reader::new(&watch, &mut buffer);
     let mut seen = Vec::new();
@@ -388,7 +388,7 @@ fn temporaries_of_killed_run_are_removed_at_next_change() {
     let mut expected = [name, ".kilter.conf"].map(|name| format!("ensure of {name}: file -> absent"));
     expected.sort();
     assert_eq!(told, expected, "what another host or container may be at work on is no entry");
-    bring(&file(&own, [("content", text("new"))]));
+    converge(&file(&own, [("content", text("new"))]));
     assert!(!dead.exists());
     assert!(foreign.exists(), "another host or container may still be at work");
     assert!(other.exists());
@@ -411,13 +411,13 @@ fn a_source_is_copied_with_its_permissions_and_compared() {
     fs::write(&from, "#!/bin/sh\n").unwrap();
     set_mode(&from, 0o4755);
     let declared = file(&to, [("source", path_text(&from))]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!((fs::read(&to).unwrap(), mode(&to)), (b"#!/bin/sh\n".to_vec(), 0o755));
     fs::write(&to, "#!/bin/no\n").unwrap();
-    let differences = bring(&declared);
+    let differences = converge(&declared);
     assert!(differences[0].diff.as_deref().unwrap().contains("-#!/bin/no\n+#!/bin/sh\n"));
     set_mode(&to, 0o600);
-    assert_eq!(told(&bring(&declared)), ["mode"]);
+    assert_eq!(told(&converge(&declared)), ["mode"]);
     let error = found(&Context::empty(), &file(&to, [("source", path_text(home.path()))])).unwrap_err();
     assert!(error.message.contains("`recurse: true` copies it"), "{error}");
 }
@@ -428,7 +428,7 @@ fn the_checksum_decides_how_a_copy_is_compared() {
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     fs::write(&from, "12345").unwrap();
     let declare = |checksum: &str| file(&to, [("source", path_text(&from)), ("checksum", text(checksum))]);
-    bring(&declare("mtime"));
+    converge(&declare("mtime"));
     assert_eq!(fs::metadata(&to).unwrap().mtime(), fs::metadata(&from).unwrap().mtime());
     fs::write(&to, "54321").unwrap();
     let past = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
@@ -437,7 +437,7 @@ fn the_checksum_decides_how_a_copy_is_compared() {
     assert_eq!(seen, [1, 1, 1, 0, 0]);
     fs::write(&to, "longer than before").unwrap();
     assert_eq!(["size", "none"].map(|checksum| plan(&declare(checksum)).len()), [1, 0]);
-    bring(&declare("size"));
+    converge(&declare("size"));
 }
 
 #[test]
@@ -500,7 +500,7 @@ fn a_link_at_the_path_is_replaced_and_never_written_through() {
     let (victim, path) = (home.path().join("victim"), home.path().join("x"));
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, &path).unwrap();
-    bring(&file(&path, [("content", text("new")), ("mode", text("0600"))]));
+    converge(&file(&path, [("content", text("new")), ("mode", text("0600"))]));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
 }

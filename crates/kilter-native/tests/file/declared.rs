@@ -74,7 +74,7 @@ fn equivalent_declarations_canonicalize_equally() {
     assert_eq!(declared.should.text("mode"), Some("0755"));
     assert_eq!(declared.should.text("owner"), Some("0"));
     assert_eq!(declared.should.text("ensure"), Some("present"));
-    let ensure = |declared: Declared| declared.should.text("ensure").map(str::to_owned).unwrap();
+    let ensure = |declared: DeclaredFile| declared.should.text("ensure").map(str::to_owned).unwrap();
     assert_eq!(ensure(file("/a", [("content", text("x"))])), "file");
     assert_eq!(ensure(file("/a", [("ensure", text("present")), ("content", text("x"))])), "file");
     assert_eq!(ensure(file("/a", [("target", text("x"))])), "link");

@@ -14,10 +14,10 @@ fn absent_path_is_created_as_each_kind() {
     let home = directory();
     let (one, two, three, four) =
         (home.path().join("file"), home.path().join("directory"), home.path().join("link"), home.path().join("any"));
-    bring(&file(&one, [("content", text("hello"))]));
-    bring(&file(&two, [("ensure", text("directory"))]));
-    bring(&file(&three, [("target", text("nowhere"))]));
-    bring(&file(&four, [("ensure", text("present"))]));
+    converge(&file(&one, [("content", text("hello"))]));
+    converge(&file(&two, [("ensure", text("directory"))]));
+    converge(&file(&three, [("target", text("nowhere"))]));
+    converge(&file(&four, [("ensure", text("present"))]));
     assert_eq!(fs::read_to_string(&one).unwrap(), "hello");
     assert_eq!((mode(&one), mode(&two), mode(&four)), (0o644, 0o755, 0o644));
     assert_eq!(fs::read_link(&three).unwrap().to_str(), Some("nowhere"));
@@ -32,15 +32,15 @@ fn files_and_links_replace_each_other_without_force() {
     let as_file = file(&path, [("content", text("a"))]);
     let as_link = file(&path, [("target", text("/etc"))]);
     let as_directory = file(&path, [("ensure", text("directory"))]);
-    bring(&as_file);
-    assert_eq!(told(&bring(&as_link)), ["ensure"]);
+    converge(&as_file);
+    assert_eq!(told(&converge(&as_link)), ["ensure"]);
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
-    assert_eq!(told(&bring(&as_file)), ["ensure"]);
+    assert_eq!(told(&converge(&as_file)), ["ensure"]);
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
-    bring(&as_directory);
+    converge(&as_directory);
     fs::remove_dir(&path).unwrap();
-    bring(&as_link);
-    bring(&as_directory);
+    converge(&as_link);
+    converge(&as_directory);
     assert!(fs::symlink_metadata(&path).unwrap().is_dir());
     assert!(fs::metadata("/etc/passwd").is_ok(), "what the link pointed to is untouched");
 }
@@ -55,7 +55,7 @@ fn directory_is_replaced_only_with_force() {
         let failure = apply(&file(&path, [(attribute, text(value))])).unwrap_err();
         assert!(failure.contains("is a directory: `force: true`"), "{failure}");
         assert!(path.join("sub/deep").exists());
-        bring(&file(&path, [(attribute, text(value)), ("force", yes())]));
+        converge(&file(&path, [(attribute, text(value)), ("force", yes())]));
         assert!(!fs::symlink_metadata(&path).unwrap().is_dir());
         assert!(fs::metadata("/etc/passwd").is_ok());
     }
@@ -82,7 +82,7 @@ fn absent_removes_files_links_fifos_and_empty_directories() {
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, home.path().join("fifo"), fifo, 0o600.into(), 0).unwrap();
     for name in ["file", "link", "directory", "fifo"] {
-        assert_eq!(told(&bring(&gone(name))), ["ensure"], "{name}");
+        assert_eq!(told(&converge(&gone(name))), ["ensure"], "{name}");
         assert_eq!(told(&plan(&gone(name))), [""; 0], "{name}");
     }
     assert_eq!(names(home.path()), [""; 0]);
@@ -96,7 +96,7 @@ fn absent_removes_a_full_directory_only_with_force() {
     grow(&path, &[("a/b/c", "1")]);
     let failure = apply(&file(&path, [("ensure", text("absent"))])).unwrap_err();
     assert!(failure.contains("`force: true`"), "{failure}");
-    bring(&file(&path, [("ensure", text("absent")), ("force", yes())]));
+    converge(&file(&path, [("ensure", text("absent")), ("force", yes())]));
     assert!(!path.exists());
 }
 
@@ -116,7 +116,7 @@ fn fifo_is_replaced_without_being_opened() {
     let declared = file(&path, [("content", text("x"))]);
     assert_eq!(plan(&declared)[0].message.as_deref(), Some("fifo → file"));
     assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
-    bring(&declared);
+    converge(&declared);
     assert!(fs::metadata(&path).unwrap().is_file());
 }
 
@@ -155,7 +155,7 @@ fn all_files_are_not_listed() {
 #[test]
 fn only_slow_calls_run_on_a_worker() {
     let provider = FileProvider::new();
-    let at = |declared: &Declared| provider.placement(&declared.should);
+    let at = |declared: &DeclaredFile| provider.placement(&declared.should);
     assert_eq!(at(&file("/a", [("content", text("x"))])), Placement::Inline);
     assert_eq!(at(&file("/a", [("ensure", text("directory"))])), Placement::Inline);
     assert_eq!(at(&file("/a", [("source", text("/b"))])), Placement::Worker);

@@ -28,14 +28,14 @@ impl PreviewContext for Others {
 }
 
 impl Others {
-    fn with(mut self, other: Declared) -> Others {
+    fn with(mut self, other: DeclaredFile) -> Others {
         self.declared.push(("file", other.name.to_string(), other.should));
         self
     }
 }
 
-fn previewed(others: &Others, declared: &Declared) -> Option<String> {
-    let cx = Context::empty().with_only_looks(true).with_outlook(others);
+fn previewed(others: &Others, declared: &DeclaredFile) -> Option<String> {
+    let cx = Context::empty().with_noop(true).with_outlook(others);
     let found = found(&cx, declared).expect("it can be read");
     let (is, should, differences) = (&found.state, Some(&declared.should), &found.differences[..]);
     let change = Change::new(&declared.name, is, should, differences);
@@ -43,7 +43,7 @@ fn previewed(others: &Others, declared: &Declared) -> Option<String> {
 }
 
 /// Expects that the preview says what the change says, and that an open outlook keeps it from that.
-fn foreseen(declared: &Declared) -> String {
+fn foreseen(declared: &DeclaredFile) -> String {
     let failure = previewed(&Others::default(), declared).expect("it is foreseen");
     assert_eq!(apply(declared).expect_err("it was foreseen"), failure);
     assert_eq!(previewed(&Others { is_open: true, ..Others::default() }, declared), None);
@@ -127,14 +127,14 @@ fn preflight_reports_missing_owner() {
         |attribute| file(home.path().join("x"), [("content", text("a")), (attribute, text("no-such-account"))]);
     assert_eq!(foreseen(&declared("owner")), "the user `no-such-account` does not exist");
     assert_eq!(foreseen(&declared("group")), "the group `no-such-account` does not exist");
-    let bring = |type_name| Others {
+    let brings = |type_name| Others {
         declared: vec![(type_name, "no-such-account".to_owned(), Attributes::new())],
         ..Others::default()
     };
-    assert_eq!(previewed(&bring("user"), &declared("owner")), None);
-    assert_eq!(previewed(&bring("group"), &declared("group")), None);
-    assert_eq!(previewed(&bring("user"), &declared("group")), None, "a user may bring a group");
-    assert!(previewed(&bring("group"), &declared("owner")).is_some());
+    assert_eq!(previewed(&brings("user"), &declared("owner")), None);
+    assert_eq!(previewed(&brings("group"), &declared("group")), None);
+    assert_eq!(previewed(&brings("user"), &declared("group")), None, "a user may bring a group");
+    assert!(previewed(&brings("group"), &declared("owner")).is_some());
 }
 
 #[test]

@@ -21,16 +21,16 @@ fn fragments_are_concatenated_in_order() {
         fs::write(parts.join(name), content).unwrap();
     }
     let declared = file(&path, [("fragments", list(&[&head, &parts, &head]))]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read_to_string(&path).unwrap(), "head\none\ntwo\nhead\n");
     assert_eq!(plan(&declared), []);
     fs::write(parts.join("15"), "between\n").unwrap();
-    let differences = bring(&declared);
+    let differences = converge(&declared);
     assert!(differences[0].diff.as_deref().unwrap().contains("+between\n"), "{differences:?}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "head\none\nbetween\ntwo\nhead\n");
     fs::write(&path, "drift").unwrap();
     assert_eq!(told(&plan(&declared)), ["content"]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(plan(&declared), []);
 }
 
@@ -53,7 +53,7 @@ fn create_false_fails_until_file_exists() {
     let error = apply(&declared).unwrap_err();
     assert!(error.ends_with("and `create` is false"), "{error}");
     fs::write(&path, "theirs\n").unwrap();
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine\n");
 }
 
@@ -65,12 +65,12 @@ fn parents_true_creates_directories() {
     let error = apply(&without).unwrap_err();
     assert!(error.contains("a/b"), "{error}");
     let declared = file(&path, [("ensure", text("directory")), ("parents", Value::Boolean(true))]);
-    bring(&declared);
+    converge(&declared);
     assert!(path.is_dir());
     assert_eq!(fs::metadata(home.path().join("a")).unwrap().permissions().mode() & 0o777, 0o755);
     assert_eq!(plan(&declared), []);
     let content = file(home.path().join("d/e/f"), [("content", text("x")), ("parents", Value::Boolean(true))]);
-    bring(&content);
+    converge(&content);
     assert_eq!(fs::read_to_string(home.path().join("d/e/f")).unwrap(), "x");
     // What stands in the way is left, and told.
     let blocked = file(home.path().join("d/e/f/g/h"), [("content", text("x")), ("parents", Value::Boolean(true))]);
@@ -87,10 +87,10 @@ fn fragments_result_is_as_private_as_its_fragments() {
     fs::write(&private, "private\n").unwrap();
     set_mode(&open, 0o644);
     set_mode(&private, 0o600);
-    bring(&file(&path, [("fragments", list(&[&open, &private]))]));
+    converge(&file(&path, [("fragments", list(&[&open, &private]))]));
     assert_eq!(mode(&path), 0o600);
     let declared = file(home.path().join("y"), [("fragments", list(&[&private])), ("mode", text("0640"))]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(mode(home.path().join("y")), 0o640);
     assert_eq!(plan(&declared), []);
 }

@@ -14,13 +14,13 @@ pub(crate) fn directory() -> tempfile::TempDir {
 }
 
 /// A declared file.
-pub(crate) struct Declared {
+pub(crate) struct DeclaredFile {
     pub(crate) name: EcoString,
     pub(crate) should: Attributes,
 }
 
 /// Declares a file; the declaration must be right.
-pub(crate) fn file<const N: usize>(path: impl AsRef<Path>, attributes: [(&str, Value); N]) -> Declared {
+pub(crate) fn file<const N: usize>(path: impl AsRef<Path>, attributes: [(&str, Value); N]) -> DeclaredFile {
     let name = EcoString::from(path.as_ref().to_str().expect("paths of tests are UTF-8"));
     let mut should: Attributes = attributes.into_iter().collect();
     let provider = FileProvider::new();
@@ -31,16 +31,16 @@ pub(crate) fn file<const N: usize>(path: impl AsRef<Path>, attributes: [(&str, V
     assert_eq!(provider.validate(&name, &should, &[]), [], "{name}");
     canonicalize_one(&provider, &Context::empty(), &mut name.clone(), &mut should)
         .expect("the declaration is canonical");
-    Declared { name, should }
+    DeclaredFile { name, should }
 }
 
-pub(crate) fn found(cx: &Context<'_>, declared: &Declared) -> Result<Found, ProviderError> {
+pub(crate) fn found(cx: &Context<'_>, declared: &DeclaredFile) -> Result<Found, ProviderError> {
     let wanted = Wanted::new(&declared.name, Some(&declared.should));
     check(&FileProvider::new(), cx, &[wanted]).remove(0)
 }
 
 /// Returns the differences.
-pub(crate) fn plan(declared: &Declared) -> Vec<Difference> {
+pub(crate) fn plan(declared: &DeclaredFile) -> Vec<Difference> {
     found(&Context::empty(), declared).expect("it can be read").differences
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn told(differences: &[Difference]) -> Vec<String> {
 }
 
 /// Checks, applies what differs and checks again, as the engine does. Returns what had differed.
-pub(crate) fn apply_in(cx: &Context<'_>, declared: &Declared) -> Result<Vec<Difference>, String> {
+pub(crate) fn apply_in(cx: &Context<'_>, declared: &DeclaredFile) -> Result<Vec<Difference>, String> {
     let provider = FileProvider::new();
     let found = found(cx, declared).map_err(|error| error.to_string())?;
     if found.differences.is_empty() {
@@ -71,12 +71,12 @@ pub(crate) fn apply_in(cx: &Context<'_>, declared: &Declared) -> Result<Vec<Diff
     Ok(found.differences)
 }
 
-pub(crate) fn apply(declared: &Declared) -> Result<Vec<Difference>, String> {
+pub(crate) fn apply(declared: &DeclaredFile) -> Result<Vec<Difference>, String> {
     apply_in(&Context::empty(), declared)
 }
 
 /// Applies and expects no failure.
-pub(crate) fn bring(declared: &Declared) -> Vec<Difference> {
+pub(crate) fn converge(declared: &DeclaredFile) -> Vec<Difference> {
     apply(declared).unwrap_or_else(|failure| panic!("{}: {failure}", declared.name))
 }
 

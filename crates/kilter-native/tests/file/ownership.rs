@@ -18,7 +18,7 @@ fn owner_and_group_are_given_by_name_or_number() {
     let home = directory();
     let path = home.path().join("x");
     let named = file(&path, [("content", text("")), ("owner", text("daemon")), ("group", text("sys"))]);
-    bring(&named);
+    converge(&named);
     let numbered = file(&path, [("owner", Value::from(1)), ("group", text("3"))]);
     assert_eq!(plan(&numbered), []);
     chown(&path, Some(0), Some(0)).unwrap();
@@ -26,7 +26,7 @@ fn owner_and_group_are_given_by_name_or_number() {
     assert_eq!((by_name[0].is.as_str(), by_name[0].should.as_str()), (Some("root"), Some("daemon")));
     let by_number = plan(&numbered);
     assert_eq!((by_number[0].is.as_str(), by_number[0].should.as_str()), (Some("0"), Some("1")));
-    bring(&numbered);
+    converge(&numbered);
     assert_eq!(owner(&path), (1, 3));
 }
 
@@ -46,13 +46,13 @@ fn setuid_bits_survive_a_change_of_owner_if_they_are_declared() {
     let path = home.path().join("x");
     fs::write(&path, "").unwrap();
     set_mode(&path, 0o6755);
-    bring(&file(&path, [("owner", text("daemon")), ("mode", text("6755"))]));
+    converge(&file(&path, [("owner", text("daemon")), ("mode", text("6755"))]));
     assert_eq!((owner(&path).0, mode(&path)), (1, 0o6755));
-    bring(&file(&path, [("owner", text("root"))]));
+    converge(&file(&path, [("owner", text("root"))]));
     assert_eq!((owner(&path).0, mode(&path)), (0, 0o755), "nobody declared that root's file is setuid");
-    bring(&file(&path, [("content", text("new")), ("owner", text("daemon")), ("mode", text("4711"))]));
+    converge(&file(&path, [("content", text("new")), ("owner", text("daemon")), ("mode", text("4711"))]));
     assert_eq!((owner(&path).0, mode(&path)), (1, 0o4711));
-    bring(&file(&path, [("content", text("newer")), ("owner", text("root"))]));
+    converge(&file(&path, [("content", text("newer")), ("owner", text("root"))]));
     assert_eq!((owner(&path).0, mode(&path)), (0, 0o711));
 }
 
@@ -78,7 +78,7 @@ fn symbolic_mode_drops_setuid_bits_at_owner_change() {
                 if let Some((attribute, value)) = content.clone() {
                     declared = file(&path, [(account, text("root")), ("mode", text(symbols)), (attribute, value)]);
                 }
-                bring(&declared);
+                converge(&declared);
                 assert_eq!(mode(&path), expected, "{symbols} with another {account} and {content:?}");
                 assert_eq!(plan(&declared), []);
             }
@@ -108,10 +108,10 @@ fn group_change_clears_setgid_bit() {
     let path = home.path().join("x");
     for bits in [0o2755, 0o2744] {
         armed(&path, bits);
-        bring(&file(&path, [("group", text("root"))]));
+        converge(&file(&path, [("group", text("root"))]));
         assert_eq!(mode(&path), bits & 0o777);
         armed(&path, bits);
-        bring(&file(&path, [("group", text("root")), ("content", text("ours"))]));
+        converge(&file(&path, [("group", text("root")), ("content", text("ours"))]));
         assert_eq!(mode(&path), bits & 0o777);
     }
 }
@@ -128,7 +128,7 @@ fn symbolic_mode_of_tree_drops_setuid_bits_at_owner_change() {
     chown(root.join("sub"), Some(1000), Some(1000)).unwrap();
     set_mode(root.join("sub"), 0o2711);
     let attributes = [("recurse", yes()), ("mode", text("a+rX")), ("owner", text("root")), ("group", text("root"))];
-    let differences = told(&bring(&file(&root, attributes)));
+    let differences = told(&converge(&file(&root, attributes)));
     assert!(differences.contains(&"mode of one: 4711 -> 0755".to_owned()), "{differences:#?}");
     assert_eq!(["one", "sub/two", "sub"].map(|path| mode(root.join(path))), [0o755, 0o755, 0o2755]);
 }
@@ -143,17 +143,17 @@ fn content_or_owner_change_drops_capabilities() {
     let has = || rustix::fs::getxattr(&path, "security.capability", &mut [0; 64][..]).is_ok();
     armed(&path, 0o755);
     rustix::fs::setxattr(&path, "security.capability", &capabilities, rustix::fs::XattrFlags::empty()).unwrap();
-    bring(&file(&path, [("mode", text("0711"))]));
+    converge(&file(&path, [("mode", text("0711"))]));
     assert!(has(), "owner and content are the same");
-    bring(&file(&path, [("content", text("new"))]));
+    converge(&file(&path, [("content", text("new"))]));
     assert!(!has(), "they were given to the old content");
     rustix::fs::setxattr(&path, "security.capability", &capabilities, rustix::fs::XattrFlags::empty()).unwrap();
-    bring(&file(&path, [("owner", text("root"))]));
+    converge(&file(&path, [("owner", text("root"))]));
     assert!(!has());
 }
 
 /// Applies without looking whether it came to be so.
-fn set(declared: &Declared) {
+fn set(declared: &DeclaredFile) {
     let (provider, cx) = (FileProvider::new(), Context::empty());
     let is = State::absent(declared.name.clone());
     let change = Change::new(&declared.name, &is, Some(&declared.should), &[]);
@@ -220,7 +220,7 @@ fn closed_directory_is_created_by_unprivileged_user() {
 #[test]
 #[ignore = "started by another test, as nobody"]
 fn as_nobody_who_makes_a_closed_directory() {
-    bring(&file(given_directory().join("closed"), [("ensure", text("directory")), ("mode", text("0555"))]));
+    converge(&file(given_directory().join("closed"), [("ensure", text("directory")), ("mode", text("0555"))]));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn directory_with_access_list_counts_as_writable_by_others() {
     fs::create_dir(&shared).unwrap();
     fs::write(&victim, "").unwrap();
     fs::hard_link(&victim, shared.join("x")).unwrap();
-    bring(&file(shared.join("x"), [("mode", text("0640"))]));
+    converge(&file(shared.join("x"), [("mode", text("0640"))]));
     // user::rwx user:1000:rwx group::r-x mask::rwx other::r-x
     let entries = [(1, 7, u32::MAX), (2, 7, 1000), (4, 5, u32::MAX), (0x10, 7, u32::MAX), (0x20, 5, u32::MAX)];
     set_access_list(&shared, &entries);
@@ -239,7 +239,7 @@ fn directory_with_access_list_counts_as_writable_by_others() {
     assert!(failure.contains("others can write in its directory"), "{failure}");
     let entries = [(1, 7, u32::MAX), (2, 7, 1000), (4, 5, u32::MAX), (0x10, 5, u32::MAX), (0x20, 5, u32::MAX)];
     set_access_list(&shared, &entries);
-    bring(&file(shared.join("x"), [("mode", text("0600"))]));
+    converge(&file(shared.join("x"), [("mode", text("0600"))]));
     assert_eq!(mode(&victim), 0o600, "the mask lets nobody write");
 }
 
@@ -247,9 +247,9 @@ fn directory_with_access_list_counts_as_writable_by_others() {
 fn directories_have_modes_with_setgid_and_sticky_bits_and_gain_no_x() {
     let home = directory();
     let path = home.path().join("d");
-    bring(&file(&path, [("ensure", text("directory")), ("mode", text("3775"))]));
+    converge(&file(&path, [("ensure", text("directory")), ("mode", text("3775"))]));
     assert_eq!(mode(&path), 0o3775);
-    bring(&file(&path, [("ensure", text("directory")), ("mode", text("0644"))]));
+    converge(&file(&path, [("ensure", text("directory")), ("mode", text("0644"))]));
     assert_eq!(mode(&path), 0o644);
 }
 
@@ -259,10 +259,10 @@ fn link_has_its_own_owner() {
     let home = directory();
     let (victim, path) = (home.path().join("victim"), home.path().join("link"));
     fs::write(&victim, "").unwrap();
-    bring(&file(&path, [("target", path_text(&victim)), ("owner", text("daemon"))]));
+    converge(&file(&path, [("target", path_text(&victim)), ("owner", text("daemon"))]));
     assert_eq!((owner(&path).0, owner(&victim).0), (1, 0));
-    bring(&file(&path, [("target", path_text(&victim)), ("owner", text("bin"))]));
-    bring(&file(&path, [("target", text("elsewhere"))]));
+    converge(&file(&path, [("target", path_text(&victim)), ("owner", text("bin"))]));
+    converge(&file(&path, [("target", text("elsewhere"))]));
     assert_eq!((owner(&path).0, owner(&victim).0), (2, 0));
 }
 
@@ -326,7 +326,7 @@ fn symbolic_modes_match_chmod() {
         }
     }
     set_mode(&path, 0o666);
-    bring(&file(&path, [("mode", text("u=rwX,g-w,o="))]));
+    converge(&file(&path, [("mode", text("u=rwX,g-w,o="))]));
     assert_eq!(mode(&path), 0o640);
 }
 
@@ -335,8 +335,8 @@ fn new_files_have_the_declared_mode_whatever_the_umask() {
     let home = directory();
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let (one, two) = (home.path().join("a"), home.path().join("b"));
-    bring(&file(&one, [("content", text("")), ("mode", text("0666"))]));
-    bring(&file(&two, [("content", text(""))]));
+    converge(&file(&one, [("content", text("")), ("mode", text("0666"))]));
+    converge(&file(&two, [("content", text(""))]));
     rustix::process::umask(before);
     assert_eq!((mode(&one), mode(&two)), (0o666, 0o644));
 }
@@ -356,11 +356,11 @@ fn hard_linked_file_in_shared_directory_is_not_changed() {
         assert!(failure.contains("has 2 hard links: others can write"), "{failure}");
     }
     assert_eq!((owner(&victim).0, mode(&victim)), (0, 0o644));
-    bring(&file(open.join("x"), [("content", text("new")), ("mode", text("0666"))]));
+    converge(&file(open.join("x"), [("content", text("new")), ("mode", text("0666"))]));
     assert_eq!((fs::read(&victim).unwrap(), mode(&victim)), (b"".to_vec(), 0o644), "a new content is a new file");
     let closed = home.path().join("closed");
     fs::hard_link(&victim, &closed).unwrap();
-    bring(&file(&closed, [("mode", text("0600"))]));
+    converge(&file(&closed, [("mode", text("0600"))]));
     let failure = apply(&file(&closed, [("mode", text("4755"))])).unwrap_err();
     assert!(failure.contains("setuid and setgid would reach"), "{failure}");
 }
@@ -379,7 +379,7 @@ fn unprivileged_user_reads_own_files_and_gets_errors_for_others() {
 fn as_nobody_in_a_directory_of_others() {
     let home = given_directory();
     let own = home.join("own");
-    bring(&file(&own, [("content", text("mine")), ("mode", text("0640")), ("owner", Value::from(65534))]));
+    converge(&file(&own, [("content", text("mine")), ("mode", text("0640")), ("owner", Value::from(65534))]));
     assert_eq!((owner(&own).0, mode(&own)), (65534, 0o640));
     let failure = apply(&file(&own, [("owner", text("root"))])).unwrap_err();
     assert!(failure.contains("cannot change the owner of") && failure.contains("not permitted"), "{failure}");
@@ -390,7 +390,7 @@ fn as_nobody_in_a_directory_of_others() {
     let error = found(&Context::empty(), &file("/root/x", [("content", text("y"))]));
     assert!(error.is_err_and(|error| error.message.contains("Permission denied")));
     symlink("own", home.join("link")).unwrap();
-    bring(&file(home.join("link"), [("content", text("a file now"))]));
+    converge(&file(home.join("link"), [("content", text("a file now"))]));
     assert_eq!(fs::read_to_string(&own).unwrap(), "mine");
 }
 
@@ -403,7 +403,7 @@ fn a_sensitive_owner_owns_the_file() {
         let mut declared = file(&path, [("content", text("a")), ("owner", text("3"))]);
         declared.should.set("owner", Value::sensitive(owner));
         canonicalize_one(&FileProvider::new(), &Context::empty(), &mut declared.name, &mut declared.should).unwrap();
-        bring(&declared);
+        converge(&declared);
         assert_eq!(crate::harness::owner(&path).0, uid);
     }
 }

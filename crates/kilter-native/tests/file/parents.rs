@@ -16,13 +16,13 @@ fn a_parent_link_of_root_in_a_closed_directory_is_followed() {
     symlink(home.path().join("relative"), home.path().join("absolute")).unwrap();
     for link in ["relative", "absolute"] {
         let declared = file(home.path().join(link).join("x"), [("content", text(link))]);
-        bring(&declared);
+        converge(&declared);
         assert_eq!(fs::read_to_string(home.path().join("real/x")).unwrap(), link);
         assert_eq!(plan(&declared), []);
     }
     let up = home.path().join("real/up");
     symlink("../real/..", &up).unwrap();
-    bring(&file(up.join("y"), [("content", text("up"))]));
+    converge(&file(up.join("y"), [("content", text("up"))]));
     assert_eq!(fs::read_to_string(home.path().join("y")).unwrap(), "up");
 }
 
@@ -45,7 +45,7 @@ fn parent_link_of_other_user_is_refused() {
     let error = found(&Context::empty(), &declared).unwrap_err();
     assert!(error.message.contains("other users can write to its directory"), "{error}");
     set_mode(&open, 0o755);
-    bring(&declared);
+    converge(&declared);
     assert!(victim.join("x").exists());
 }
 
@@ -57,7 +57,7 @@ fn source_through_link_of_other_user_is_refused() {
     fs::write(&to, "").unwrap();
     symlink("/etc/passwd", &from).unwrap();
     let declared = file(&to, [("source", path_text(&from))]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read(&to).unwrap(), fs::read("/etc/passwd").unwrap());
     lchown(&from, Some(65534), Some(65534)).unwrap();
     assert!(found(&Context::empty(), &declared).unwrap_err().message.contains("will not follow"));

@@ -11,7 +11,7 @@ use kilter_provider::{Context, Interrupt, Predict, PreviewContext, Wanted};
 use crate::harness::*;
 
 /// The other files of a catalog.
-struct Others(Vec<Declared>);
+struct Others(Vec<DeclaredFile>);
 
 impl PreviewContext for Others {
     fn may_change_before(&self, _: &str) -> bool {
@@ -24,13 +24,13 @@ impl PreviewContext for Others {
     }
 }
 
-fn basis(cx: &Context<'_>, declared: &Declared) -> Value {
+fn basis(cx: &Context<'_>, declared: &DeclaredFile) -> Value {
     let found = found(cx, declared).expect("it can be read");
     let wanted = Wanted::new(&declared.name, Some(&declared.should));
     FileProvider::new().basis(cx, wanted, &found).expect("something is read")
 }
 
-fn basis_alone(declared: &Declared) -> Value {
+fn basis_alone(declared: &DeclaredFile) -> Value {
     basis(&Context::empty(), declared)
 }
 
@@ -56,8 +56,8 @@ fn copy_of_a_file_with_a_sensitive_content_is_treated_like_one() {
         file(at("whole"), [("fragments", fragments("s/key"))]),
         file(at("whole"), [("fragments", fragments("s"))]),
     ] {
-        for only_looks in [true, false] {
-            let cx = Context::empty().with_outlook(&others).with_only_looks(only_looks);
+        for noop in [true, false] {
+            let cx = Context::empty().with_outlook(&others).with_noop(noop);
             let planned = found(&cx, &declared).unwrap().differences;
             let content = planned.iter().find(|one| one.attribute == "content").unwrap();
             assert_eq!(content.diff, None, "{:?}", declared.should);

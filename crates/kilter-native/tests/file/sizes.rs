@@ -26,7 +26,7 @@ fn content_of_another_size_is_replaced_without_being_read() {
     let planned = plan(&declared);
     let message = planned[0].message.as_deref().unwrap();
     assert_eq!(message, "{size}8796093022208 → {sha256}ae0bec9e9d33 (not shown: larger than 1 MiB)");
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read(&path).unwrap(), b"ours");
 }
 
@@ -42,7 +42,7 @@ fn copy_of_another_size_is_replaced_without_being_read() {
         grown(&path, HUGE);
         let planned = plan(&declared);
         assert_eq!(planned[0].is, text("{size}8796093022208"), "{planned:?}");
-        bring(&declared);
+        converge(&declared);
         assert_eq!(fs::read(&path).unwrap(), b"ours");
     }
 }
@@ -101,7 +101,7 @@ fn file_that_is_too_large_for_a_backup_stays() {
     // A second name costs nothing, and neither does a second one beside it.
     for content in ["ours", "newer"] {
         grown(&path, HUGE);
-        bring(&file(&path, [("content", text(content)), ("backup", text(".orig"))]));
+        converge(&file(&path, [("content", text(content)), ("backup", text(".orig"))]));
     }
     assert_eq!(names(home.path()), ["x", "x.orig", "x.orig.1"]);
 }

@@ -20,7 +20,7 @@ fn a_tree_is_copied_with_modes_and_links() {
     set_mode(from.join("etc/a/b.conf"), 0o640);
     symlink("../etc", from.join("bin/etc")).unwrap();
     let declared = file(&to, [("source", path_text(&from)), ("recurse", yes())]);
-    bring(&declared);
+    converge(&declared);
     assert_eq!(fs::read_to_string(to.join("etc/a/b.conf")).unwrap(), "b");
     let modes = ["bin/run", "etc/a", "etc/a/b.conf", "top"].map(|path| mode(to.join(path)));
     assert_eq!(modes, [0o755, 0o750, 0o640, 0o644]);
@@ -35,7 +35,7 @@ fn copied_tree_is_reported_and_repaired_by_entry() {
     grow(&from, &[("a/one", "1"), ("a/two", "2"), ("b/three", "3"), ("c", "4")]);
     symlink("a", from.join("link")).unwrap();
     let declared = file(&to, [("source", path_text(&from)), ("recurse", yes())]);
-    bring(&declared);
+    converge(&declared);
     fs::write(to.join("a/one"), "changed").unwrap();
     set_mode(to.join("a/one"), 0o600);
     fs::remove_file(to.join("a/two")).unwrap();
@@ -43,7 +43,7 @@ fn copied_tree_is_reported_and_repaired_by_entry() {
     fs::remove_file(to.join("link")).unwrap();
     symlink("elsewhere", to.join("link")).unwrap();
     fs::write(to.join("own"), "not from the source").unwrap();
-    let told = told(&bring(&declared));
+    let told = told(&converge(&declared));
     let starts = [
         "content of a/one: {sha256}",
         "mode of a/one: 0600 -> 0644",
@@ -69,10 +69,10 @@ fn declared_owner_and_mode_hold_for_a_whole_copy() {
     grow(&from, &[("bin/run", "x"), ("doc", "y")]);
     set_mode(from.join("bin/run"), 0o755);
     let attributes = [("source", path_text(&from)), ("recurse", yes()), ("owner", text("daemon"))];
-    bring(&file(&to, attributes.clone()));
+    converge(&file(&to, attributes.clone()));
     assert_eq!((owner(&to).0, owner(to.join("bin")).0, owner(to.join("bin/run")).0), (1, 1, 1));
     let [source, recurse, owner] = attributes;
-    bring(&file(&to, [source, recurse, owner, ("mode", text("u=rwX,go=rX"))]));
+    converge(&file(&to, [source, recurse, owner, ("mode", text("u=rwX,go=rX"))]));
     assert_eq!((mode(to.join("bin/run")), mode(to.join("doc")), mode(to.join("bin"))), (0o755, 0o644, 0o755));
 }
 
@@ -182,7 +182,7 @@ fn purge_with_a_source_leaves_exactly_the_copy() {
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     grow(&from, &[("a/one", "1")]);
     grow(&to, &[("a/one", "1"), ("a/old", "2"), ("gone/x", "3")]);
-    bring(&file(&to, [("source", path_text(&from)), ("recurse", yes()), ("purge", yes())]));
+    converge(&file(&to, [("source", path_text(&from)), ("recurse", yes()), ("purge", yes())]));
     assert_eq!((names(&to), names(to.join("a"))), (vec!["a".to_owned()], vec!["one".to_owned()]));
 }
 
@@ -192,7 +192,7 @@ fn name_without_utf8_is_purged() {
     let root = home.path().join("r");
     fs::create_dir(&root).unwrap();
     fs::write(root.join(std::ffi::OsStr::from_bytes(b"bad\xff\\name")), "").unwrap();
-    let told = told(&bring(&file(&root, [("ensure", text("directory")), ("purge", yes())])));
+    let told = told(&converge(&file(&root, [("ensure", text("directory")), ("purge", yes())])));
     assert_eq!(told, ["ensure of bad\\xff\\\\name: file -> absent"]);
     assert_eq!(names(&root), [""; 0]);
 }
@@ -208,7 +208,7 @@ fn copied_tree_replaces_files_but_needs_force_for_directories() {
     assert!(failure.contains("/b is a directory: `force: true`"), "{failure}");
     assert_eq!(fs::read_to_string(to.join("a/one")).unwrap(), "1", "the others were made");
     let [source, recurse] = attributes;
-    bring(&file(&to, [source, recurse, ("force", yes())]));
+    converge(&file(&to, [source, recurse, ("force", yes())]));
     assert_eq!(fs::read_to_string(to.join("b")).unwrap(), "2");
 }
 
@@ -220,7 +220,7 @@ fn a_tree_with_more_directories_than_descriptors_is_copied() {
         grow(&from, &[(&format!("d{number}/f"), "new")]);
         grow(&to, &[(&format!("d{number}/f"), "old")]);
     }
-    bring(&file(&to, [("source", path_text(&from)), ("recurse", yes()), ("show_diff", Value::from(false))]));
+    converge(&file(&to, [("source", path_text(&from)), ("recurse", yes()), ("show_diff", Value::from(false))]));
     assert_eq!(fs::read_to_string(to.join("d399/f")).unwrap(), "new");
 }
 
@@ -249,11 +249,11 @@ fn with_something_mounted_below() {
         assert_eq!(fs::read_to_string(data.join("sub/deep")).unwrap(), "2");
         assert_eq!([mode(&data), mode(data.join("precious")), mode(data.join("sub/deep"))], [0o755, 0o644, 0o644]);
     };
-    bring(&file(&root, [("recurse", yes()), ("mode", text("0600"))]));
+    converge(&file(&root, [("recurse", yes()), ("mode", text("0600"))]));
     intact();
-    bring(&file(&root, [("recurse", yes()), ("source", path_text(&from)), ("show_diff", Value::from(false))]));
+    converge(&file(&root, [("recurse", yes()), ("source", path_text(&from)), ("show_diff", Value::from(false))]));
     intact();
-    let planned = told(&bring(&file(&root, [("recurse", yes()), ("purge", yes()), ("force", yes())])));
+    let planned = told(&converge(&file(&root, [("recurse", yes()), ("purge", yes()), ("force", yes())])));
     assert_eq!(planned, ["ensure of stray: file -> absent"]);
     intact();
     for declared in [
@@ -303,15 +303,15 @@ fn with_a_tree_on_an_overlay() {
     assert_ne!(device(&tree), device(&tree.join("stray")), "the test needs an overlay whose devices differ");
     grow(&from, &[("sub/old", "new"), ("kept", "kept"), ("added", "added")]);
     let attributes = [("source", path_text(&from)), ("recurse", yes()), ("purge", yes())];
-    let mut planned = told(&bring(&file(&tree, attributes)));
+    let mut planned = told(&converge(&file(&tree, attributes)));
     planned.retain(|line| !line.starts_with("content"));
     assert_eq!(planned, ["ensure of added: absent -> file", "ensure of stray: file -> absent"]);
     assert_eq!(fs::read_to_string(tree.join("sub/old")).unwrap(), "new");
-    bring(&file(&tree, [("recurse", yes()), ("mode", text("0600"))]));
+    converge(&file(&tree, [("recurse", yes()), ("mode", text("0600"))]));
     assert_eq!([mode(tree.join("kept")), mode(tree.join("sub/old"))], [0o600; 2]);
-    bring(&file(tree.join("kept"), [("content", text("newer")), ("backup", text(".orig"))]));
+    converge(&file(tree.join("kept"), [("content", text("newer")), ("backup", text(".orig"))]));
     assert_eq!(fs::read_to_string(tree.join("kept.orig")).unwrap(), "kept");
-    bring(&file(&tree, [("ensure", text("absent")), ("force", yes())]));
+    converge(&file(&tree, [("ensure", text("absent")), ("force", yes())]));
     assert_eq!(names(&root), [".x"]);
 }
 
@@ -332,7 +332,7 @@ fn temporaries_of_dead_processes_are_purged() {
         "ensure of sub: directory -> absent".to_owned(),
     ];
     assert_eq!(planned, expected, "another host may be at work on the new one");
-    bring(&file(&root, [("recurse", yes()), ("purge", yes())]));
+    converge(&file(&root, [("recurse", yes()), ("purge", yes())]));
     assert_eq!((names(&root), names(root.join("busy"))), (vec!["busy".to_owned()], vec![name.to_owned()]));
 }
 

@@ -18,12 +18,12 @@ use crate::{Context, Level, Log, Mode, Provider, ProviderError, Query};
 
 /// Log that records lines and events.
 #[derive(Default)]
-pub(crate) struct Recorder {
+pub(crate) struct EventLog {
     lines: Mutex<Vec<String>>,
     events: Mutex<Vec<serde_json::Value>>,
 }
 
-impl Recorder {
+impl EventLog {
     pub(crate) fn lines(&self) -> Vec<String> {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
@@ -33,7 +33,7 @@ impl Recorder {
     }
 }
 
-impl Log for Recorder {
+impl Log for EventLog {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         let whose = if name.is_empty() { type_name.to_owned() } else { format!("{type_name}[{name}]") };
         self.lines.lock().unwrap().push(format!("{}: {whose}: {message}", level.word()));
@@ -41,14 +41,14 @@ impl Log for Recorder {
 
     fn event(&self, event: &ProviderEvent<'_>) {
         self.events.lock().unwrap().push(event.to_json());
-        Lines(self).event(event);
+        PlainLog(self).event(event);
     }
 }
 
 /// Log that does not implement events.
-struct Lines<'a>(&'a Recorder);
+struct PlainLog<'a>(&'a EventLog);
 
-impl Log for Lines<'_> {
+impl Log for PlainLog<'_> {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         self.0.log(level, type_name, name, message);
     }
@@ -116,7 +116,7 @@ fn told(body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> CallReport {
 
 /// Runs `body` in a `set` of these resources. Each read of the clock advances it by 123 µs.
 fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> CallReport {
-    let (provider, recorder, ticks) = (AptKey::new(), Recorder::default(), Cell::new(0));
+    let (provider, recorder, ticks) = (AptKey::new(), EventLog::default(), Cell::new(0));
     let clock = || {
         ticks.set(ticks.get() + 123);
         Duration::from_micros(ticks.get())

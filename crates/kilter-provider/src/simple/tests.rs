@@ -5,22 +5,22 @@ use kilter_model::{Difference, Value};
 
 use super::*;
 use crate::capabilities::{Capabilities, Watch};
-use crate::logging::tests::Recorder;
+use crate::logging::tests::EventLog;
 use crate::logging::{Failure, InScope};
 use crate::{Interrupt, Scope, WatchSource};
 
 /// Provider that records its calls.
-struct Keys {
+struct KeyProvider {
     schema: TypeSchema,
     calls: Mutex<Vec<String>>,
 }
 
-impl Keys {
-    fn new(ensure: &str, namevars: &[&str]) -> Keys {
-        let schema = TypeSchema::new("key", "Keys.").attribute("ensure", ensure, Behaviour::Property, "");
+impl KeyProvider {
+    fn new(ensure: &str, namevars: &[&str]) -> KeyProvider {
+        let schema = TypeSchema::new("key", "KeyProvider.").attribute("ensure", ensure, Behaviour::Property, "");
         let add = |schema: TypeSchema, name: &&str| schema.attribute(name, "String", Behaviour::Namevar, "");
         let schema = namevars.iter().fold(schema, add).attribute("size", "Optional[Integer]", Behaviour::Property, "");
-        Keys { schema, calls: Mutex::default() }
+        KeyProvider { schema, calls: Mutex::default() }
     }
 
     /// Fails for the name `bad`, and fails fatally for the name `fatal`.
@@ -34,7 +34,7 @@ impl Keys {
     }
 }
 
-impl SimpleProvider for Keys {
+impl SimpleProvider for KeyProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
     }
@@ -68,14 +68,14 @@ impl SimpleProvider for Keys {
     }
 }
 
-impl Watch for Keys {
+impl Watch for KeyProvider {
     fn watches(&self, name: &str, _: &Attributes) -> Vec<WatchSource> {
         vec![WatchSource::Path { path: name.into(), scope: Scope::This }]
     }
 }
 
-fn simple() -> Simple<Keys> {
-    Simple::new(Keys::new("Enum[absent, present]", &["name"])).unwrap()
+fn simple() -> Simple<KeyProvider> {
+    Simple::new(KeyProvider::new("Enum[absent, present]", &["name"])).unwrap()
 }
 
 fn state(name: &str, ensure: &str) -> State {
@@ -90,12 +90,12 @@ fn wanted(entries: &[(&str, Value)]) -> Attributes {
 /// Sets resources one after another, each with its current and desired `ensure`. Returns the outcomes, the
 /// calls, and the log lines without durations.
 fn set(
-    provider: &Simple<Keys>,
+    provider: &Simple<KeyProvider>,
     cx: Context<'_>,
     changes: &[(&str, &str, Option<Attributes>)],
     mode: Mode,
 ) -> (Vec<Outcome>, Vec<String>, Vec<String>) {
-    let recorder = Recorder::default();
+    let recorder = EventLog::default();
     let states: Vec<State> = changes.iter().map(|(name, ensure, _)| state(name, ensure)).collect();
     let differences: [Difference; 0] = [];
     let changes: Vec<Change<'_>> = states
@@ -203,7 +203,7 @@ fn preview_makes_no_calls() {
 
 #[test]
 fn several_namevars_form_a_hash() {
-    let provider = Simple::new(Keys::new("Enum[absent, present]", &["name", "group"])).unwrap();
+    let provider = Simple::new(KeyProvider::new("Enum[absent, present]", &["name", "group"])).unwrap();
     let wanted = wanted(&[("ensure", "present".into()), ("name", "bar".into()), ("group", "foo".into())]);
     let (outcomes, calls, _) = set(&provider, Context::empty(), &[("foo/bar", "absent", Some(wanted))], Mode::Apply);
     assert_eq!((failures(&outcomes), &calls[..]), (vec![None], &["create name: bar, group: foo".to_owned()][..]));
@@ -219,7 +219,7 @@ fn several_namevars_form_a_hash() {
 
 #[test]
 fn a_resource_fails_alone_when_a_namevar_is_not_known() {
-    let provider = Simple::new(Keys::new("Enum[absent, present]", &["name", "group"])).unwrap();
+    let provider = Simple::new(KeyProvider::new("Enum[absent, present]", &["name", "group"])).unwrap();
     let (outcomes, calls, _) = set(&provider, Context::empty(), &[("bar", "present", None)], Mode::Apply);
     assert_eq!(failures(&outcomes), [Some("no value is known for its namevar `group`")]);
     assert!(calls.is_empty());
@@ -241,17 +241,20 @@ fn name_is_split_into_namevars() {
 
 #[test]
 fn a_type_that_does_not_follow_the_conventions_is_refused() {
-    let refused = |keys: Keys| Simple::new(keys).map(drop).unwrap_err().to_string();
+    let refused = |keys: KeyProvider| Simple::new(keys).map(drop).unwrap_err().to_string();
     let other =
         "a simple provider needs `ensure` to be a property of the type Enum[absent, present]: that of key is not";
     for ensure in ["String", "Enum[present]", "Enum[present, absent, latest]", "Boolean"] {
-        assert_eq!(refused(Keys::new(ensure, &["name"])), other, "{ensure}");
+        assert_eq!(refused(KeyProvider::new(ensure, &["name"])), other, "{ensure}");
     }
-    assert_eq!(refused(Keys::new("Enum[present, absent]", &[])), "a simple provider needs a namevar: key has none");
-    let mut keys = Keys::new("Enum[present, absent]", &["name"]);
+    assert_eq!(
+        refused(KeyProvider::new("Enum[present, absent]", &[])),
+        "a simple provider needs a namevar: key has none"
+    );
+    let mut keys = KeyProvider::new("Enum[present, absent]", &["name"]);
     keys.schema.attributes.remove(0);
     assert_eq!(refused(keys), "a simple provider needs a type that is ensurable: key has no attribute `ensure`");
     for ensure in ["Enum[present, absent]", "Optional[Enum[absent, present]]"] {
-        assert!(Simple::new(Keys::new(ensure, &["id"])).is_ok(), "{ensure}");
+        assert!(Simple::new(KeyProvider::new(ensure, &["id"])).is_ok(), "{ensure}");
     }
 }

@@ -25,7 +25,7 @@ pub trait ManifestSource {
 
     /// Returns true if a file may have changed since the last read. Called for polling, if the files cannot be
     /// watched.
-    fn is_touched(&mut self) -> bool;
+    fn may_have_changed(&mut self) -> bool;
 
     /// Starts to read the manifest on another thread. It may take long, and repairs continue meanwhile. Drops
     /// `ring` when it has finished.
@@ -160,7 +160,7 @@ impl Driver<'_, '_, '_, '_> {
         }
         let reading = &mut holder.reading;
         if reading.look.is_some_and(|at| at <= self.now) {
-            if reading.due.is_none() && holder.hold.declared.is_touched() {
+            if reading.due.is_none() && holder.hold.declared.may_have_changed() {
                 reading.touched(self.now);
             }
             reading.looked(self.now);

@@ -108,7 +108,7 @@ impl CallContext<'_> {
                     .map_or_else(|| self.stop.interrupt(self.doing), |deadline| deadline.alarm.interrupt()),
             )
             .with_ending(self.stop.ending())
-            .with_only_looks(self.options.mode == Mode::Noop)
+            .with_noop(self.options.mode == Mode::Noop)
             .with_managed(&managed)
             .with_managed_below(&managed_below)
             .with_outlook(&view)

@@ -58,7 +58,7 @@ fn states(names: &BTreeSet<String>) -> Vec<State> {
     names.iter().map(present).collect()
 }
 
-fn bring(names: &mut BTreeSet<String>, change: &Change<'_>) {
+fn converge(names: &mut BTreeSet<String>, change: &Change<'_>) {
     match change.should.and_then(|should| should.text("ensure")) {
         Some("present") => names.insert(change.name.to_string()),
         _ => names.remove(change.name.as_str()),
@@ -88,7 +88,7 @@ impl Provider for Kept {
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
         for change in changes {
-            bring(&mut self.names(), change);
+            converge(&mut self.names(), change);
             for entry in change.differences.iter().filter_map(|difference| difference.entry.as_ref()) {
                 let rule: ResourceRef = entry.parse().unwrap();
                 self.firewall.rules.lock().unwrap().remove(rule.title.as_str());

@@ -9,14 +9,14 @@ use kilter_provider::{Capabilities, Context, Mode, Owner, Provider, ProviderErro
 use crate::site::{Site, defined};
 
 /// A type of which only the relations matter.
-struct Kind {
+struct OwnerType {
     schema: TypeSchema,
     names_paths: bool,
     /// Paths that resources of these names own.
     owned: Vec<(&'static str, &'static str)>,
 }
 
-impl Provider for Kind {
+impl Provider for OwnerType {
     fn schema(&self) -> &TypeSchema {
         &self.schema
     }
@@ -42,13 +42,13 @@ impl Provider for Kind {
     }
 }
 
-impl Relations for Kind {
+impl Relations for OwnerType {
     fn names_are_paths(&self) -> bool {
         self.names_paths
     }
 }
 
-impl Owner for Kind {
+impl Owner for OwnerType {
     fn owned(&self, name: &str, _: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
         let own = self.owned.iter().filter(|(owner, path)| *owner == name && is_wanted(path));
         own.map(|(_, path)| EcoString::from(*path)).collect()
@@ -63,7 +63,7 @@ fn kind(name: &str, names_paths: bool, owned: &[(&'static str, &'static str)]) -
          uses: {{ type: 'Optional[Array[String]]', desc: What it works with., behaviour: parameter }}\n\
          autorequire: {{ place: $uses }}\n"
     ));
-    Arc::new(Kind { schema, names_paths, owned: owned.to_vec() })
+    Arc::new(OwnerType { schema, names_paths, owned: owned.to_vec() })
 }
 
 /// The automatic edges of a manifest in which packages own some paths, each `first < second`.

@@ -94,7 +94,7 @@ impl Site {
         let prepared = self.prepare(manifest).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
         let durability = Durability::Unflushed;
         let options = Options { mode, jobs: 2, durability, strictness: self.strictness, state_dir: None };
-        let mut lines = Lines::default();
+        let mut lines = SiteLog::default();
         let report = prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut lines).unwrap();
         Ran { report, lines: lines.0 }
     }
@@ -141,9 +141,9 @@ impl Ran {
 }
 
 #[derive(Default)]
-struct Lines(Vec<String>);
+struct SiteLog(Vec<String>);
 
-impl Observer for Lines {
+impl Observer for SiteLog {
     fn event(&mut self, event: Event<'_>) {
         if let Event::Log { level, type_name, name, message } = event {
             let name = if name.is_empty() { String::new() } else { format!("[{name}]") };

@@ -12,7 +12,7 @@ impl ManifestSource for Fixed {
         Vec::new()
     }
 
-    fn is_touched(&mut self) -> bool {
+    fn may_have_changed(&mut self) -> bool {
         false
     }
 

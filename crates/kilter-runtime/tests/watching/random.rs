@@ -15,17 +15,17 @@ use crate::fixture::Fixture;
 const SUBSCRIBERS: u64 = 24;
 
 /// Mode, owner and content.
-type State = (u32, u32, Vec<u8>);
+type FileState = (u32, u32, Vec<u8>);
 
 /// State of a path as a subscriber sees it.
 #[derive(Debug, PartialEq, Eq)]
 struct Looks {
-    itself: Option<State>,
-    followed: Option<State>,
-    below: BTreeMap<PathBuf, Option<State>>,
+    itself: Option<FileState>,
+    followed: Option<FileState>,
+    below: BTreeMap<PathBuf, Option<FileState>>,
 }
 
-fn itself(path: &Path) -> Option<State> {
+fn itself(path: &Path) -> Option<FileState> {
     let found = fs::symlink_metadata(path).ok()?;
     let content = match fs::read_link(path) {
         Ok(target) => target.into_os_string().into_encoded_bytes(),
@@ -34,12 +34,12 @@ fn itself(path: &Path) -> Option<State> {
     Some((found.mode(), found.uid(), content))
 }
 
-fn followed(path: &Path) -> Option<State> {
+fn followed(path: &Path) -> Option<FileState> {
     let found = fs::metadata(path).ok()?;
     Some((found.mode(), found.uid(), fs::read(path).unwrap_or_default()))
 }
 
-fn below(path: &Path, deep: bool, into: &mut BTreeMap<PathBuf, Option<State>>) {
+fn below(path: &Path, deep: bool, into: &mut BTreeMap<PathBuf, Option<FileState>>) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let path = entry.path();
         into.insert(path.clone(), itself(&path));

@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::expr::{EvalError, Expr, Lookup, Name, Scope};
 use kilter_model::{ResourceRef, Value};
 
-use super::Verdict;
+use super::ConditionResult;
 use super::fact::Machine;
 
 /// An expression over facts.
@@ -29,13 +29,13 @@ impl Expression {
         }
     }
 
-    pub(super) fn evaluate(&self, machine: &dyn Machine) -> Verdict {
+    pub(super) fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
         match self.expr.eval(&FactsOnly(machine)) {
-            Ok(Value::Boolean(true)) => Verdict::Holds,
-            Ok(Value::Boolean(false)) => Verdict::Fails(eco_format!("`{}` does not hold", self.text)),
-            Ok(other) => Verdict::Fails(eco_format!("`{}` is {other}, not true or false", self.text)),
-            Err(EvalError::Unknown(why)) => Verdict::Fails(eco_format!("`{}` is not known: {why}", self.text)),
-            Err(EvalError::Failed { message, .. }) => Verdict::Fails(eco_format!("`{}`: {message}", self.text)),
+            Ok(Value::Boolean(true)) => ConditionResult::Holds,
+            Ok(Value::Boolean(false)) => ConditionResult::Fails(eco_format!("`{}` does not hold", self.text)),
+            Ok(other) => ConditionResult::Fails(eco_format!("`{}` is {other}, not true or false", self.text)),
+            Err(EvalError::Unknown(why)) => ConditionResult::Fails(eco_format!("`{}` is not known: {why}", self.text)),
+            Err(EvalError::Failed { message, .. }) => ConditionResult::Fails(eco_format!("`{}`: {message}", self.text)),
         }
     }
 }

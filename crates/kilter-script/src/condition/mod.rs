@@ -42,17 +42,17 @@ enum Form {
 
 /// Result of a condition, with the reason if it does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConditionResult {
     /// The condition holds.
     Holds,
     /// The condition does not hold: the reason, such as `there is no command dnf`.
     Fails(EcoString),
 }
 
-impl Verdict {
+impl ConditionResult {
     /// Returns true if the condition holds.
     pub fn holds(&self) -> bool {
-        *self == Verdict::Holds
+        *self == ConditionResult::Holds
     }
 }
 
@@ -80,7 +80,7 @@ impl Clause {
     }
 
     /// Evaluates the clause on a machine.
-    pub fn evaluate(&self, machine: &dyn Machine) -> Verdict {
+    pub fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
         match &self.0 {
             Form::Text(test) => test.evaluate(machine),
             Form::Expression(expression) => expression.evaluate(machine),
@@ -90,23 +90,23 @@ impl Clause {
 
 impl Condition {
     /// Evaluates the condition on a machine.
-    pub fn evaluate(&self, machine: &dyn Machine) -> Verdict {
+    pub fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
         match self {
-            Condition::Constant(true) => Verdict::Holds,
-            Condition::Constant(false) => Verdict::Fails("its metadata says `false`".into()),
+            Condition::Constant(true) => ConditionResult::Holds,
+            Condition::Constant(false) => ConditionResult::Fails("its metadata says `false`".into()),
             Condition::Every(clauses) => {
                 let mut verdicts = clauses.iter().map(|clause| clause.evaluate(machine));
-                verdicts.find(|verdict| !verdict.holds()).unwrap_or(Verdict::Holds)
+                verdicts.find(|verdict| !verdict.holds()).unwrap_or(ConditionResult::Holds)
             }
             Condition::Any(clauses) => {
                 let mut reasons: Vec<EcoString> = Vec::new();
                 for clause in clauses {
                     match clause.evaluate(machine) {
-                        Verdict::Holds => return Verdict::Holds,
-                        Verdict::Fails(why) => reasons.push(why),
+                        ConditionResult::Holds => return ConditionResult::Holds,
+                        ConditionResult::Fails(why) => reasons.push(why),
                     }
                 }
-                Verdict::Fails(reasons.join("; ").into())
+                ConditionResult::Fails(reasons.join("; ").into())
             }
         }
     }

@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::Value;
 
 use super::fact::{Machine, lookup};
-use super::{Verdict, shown};
+use super::{ConditionResult, shown};
 
 /// A test of a clause.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,38 +35,38 @@ pub(super) fn command(text: &str) -> Test {
 }
 
 impl Test {
-    pub(super) fn evaluate(&self, machine: &dyn Machine) -> Verdict {
+    pub(super) fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
         match self {
-            Test::Constant(true) => Verdict::Holds,
-            Test::Constant(false) => Verdict::Fails("its metadata says `false`".into()),
+            Test::Constant(true) => ConditionResult::Holds,
+            Test::Constant(false) => ConditionResult::Fails("its metadata says `false`".into()),
             Test::Command(name) => match machine.has_command(name) {
-                true => Verdict::Holds,
-                false => Verdict::Fails(eco_format!("there is no command {name}")),
+                true => ConditionResult::Holds,
+                false => ConditionResult::Fails(eco_format!("there is no command {name}")),
             },
             Test::Compare { fact, equal, text } => compare(machine, fact, *equal, text),
             Test::Fact(name) => match lookup(machine, name) {
-                Some(value) if is_truthy(&value) => Verdict::Holds,
-                Some(value) => Verdict::Fails(eco_format!("the fact {name} is {}", shown(&value))),
-                None => Verdict::Fails(eco_format!("there is no fact {name}")),
+                Some(value) if is_truthy(&value) => ConditionResult::Holds,
+                Some(value) => ConditionResult::Fails(eco_format!("the fact {name} is {}", shown(&value))),
+                None => ConditionResult::Fails(eco_format!("there is no fact {name}")),
             },
             Test::Not(inner) => match inner.evaluate(machine) {
-                Verdict::Holds => Verdict::Fails(inner.presence()),
-                Verdict::Fails(_) => Verdict::Holds,
+                ConditionResult::Holds => ConditionResult::Fails(inner.presence()),
+                ConditionResult::Fails(_) => ConditionResult::Holds,
             },
             Test::And(tests) => {
                 let mut verdicts = tests.iter().map(|test| test.evaluate(machine));
-                verdicts.find(|verdict| !verdict.holds()).unwrap_or(Verdict::Holds)
+                verdicts.find(|verdict| !verdict.holds()).unwrap_or(ConditionResult::Holds)
             }
             Test::Or(tests) => {
-                let verdicts: Vec<Verdict> = tests.iter().map(|test| test.evaluate(machine)).collect();
-                if verdicts.iter().any(Verdict::holds) {
-                    return Verdict::Holds;
+                let verdicts: Vec<ConditionResult> = tests.iter().map(|test| test.evaluate(machine)).collect();
+                if verdicts.iter().any(ConditionResult::holds) {
+                    return ConditionResult::Holds;
                 }
                 let reasons = verdicts.into_iter().filter_map(|verdict| match verdict {
-                    Verdict::Holds => None,
-                    Verdict::Fails(why) => Some(why),
+                    ConditionResult::Holds => None,
+                    ConditionResult::Fails(why) => Some(why),
                 });
-                Verdict::Fails(reasons.collect::<Vec<_>>().join("; ").into())
+                ConditionResult::Fails(reasons.collect::<Vec<_>>().join("; ").into())
             }
         }
     }
@@ -89,13 +89,15 @@ fn is_truthy(value: &Value) -> bool {
 
 /// Compares a fact with a text, ignoring case. Facter writes `RedHat` while libral writes `redhat` and kilter's
 /// facts are in lower case.
-fn compare(machine: &dyn Machine, fact: &str, equal: bool, text: &str) -> Verdict {
+fn compare(machine: &dyn Machine, fact: &str, equal: bool, text: &str) -> ConditionResult {
     let found = lookup(machine, fact);
     let same = found.as_ref().is_some_and(|value| shown(value).to_lowercase() == text.to_lowercase());
     match (&found, same == equal) {
-        (_, true) => Verdict::Holds,
-        (None, false) => Verdict::Fails(eco_format!("there is no fact {fact}")),
-        (Some(value), false) if equal => Verdict::Fails(eco_format!("the fact {fact} is {}, not {text}", shown(value))),
-        (Some(value), false) => Verdict::Fails(eco_format!("the fact {fact} is {}", shown(value))),
+        (_, true) => ConditionResult::Holds,
+        (None, false) => ConditionResult::Fails(eco_format!("there is no fact {fact}")),
+        (Some(value), false) if equal => {
+            ConditionResult::Fails(eco_format!("the fact {fact} is {}, not {text}", shown(value)))
+        }
+        (Some(value), false) => ConditionResult::Fails(eco_format!("the fact {fact} is {}", shown(value))),
     }
 }

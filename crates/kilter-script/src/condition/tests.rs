@@ -20,14 +20,14 @@ impl Machine for Debian {
     }
 }
 
-fn verdict(text: &str) -> Verdict {
+fn verdict(text: &str) -> ConditionResult {
     Clause::parse(text).unwrap_or_else(|(message, _)| panic!("{text}: {message}")).evaluate(&Debian)
 }
 
 fn why(text: &str) -> String {
     match verdict(text) {
-        Verdict::Holds => panic!("{text} holds"),
-        Verdict::Fails(why) => why.into(),
+        ConditionResult::Holds => panic!("{text} holds"),
+        ConditionResult::Fails(why) => why.into(),
     }
 }
 
@@ -50,7 +50,7 @@ fn specification_clauses_are_parsed() {
         "cores",
         "true",
     ] {
-        assert_eq!(verdict(holds), Verdict::Holds, "{holds}");
+        assert_eq!(verdict(holds), ConditionResult::Holds, "{holds}");
     }
 }
 
@@ -71,7 +71,7 @@ fn false_clause_has_a_reason() {
 
 #[test]
 fn kilter_expressions_are_accepted_as_clauses() {
-    assert_eq!(verdict("facts.os.family == \"debian\" && facts.cores >= 2"), Verdict::Holds);
+    assert_eq!(verdict("facts.os.family == \"debian\" && facts.cores >= 2"), ConditionResult::Holds);
     assert_eq!(why("facts.os.family == \"redhat\""), "`facts.os.family == \"redhat\"` does not hold");
     assert_eq!(why("facts.os.family + \"x\""), "`facts.os.family + \"x\"` is debianx, not true or false");
     assert!(why("facts.nosuch == 1").contains("nosuch"));
@@ -94,7 +94,7 @@ fn invalid_clause_is_refused_with_reason() {
 #[test]
 fn suitable_needs_every_clause_and_default_one_of_them() {
     let clauses = || ["command(dpkg)", "command(dnf)"].map(|text| Clause::parse(text).unwrap()).to_vec();
-    assert_eq!(Condition::Every(clauses()).evaluate(&Debian), Verdict::Fails("there is no command dnf".into()));
+    assert_eq!(Condition::Every(clauses()).evaluate(&Debian), ConditionResult::Fails("there is no command dnf".into()));
     assert!(Condition::Any(clauses()).evaluate(&Debian).holds());
     assert!(Condition::Every(Vec::new()).evaluate(&Debian).holds());
     assert!(!Condition::Any(Vec::new()).evaluate(&Debian).holds());

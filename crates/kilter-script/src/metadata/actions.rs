@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
 
 use super::mold;
-use super::read::Reader;
+use super::read::MetadataReader;
 use crate::convention::ConventionName;
 use crate::yaml::{Node, YamlKind};
 
@@ -34,7 +34,7 @@ impl Actions {
 pub(super) fn read(
     provider: &Node,
     convention: ConventionName,
-    reader: &mut Reader,
+    reader: &mut MetadataReader,
 ) -> (Actions, Option<Vec<EcoString>>) {
     let node = provider.get("actions");
     if convention != ConventionName::Mold {
@@ -66,7 +66,7 @@ fn words(node: &Node) -> Vec<&Node> {
 }
 
 /// Reads the actions of a provider in the `simple` or `json` convention.
-fn named(node: &Node, convention: ConventionName, reader: &mut Reader) -> Actions {
+fn named(node: &Node, convention: ConventionName, reader: &mut MetadataReader) -> Actions {
     if node.entries().is_some() {
         reader.fault(node, "`actions` is a list of words, not a mapping");
         return Actions::ALL;

@@ -5,7 +5,7 @@ use kilter_model::suggest::nearest;
 use kilter_model::{AttributeSchema, Behaviour, Comparison, DataType, Value};
 
 use super::mold::{EXISTS, RESERVED};
-use super::read::Reader;
+use super::read::MetadataReader;
 use crate::convention::ConventionName;
 use crate::yaml::{Node, YamlKind};
 
@@ -22,7 +22,7 @@ pub(super) struct Naming<'a> {
 }
 
 /// Reads the attributes of a provider. Without the key, there is only the name, as in libral's documentation.
-pub(super) fn read(provider: &Node, naming: Naming<'_>, reader: &mut Reader) -> Vec<AttributeSchema> {
+pub(super) fn read(provider: &Node, naming: Naming<'_>, reader: &mut MetadataReader) -> Vec<AttributeSchema> {
     let name = || AttributeSchema::new(naming.key, DataType::text(), Behaviour::Namevar, "The name of the resource.");
     let Some(node) = provider.get("attributes") else { return vec![name()] };
     let Some(entries) = node.entries() else {
@@ -42,7 +42,13 @@ pub(super) fn read(provider: &Node, naming: Naming<'_>, reader: &mut Reader) -> 
     attributes
 }
 
-fn attribute(name: EcoString, key: &Node, value: &Node, naming: Naming<'_>, reader: &mut Reader) -> AttributeSchema {
+fn attribute(
+    name: EcoString,
+    key: &Node,
+    value: &Node,
+    naming: Naming<'_>,
+    reader: &mut MetadataReader,
+) -> AttributeSchema {
     if name == "ral" || name.starts_with("ral_") || name.starts_with("__") {
         reader.fault(key, eco_format!("the name `{name}` is reserved"));
     }
@@ -85,7 +91,12 @@ pub(crate) fn tells_presence(attribute: &AttributeSchema) -> bool {
 }
 
 /// Applies the rules for the attribute that names a resource.
-fn named(mut attribute: AttributeSchema, node: &Node, naming: Naming<'_>, reader: &mut Reader) -> AttributeSchema {
+fn named(
+    mut attribute: AttributeSchema,
+    node: &Node,
+    naming: Naming<'_>,
+    reader: &mut MetadataReader,
+) -> AttributeSchema {
     let key = naming.key;
     let is_of_mold = naming.convention == ConventionName::Mold;
     if is_of_mold && attribute.name == EXISTS && attribute.data_type.check(&Value::Boolean(true)).is_err() {
@@ -131,7 +142,7 @@ fn default(data_type: &DataType, node: &Node) -> Value {
 }
 
 /// Reads a data type in libral's or kilter's notation.
-fn data_type(attribute: &Node, reader: &mut Reader) -> DataType {
+fn data_type(attribute: &Node, reader: &mut MetadataReader) -> DataType {
     let Some(node) = attribute.get("type") else { return DataType::text() };
     let Some(text) = node.text() else {
         let hint = match node.kind {
@@ -176,7 +187,7 @@ fn meant(word: &str) -> Option<EcoString> {
 }
 
 /// Reads `kind` of libral, or `behaviour` of kilter.
-fn behaviour(attribute: &Node, reader: &mut Reader) -> Behaviour {
+fn behaviour(attribute: &Node, reader: &mut MetadataReader) -> Behaviour {
     let (kind, behaviour) = (attribute.get("kind"), attribute.get("behaviour"));
     if let (Some(_), Some(node)) = (kind, behaviour) {
         reader.fault(node, "there are both `kind` and `behaviour`: keep one");
@@ -200,7 +211,7 @@ fn behaviour(attribute: &Node, reader: &mut Reader) -> Behaviour {
     })
 }
 
-fn comparison(node: &Node, reader: &mut Reader) -> Comparison {
+fn comparison(node: &Node, reader: &mut MetadataReader) -> Comparison {
     node.text().and_then(|text| Comparison::from_word(text)).unwrap_or_else(|| {
         let known = Comparison::ALL.map(Comparison::word).join(", ");
         reader.fault_with(node, eco_format!("{} is not a comparison", node.what()), eco_format!("there are {known}"));

@@ -2,7 +2,7 @@
 
 use ecow::eco_format;
 
-use super::read::Reader;
+use super::read::MetadataReader;
 use crate::condition::{Clause, Condition};
 use crate::yaml::{Node, YamlKind};
 
@@ -16,7 +16,7 @@ pub(super) enum Joined {
 }
 
 /// Reads a condition: a boolean, a clause, a list of clauses, or `{commands: [NAME, not OTHER]}`.
-pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut Reader) -> Condition {
+pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut MetadataReader) -> Condition {
     if let Some(truth) = node.truth() {
         return Condition::Constant(truth);
     }
@@ -45,7 +45,7 @@ pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut Reader) 
 
 const EXAMPLE: &str = "such as commands: [apt-get, not dnf]";
 
-fn clause(key: &str, node: &Node, reader: &mut Reader) -> Option<Clause> {
+fn clause(key: &str, node: &Node, reader: &mut MetadataReader) -> Option<Clause> {
     if let (Some(truth), YamlKind::Scalar { .. }) = (node.truth(), &node.kind) {
         return Clause::parse(if truth { "true" } else { "false" }).ok();
     }
@@ -62,7 +62,7 @@ fn clause(key: &str, node: &Node, reader: &mut Reader) -> Option<Clause> {
     }
 }
 
-fn commands(key: &str, node: &Node, reader: &mut Reader) -> Vec<Clause> {
+fn commands(key: &str, node: &Node, reader: &mut MetadataReader) -> Vec<Clause> {
     let Some(list) = node.get("commands") else { return Vec::new() };
     let YamlKind::Sequence(names) = &list.kind else {
         reader.fault_with(list, eco_format!("`{key}.commands` is a list of names, not {}", list.what()), EXAMPLE);

@@ -8,17 +8,17 @@ use crate::convention::line;
 
 /// A position in a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// Line number.
     pub line: u32,
     /// Column in characters.
     pub column: u32,
 }
 
-impl Place {
-    pub(crate) fn new(line: usize, column: usize) -> Place {
+impl TextPosition {
+    pub(crate) fn new(line: usize, column: usize) -> TextPosition {
         let clip = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Place { line: clip(line), column: clip(column) }
+        TextPosition { line: clip(line), column: clip(column) }
     }
 }
 
@@ -26,7 +26,7 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Fault {
     /// Location.
-    pub at: Place,
+    pub at: TextPosition,
     /// Description of the fault.
     pub message: EcoString,
     /// Suggested correction.
@@ -35,7 +35,7 @@ pub struct Fault {
 
 impl Fault {
     /// Creates a fault without a suggestion.
-    pub fn new(at: Place, message: impl Into<EcoString>) -> Fault {
+    pub fn new(at: TextPosition, message: impl Into<EcoString>) -> Fault {
         Fault { at, message: message.into(), hint: None }
     }
 

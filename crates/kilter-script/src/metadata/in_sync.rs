@@ -6,7 +6,7 @@ use kilter_model::expr::{EvalError, Expr, Lookup, Name, Scope};
 use kilter_model::{Attributes, Hash, ResourceRef, State, TypeSchema, Value};
 use kilter_provider::Insync;
 
-use super::read::Reader;
+use super::read::MetadataReader;
 use crate::convention::ConventionName;
 use crate::yaml::Node;
 
@@ -23,7 +23,7 @@ pub(super) fn read(
     provider: &Node,
     convention: ConventionName,
     schema: &TypeSchema,
-    reader: &mut Reader,
+    reader: &mut MetadataReader,
 ) -> Vec<InSyncRule> {
     let attributes = provider.get("attributes").and_then(Node::entries).unwrap_or_default();
     let mut rules = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn read(
     rules
 }
 
-fn rule(attribute: &EcoString, node: &Node, reader: &mut Reader) -> Option<InSyncRule> {
+fn rule(attribute: &EcoString, node: &Node, reader: &mut MetadataReader) -> Option<InSyncRule> {
     let example = "such as vars.is.enable == \"static\" && vars.should.enable != \"mask\"";
     let Some(text) = node.text() else {
         reader.fault_with(node, eco_format!("`in_sync` is an expression, not {}", node.what()), example);

@@ -28,7 +28,7 @@ use crate::{owned, yaml};
 
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
-pub use fault::{Fault, Place};
+pub use fault::{Fault, TextPosition};
 pub use in_sync::InSyncRule;
 pub(crate) use mold::{EXISTS, REFRESH, complete, is_action, is_word, of_words, other};
 pub(crate) use owns::Owns;

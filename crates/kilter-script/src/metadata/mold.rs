@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeSchema, Behaviour, DataType, Feature, TypeSchema};
 
 use super::Actions;
-use super::read::Reader;
+use super::read::MetadataReader;
 use crate::yaml::Node;
 
 /// Keys that are valid only with `invoke: mold`.
@@ -40,7 +40,7 @@ pub(crate) fn of_words(words: Option<&[EcoString]>) -> (Actions, Option<Vec<EcoS
 }
 
 /// Reads the attribute that names a resource in documents.
-pub(super) fn key(provider: &Node, reader: &mut Reader) -> EcoString {
+pub(super) fn key(provider: &Node, reader: &mut MetadataReader) -> EcoString {
     let Some(node) = provider.get("key") else { return "name".into() };
     match node.text() {
         Some(key) if is_word(key) && key != EXISTS && !RESERVED.contains(&key.as_str()) => key.clone(),
@@ -56,7 +56,7 @@ pub(super) fn refresh(
     provider: &Node,
     actions: Actions,
     one_time: Option<&[EcoString]>,
-    reader: &mut Reader,
+    reader: &mut MetadataReader,
 ) -> Option<EcoString> {
     let Some(node) = provider.get(REFRESH) else { return actions.refresh.then(|| REFRESH.into()) };
     match node.text() {
@@ -73,7 +73,7 @@ pub(super) fn refresh(
 }
 
 /// Warns about keys that are valid only in the mold convention.
-pub(super) fn misplaced(provider: &Node, reader: &mut Reader) {
+pub(super) fn misplaced(provider: &Node, reader: &mut MetadataReader) {
     for (key, _) in provider.entries().unwrap_or_default() {
         if let Some(name) = key.text().filter(|name| KEYS.contains(&name.as_str())) {
             let instead = if name == REFRESH { "; name `refresh` among the `actions`" } else { "" };

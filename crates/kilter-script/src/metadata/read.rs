@@ -9,7 +9,7 @@ use kilter_model::{AttributeSchema, Feature, Hash, TypeSchema, Value};
 
 use super::attributes::Naming;
 use super::conditions::{self, Joined};
-use super::fault::{Fault, Place};
+use super::fault::{Fault, TextPosition};
 use super::{Actions, Metadata, Origin, actions, attributes, identities, in_sync, mold, owns};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
@@ -53,12 +53,12 @@ const LARGEST_OUTPUT: i64 = 1024;
 
 /// Collector of faults and warnings.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct MetadataReader {
     faults: Vec<Fault>,
     warnings: Vec<Fault>,
 }
 
-impl Reader {
+impl MetadataReader {
     pub(super) fn fault(&mut self, node: &Node, message: impl Into<EcoString>) {
         self.faults.push(Fault::new(node.at, message));
     }
@@ -119,7 +119,7 @@ impl Reader {
 
 /// Parses metadata.
 pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, Vec<Fault>> {
-    let mut reader = Reader::default();
+    let mut reader = MetadataReader::default();
     let root = yaml::parse(text).map_err(|fault| vec![fault])?;
     if root.entries().is_none() {
         reader.fault_with(&root, eco_format!("metadata is a mapping, not {}", root.what()), "begin with `provider:`");
@@ -140,13 +140,13 @@ pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, V
         let invoke = provider.get("invoke").unwrap_or(provider);
         reader.fault_with(invoke, "the convention mold has no word for a script to describe itself", hint);
     }
-    let Reader { mut faults, mut warnings } = reader;
+    let MetadataReader { mut faults, mut warnings } = reader;
     faults.sort_by_key(|fault| fault.at);
     warnings.sort_by_key(|fault| fault.at);
     if faults.is_empty() { Ok(Metadata { warnings, origin, ..metadata }) } else { Err(faults) }
 }
 
-fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
+fn of_provider(provider: &Node, stem: &str, reader: &mut MetadataReader) -> Metadata {
     let convention = convention(provider, reader);
     let (actions, one_time) = actions::read(provider, convention, reader);
     let suitable = match provider.get("suitable") {
@@ -203,7 +203,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     }
 }
 
-fn convention(provider: &Node, reader: &mut Reader) -> ConventionName {
+fn convention(provider: &Node, reader: &mut MetadataReader) -> ConventionName {
     let found = reader.required(provider, "invoke", "the conventions are simple, json and mold");
     match found.and_then(Node::text).map(|text| text.as_str()) {
         Some("simple") | None => ConventionName::Simple,
@@ -218,7 +218,7 @@ fn convention(provider: &Node, reader: &mut Reader) -> ConventionName {
 }
 
 /// Reads the name of the provider. Ignores a name that is not a text, as libral does.
-fn name(provider: &Node, stem: &str, reader: &mut Reader) -> EcoString {
+fn name(provider: &Node, stem: &str, reader: &mut MetadataReader) -> EcoString {
     let given = provider.get("name").filter(|node| matches!(node.kind, YamlKind::Scalar { .. }));
     let name = given.and_then(Node::text).cloned().unwrap_or_else(|| stem.into());
     let is_name =
@@ -231,7 +231,7 @@ fn name(provider: &Node, stem: &str, reader: &mut Reader) -> EcoString {
     name
 }
 
-fn timeout(node: &Node, reader: &mut Reader) -> Option<Duration> {
+fn timeout(node: &Node, reader: &mut MetadataReader) -> Option<Duration> {
     let seconds = node.value().as_integer().filter(|seconds| (1..=LONGEST_TIMEOUT).contains(seconds));
     if seconds.is_none() {
         reader.fault(
@@ -242,7 +242,7 @@ fn timeout(node: &Node, reader: &mut Reader) -> Option<Duration> {
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs)
 }
 
-fn output(node: &Node, reader: &mut Reader) -> Option<usize> {
+fn output(node: &Node, reader: &mut MetadataReader) -> Option<usize> {
     let bytes = mebibytes(&node.value());
     if bytes.is_none() {
         reader.fault(node, eco_format!("`output` is a number of MiB from 1 to {LARGEST_OUTPUT}, not {}", node.what()));
@@ -257,7 +257,12 @@ pub(crate) fn mebibytes(value: &Value) -> Option<usize> {
 }
 
 /// Adds the specifics of a mold type to the schema.
-fn of_mold(provider: &Node, schema: TypeSchema, refresh: Option<&EcoString>, reader: &mut Reader) -> TypeSchema {
+fn of_mold(
+    provider: &Node,
+    schema: TypeSchema,
+    refresh: Option<&EcoString>,
+    reader: &mut MetadataReader,
+) -> TypeSchema {
     let is_open = provider.get("open").map(|node| reader.truth("open", node));
     let key = schema.namevars().next().map(|key| key.name.text().clone()).unwrap_or_default();
     let schema = mold::complete(schema, &key, refresh);
@@ -270,7 +275,7 @@ fn schema(
     convention: ConventionName,
     actions: Actions,
     noop_safe: bool,
-    reader: &mut Reader,
+    reader: &mut MetadataReader,
 ) -> TypeSchema {
     let is_of_mold = convention == ConventionName::Mold;
     let key = if is_of_mold { mold::key(provider, reader) } else { "name".into() };
@@ -309,7 +314,7 @@ fn schema(
 }
 
 /// Reads the keys of a type definition: outputs and relations.
-fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut Reader) {
+fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut MetadataReader) {
     let given = OF_DEFINITIONS.into_iter().filter_map(|key| Some((key, provider.get(key)?)));
     let mut keys: Vec<(&str, Value)> = given.map(|(key, node)| (key, node.value())).collect();
     if keys.is_empty() {
@@ -356,7 +361,7 @@ fn by_titles<T>(
     key: &str,
     schema: &TypeSchema,
     read: impl Fn(&Value, &TypeSchema) -> Result<Vec<T>, EcoString>,
-    reader: &mut Reader,
+    reader: &mut MetadataReader,
 ) -> Vec<T> {
     let Some(node) = provider.get(key) else { return Vec::new() };
     read(&node.value(), schema).unwrap_or_else(|why| {
@@ -366,7 +371,7 @@ fn by_titles<T>(
 }
 
 /// Returns the location of a part of the definition.
-fn place(provider: &Node, steps: &[PathSegment]) -> Place {
+fn place(provider: &Node, steps: &[PathSegment]) -> TextPosition {
     let mut at = provider;
     for step in steps {
         let name = match step {

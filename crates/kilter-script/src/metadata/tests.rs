@@ -3,7 +3,7 @@ use std::time::Duration;
 use kilter_model::{Behaviour, Feature, Value};
 
 use super::*;
-use crate::condition::Verdict;
+use crate::condition::ConditionResult;
 
 /// Returns metadata with these lines below `provider:`, and with a `name` unless there are attributes.
 fn with(lines: &str) -> String {
@@ -108,9 +108,9 @@ fn only_named_actions_are_available() {
     );
 }
 
-struct Nothing;
+struct DebianFacts;
 
-impl crate::condition::Machine for Nothing {
+impl crate::condition::Machine for DebianFacts {
     fn fact(&self, name: &str) -> Option<Value> {
         (name == "osfamily").then(|| "debian".into())
     }
@@ -124,7 +124,7 @@ impl crate::condition::Machine for Nothing {
 fn suitable_accepts_every_specified_form() {
     let verdict = |form: &str| {
         let metadata = good(&format!("type: t\ninvoke: simple\nsuitable: {form}"));
-        metadata.suitable.evaluate(&Nothing)
+        metadata.suitable.evaluate(&DebianFacts)
     };
     for holds in [
         "true",
@@ -138,14 +138,14 @@ fn suitable_accepts_every_specified_form() {
         "[]",
         "facts.osfamily == \"debian\"",
     ] {
-        assert_eq!(verdict(holds), Verdict::Holds, "{holds}");
+        assert_eq!(verdict(holds), ConditionResult::Holds, "{holds}");
     }
     assert!(!verdict("false").holds() && !verdict("no").holds() && !verdict("'false'").holds());
-    assert_eq!(verdict("{commands: [sh, dnf]}"), Verdict::Fails("there is no command dnf".into()));
-    assert_eq!(verdict("{commands: [not sh]}"), Verdict::Fails("there is the command sh".into()));
+    assert_eq!(verdict("{commands: [sh, dnf]}"), ConditionResult::Fails("there is no command dnf".into()));
+    assert_eq!(verdict("{commands: [not sh]}"), ConditionResult::Fails("there is the command sh".into()));
     assert_eq!(
         verdict("[command(sh), osfamily = 'redhat']"),
-        Verdict::Fails("the fact osfamily is debian, not redhat".into())
+        ConditionResult::Fails("the fact osfamily is debian, not redhat".into())
     );
 }
 
@@ -153,12 +153,12 @@ fn suitable_accepts_every_specified_form() {
 fn default_needs_one_true_clause() {
     let default = |form: &str| {
         let metadata = good(&format!("{SMALLEST}\ndefault: {form}"));
-        metadata.default.evaluate(&Nothing).holds()
+        metadata.default.evaluate(&DebianFacts).holds()
     };
     assert!(default("\n  - osfamily = 'archlinux'\n  - osfamily = 'debian' and command(sh)"));
     assert!(!default("\n  - osfamily = 'archlinux'\n  - osfamily = 'redhat' and operatingsystemmajrelease = '7'"));
     assert!(default("true"));
-    assert!(!good(SMALLEST).default.evaluate(&Nothing).holds());
+    assert!(!good(SMALLEST).default.evaluate(&DebianFacts).holds());
 }
 
 #[test]

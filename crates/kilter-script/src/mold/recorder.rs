@@ -42,7 +42,7 @@ pub(super) struct EventRecorder<'a> {
 /// Messages held back.
 #[derive(Default)]
 struct HeldMessages {
-    kept: RefCell<Vec<Kept>>,
+    kept: RefCell<Vec<HeldMessage>>,
     /// Approximate size, in bytes.
     bytes: Cell<usize>,
     /// Maximum size of the held messages of the script, in bytes.
@@ -52,7 +52,7 @@ struct HeldMessages {
 }
 
 /// A message held back.
-enum Kept {
+enum HeldMessage {
     /// A message of the runner.
     OfRunner(Message),
     /// A message of the script.
@@ -96,11 +96,11 @@ impl<'a> EventRecorder<'a> {
         let seal = seal.filter(|seal| can_search(seal, held.bytes.get()));
         for kept in held.kept.into_inner() {
             self.tell(match (seal, kept) {
-                (Some(seal), Kept::OfRunner(message) | Kept::OfScript(message)) => hidden(seal, message),
-                (None, Kept::OfRunner(message)) => message,
-                (Some(seal), Kept::Line(key, part)) => Message::part(key, &hidden_part(seal, &part)),
-                (None, Kept::Line(key, _)) => Message::part(key, REDACTED.as_bytes()),
-                (None, Kept::OfScript(_)) => Message::new(REDACTED, Json::Null),
+                (Some(seal), HeldMessage::OfRunner(message) | HeldMessage::OfScript(message)) => hidden(seal, message),
+                (None, HeldMessage::OfRunner(message)) => message,
+                (Some(seal), HeldMessage::Line(key, part)) => Message::part(key, &hidden_part(seal, &part)),
+                (None, HeldMessage::Line(key, _)) => Message::part(key, REDACTED.as_bytes()),
+                (None, HeldMessage::OfScript(_)) => Message::new(REDACTED, Json::Null),
             });
         }
         if held.dropped.get() > 0 {
@@ -156,7 +156,7 @@ impl<'a> EventRecorder<'a> {
         for line in lines {
             match &self.held {
                 None => self.line(key, &line),
-                Some(held) => held.take(Kept::Line(key, line)),
+                Some(held) => held.take(HeldMessage::Line(key, line)),
             }
         }
     }
@@ -207,7 +207,7 @@ impl<'a> EventRecorder<'a> {
     fn tell(&self, message: Message) {
         match &self.held {
             None => self.historian.record(&message.of_child(self.name)),
-            Some(held) => held.take(Kept::OfRunner(message)),
+            Some(held) => held.take(HeldMessage::OfRunner(message)),
         }
     }
 
@@ -215,18 +215,18 @@ impl<'a> EventRecorder<'a> {
     fn tell_said(&self, message: Message) {
         match &self.held {
             None => self.tell(message),
-            Some(held) => held.take(Kept::OfScript(message)),
+            Some(held) => held.take(HeldMessage::OfScript(message)),
         }
     }
 }
 
 impl HeldMessages {
-    fn take(&self, kept: Kept) {
+    fn take(&self, kept: HeldMessage) {
         // A message takes about as much memory as its encoding.
         let bytes = match &kept {
-            Kept::OfRunner(_) => 0,
-            Kept::OfScript(message) => message.to_netstring().len(),
-            Kept::Line(_, part) => part.bytes.len() + size_of::<Kept>(),
+            HeldMessage::OfRunner(_) => 0,
+            HeldMessage::OfScript(message) => message.to_netstring().len(),
+            HeldMessage::Line(_, part) => part.bytes.len() + size_of::<HeldMessage>(),
         };
         match self.bytes.get() + bytes {
             all if all > self.most && bytes > 0 => self.dropped.set(self.dropped.get() + bytes),

@@ -17,7 +17,7 @@ use super::document;
 use super::error::{self, MoldCause, MoldError};
 use super::recorder::hide_below;
 use super::runner::{ActorCall, Runner, WATCH};
-use crate::condition::Verdict;
+use crate::condition::ConditionResult;
 use crate::convention::beginning;
 use crate::metadata::{EXISTS, Metadata, is_action};
 use crate::provider::{keeps, kept};
@@ -243,8 +243,8 @@ impl Provider for MoldProvider {
 
     fn suitable(&self) -> Suitability {
         match self.kind.suitable.evaluate(&*self.runner.surroundings) {
-            Verdict::Holds => Suitability::Suitable,
-            Verdict::Fails(why) => Suitability::Unsuitable(why),
+            ConditionResult::Holds => Suitability::Suitable,
+            ConditionResult::Fails(why) => Suitability::Unsuitable(why),
         }
     }
 

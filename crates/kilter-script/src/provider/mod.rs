@@ -18,7 +18,7 @@ use kilter_provider::{
     Scheduling, Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
 };
 
-use crate::condition::{Condition, Verdict};
+use crate::condition::{Condition, ConditionResult};
 use crate::confined;
 use crate::convention::{Convention, ConventionName, Reply, Request, Update};
 use crate::metadata::{Metadata, Origin};
@@ -216,8 +216,8 @@ impl Script for ScriptProvider {
 /// Evaluates a condition.
 fn judged(condition: &Condition, surroundings: &ScriptEnvironment) -> Suitability {
     match condition.evaluate(surroundings) {
-        Verdict::Holds => Suitability::Suitable,
-        Verdict::Fails(why) => Suitability::Unsuitable(why),
+        ConditionResult::Holds => Suitability::Suitable,
+        ConditionResult::Fails(why) => Suitability::Unsuitable(why),
     }
 }
 

@@ -4,11 +4,11 @@ use kilter_model::{Change, State, Value};
 use kilter_provider::{Actions, Context, Mode, Provider, Query, ReadOne, Wanted};
 use kilter_script::mold::{ChannelEvent, Frame, Historian, Message, RawLog, read_log};
 
-use crate::harness::{Lines, Place, act, attributes, conform, inspect};
+use crate::harness::{MoldDir, MoldTestLog, act, attributes, conform, inspect};
 
 #[test]
 fn script_events_are_recorded_in_order() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/job", "#!/bin/sh\nread document\necho '{\"a\": 1}'\necho careful >&2\n");
     inspect(&place.provider("job"), "x").unwrap();
     let mut heard: Vec<String> = place.heard.lines().iter().map(|line| place.plain(line)).collect();
@@ -28,13 +28,13 @@ fn script_events_are_recorded_in_order() {
 
 #[test]
 fn script_messages_have_joined_names_and_damage_is_reported() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script(
         "resources/job",
         "#!/bin/bash\nprintf '57:[\"jim\", \"stdout\", {\"line\": \"This is a line of stdout\\\\n\"}],' >&3\n\
          printf 'what?17:[null, \"step\", 1],20:[\"a.b\", \"x\", [null]],' >&3\nkill -9 $$\n",
     );
-    let log = Lines::default();
+    let log = MoldTestLog::default();
     let failed = {
         let provider = place.provider("job");
         let cx = Context::empty().with_log(&log);
@@ -66,7 +66,7 @@ fn script_messages_have_joined_names_and_damage_is_reported() {
 
 #[test]
 fn a_script_runs_the_same_with_descriptor_3_at_dev_null_closed_or_a_pipe() {
-    let place = Place::new();
+    let place = MoldDir::new();
     let body = "#!/bin/bash\nread document\n{ echo '17:[null, \"step\", 1],' >&3; } 2>/dev/null\necho \"got \
                 $document\"\necho err >&2\nexit 0\n";
     let script = place.script("resources/job", body);
@@ -85,7 +85,7 @@ fn a_script_runs_the_same_with_descriptor_3_at_dev_null_closed_or_a_pipe() {
 
 #[test]
 fn secrets_reach_only_the_script() {
-    let place = Place::new();
+    let place = MoldDir::new();
     let body = "#!/bin/bash\ncat >\"$0.got\"\nsecret=$(cat \"$0.got\")\necho \"$secret\"\necho \"$secret\" >&2\n\
                 echo '33:[null, \"step\", \"hunter2 hunter2\"],' >&3\necho hunter2 >&3\nexit 1\n";
     let script = place.script("resources/job", body);
@@ -113,10 +113,10 @@ fn secrets_printed_by_script_are_redacted() {
         ("conform", r#"{\"error\": \"cannot replace $json\"}"#, 0),
         ("conform", r#"{\"changed\": {\"password\": {\"was\": \"$json\", \"is\": \"$json\"}}}"#, 0),
     ] {
-        let place = Place::new();
+        let place = MoldDir::new();
         place.script("resources/job", format!("{TELLING}echo \"{answer}\"\nexit {code}\n"));
         place.file("resources/job.yaml", "actions: [list]\nattributes:\n  password: {type: \"Sensitive[String]\"}\n");
-        let (provider, log, name) = (place.provider("job"), Lines::default(), "x".into());
+        let (provider, log, name) = (place.provider("job"), MoldTestLog::default(), "x".into());
         let cx = Context::empty().with_log(&log);
         let old = attributes(&[("password", Value::sensitive("Old-Secret-\"1".into()))]);
         let (is, should) = (State::present("x", old), attributes(&[("password", Value::sensitive("other".into()))]));
@@ -140,11 +140,11 @@ fn script_messages_are_dropped_if_secrets_are_unknown() {
         ("conform", "{\"changed\": {\"password\": {\"was\": \"$json\", "),
         ("conform", "\u{feff}{\"changed\": {}}"),
     ] {
-        let place = Place::new();
+        let place = MoldDir::new();
         let leaving = "sleep 5 2>/dev/null 3>&- &\n";
         place.script("resources/job", format!("{TELLING}{leaving}cat <<END\n{answer}\nEND\n"));
         place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");
-        let (provider, log, name) = (place.provider("job"), Lines::default(), "x".into());
+        let (provider, log, name) = (place.provider("job"), MoldTestLog::default(), "x".into());
         let cx = Context::empty().with_log(&log);
         let said = match action {
             "inspect" => provider.get_one(&cx, Wanted::new(&name, None)).unwrap_err().to_string(),
@@ -163,13 +163,13 @@ fn script_messages_are_dropped_if_secrets_are_unknown() {
 
 #[test]
 fn secrets_between_actors_are_redacted() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/job", "#!/bin/sh\n");
     place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");
     let document = r#"{\"kind\": \"job\", \"name\": \"x\", \"password\": \"hunter2\"}"#;
     place.script("actors/prescribe", format!("#!/bin/sh\necho it is hunter2 >&2\necho \"[{document}]\"\n"));
     place.script("actors/choreograph", "#!/bin/sh\ncat >&2\necho '[]'\n");
-    let (mold, log) = (place.mold(), Lines::default());
+    let (mold, log) = (place.mold(), MoldTestLog::default());
     let cx = Context::empty().with_log(&log);
     let prescription = mold.prescribe(&cx, &Value::Undef).unwrap();
     assert_eq!(prescription[0].document["password"], "hunter2");
@@ -195,7 +195,7 @@ fn read_back(path: &std::path::Path) -> Vec<Message> {
 
 #[test]
 fn several_may_append_to_a_log_and_each_message_stays_whole() {
-    let place = Place::new();
+    let place = MoldDir::new();
     let path = place.path().join("log");
     let write = |name: &str| {
         let log = RawLog::open(&path).unwrap();
@@ -221,7 +221,7 @@ fn several_may_append_to_a_log_and_each_message_stays_whole() {
 #[test]
 fn a_raw_log_is_appended_to_and_read_back() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
+    let place = MoldDir::new();
     let path = place.path().join("log");
     for text in ["one\n", "two"] {
         let log = RawLog::open(&path).unwrap();

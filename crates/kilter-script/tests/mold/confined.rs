@@ -7,12 +7,12 @@ use kilter_provider::{Context, Mode};
 use kilter_script::mold::Mold;
 use kilter_script::{ScriptEnvironment, Scripts};
 
-use crate::harness::{Lines, Place, attributes};
+use crate::harness::{MoldDir, MoldTestLog, attributes};
 use crate::unconfined::ConfinedAs;
 
 /// A fact script and actors that try to write, and say something.
-fn writers() -> Place {
-    let place = Place::new();
+fn writers() -> MoldDir {
+    let place = MoldDir::new();
     let body = |document: &str| {
         format!("#!/bin/bash\necho here >&2\necho 'warn: old' >&2\necho >\"$0.new\"\necho '{document}'\n")
     };
@@ -23,8 +23,8 @@ fn writers() -> Place {
 }
 
 /// Returns the log of all of them.
-fn logged_of(place: &Place, surroundings: ScriptEnvironment) -> Vec<String> {
-    let (mold, log) = (Mold::open(place.path(), Arc::new(surroundings)).unwrap(), Lines::default());
+fn logged_of(place: &MoldDir, surroundings: ScriptEnvironment) -> Vec<String> {
+    let (mold, log) = (Mold::open(place.path(), Arc::new(surroundings)).unwrap(), MoldTestLog::default());
     let cx = Context::empty().with_log(&log);
     assert_eq!(mold.facts(&cx).0.len(), 1);
     mold.prescribe(&cx, &Value::Undef).unwrap();
@@ -56,12 +56,12 @@ fn unconfined_facts_and_actors_warn_once() {
 
 #[test]
 fn write_attempt_in_preview_has_no_metadata_hint() {
-    let place = Place::new();
+    let place = MoldDir::new();
     let body = "[ \"$1\" = inspect ] && exec echo '{\"exists\": false}'\necho >changed";
     place.script("job.prov", format!("#!/bin/bash\ncd \"$(dirname \"$0\")\"\n{body}\n"));
     place.file("job.yaml", "provider: {type: job, invoke: mold, suitable: true, noop_safe: true}\n");
     let found = Scripts::find(&[place.path().to_owned()], None, &Arc::new(place.surroundings()));
-    let (log, name, should) = (Lines::default(), "x".into(), attributes(&[("exists", true.into())]));
+    let (log, name, should) = (MoldTestLog::default(), "x".into(), attributes(&[("exists", true.into())]));
     let is = State::absent("x");
     let change = Change::new(&name, &is, Some(&should), &[]);
     let outcome = found.providers[0].set(&Context::empty().with_log(&log), &[change], Mode::Preview).remove(0);

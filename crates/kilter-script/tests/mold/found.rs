@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State};
 use kilter_provider::{Context, Level, Mode, Provider, Query, Suitability, Wanted, actions, get_checked};
 use kilter_script::{Script, Scripts};
 
-use crate::harness::{Lines, Place, attributes};
+use crate::harness::{MoldDir, MoldTestLog, attributes};
 
 /// Keeps `size` of things below `kept`, beside itself.
 const KEEPER: &str = r#"#!/usr/bin/python3 -IS
@@ -45,20 +45,20 @@ const METADATA: &str = "provider:
     size: {type: \"Integer[0, 9]\", desc: How large it is.}
 ";
 
-fn found(place: &Place) -> (Vec<std::sync::Arc<dyn Script>>, Vec<String>) {
+fn found(place: &MoldDir) -> (Vec<std::sync::Arc<dyn Script>>, Vec<String>) {
     let scripts = Scripts::find(&[place.path().to_owned()], None, &place.surroundings().into());
     let notes = scripts.notes.iter().map(|note| place.plain(note)).collect();
     (scripts.providers, notes)
 }
 
-fn one(place: &Place) -> std::sync::Arc<dyn Script> {
+fn one(place: &MoldDir) -> std::sync::Arc<dyn Script> {
     let (mut providers, notes) = found(place);
     assert_eq!((providers.len(), notes), (1, Vec::new()));
     providers.remove(0)
 }
 
-fn keeper(metadata: &str) -> Place {
-    let place = Place::new();
+fn keeper(metadata: &str) -> MoldDir {
+    let place = MoldDir::new();
     place.script("keeper.prov", KEEPER);
     place.file("keeper.yaml", metadata);
     place
@@ -113,7 +113,7 @@ fn list_returns_all_resources() {
 #[test]
 fn list_omits_absent_and_invalid_resources() {
     let list = |printed: &str| {
-        let place = Place::new();
+        let place = MoldDir::new();
         place.script("keeper.prov", format!("#!/bin/sh\necho '{printed}'\n"));
         place.file("keeper.yaml", METADATA);
         all(&*one(&place)).map_err(|error| place.plain(error))
@@ -143,7 +143,7 @@ fn list_omits_absent_and_invalid_resources() {
 
 #[test]
 fn script_lists_if_metadata_has_the_action() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/thing", KEEPER);
     std::fs::create_dir(place.path().join("resources/kept")).unwrap();
     place.file("resources/kept/a", "5");
@@ -161,7 +161,7 @@ fn script_lists_if_metadata_has_the_action() {
 fn list_is_confined_unless_metadata_permits_writes() {
     let writing = "#!/bin/sh\necho x >\"${0%/*}/written\" 2>/dev/null\necho '[]'\n";
     for (confine, is_written) in [("", false), ("  confine: false\n", true)] {
-        let place = Place::new();
+        let place = MoldDir::new();
         place.script("keeper.prov", writing);
         place.file("keeper.yaml", format!("{METADATA}{confine}"));
         all(&*one(&place)).unwrap();
@@ -195,7 +195,7 @@ fn preview_needs_noop_support() {
 
     let telling = "#!/bin/sh\ntouch \"${0%/*}/touched\" 2>/dev/null\n\
                    grep -q '\"ral_noop\":true' && echo '{\"changed\": {\"size\": {\"was\": 0, \"is\": 1}}}'\n";
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("keeper.prov", telling);
     place.file("keeper.yaml", format!("{METADATA}  noop_safe: true\n"));
     let outcome = set(&*one(&place), "a", &should, Mode::Preview);
@@ -205,7 +205,7 @@ fn preview_needs_noop_support() {
 
 #[test]
 fn mold_script_without_metadata_has_hint() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("keeper.prov", KEEPER);
     let (providers, notes) = found(&place);
     assert!(providers.is_empty());
@@ -214,7 +214,7 @@ fn mold_script_without_metadata_has_hint() {
         "{notes:?}"
     );
 
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("keeper.prov", format!("#!/bin/sh\ncat <<'END'\n{METADATA}END\n"));
     assert_eq!(
         found(&place).1,
@@ -226,10 +226,10 @@ fn mold_script_without_metadata_has_hint() {
 
 #[test]
 fn unknown_attributes_are_reported_once() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("keeper.prov", "#!/bin/sh\necho '[{\"path\": \"a\", \"hue\": 1}, {\"path\": \"b\", \"hue\": 2}]'\n");
     place.file("keeper.yaml", METADATA);
-    let lines = Lines::default();
+    let lines = MoldTestLog::default();
     one(&place).get(&Context::empty().with_log(&lines), Query::All).unwrap();
     let level = Level::Debug.word();
     let expected = format!("{level} thing[] attributes that the type does not have are passed over: hue");

@@ -12,23 +12,23 @@ use kilter_script::mold::{Historian, Message, Mold, MoldProvider};
 use kilter_script::{Limits, ScriptEnvironment};
 
 /// A directory of mold.
-pub(crate) struct Place {
+pub(crate) struct MoldDir {
     directory: tempfile::TempDir,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<MemoryHistorian>,
     pub(crate) limits: Limits,
 }
 
 /// A historian that keeps everything in memory.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<Message>>);
+pub(crate) struct MemoryHistorian(Mutex<Vec<Message>>);
 
-impl Historian for Heard {
+impl Historian for MemoryHistorian {
     fn record(&self, message: &Message) {
         self.0.lock().unwrap().push(message.clone());
     }
 }
 
-impl Heard {
+impl MemoryHistorian {
     /// Recorded events, one line each: `NAME KEY DATA`, without environment and process.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |message: &Message| {
@@ -45,20 +45,20 @@ impl Heard {
 
 /// The lines that scripts wrote.
 #[derive(Default)]
-pub(crate) struct Lines(pub(crate) Mutex<Vec<String>>);
+pub(crate) struct MoldTestLog(pub(crate) Mutex<Vec<String>>);
 
-impl Log for Lines {
+impl Log for MoldTestLog {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         self.0.lock().unwrap().push(format!("{} {type_name}[{name}] {message}", level.word()));
     }
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl MoldDir {
+    pub(crate) fn new() -> MoldDir {
         let directory = tempfile::tempdir().unwrap();
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let limits = Limits { read: Duration::from_secs(20), change: Duration::from_secs(20), ..Limits::default() };
-        Place { directory, heard: Arc::default(), limits }
+        MoldDir { directory, heard: Arc::default(), limits }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use kilter_provider::ReadOne;
 
-use crate::harness::{Lines, Place, act, conform, inspect};
+use crate::harness::{MoldDir, MoldTestLog, act, conform, inspect};
 
 /// Returns the error if a script with this body inspects `job[x]`.
 fn refused(body: impl AsRef<[u8]>) -> String {
-    refused_in(&Place::new(), body)
+    refused_in(&MoldDir::new(), body)
 }
 
-fn refused_in(place: &Place, body: impl AsRef<[u8]>) -> String {
+fn refused_in(place: &MoldDir, body: impl AsRef<[u8]>) -> String {
     place.script("resources/job", [b"#!/bin/bash\n", body.as_ref()].concat());
     let error = inspect(&place.provider("job"), "x").unwrap_err();
     let start = "inspect of job[x] by the provider `mold` (mold, DIR/resources/job): ";
@@ -21,7 +21,7 @@ fn refused_in(place: &Place, body: impl AsRef<[u8]>) -> String {
 
 #[test]
 fn a_script_that_hangs_is_ended() {
-    let mut place = Place::new();
+    let mut place = MoldDir::new();
     place.limits.read = Duration::from_millis(300);
     let error = refused_in(&place, "echo waiting >&2; sleep 1000\n");
     let expected =
@@ -31,7 +31,7 @@ fn a_script_that_hangs_is_ended() {
 
 #[test]
 fn a_script_that_floods_is_ended() {
-    let mut place = Place::new();
+    let mut place = MoldDir::new();
     place.limits.output = 100_000;
     assert!(refused_in(&place, "yes\n").starts_with("it was ended because it exceeded the output limit"));
 }
@@ -71,13 +71,13 @@ fn document_about_other_resource_is_refused() {
 
 #[test]
 fn failure_report_is_no_document_error() {
-    let told = refused_in(&Place::new(), "echo '{\"error\": \"the disk is on fire\"}'\n");
+    let told = refused_in(&MoldDir::new(), "echo '{\"error\": \"the disk is on fire\"}'\n");
     assert_eq!(told, "it says: the disk is on fire");
 }
 
 #[test]
 fn script_ignoring_input_or_leaving_processes_succeeds() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/job", "#!/bin/sh\nexec <&-\necho '{\"exists\": true}'\nsleep 30 &\n");
     let begun = std::time::Instant::now();
     assert!(inspect(&place.provider("job"), "x").unwrap().exists);
@@ -88,7 +88,7 @@ fn script_ignoring_input_or_leaving_processes_succeeds() {
 
 #[test]
 fn incomplete_conform_reply_fails() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script(
         "resources/job",
         "#!/bin/sh\ncase $1 in conform) echo '{\"changed\"';; *) printf 'one\\n\\ntwo\\n';; esac\n",
@@ -109,7 +109,7 @@ fn incomplete_conform_reply_fails() {
 
 #[test]
 fn start_failure_is_reported() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/job", "#!/nonexistent/interpreter\n");
     assert!(inspect(&place.provider("job"), "x").unwrap_err().contains("cannot start"));
     place.script("resources/no.type", "#!/bin/sh\n");
@@ -119,9 +119,9 @@ fn start_failure_is_reported() {
 
 #[test]
 fn an_inspect_that_tries_to_write_is_named_once() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/job", "#!/bin/bash\ncd \"$(dirname \"$0\")\"\necho >changed\necho '{\"exists\": true}'\n");
-    let (provider, log) = (place.provider("job"), Lines::default());
+    let (provider, log) = (place.provider("job"), MoldTestLog::default());
     for name in ["x", "y"] {
         let name = ecow::EcoString::from(name);
         let wanted = kilter_provider::Wanted::new(&name, None);

@@ -10,7 +10,7 @@ use kilter_script::ScriptEnvironment;
 use kilter_script::mold::Mold;
 use serde_json::json;
 
-use crate::harness::{Lines, Place, act, attributes, conform, inspect, short};
+use crate::harness::{MoldDir, MoldTestLog, act, attributes, conform, inspect, short};
 
 /// The script `resources/file` of the text, in the shell: it keeps `user` beside the file.
 const FILE: &str = r#"#!/bin/bash
@@ -33,7 +33,7 @@ const SERVICE: &str =
     "#!/bin/sh\ncase $1 in restart) cat >\"$0.restarted\";; inspect) echo '{\"exists\": true}';; *) exit 1;; esac\n";
 
 /// Runs a script as people do from a shell.
-fn by_hand(place: &Place, script: &str, args: &[&str], input: &str) -> String {
+fn by_hand(place: &MoldDir, script: &str, args: &[&str], input: &str) -> String {
     let mut command = Command::new(place.path().join(script));
     let mut child = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -44,7 +44,7 @@ fn by_hand(place: &Place, script: &str, args: &[&str], input: &str) -> String {
 
 #[test]
 fn facts_are_merged_under_the_names_of_their_scripts() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("facts/foo", "#!/bin/sh\necho '{\"cats\": 10, \"dogs\": 20, \"gorillas\": \"no gorillas\"}'\n");
     place.script("facts/os", "#!/bin/sh\n[ $# = 0 ] && [ -z \"$(cat)\" ] && echo '{\"name\": \"plan9\"}'\n");
     place.file("facts/README", "no script");
@@ -69,7 +69,7 @@ fn facts_are_merged_under_the_names_of_their_scripts() {
 
 #[test]
 fn the_state_of_a_file_is_inspected() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/file", FILE);
     let path = place.path().join("foo").display().to_string();
     let state = inspect(&place.provider("file"), &path).unwrap();
@@ -81,7 +81,7 @@ fn the_state_of_a_file_is_inspected() {
 
 #[test]
 fn a_file_is_made_to_conform() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/file", FILE);
     let provider = place.provider("file");
     let path = place.path().join("foo").display().to_string();
@@ -97,7 +97,7 @@ fn a_file_is_made_to_conform() {
 
 #[test]
 fn a_service_is_restarted_by_an_action_of_its_own() {
-    let place = Place::new();
+    let place = MoldDir::new();
     let script = place.script("resources/service", SERVICE);
     assert!(act(&place.provider("service"), "sshd", "restart").is_done());
     let read = std::fs::read_to_string(format!("{}.restarted", script.display())).unwrap();
@@ -111,9 +111,9 @@ fn a_service_is_restarted_by_an_action_of_its_own() {
 
 #[test]
 fn resource_in_sync_is_not_changed() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/file", FILE);
-    let (provider, log) = (place.provider("file"), Lines::default());
+    let (provider, log) = (place.provider("file"), MoldTestLog::default());
     let path = place.path().join("foo").display().to_string();
     let should = attributes(&[("user", Value::from("joe")), ("src", Value::from("x"))]);
     let cx = Context::empty().with_log(&log);
@@ -131,7 +131,7 @@ fn resource_in_sync_is_not_changed() {
 
 #[test]
 fn absent_resource_compares_only_ensure() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/file", FILE);
     let provider = place.provider("file");
     let path = place.path().join("foo").display().to_string();
@@ -147,7 +147,7 @@ fn absent_resource_compares_only_ensure() {
 
 #[test]
 fn metadata_gives_a_script_a_type() {
-    let place = Place::new();
+    let place = MoldDir::new();
     place.script("resources/job", "#!/bin/sh\necho '{\"id\": \"a\", \"every\": 5, \"other\": 1}'\n");
     place.file(
         "resources/job.yaml",
@@ -168,7 +168,7 @@ fn metadata_gives_a_script_a_type() {
 
 #[test]
 fn reads_are_confined_unless_metadata_permits_writes() {
-    let place = Place::new();
+    let place = MoldDir::new();
     let touch = "#!/bin/sh\n: >\"$0.touched\" && echo '{\"exists\": true}'\n";
     let (job, fact) = (place.script("resources/job", touch), place.script("facts/it", touch));
     let is_touched = |path: &std::path::Path| std::path::PathBuf::from(format!("{}.touched", path.display())).exists();
@@ -186,7 +186,7 @@ fn reads_are_confined_unless_metadata_permits_writes() {
 
 #[test]
 fn facts_and_actors_have_directories_of_their_own() {
-    let place = Place::new();
+    let place = MoldDir::new();
     let said = "#!/bin/sh\ntouch \"$KILTER_VAR_DIR/probe\" 2>/dev/null\n";
     place.script("facts/it", format!("{said}echo \"{{\\\"at\\\": \\\"$KILTER_VAR_DIR\\\"}}\"\n"));
     let prescribe = "echo \"[{\\\"kind\\\": \\\"file\\\", \\\"name\\\": \\\"$KILTER_VAR_DIR\\\"}]\"\n";

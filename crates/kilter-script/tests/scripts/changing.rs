@@ -32,7 +32,7 @@ esac
 
 #[test]
 fn resource_is_created_changed_and_removed_with_reports() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let should = [
         ("ensure", Value::from("present")),
@@ -68,7 +68,7 @@ fn resource_is_created_changed_and_removed_with_reports() {
 
 #[test]
 fn parameters_are_passed_and_cause_no_change() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, KEEPER);
     apply(&*provider, "a", &[("ensure", "present".into()), ("how", "slowly".into())]).unwrap();
     assert_eq!(place.calls()[1], "name='a' ensure='present' how='slowly' ral_action=update");
@@ -77,7 +77,7 @@ fn parameters_are_passed_and_cause_no_change() {
 
 #[test]
 fn preview_without_noop_support_makes_no_call() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
     assert_eq!(outcome.unwrap().failure, None);
@@ -86,7 +86,7 @@ fn preview_without_noop_support_makes_no_call() {
 
 #[test]
 fn preview_with_noop_support_passes_ral_noop() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), KEEPER);
     let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
     let words = "name='a' ensure='present' ral_noop='true' ral_action=update";
@@ -95,7 +95,7 @@ fn preview_with_noop_support_passes_ral_noop() {
 
 /// Returns the changes and notes of a script for a preview of `v: 2` and `flag: true`.
 fn foretold(answer: &str) -> (String, Vec<String>) {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = format!(
         "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\nseen: \
          x\\n';; update) \
@@ -124,7 +124,7 @@ fn preview_reports_changes_and_notes_missing_ones() {
 
 #[test]
 fn preview_is_confined() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) touch changed; echo \
                 'ral_derive: true';; esac";
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
@@ -137,10 +137,10 @@ fn preview_is_confined() {
 
 #[test]
 fn write_attempt_in_preview_has_no_metadata_hint() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; echo >changed; echo 'ral_derive: true'";
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
-    let (log, name, should) = (Lines::default(), "a".into(), attributes(&[("v", "2".into())]));
+    let (log, name, should) = (ScriptTestLog::default(), "a".into(), attributes(&[("v", "2".into())]));
     let is = State::present("a", attributes(&[("v", "1".into())]));
     let change = Change::new(&name, &is, Some(&should), &[]);
     provider.set(&Context::empty().with_log(&log), &[change], Mode::Preview);
@@ -153,14 +153,14 @@ fn write_attempt_in_preview_has_no_metadata_hint() {
 
 #[test]
 fn reading_script_is_confined_and_attempts_are_named() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.script(
         "t",
         "#!/bin/bash\necho >changed\necho '# simple'\n[ -n \"$TMPDIR\" ] && printf 'name: a\\nv: confined\\n'\n",
     );
     let lines: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
     place.file("t.yaml", &format!("provider:\n{lines}"));
-    let (provider, log) = (place.only("t"), Lines::default());
+    let (provider, log) = (place.only("t"), ScriptTestLog::default());
     let states = all(&*provider, &log).unwrap();
     let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
     assert_eq!(place.path().join("changed").exists(), !is_confined);
@@ -172,15 +172,15 @@ fn reading_script_is_confined_and_attempts_are_named() {
 
 #[test]
 fn metadata_may_permit_writes_while_reading() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", &format!("{TYPED}\nconfine: false"), "touch cached; echo '# simple'");
-    assert_eq!(all(&*provider, &Lines::default()).unwrap().len(), 0);
+    assert_eq!(all(&*provider, &ScriptTestLog::default()).unwrap().len(), 0);
     assert!(place.path().join("cached").exists());
 }
 
 #[test]
 fn a_provider_without_update_refuses_and_is_not_run() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]"), KEEPER);
     let (_, outcome) = apply(&*provider, "a", &[("ensure", "present".into())]).unwrap();
     assert_eq!(outcome.unwrap().failure.unwrap(), "the provider `t` of tt can only read: it has no action `update`");
@@ -190,7 +190,7 @@ fn a_provider_without_update_refuses_and_is_not_run() {
 #[test]
 fn preview_fails_for_provider_without_update() {
     for promise in ["", "\nnoop_safe: true"] {
-        let place = Place::new();
+        let place = ScriptDir::new();
         let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]{promise}"), KEEPER);
         assert!(provider.schema().has(Feature::SupportsNoop), "or else nobody would ask");
         let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
@@ -204,7 +204,7 @@ fn preview_fails_for_provider_without_update() {
 
 #[test]
 fn reported_and_derived_changes_are_combined() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\nflag: false\\n';; update) printf \
                 'name: a\\nv: \
                 3\\nral_was: 1\\nral_derive: true\\n';; esac";
@@ -215,7 +215,7 @@ fn reported_and_derived_changes_are_combined() {
 
 #[test]
 fn removed_resource_has_no_derived_changes() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: \
                 false\\n';; update) printf \
                 'name: a\\nensure: absent\\nral_was: present\\nseen: x\\nral_derive: true\\n';; esac";
@@ -226,7 +226,7 @@ fn removed_resource_has_no_derived_changes() {
 
 #[test]
 fn failed_update_has_full_error() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; \
                 echo 'disk full' >&2; exit 4;; \
                 esac";
@@ -242,7 +242,7 @@ fn failed_update_has_full_error() {
 
 #[test]
 fn update_answered_as_unknown_fails() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body =
         "echo '# simple'; case $ral_action in find) ;; update) printf 'ral_derive: true\\nral_unknown: true\\n';; esac";
     let provider = place.bash("t", TYPED, body);
@@ -256,7 +256,7 @@ fn update_answered_as_unknown_fails() {
 
 #[test]
 fn a_service_is_brought_to_two_states_at_once() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let metadata = "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \
                     \"enum[running, \
                     stopped]\"}\n  enable: {type: \"enum[true, false, mask]\"}";
@@ -273,7 +273,7 @@ fn a_service_is_brought_to_two_states_at_once() {
 
 #[test]
 fn unrepresentable_values_are_refused_before_call() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, KEEPER);
     let problems = |pairs: &[(&str, Value)]| -> Vec<String> {
         provider.validate("a", &attributes(pairs), &[]).iter().map(ToString::to_string).collect()
@@ -300,7 +300,7 @@ esac
 
 /// Returns the number of existing resources after four concurrent changes.
 fn changed_at_once(more: &str) -> usize {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", &format!("{TYPED}\n{more}"), COUNTING);
     std::thread::scope(|scope| {
         for name in ["a", "b", "c", "d"] {
@@ -320,7 +320,7 @@ fn changes_of_one_provider_are_sequential() {
 
 #[test]
 fn change_report_has_command_and_exit_status() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo \
                 'ral_derive: true';; esac";
     let provider = place.bash("t", TYPED, body);
@@ -331,7 +331,7 @@ fn change_report_has_command_and_exit_status() {
 
 #[test]
 fn found_resource_without_ensure_is_present() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; case $ral_action in list|find) echo 'name: a'; echo 'v: 1';; esac";
     let provider = place.bash("t", TYPED, body);
     let (found, outcome) = apply(&*provider, "a", &[("ensure", "present".into()), ("v", "1".into())]).unwrap();
@@ -340,7 +340,7 @@ fn found_resource_without_ensure_is_present() {
 
 #[test]
 fn listed_resource_without_ensure_is_present() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; case $ral_action in list) echo 'name: a'; echo 'v: 1';; esac";
     let provider = place.bash("t", &format!("{TYPED}\nactions: [list, update]"), body);
     let should = attributes(&[("ensure", "present".into()), ("v", "1".into())]);

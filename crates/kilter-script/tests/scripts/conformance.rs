@@ -7,7 +7,7 @@ use kilter_devkit::conformance::{Report, Sample, Subject, Suite};
 use kilter_model::Value;
 use kilter_script::{Convention, ConventionName, Json, Metadata, ScriptEnvironment, ScriptProvider, Simple};
 
-use crate::harness::Place;
+use crate::harness::ScriptDir;
 
 /// Both scripts keep resources below the directory `kept`, fail where they are to fail and are slow where they
 /// are to be slow.
@@ -99,7 +99,7 @@ fn fingerprint(directory: &Path) -> String {
 }
 
 fn subject(convention: &'static str) -> Subject {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = if convention == "simple" { SIMPLE } else { JSON };
     let script = place.script("keeper", body);
     let (world, begun) = (place.path().to_owned(), place.path().join("begun"));

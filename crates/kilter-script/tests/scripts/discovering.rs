@@ -16,7 +16,7 @@ fn metadata(more: &str) -> String {
     format!("---\nprovider:\n  type: tt\n  invoke: simple\n  suitable: true\n{more}")
 }
 
-fn describing(place: &Place, name: &str, more: &str) {
+fn describing(place: &ScriptDir, name: &str, more: &str) {
     place.script(name, &format!("{BASH}[ $ral_action = describe ] && cat <<'END'\n{}END\n", metadata(more)));
 }
 
@@ -24,13 +24,13 @@ fn names(found: &Scripts) -> Vec<String> {
     found.providers.iter().map(|provider| format!("{}::{}", provider.schema().name, provider.name())).collect()
 }
 
-fn notes(place: &Place, found: &Scripts) -> Vec<String> {
+fn notes(place: &ScriptDir, found: &Scripts) -> Vec<String> {
     found.notes.iter().map(|note| place.plain(note)).collect()
 }
 
 #[test]
 fn scripts_are_found_in_a_directory_and_in_its_providers() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "b", "");
     describing(&place, "providers/a", "");
     describing(&place, "providers/deeper/c", "");
@@ -45,7 +45,7 @@ fn scripts_are_found_in_a_directory_and_in_its_providers() {
 
 #[test]
 fn describe_result_is_cached() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "a", "");
     assert_eq!(names(&place.found()), ["tt::a"]);
     assert_eq!(place.calls(), ["ral_action=describe"]);
@@ -58,7 +58,7 @@ fn describe_result_is_cached() {
 
 #[test]
 fn a_script_cannot_write_while_it_describes_itself() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.script("a", &format!("{BASH}touch changed; cat <<'END'\n{}END\n", metadata("")));
     assert_eq!(names(&place.found()), ["tt::a"]);
     let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
@@ -67,7 +67,7 @@ fn a_script_cannot_write_while_it_describes_itself() {
 
 #[test]
 fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.script("a", &format!("{BASH}touch changed; cat <<'END'\n{}END\n", metadata("")));
     place.script("b", &format!("{BASH}touch changed || exit 1\n"));
     let notes = notes(&place, &place.found());
@@ -81,7 +81,7 @@ fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
 #[test]
 fn unconfined_describe_warns_once() {
     for kernel in ConfinedAs::all() {
-        let mut place = Place::new();
+        let mut place = ScriptDir::new();
         let expected = format!("the script could change the machine: {}", kernel.0);
         place.surroundings.exchanges = Arc::new(kernel);
         describing(&place, "a", "");
@@ -95,7 +95,7 @@ fn unconfined_describe_warns_once() {
 
 #[test]
 fn cache_is_invalidated_by_available_commands() {
-    let mut place = Place::new();
+    let mut place = ScriptDir::new();
     describing(&place, "a", "");
     let bin = place.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -109,7 +109,7 @@ fn cache_is_invalidated_by_available_commands() {
 
 #[test]
 fn describe_failure_is_cached_briefly() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.script("a", &format!("{BASH}echo 'no python here' >&2; exit 3\n"));
     for calls in [1, 0] {
         let found = place.found();
@@ -125,7 +125,7 @@ fn describe_failure_is_cached_briefly() {
 
 #[test]
 fn computed_suitability_is_queried_until_suitable() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let description = metadata("").replace("true", "$ready");
     let ready = "ready=false; [ ! -e ready ] || ready=true\n";
     place.script("a", &format!("{BASH}{ready}[ $ral_action = describe ] && cat <<END\n{description}END\n"));
@@ -153,7 +153,7 @@ fn computed_suitability_is_queried_until_suitable() {
 #[test]
 fn repeated_describe_failure_backs_off() {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.script("a", &format!("{BASH}exit 3\n"));
     let is_asked_at = |age: Duration| {
         for kept in fs::read_dir(place.path().join("cache")).unwrap() {
@@ -177,7 +177,7 @@ fn repeated_describe_failure_backs_off() {
 
 #[test]
 fn unusable_cache_costs_one_call() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "a", "");
     place.file("cache", "no directory");
     for _ in 0..2 {
@@ -188,7 +188,7 @@ fn unusable_cache_costs_one_call() {
 
 #[test]
 fn metadata_file_overrides_describe() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "a", "  name: described\n");
     place.file("a.yaml", &metadata("  name: written\n"));
     assert_eq!(names(&place.found()), ["tt::written"]);
@@ -197,7 +197,7 @@ fn metadata_file_overrides_describe() {
 
 #[test]
 fn stderr_of_describe_is_ignored() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.script("a", &format!("{BASH}echo careful >&2; echo 'debug: step' >&2; cat <<'END'\n{}END\n", metadata("")));
     let found = place.found();
     assert_eq!(names(&found), ["tt::a"]);
@@ -208,7 +208,7 @@ fn stderr_of_describe_is_ignored() {
 
 #[test]
 fn invalid_script_does_not_affect_others() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "good", "");
     place.file("plain.prov", "#!/bin/sh\n");
     symlink("/nonexistent/target", place.path().join("dangling.prov")).unwrap();
@@ -251,7 +251,7 @@ fn invalid_script_does_not_affect_others() {
 
 #[test]
 fn hanging_describe_is_ended() {
-    let mut place = Place::new();
+    let mut place = ScriptDir::new();
     place.surroundings.limits.describe = std::time::Duration::from_millis(200);
     place.script("a", "#!/bin/sh\nsleep 60\n");
     describing(&place, "b", "");
@@ -267,7 +267,7 @@ fn hanging_describe_is_ended() {
 
 #[test]
 fn misspelled_keys_are_reported() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "a", "  suitabel: x\n");
     let found = place.found();
     assert_eq!((names(&found).len(), found.notes[0].level), (1, Level::Notice));
@@ -275,7 +275,7 @@ fn misspelled_keys_are_reported() {
 
 #[test]
 fn of_two_scripts_with_one_name_the_first_is_used() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "a", "  name: same\n");
     describing(&place, "b", "  name: same\n");
     let found = place.found();
@@ -288,7 +288,7 @@ fn of_two_scripts_with_one_name_the_first_is_used() {
 
 #[test]
 fn root_refuses_script_of_other_user() {
-    let mut place = Place::new();
+    let mut place = ScriptDir::new();
     place.surroundings.trust = kilter_process::trust::TrustPolicy::root();
     describing(&place, "a", "");
     let path = place.path().join("a.prov");
@@ -308,10 +308,10 @@ fn root_refuses_script_of_other_user() {
 
 #[test]
 fn equal_scripts_need_a_provider_name() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     describing(&place, "a", "");
     describing(&place, "b", "");
-    let registry = |place: &Place| {
+    let registry = |place: &ScriptDir| {
         Registry::new(place.found().providers.into_iter().map(|one| one as std::sync::Arc<dyn Provider>)).unwrap()
     };
     let chosen = registry(&place).choose("tt", None);

@@ -14,7 +14,7 @@ use kilter_script::{Limits, Script, ScriptEnvironment, Scripts};
 
 /// A directory with scripts, which tell what they were called with by way of a socket: they cannot write
 /// a file while they read. Its port is in the file `port`.
-pub(crate) struct Place {
+pub(crate) struct ScriptDir {
     directory: tempfile::TempDir,
     told: TcpListener,
     pub(crate) surroundings: ScriptEnvironment,
@@ -22,15 +22,15 @@ pub(crate) struct Place {
 
 /// The lines that providers wrote.
 #[derive(Default)]
-pub(crate) struct Lines(Mutex<Vec<String>>);
+pub(crate) struct ScriptTestLog(Mutex<Vec<String>>);
 
-impl Log for Lines {
+impl Log for ScriptTestLog {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         self.0.lock().unwrap().push(format!("{} {type_name}[{name}] {message}", level.word()));
     }
 }
 
-impl Lines {
+impl ScriptTestLog {
     pub(crate) fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
@@ -44,15 +44,15 @@ impl Lines {
 pub(crate) const BASH: &str = "#!/bin/bash\ncd \"$(dirname \"$0\")\" || exit 9\n\
                                [ -e port ] && echo \"$*\" >\"/dev/tcp/127.0.0.1/$(<port)\"\neval \"$@\"\n";
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl ScriptDir {
+    pub(crate) fn new() -> ScriptDir {
         let directory = tempfile::tempdir().unwrap();
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let limits = Limits { read: Duration::from_secs(20), change: Duration::from_secs(20), ..Limits::default() };
         let told = TcpListener::bind("127.0.0.1:0").unwrap();
         told.set_nonblocking(true).unwrap();
         std::fs::write(directory.path().join("port"), told.local_addr().unwrap().port().to_string()).unwrap();
-        Place { directory, told, surroundings: ScriptEnvironment { limits, ..ScriptEnvironment::new() } }
+        ScriptDir { directory, told, surroundings: ScriptEnvironment { limits, ..ScriptEnvironment::new() } }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -113,7 +113,7 @@ pub(crate) fn attributes(pairs: &[(&str, Value)]) -> Attributes {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-pub(crate) fn all(provider: &dyn Provider, log: &Lines) -> Result<Vec<State>, String> {
+pub(crate) fn all(provider: &dyn Provider, log: &ScriptTestLog) -> Result<Vec<State>, String> {
     provider.get(&Context::empty().with_log(log), Query::All).map_err(|error| error.to_string())
 }
 

@@ -41,7 +41,7 @@ else:
     print(json.dumps({"changes": changes, "derive": True}))
 "#;
 
-fn keeper(place: &Place) -> Arc<dyn Script> {
+fn keeper(place: &ScriptDir) -> Arc<dyn Script> {
     place.script("k", KEEPER);
     place.file("k.yaml", METADATA);
     place.only("k")
@@ -49,7 +49,7 @@ fn keeper(place: &Place) -> Arc<dyn Script> {
 
 #[test]
 fn resources_are_created_read_and_removed() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = keeper(&place);
     let should =
         [("ensure", Value::from("present")), ("n", Value::Integer(5)), ("tags", Value::strings(["a,b", "é\n"]))];
@@ -69,12 +69,12 @@ fn resources_are_created_read_and_removed() {
     assert!(place.calls()[1].contains(r#""should":{"n":6}"#));
     let (_, outcome) = apply(&*provider, "r", &[("ensure", "absent".into())]).unwrap();
     assert_eq!(told(&outcome.unwrap()), "ensure: present -> absent");
-    assert_eq!(all(&*provider, &Lines::default()), Ok(Vec::new()));
+    assert_eq!(all(&*provider, &ScriptTestLog::default()), Ok(Vec::new()));
 }
 
 #[test]
 fn many_resources_are_read_with_one_call_and_changed_with_one() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = keeper(&place);
     let names: Vec<ecow::EcoString> = ["a", "b", "nosuch"].map(Into::into).into();
     let should = attributes(&[("ensure", "present".into())]);
@@ -98,7 +98,7 @@ fn many_resources_are_read_with_one_call_and_changed_with_one() {
 
 #[test]
 fn error_affects_only_its_resource() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = keeper(&place);
     let states = named(&*provider, &["a", "xx"]).unwrap();
     assert_eq!(states[0].unreadable, None);
@@ -108,7 +108,7 @@ fn error_affects_only_its_resource() {
 
 #[test]
 fn a_provider_without_set_refuses_in_a_preview_too_and_is_not_run() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.script("k", KEEPER);
     place.file("k.yaml", &METADATA.replace("noop_safe: true", "actions: [get]"));
     let provider = place.only("k");
@@ -123,7 +123,7 @@ fn a_provider_without_set_refuses_in_a_preview_too_and_is_not_run() {
 
 #[test]
 fn json_preview_passes_noop() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = keeper(&place);
     let (_, outcome) = apply_as(&*provider, "r", &[("ensure", "present".into())], Mode::Preview).unwrap();
     assert_eq!(told(&outcome.unwrap()), "ensure: absent -> present");
@@ -136,7 +136,7 @@ fn incomplete_preview_is_noted() {
         ("", "reports that it would change nothing"),
         (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not report that it would change `ensure`"),
     ] {
-        let place = Place::new();
+        let place = ScriptDir::new();
         place.script(
             "k",
             &format!(

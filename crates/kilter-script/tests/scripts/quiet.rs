@@ -14,7 +14,7 @@ const TYPED: &str =
 
 /// The warnings of reads, each named once.
 fn warned(provider: &dyn Provider, names: &[&str]) -> Vec<String> {
-    let log = Lines::default();
+    let log = ScriptTestLog::default();
     let cx = Context::empty().with_log(&log);
     for name in names {
         let name = ecow::EcoString::from(*name);
@@ -25,7 +25,7 @@ fn warned(provider: &dyn Provider, names: &[&str]) -> Vec<String> {
 
 #[test]
 fn silent_write_attempt_is_named() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let find = "echo >changed; rm -f t.yaml; mkdir -p new/dir; : >/dev/null; : >$TMPDIR/mine; chmod 600 t.prov";
     let body = format!("{{ {find}; }} 2>/dev/null; echo '# simple'; echo 'name: a'; exit 0");
     let provider = place.bash("t", TYPED, &body);
@@ -48,7 +48,7 @@ fn silent_write_attempt_is_named() {
 #[test]
 fn missing_kernel_features_are_reported_once_with_attempts() {
     for kernel in ConfinedAs::all() {
-        let mut place = Place::new();
+        let mut place = ScriptDir::new();
         let confined = kernel.0.clone();
         place.surroundings.exchanges = Arc::new(kernel);
         let provider = place.bash("t", TYPED, "{ echo >changed; } 2>/dev/null; echo '# simple'; echo 'name: a'");
@@ -63,7 +63,7 @@ fn missing_kernel_features_are_reported_once_with_attempts() {
 
 #[test]
 fn attempts_per_resource_are_limited_in_reports() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "case $* in *ral_action=find*) n=$(echo \"$*\" | tr -dc 0-9); echo >lock.$n; echo >lock; esac \
                 2>/dev/null\n\
         echo '# simple'";
@@ -77,9 +77,9 @@ fn attempts_per_resource_are_limited_in_reports() {
 
 #[test]
 fn silent_write_attempt_in_preview_is_named() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, "{ echo >changed; } 2>/dev/null; echo '# simple'; echo 'ral_derive: true'");
-    let (log, name, should) = (Lines::default(), "a".into(), attributes(&[("v", "2".into())]));
+    let (log, name, should) = (ScriptTestLog::default(), "a".into(), attributes(&[("v", "2".into())]));
     let is = State::present("a", attributes(&[("v", "1".into())]));
     let change = Change::new(&name, &is, Some(&should), &[]);
     provider.set(&Context::empty().with_log(&log), &[change], Mode::Preview);
@@ -89,7 +89,7 @@ fn silent_write_attempt_in_preview_is_named() {
 
 #[test]
 fn silent_write_attempt_in_describe_is_named() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let text: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
     place.script("t", &format!("#!/bin/bash\n{{ : >changed; }} 2>/dev/null; cat <<'END'\nprovider:\n{text}END\n"));
     let notes: Vec<String> = place.found().notes.iter().map(|note| note.message.to_string()).collect();

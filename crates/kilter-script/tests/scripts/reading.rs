@@ -31,9 +31,9 @@ esac
 
 #[test]
 fn values_of_a_list_have_the_types_of_the_metadata() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, BODY);
-    let states = all(&*provider, &Lines::default()).unwrap();
+    let states = all(&*provider, &ScriptTestLog::default()).unwrap();
     assert_eq!(
         short(&states),
         "a(ensure=present v=1 flag=true arr=[x, y] n=7) b(ensure=present v=1 flag=true arr=[x, y] n=7)"
@@ -46,7 +46,7 @@ fn values_of_a_list_have_the_types_of_the_metadata() {
 
 #[test]
 fn a_resource_is_found_by_its_name() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, BODY);
     assert_eq!(short(&named(&*provider, &["z"]).unwrap()), "z(ensure=present v=found)");
     assert_eq!(place.calls(), ["name='z' ral_action=find"]);
@@ -54,7 +54,7 @@ fn a_resource_is_found_by_its_name() {
 
 #[test]
 fn few_resources_use_find_and_many_use_list() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, BODY);
     assert_eq!(named(&*provider, &["a", "b"]).unwrap().len(), 2);
     assert_eq!(place.calls().len(), 2);
@@ -68,7 +68,7 @@ fn few_resources_use_find_and_many_use_list() {
 
 #[test]
 fn absent_unknown_or_missing_resource_is_absent() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, BODY);
     let states = named(&*provider, &["gone", "nosuch", "nil"]).unwrap();
     assert_eq!(short(&states), "gone-(ensure=absent) nosuch-() nil-()");
@@ -77,7 +77,7 @@ fn absent_unknown_or_missing_resource_is_absent() {
 
 #[test]
 fn resource_that_cannot_be_created_fails() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, BODY);
     let why = apply(&*provider, "nosuch", &[("ensure", "present".into())]).unwrap_err();
     assert_eq!(
@@ -90,7 +90,7 @@ fn resource_that_cannot_be_created_fails() {
 
 #[test]
 fn unreadable_resource_fails_alone() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", TYPED, BODY);
     let states = named(&*provider, &["a", "bad", "odd", "z"]).unwrap();
     let why: Vec<_> = states.iter().map(|state| state.unreadable.as_ref().map(|why| place.plain(why))).collect();
@@ -111,7 +111,7 @@ fn unreadable_resource_fails_alone() {
 
 #[test]
 fn without_find_the_list_is_searched() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", &format!("{TYPED}\nactions: [list]"), BODY);
     assert_eq!(short(&named(&*provider, &["b", "z"]).unwrap()), "b(ensure=present v=1 flag=true arr=[x, y] n=7) z-()");
     assert_eq!(place.calls(), ["ral_action=list"]);
@@ -119,11 +119,11 @@ fn without_find_the_list_is_searched() {
 
 #[test]
 fn without_list_resources_can_only_be_found() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let provider = place.bash("t", &format!("{TYPED}\nactions: [find]"), BODY);
     assert_eq!(named(&*provider, &["a", "b", "c", "d", "e", "f"]).unwrap().len(), 6);
     assert!(place.calls().iter().all(|call| call.ends_with("find")));
-    let why = all(&*provider, &Lines::default()).unwrap_err();
+    let why = all(&*provider, &ScriptTestLog::default()).unwrap_err();
     assert_eq!(
         why,
         "the provider `t` of tt cannot list its resources: it has no action `list`; name the resources to find"
@@ -132,11 +132,11 @@ fn without_list_resources_can_only_be_found() {
 
 #[test]
 fn invalid_value_in_list_is_omitted_with_warning() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "echo '# simple'; printf 'name: a\\nn: 99\\nv: 1\\nname: b\\nn: 1\\nnosuch: x\\nv: 1\\nv: 2\\nname: \
                 c\\nnosuch: x\\n'";
     let provider = place.bash("t", TYPED, body);
-    let log = Lines::default();
+    let log = ScriptTestLog::default();
     assert_eq!(short(&all(&*provider, &log).unwrap()), "a(v=1) b(n=1 v=2) c()");
     let lines = log.taken();
     assert_eq!(lines.len(), 3, "{lines:?}");
@@ -160,12 +160,12 @@ fn invalid_value_in_list_is_omitted_with_warning() {
 
 #[test]
 fn lines_on_standard_error_are_logged_by_their_level() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "printf '%s\\n' plain 'debug: one' 'INFO: two' 'warn:three' 'Error: four' 'warning: five' 'information \
                 x' 'DEBUGdl' '  ' >&2; \
                 echo '# simple'";
     let provider = place.bash("t", TYPED, body);
-    let log = Lines::default();
+    let log = ScriptTestLog::default();
     assert_eq!(all(&*provider, &log), Ok(Vec::new()));
     assert_eq!(
         log.taken(),
@@ -184,7 +184,7 @@ fn lines_on_standard_error_are_logged_by_their_level() {
 
 #[test]
 fn script_has_documented_environment_and_empty_stdin() {
-    let mut place = Place::new();
+    let mut place = ScriptDir::new();
     place.surroundings.environment = Environment::new().set("HOME", "/nonexistent/home");
     place.surroundings.hostname = Some("web1".into());
     let body = r#"
@@ -193,7 +193,7 @@ echo "name: a"
 echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c </dev/stdin)"
 "#;
     let provider = place.bash("t", TYPED, body);
-    let text = all(&*provider, &Lines::default()).unwrap()[0].attributes.text("v").unwrap().to_owned();
+    let text = all(&*provider, &ScriptTestLog::default()).unwrap()[0].attributes.text("v").unwrap().to_owned();
     // A directory of its own, where it can be kept from writing anywhere else.
     let kept: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("TMPDIR=")).collect();
     assert_eq!(
@@ -205,7 +205,7 @@ echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c 
 
 #[test]
 fn augeas_lenses_of_script_directory_are_used() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     std::fs::create_dir_all(place.path().join("data/lenses")).unwrap();
     let body = "echo '# simple'; echo \"name: a\"; echo \"v: $AUGEAS_LENS_LIB\"";
     place.script("data/providers/t", &format!("{BASH}{body}"));
@@ -214,13 +214,13 @@ fn augeas_lenses_of_script_directory_are_used() {
         "provider: {type: tt, invoke: simple, suitable: true, attributes: {name: {}, v: {}}}",
     );
     let found = Scripts::find(&[place.path().join("data")], None, &Default::default());
-    let states = all(&*found.providers[0], &Lines::default()).unwrap();
+    let states = all(&*found.providers[0], &ScriptTestLog::default()).unwrap();
     assert_eq!(place.plain(states[0].attributes.text("v").unwrap()), "DIR/data/lenses");
 }
 
 #[test]
 fn suitability_depends_on_the_machine() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let body = "exit 1";
     let suitable = |name: &str, clause: &str| {
         let metadata = TYPED.replace("suitable: true", &format!("suitable: {clause}"));
@@ -245,7 +245,7 @@ impl Log for Noting {
 
 #[test]
 fn script_output_is_logged_while_it_runs() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     // It ends when its line has been logged, or when its time is up.
     let body = "echo 'info: at work' >&2\nuntil [ -s noted ]; do sleep 0.05; done\necho '# simple'\necho name: a";
     let provider = place.bash("t", TYPED, body);

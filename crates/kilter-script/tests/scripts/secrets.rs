@@ -10,12 +10,12 @@ const TYPED: &str =
 
 /// Returns all output of a run in which a script prints a secret in every way and has this reply.
 fn said(convention: &str, action: &str, answer: &str) -> String {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let answer = format!("echo 'read Old-Secret-1' >&2\ncat <<'END'\n{answer}\nEND\n");
     place.script("t", &format!("#!/bin/bash\n{answer}"));
     let lines: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
     place.file("t.yaml", &format!("provider:\n  type: tt\n  invoke: {convention}\n{lines}"));
-    let (provider, log, name) = (place.only("t"), Lines::default(), "a".into());
+    let (provider, log, name) = (place.only("t"), ScriptTestLog::default(), "a".into());
     let cx = Context::empty().with_log(&log);
     let old = attributes(&[("password", Value::sensitive("Old-Secret-1".into()))]);
     let (is, should) = (State::present("a", old), attributes(&[("password", Value::sensitive("other".into()))]));
@@ -74,7 +74,7 @@ fn script_output_is_dropped_if_secrets_are_unknown() {
 
 #[test]
 fn error_redacts_secrets_of_other_resources() {
-    let place = Place::new();
+    let place = ScriptDir::new();
     let answer = r#"{"resources": [
         {"name": "a", "error": {"message": "taken by Old-Secret-1"}},
         {"name": "b", "password": "Old-Secret-1"}], "changes": [

@@ -15,9 +15,9 @@ use kilter_script::{Limits, ScriptEnvironment, Scripts};
 pub(crate) const CONVENTIONS: [&str; 3] = ["simple", "json", "mold"];
 
 #[derive(Default)]
-struct Lines(Mutex<Vec<String>>);
+struct ScriptLog(Mutex<Vec<String>>);
 
-impl Log for Lines {
+impl Log for ScriptLog {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         self.0.lock().unwrap().push(format!("{} {type_name}[{name}] {message}", level.word()));
     }
@@ -25,7 +25,7 @@ impl Log for Lines {
 
 /// Call that the test makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum TestedCall {
     Read,
     Update,
     Preview,
@@ -41,19 +41,19 @@ pub(crate) struct Came {
 }
 
 /// A directory with one script in it.
-pub(crate) struct Place {
+pub(crate) struct ScenarioDir {
     directory: tempfile::TempDir,
     convention: &'static str,
     scenario: String,
 }
 
-impl Place {
+impl ScenarioDir {
     /// A script that plays the scenario when it reads, or when it changes something.
-    pub(crate) fn new(convention: &'static str, phase: Phase, scenario: &str) -> Place {
-        let place = Place { directory: tempfile::tempdir().unwrap(), convention, scenario: scenario.to_owned() };
+    pub(crate) fn new(convention: &'static str, phase: TestedCall, scenario: &str) -> ScenarioDir {
+        let place = ScenarioDir { directory: tempfile::tempdir().unwrap(), convention, scenario: scenario.to_owned() };
         std::fs::create_dir(place.path("resources")).unwrap();
         let (script, metadata) = (place.script(), place.metadata());
-        let played = if phase == Phase::Read { "read" } else { "update" };
+        let played = if phase == TestedCall::Read { "read" } else { "update" };
         let text = format!(
             "#!/bin/sh\nexport KILTER_TEST_PLACE='{}' KILTER_TEST_SCRIPT='{}' KILTER_TEST_METADATA='{}'\n\
              exec '{}' {convention} {played} {scenario} \"$@\"\n",
@@ -105,14 +105,14 @@ impl Place {
     }
 
     /// Required start of an error.
-    pub(crate) fn head(&self, phase: Phase) -> String {
+    pub(crate) fn head(&self, phase: TestedCall) -> String {
         let (convention, provider) = (self.convention, if self.convention == "mold" { "mold" } else { &self.scenario });
         let action = match (convention, phase) {
-            ("simple", Phase::Read) => "find",
+            ("simple", TestedCall::Read) => "find",
             ("simple", _) => "update",
-            ("json", Phase::Read) => "get",
+            ("json", TestedCall::Read) => "get",
             ("json", _) => "set",
-            (_, Phase::Read) => "inspect",
+            (_, TestedCall::Read) => "inspect",
             (_, _) => "conform",
         };
         format!("{action} of tt[a] by the provider `{provider}` ({convention}, {}): ", self.script().display())
@@ -120,13 +120,13 @@ impl Place {
 }
 
 /// Has the script do it.
-pub(crate) fn play(provider: &dyn Provider, phase: Phase) -> Came {
-    let (log, name) = (Lines::default(), EcoString::from("a"));
+pub(crate) fn play(provider: &dyn Provider, phase: TestedCall) -> Came {
+    let (log, name) = (ScriptLog::default(), EcoString::from("a"));
     let cx = Context::empty().with_log(&log);
     let result = match phase {
-        Phase::Read => read(provider, &cx, &name),
-        Phase::Update => change(provider, &cx, &name, Mode::Apply),
-        Phase::Preview => change(provider, &cx, &name, Mode::Preview),
+        TestedCall::Read => read(provider, &cx, &name),
+        TestedCall::Update => change(provider, &cx, &name, Mode::Apply),
+        TestedCall::Preview => change(provider, &cx, &name, Mode::Preview),
     };
     let mut warnings = log.0.into_inner().unwrap();
     warnings.retain(|line| line.starts_with("warning") || line.starts_with("err"));

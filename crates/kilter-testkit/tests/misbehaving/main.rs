@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{CONVENTIONS, Came, Phase, Place, play};
+use harness::{CONVENTIONS, Came, ScenarioDir, TestedCall, play};
 use table::{Expected, GATES, LEFT, Row, TRIED, WRITING, rows};
 
 /// However long a script takes: its deadline, the grace that it is given, and a busy machine.
@@ -39,14 +39,14 @@ fn every_scenario_is_in_the_table_and_there_are_enough() {
 #[test]
 fn misbehaving_get_is_reported_or_harmless() {
     CONVENTIONS.iter().enumerate().for_each(|(at, convention)| {
-        played(convention, Phase::Read, |row| row.read[at]);
+        played(convention, TestedCall::Read, |row| row.read[at]);
     });
 }
 
 #[test]
 fn misbehaving_set_is_reported_or_harmless() {
     CONVENTIONS.iter().enumerate().for_each(|(at, convention)| {
-        played(convention, Phase::Update, |row| row.update[at]);
+        played(convention, TestedCall::Update, |row| row.update[at]);
     });
 }
 
@@ -54,19 +54,19 @@ fn misbehaving_set_is_reported_or_harmless() {
 #[test]
 fn misbehaving_preview_is_reported_and_confined() {
     CONVENTIONS[..2].iter().enumerate().for_each(|(at, convention)| {
-        played(convention, Phase::Preview, |row| match WRITING.contains(&row.scenario) {
+        played(convention, TestedCall::Preview, |row| match WRITING.contains(&row.scenario) {
             true => Expected::Is { found: "v=2 again", warning: TRIED },
             false => row.update[at],
         });
     });
     for Row { scenario, .. } in rows() {
-        let came = play(&*Place::new("mold", Phase::Preview, scenario).provider(), Phase::Preview);
+        let came = play(&*ScenarioDir::new("mold", TestedCall::Preview, scenario).provider(), TestedCall::Preview);
         assert_eq!((came.result.as_deref(), came.warnings.len()), (Ok("again"), 0), "{scenario}");
     }
 }
 
 /// Plays all scenarios and holds what comes of them against the table; tells everything that is not as it should be.
-fn played(convention: &'static str, phase: Phase, expected: impl Fn(&Row) -> Expected + Sync) {
+fn played(convention: &'static str, phase: TestedCall, expected: impl Fn(&Row) -> Expected + Sync) {
     let (rows, next) = (rows(), AtomicUsize::new(0));
     let worker = || {
         let mut wrong = Vec::new();
@@ -87,8 +87,8 @@ fn played(convention: &'static str, phase: Phase, expected: impl Fn(&Row) -> Exp
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn one(convention: &'static str, phase: Phase, scenario: &str, expected: Expected) -> Result<(), String> {
-    let place = Place::new(convention, phase, scenario);
+fn one(convention: &'static str, phase: TestedCall, scenario: &str, expected: Expected) -> Result<(), String> {
+    let place = ScenarioDir::new(convention, phase, scenario);
     let provider = place.provider();
     let begun = Instant::now();
     let came = play(&*provider, phase);
@@ -96,7 +96,7 @@ fn one(convention: &'static str, phase: Phase, scenario: &str, expected: Expecte
     if took > LONGEST {
         return Err(format!("it took {took:?}"));
     }
-    if place.path("written").exists() != (scenario == "writes" && phase == Phase::Update) {
+    if place.path("written").exists() != (scenario == "writes" && phase == TestedCall::Update) {
         return Err("what was to be written was not, or the other way round".to_owned());
     }
     let lines = came.warnings.iter().map(|line| line.chars().count());
@@ -106,7 +106,13 @@ fn one(convention: &'static str, phase: Phase, scenario: &str, expected: Expecte
     as_expected(&place, phase, scenario, &came, expected)
 }
 
-fn as_expected(place: &Place, phase: Phase, scenario: &str, came: &Came, expected: Expected) -> Result<(), String> {
+fn as_expected(
+    place: &ScenarioDir,
+    phase: TestedCall,
+    scenario: &str,
+    came: &Came,
+    expected: Expected,
+) -> Result<(), String> {
     let shown = || format!("{expected:?} is expected, and not {came:?}");
     let is_so = match (expected, &came.result) {
         (Expected::Fails { cause, status }, Err(why)) => {
@@ -117,7 +123,7 @@ fn as_expected(place: &Place, phase: Phase, scenario: &str, came: &Came, expecte
                 && is_short(why)
         }
         (Expected::FailsLater { cause }, Err(why)) => {
-            why.starts_with(&format!("{}{cause}", place.head(Phase::Read))) && is_short(why)
+            why.starts_with(&format!("{}{cause}", place.head(TestedCall::Read))) && is_short(why)
         }
         (Expected::Is { found, warning }, Ok(is)) => {
             // What it says itself is logged, and is no warning of kilter's.

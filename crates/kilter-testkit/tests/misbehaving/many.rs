@@ -7,11 +7,11 @@ use ecow::EcoString;
 use kilter_provider::{Context, Query, Wanted};
 use kilter_script::{Limits, Script, ScriptEnvironment, Scripts};
 
-use crate::harness::{Phase, Place};
+use crate::harness::{ScenarioDir, TestedCall};
 
 #[test]
 fn a_script_that_never_reads_a_large_request_does_no_harm() {
-    let place = Place::new("json", Phase::Read, "ignores-stdin");
+    let place = ScenarioDir::new("json", TestedCall::Read, "ignores-stdin");
     let provider = place.provider();
     let names: Vec<EcoString> =
         (0..50_000).map(|number| EcoString::from(format!("resource number {number}"))).collect();

@@ -11,9 +11,9 @@ use serde_json::json;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ActArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::render::diff::visible;
-use crate::render::{FAILED, NAME, styled};
 use crate::session::Session;
+use crate::style::{FAILED, NAME, styled};
+use crate::visible::visible;
 use crate::{output, parse_value, pauses, providers, signals};
 
 pub(crate) fn run(args: &ActArgs, session: &Session) -> Exit {

@@ -9,8 +9,8 @@ use serde_json::json;
 use super::pass::fail;
 use crate::cli::{CleanArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::render::diff::visible;
 use crate::session::Session;
+use crate::visible::visible;
 use crate::{output, paths};
 
 /// Runs the command.

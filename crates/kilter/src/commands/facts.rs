@@ -5,9 +5,9 @@ use kilter_model::{Value, to_json};
 use crate::cli::{FactsArgs, FactsFormat};
 use crate::exit::Exit;
 use crate::output;
-use crate::render::diff::visible;
-use crate::render::{NAME, styled};
 use crate::session::Session;
+use crate::style::{NAME, styled};
+use crate::visible::visible;
 use crate::yaml::{Texts, Yaml};
 use crate::{facts, signals};
 

@@ -2,14 +2,13 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, State, TypeSchema};
-use kilter_provider::{
-    Context, Level, Log, Provider, ProviderError, Query, Suitability, Wanted, get_checked, get_named,
-};
+use kilter_provider::{Context, Level, Provider, ProviderError, Query, Suitability, Wanted, get_checked, get_named};
 use kilter_runtime::StateDir;
 
 use crate::cli::{GetArgs, ResourceFormat};
 use crate::exit::Exit;
-use crate::resources::{self, Secrets};
+use crate::render::progress::PrintedLog;
+use crate::resources::{self, SecretHandling};
 use crate::session::Session;
 use crate::{output, parse_value, providers, signals, terminal};
 
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &GetArgs, session: &Session) -> Exit {
             if !failed.is_empty() && (states.is_empty() || signals::exit().is_some()) {
                 return signals::exit().unwrap_or(Exit::Failed);
             }
-            let told = tell(args, session, provider, only(states, &asked), names.len());
+            let told = print(args, session, provider, only(states, &asked), names.len());
             if failed.is_empty() { told } else { Exit::Failed }
         }
         Err(error) => {
@@ -168,10 +167,10 @@ fn only(mut states: Vec<State>, asked: &[EcoString]) -> Vec<State> {
     states
 }
 
-fn tell(args: &GetArgs, session: &Session, provider: &dyn Provider, states: Vec<State>, named: usize) -> Exit {
+fn print(args: &GetArgs, session: &Session, provider: &dyn Provider, states: Vec<State>, named: usize) -> Exit {
     let schema = provider.schema().listing(states.iter().map(|state| &state.attributes));
     let schema = schema.as_ref();
-    let secrets = if args.show_sensitive { Secrets::Shown } else { Secrets::Hidden };
+    let secrets = if args.show_sensitive { SecretHandling::Shown } else { SecretHandling::Hidden };
     let text = match args.format {
         ResourceFormat::Json => {
             return output::parts(resources::json(schema, states, secrets).chain(["\n".to_owned()]));
@@ -191,7 +190,7 @@ fn tell(args: &GetArgs, session: &Session, provider: &dyn Provider, states: Vec<
     output::data(&text)
 }
 
-fn table(session: &Session, schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
+fn table(session: &Session, schema: &TypeSchema, states: &[State], secrets: SecretHandling) -> String {
     if states.is_empty() && !session.global.quiet {
         output::line(format_args!("there are no resources of the type {}", schema.name));
     }
@@ -208,17 +207,4 @@ fn table(session: &Session, schema: &TypeSchema, states: &[State], secrets: Secr
         output::line(format_args!("no room for {}: use a wider terminal or another --format", left.join(", ")));
     }
     text
-}
-
-/// Prints log lines of providers.
-pub(crate) struct PrintedLog {
-    pub(crate) from: Level,
-}
-
-impl Log for PrintedLog {
-    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
-        if level >= self.from {
-            output::line(crate::render::progress::log_line(level, type_name, name, message));
-        }
-    }
 }

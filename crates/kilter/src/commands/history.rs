@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::cli::{Global, HistoryArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::output;
-use crate::render::diff::visible;
-use crate::render::{NAME, styled};
+use crate::style::{NAME, styled};
+use crate::visible::visible;
 
 /// Minimum width of names.
 const NAMES: usize = 24;

@@ -19,3 +19,61 @@ pub(crate) mod schema;
 pub(crate) mod set;
 pub(crate) mod status;
 pub(crate) mod types;
+
+use clap::error::ErrorKind;
+use kilter_recording::RecordMode;
+
+use crate::cli::{Cli, Command};
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::{output, providers};
+
+/// Runs a command, in a session of its own if it needs one.
+pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
+    let global = &cli.global;
+    let in_session = |command: &dyn Fn(&Session) -> Exit| {
+        let session = match Session::open(global, record.clone()) {
+            Ok(session) => session,
+            Err(exit) => return exit,
+        };
+        if let Err(exit) = providers::open_mold(&session) {
+            return exit;
+        }
+        let exit = command(&session);
+        session.close();
+        exit
+    };
+    match &cli.command {
+        Command::Apply(args) => in_session(&|session| apply::run(args, session)),
+        Command::Plan(args) => in_session(&|session| plan::run(args, session)),
+        Command::Run(args) => in_session(&|session| run::run(args, session)),
+        Command::Status(args) => in_session(&|session| status::run(args, session)),
+        Command::Pause(args) => in_session(&|session| pause::pause(args, session)),
+        Command::Resume(args) => in_session(&|session| pause::resume(args, session)),
+        Command::Clean(args) => in_session(&|session| clean::run(args, session)),
+        Command::Get(args) => in_session(&|session| get::run(args, session)),
+        Command::Set(args) => in_session(&|session| set::run(args, session)),
+        Command::Act(args) => in_session(&|session| act::run(args, session)),
+        Command::Types(args) => in_session(&|session| types::run(args, session)),
+        Command::Facts(args) => in_session(&|session| facts::run(args, session)),
+        Command::Graph(args) => in_session(&|session| graph::run(args, session)),
+        Command::Provider(args) => provider::run(args, global, &in_session),
+        Command::Schema(args) => in_session(&|session| schema::run(args, session)),
+        Command::Completions(args) => in_session(&|session| completions::run(args, session)),
+        // The command that reads the log must not write to it.
+        Command::History(args) => history::run(args, global),
+        Command::Man(args) => man::run(args),
+    }
+}
+
+/// Shows help and version, or the error in the arguments.
+pub(crate) fn refuse(refused: &clap::Error) -> Exit {
+    let text = refused.render();
+    match refused.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::data(&text.ansi().to_string()),
+        _ => {
+            output::line(text.ansi().to_string().trim_end());
+            Exit::NotStarted
+        }
+    }
+}

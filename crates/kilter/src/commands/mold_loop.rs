@@ -10,15 +10,15 @@ use kilter_script::mold::{ActorError, ChoreographyStep, Mold, MoldProvider, Pres
 use serde_json::{Value as Json, json};
 
 use super::act::{self, lines_of};
-use super::get::PrintedLog;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::load::{self, Input, Loaded};
 use crate::mold::OpenedMold;
-use crate::render::diff::visible;
-use crate::render::{FAILED, NAME, styled};
+use crate::render::progress::PrintedLog;
 use crate::session::Session;
+use crate::style::{FAILED, NAME, styled};
+use crate::visible::visible;
 use crate::{facts, output, providers, signals};
 
 /// Maximum number of rounds of a choreography. Beyond that, it counts as endless.
@@ -46,7 +46,7 @@ pub(crate) fn prescription<'s>(session: &'s Session, input: &ManifestArgs) -> Re
     let known = facts::gather(session, &input.facts_dirs, None);
     let facts = Value::hash(known.all());
     facts::warn(&known);
-    match opened.mold().prescribe(&opened.context(session), &facts) {
+    match opened.mold().prescribe(&session.mold_context(opened), &facts) {
         Ok(documents) => Ok(Prescription { mold: opened.mold(), facts, documents }),
         Err(error) => Err(signals::exit().unwrap_or_else(|| match error {
             ActorError::Missing(_) => output::fail_with(&error, ["without one, name a manifest"]),
@@ -106,7 +106,7 @@ struct ChoreographyRun<'a> {
 }
 
 /// Its end.
-enum Ended {
+enum ChoreographyResult {
     /// No steps were left.
     Done,
     /// Steps are left, because this is a dry run.
@@ -116,17 +116,17 @@ enum Ended {
 }
 
 impl ChoreographyRun<'_> {
-    fn until_end(&mut self) -> Ended {
+    fn until_end(&mut self) -> ChoreographyResult {
         let mut former: Vec<Vec<ChoreographyStep>> = Vec::new();
         for round in 1..=ROUNDS + 1 {
             let steps = match self.next_steps() {
-                Ok(steps) if steps.is_empty() => return Ended::Done,
+                Ok(steps) if steps.is_empty() => return ChoreographyResult::Done,
                 Ok(steps) => steps,
-                Err(why) => return Ended::Failed(why),
+                Err(why) => return ChoreographyResult::Failed(why),
             };
             if former.iter().filter(|former| **former == steps).count() >= MAX_EQUAL_ROUNDS {
                 let again: Vec<String> = steps.iter().map(described).collect();
-                return Ended::Failed(eco_format!(
+                return ChoreographyResult::Failed(eco_format!(
                     "actors/choreograph repeats itself: {MAX_EQUAL_ROUNDS} rounds performed the same steps, and it \
                      asks for them again: {}; \
                      what it observes does not change with them, or it does not compare it",
@@ -135,7 +135,7 @@ impl ChoreographyRun<'_> {
             }
             if round > ROUNDS {
                 let left: Vec<String> = steps.iter().map(described).collect();
-                return Ended::Failed(eco_format!(
+                return ChoreographyResult::Failed(eco_format!(
                     "the choreography does not end: after {ROUNDS} rounds there are steps left: {}",
                     left.join(", ")
                 ));
@@ -146,24 +146,24 @@ impl ChoreographyRun<'_> {
             self.rounds.push(Vec::new());
             for step in &steps {
                 if signals::exit().is_some() {
-                    return Ended::Failed("the run was interrupted".into());
+                    return ChoreographyResult::Failed("the run was interrupted".into());
                 }
                 if self.pass.mode == Mode::Noop {
-                    self.tell(step, "would be performed", &Outcome::done());
+                    self.report_step(step, "would be performed", &Outcome::done());
                     continue;
                 }
                 let outcome = self.perform(step);
-                self.tell(step, if outcome.is_done() { "done" } else { "failed" }, &outcome);
+                self.report_step(step, if outcome.is_done() { "done" } else { "failed" }, &outcome);
                 if !outcome.is_done() {
-                    return Ended::Failed(eco_format!("{} failed", described(step)));
+                    return ChoreographyResult::Failed(eco_format!("{} failed", described(step)));
                 }
             }
             if self.pass.mode == Mode::Noop {
-                return Ended::Pending;
+                return ChoreographyResult::Pending;
             }
             former.push(steps);
         }
-        Ended::Done
+        ChoreographyResult::Done
     }
 
     fn next_steps(&self) -> Result<Vec<ChoreographyStep>, EcoString> {
@@ -240,7 +240,7 @@ impl ChoreographyRun<'_> {
     }
 
     /// Reports the result of a step.
-    fn tell(&mut self, step: &ChoreographyStep, status: &str, outcome: &Outcome) {
+    fn report_step(&mut self, step: &ChoreographyStep, status: &str, outcome: &Outcome) {
         if self.is_human() || (self.pass.format == ReportFormat::Human && !outcome.is_done()) {
             let status = if outcome.is_done() { status.to_owned() } else { styled(FAILED, status) };
             let mut text = format!("  {}: {status}\n", styled(NAME, visible(&described(step))));
@@ -263,10 +263,10 @@ impl ChoreographyRun<'_> {
         self.rounds.last_mut().into_iter().for_each(|round| round.push(document.clone()));
     }
 
-    fn conclude(&self, ended: Ended) -> Exit {
+    fn conclude(&self, ended: ChoreographyResult) -> Exit {
         let count: usize = self.rounds.iter().map(Vec::len).sum();
         let failure = match &ended {
-            Ended::Failed(why) => Some(why),
+            ChoreographyResult::Failed(why) => Some(why),
             _ => None,
         };
         if let Some(why) = failure {
@@ -280,15 +280,15 @@ impl ChoreographyRun<'_> {
             let resources = counted(self.prescription.documents.len(), "resource");
             let (steps, rounds) = (counted(count, "step"), counted(self.rounds.len(), "round"));
             output::data(&match ended {
-                Ended::Pending => format!("{resources}: {steps} pending\n"),
+                ChoreographyResult::Pending => format!("{resources}: {steps} pending\n"),
                 _ => format!("{resources}: {steps} in {rounds}, none left\n"),
             });
         }
         match ended {
-            Ended::Failed(_) => signals::exit().unwrap_or(Exit::Failed),
-            Ended::Pending => Exit::Pending,
-            Ended::Done if self.pass.exits == ExitCodeMode::Detailed && count > 0 => Exit::Changed,
-            Ended::Done => Exit::Done,
+            ChoreographyResult::Failed(_) => signals::exit().unwrap_or(Exit::Failed),
+            ChoreographyResult::Pending => Exit::Pending,
+            ChoreographyResult::Done if self.pass.exits == ExitCodeMode::Detailed && count > 0 => Exit::Changed,
+            ChoreographyResult::Done => Exit::Done,
         }
     }
 }

@@ -1,14 +1,11 @@
 //! Execution of a prepared run: signals, output during the run, exit code.
 
-use std::sync::Arc;
-
 use kilter_model::Outcome;
 use kilter_provider::{Durability, Level};
-use kilter_runtime::{
-    Lock, Mode, Observer, Options, Prepared, Report, ResourceReport, RunError, ShutdownHandle, StateDir, Status,
-};
+use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, RunError, StateDir, Status};
 
 use crate::cli::ReportFormat;
+use crate::execute::{executed, fail_text};
 use crate::exit::Exit;
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
@@ -205,28 +202,6 @@ impl ExecOptions {
     }
 }
 
-/// Executes `prepared`. Signals end it.
-///
-/// # Errors
-/// If it could not start, or had to end.
-pub(crate) fn executed(
-    prepared: &Prepared,
-    options: &Options,
-    observer: &mut dyn Observer,
-) -> Result<Report, RunError> {
-    let stop = Arc::new(stop_of(options.mode)?);
-    signals::stop(&stop);
-    prepared.execute(options, &stop, observer)
-}
-
-/// Returns the stop of a run. A run without changes does not wait for calls in flight.
-pub(crate) fn stop_of(mode: Mode) -> Result<ShutdownHandle, RunError> {
-    match mode {
-        Mode::Noop => ShutdownHandle::of_looks(),
-        Mode::Apply => ShutdownHandle::new(),
-    }
-}
-
 /// Returns the outcome of a run as a whole.
 fn outcome_of(report: Report) -> Outcome {
     let is_unreached = report.resources.iter().any(|one| one.status == Status::Interrupted);
@@ -243,15 +218,4 @@ fn outcome_of(report: Report) -> Outcome {
 /// Reports an error with its causes.
 pub(crate) fn fail(error: RunError) -> Exit {
     output::fail(fail_text(&error))
-}
-
-/// Returns an error with its causes.
-pub(crate) fn fail_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -11,9 +11,9 @@ use serde_json::{Value as Json, json};
 use super::status::{ask_for, connect};
 use crate::cli::{PauseArgs, ResumeArgs};
 use crate::exit::Exit;
-use crate::pauses::{self, Ends, Pauses};
-use crate::render::diff::visible;
+use crate::pauses::{self, PauseSelection, Pauses};
 use crate::session::Session;
+use crate::visible::visible;
 use crate::{output, status_server};
 
 /// Interval of checks whether running calls have ended.
@@ -36,9 +36,9 @@ pub(crate) fn resume(args: &ResumeArgs, session: &Session) -> Exit {
 fn resumed(args: &ResumeArgs, session: &Session) -> Result<Exit, Exit> {
     let caller = pauses::caller();
     let which = match args.id {
-        Some(id) => Ends::One(id),
-        None if args.all => Ends::All,
-        None => Ends::Session(caller["session"].as_str().unwrap_or_default().to_owned()),
+        Some(id) => PauseSelection::One(id),
+        None if args.all => PauseSelection::All,
+        None => PauseSelection::Session(caller["session"].as_str().unwrap_or_default().to_owned()),
     };
     let state_dir = session.state_dir()?;
     let answer = match without_run(&state_dir, &which)? {
@@ -69,7 +69,7 @@ fn resumed(args: &ResumeArgs, session: &Session) -> Result<Exit, Exit> {
 }
 
 /// Ends pauses of a state directory without a run. Returns `None` if a run holds it, or there is no pause.
-fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
+fn without_run(state_dir: &Path, which: &PauseSelection) -> Result<Option<Json>, Exit> {
     let fail = |error: io::Error| output::fail(format_args!("the pause cannot be ended: {error}"));
     let is_paused = |pauses: &Pauses| pauses.as_one().is_some();
     if UnixStream::connect(status_server::path(state_dir)).is_ok()

@@ -24,9 +24,10 @@ use kilter_runtime::{
     Stale, StateDir, StatusHandle,
 };
 
-use super::pass::{ExecOptions, ExitCodeMode, fail, stop_of};
+use super::pass::{ExecOptions, ExitCodeMode, fail};
 use crate::cli::{ReportFormat, RunArgs};
 use crate::collected::Keeper;
+use crate::execute::stop_of;
 use crate::exit::Exit;
 use crate::load::{self, ErrorFormat, Input, InputFiles, Loaded};
 use crate::output::BufferedLines;
@@ -321,7 +322,7 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
         trees
     }
 
-    fn is_touched(&mut self) -> bool {
+    fn may_have_changed(&mut self) -> bool {
         self.noted.may_have_changed()
     }
 

@@ -32,9 +32,10 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let registry = providers::registry(session)?;
     let SetRequest { type_name, name, words } = said(args)?;
-    let provider = providers::find(&registry, type_name).inspect_err(|_| learn(session, None, &words))?.as_ref();
+    let provider =
+        providers::find(&registry, type_name).inspect_err(|_| register_secrets(session, None, &words))?.as_ref();
     let schema = provider.schema();
-    learn(session, Some(schema), &words);
+    register_secrets(session, Some(schema), &words);
     let attributes = attributes(session, schema, &words)?;
     session.record.register_secrets(attributes.iter().map(|(_, value)| value));
     session.record.settle();
@@ -112,7 +113,7 @@ fn attributes(session: &Session, schema: &TypeSchema, words: &[(&str, &str)]) ->
 }
 
 /// Registers secret words with a recording. The value of an unknown attribute may be a secret.
-fn learn(session: &Session, schema: Option<&TypeSchema>, words: &[(&str, &str)]) {
+fn register_secrets(session: &Session, schema: Option<&TypeSchema>, words: &[(&str, &str)]) {
     let known = |name: &str| schema.and_then(|schema| schema.known(name));
     let is_secret = |(name, value): &&(&str, &str)| {
         *value != "-" && known(name).is_none_or(|attribute| attribute.data_type.to_string().contains("Sensitive"))

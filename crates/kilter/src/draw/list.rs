@@ -1,8 +1,8 @@
 //! Drawings for people: the order of resources, with the reasons.
 
 use super::{Drawing, Edge, order::order};
-use crate::render::diff::visible;
-use crate::render::{FAILED, FAINT, NAME, styled};
+use crate::style::{FAILED, FAINT, NAME, styled};
+use crate::visible::visible;
 
 /// Returns the resources in the order of work, each with its predecessors.
 pub(crate) fn list(drawing: &Drawing) -> String {

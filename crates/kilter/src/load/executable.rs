@@ -68,6 +68,6 @@ pub(super) fn run(invocation: &Invocation) -> Result<Output, String> {
         Termination::Cancelled => "it was interrupted".to_owned(),
     };
     let complaint = finished.stderr.text();
-    let lines: String = complaint.lines().map(|line| format!("\n    {}", crate::render::diff::visible(line))).collect();
+    let lines: String = complaint.lines().map(|line| format!("\n    {}", crate::visible::visible(line))).collect();
     Err(format!("{why}{lines}"))
 }

@@ -16,9 +16,10 @@ use kilter_provider::Registry;
 
 use super::recorded::RecordedSource;
 use super::{InputFiles, executable};
+use crate::collected::Collected;
 use crate::facts::Gathered;
 use crate::session::Session;
-use crate::world::{Collected, Collector};
+use crate::world::Collector;
 use crate::{trust, world};
 
 /// Maximum size of a secret in bytes.

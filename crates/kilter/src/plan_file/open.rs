@@ -11,9 +11,10 @@ use kilter_runtime::{
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
-use super::{PlanFile, sealed, trust};
+use super::{plan_of, sealed, trust};
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
+use crate::load::PlanFile;
 use crate::session::Session;
 use crate::{output, trust as trust_rule};
 
@@ -64,7 +65,7 @@ pub(crate) fn read(args: &ApplyArgs, session: &Session) -> Result<Option<PlanFil
     let plan = document.steps(secrets).map_err(refuse)?;
     let provenance = document.provenance().map_err(refuse)?;
     let inputs = document.inputs(unsealed.as_ref()).map_err(refuse)?;
-    Ok(Some(PlanFile::new(inputs, provenance, plan)))
+    Ok(Some(plan_of(inputs, provenance, plan)))
 }
 
 /// Verifies a plan; returns how its secrets are compared.

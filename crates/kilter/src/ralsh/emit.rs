@@ -13,30 +13,30 @@ use super::trouble::Error;
 use crate::exit::Exit;
 use crate::output;
 use crate::providers::Providers;
-use crate::render::{FAILED, styled};
+use crate::style::{FAILED, styled};
 
 /// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum OutputFormat {
     Human,
     Json,
     Quiet,
 }
 
-impl Form {
+impl OutputFormat {
     /// Returns the requested form.
-    pub(super) fn of(args: &Args) -> Form {
+    pub(super) fn of(args: &Args) -> OutputFormat {
         match (args.quiet, args.json) {
-            (true, _) => Form::Quiet,
-            (_, true) => Form::Json,
-            _ => Form::Human,
+            (true, _) => OutputFormat::Quiet,
+            (_, true) => OutputFormat::Json,
+            _ => OutputFormat::Human,
         }
     }
 
     /// Prints the providers.
     pub(super) fn providers(self, providers: &Providers) -> Exit {
         let suitable = lookup::suitable(providers);
-        self.tell(
+        self.print(
             || suitable.iter().map(|provider| lookup::qualified(*provider) + "\n").collect(),
             || json::providers(&suitable, &|provider| lookup::source(providers, provider)),
         )
@@ -44,16 +44,16 @@ impl Form {
 
     /// Prints the resources of a provider.
     pub(super) fn list(self, provider: &dyn Provider, states: &[State]) -> Exit {
-        if self == Form::Human {
+        if self == OutputFormat::Human {
             let look = ResourceStyle::of(provider);
             return output::parts(states.iter().map(|state| human::resource(&look, &state.name, &shown(state))));
         }
-        self.tell(String::new, || json::list(provider, states.iter().map(|state| (state.name.as_str(), shown(state)))))
+        self.print(String::new, || json::list(provider, states.iter().map(|state| (state.name.as_str(), shown(state)))))
     }
 
     /// Prints a resource, or that there is none.
     pub(super) fn found(self, provider: &dyn Provider, state: Option<&State>) -> Exit {
-        self.tell(
+        self.print(
             || {
                 state
                     .map(|state| human::resource(&ResourceStyle::of(provider), &state.name, &shown(state)))
@@ -72,7 +72,7 @@ impl Form {
         changes: &[Difference],
     ) -> Exit {
         let shown = sorted(attributes);
-        self.tell(
+        self.print(
             || human::resource(&ResourceStyle::of(provider), name, &shown) + &human::changes(changes) + "\n",
             || json::updated(provider, (name, shown.clone()), changes),
         )
@@ -82,22 +82,22 @@ impl Form {
     pub(super) fn fail(self, trouble: &Error) {
         match self {
             _ if trouble.message.is_empty() => {}
-            Form::Json => {
+            OutputFormat::Json => {
                 // The exit code reports the error even if the pipe is closed.
                 let _ = output::data(&format!("{}\n", json::error(trouble)));
             }
-            Form::Human | Form::Quiet => {
-                output::line(styled(FAILED, crate::render::diff::visible(&trouble.message)));
+            OutputFormat::Human | OutputFormat::Quiet => {
+                output::line(styled(FAILED, crate::visible::visible(&trouble.message)));
                 trouble.hint.iter().for_each(output::line);
             }
         }
     }
 
-    fn tell(self, human: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) -> Exit {
+    fn print(self, human: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) -> Exit {
         match self {
-            Form::Human => output::data(&human()),
-            Form::Json => output::data(&format!("{}\n", json())),
-            Form::Quiet => Exit::Done,
+            OutputFormat::Human => output::data(&human()),
+            OutputFormat::Json => output::data(&format!("{}\n", json())),
+            OutputFormat::Quiet => Exit::Done,
         }
     }
 }

@@ -5,7 +5,7 @@ use kilter_model::{AttributeSchema, Behaviour, DataType, TypeSchema};
 use kilter_provider::Provider;
 
 use super::lookup;
-use crate::render::styled;
+use crate::style::styled;
 
 const HEADER: Style = AnsiColor::Magenta.on_default();
 const NAME: Style = AnsiColor::Green.on_default();

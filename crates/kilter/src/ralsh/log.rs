@@ -10,9 +10,9 @@ use kilter_provider::{Level, Log};
 use kilter_runtime::{Event, Observer};
 
 use crate::output;
-use crate::render::diff::visible;
 use crate::render::progress::interrupted;
-use crate::render::{FAILED, FAINT, styled};
+use crate::style::{FAILED, FAINT, styled};
+use crate::visible::visible;
 
 const WARNING: Style = AnsiColor::Yellow.on_default();
 

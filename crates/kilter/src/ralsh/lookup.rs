@@ -8,6 +8,7 @@ use kilter_provider::{ChoiceError, Level, Provider, Suitability};
 use super::args::Args;
 use super::log::Logger;
 use super::trouble::Error;
+use crate::paths;
 use crate::providers::{self, Providers, Search};
 use crate::session::Session;
 
@@ -20,7 +21,7 @@ const DATA_DIRS: [&str; 2] = ["/usr/local/share/libral/data", "/usr/share/libral
 
 /// Returns all providers, and logs the notes about scripts.
 pub(super) fn providers(session: &Session, args: &Args, logger: &Logger) -> Result<Providers, Error> {
-    let listed = |name: &str| env::var_os(name).map(|list| providers::directories(&list)).unwrap_or_default();
+    let listed = |name: &str| env::var_os(name).map(|list| paths::directories(&list)).unwrap_or_default();
     let given = args.include.iter().filter(|directory| !directory.as_os_str().is_empty()).cloned();
     let data = given.chain(listed("RALSH_DATA_DIR"));
     let mut directories: Vec<PathBuf> = data.map(|directory| directory.join("providers")).collect();

@@ -4,7 +4,7 @@
 //! libral continue to work. Providers, runs and state are kilter's.
 //!
 //! - `args`: the flags; `lookup`: the choice of the provider;
-//! - `read` and `update`: the two operations; `words`: values on the command line;
+//! - `read` and `update`: the two operations; `parse_value`: values on the command line;
 //! - `emit`: the outputs; `explain`: the attributes of a type; `log`: the lines of providers;
 //! - `complete`: completion of shells.
 
@@ -14,10 +14,10 @@ mod emit;
 mod explain;
 mod log;
 mod lookup;
+mod parse_value;
 mod read;
 mod trouble;
 mod update;
-mod words;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -28,7 +28,7 @@ use clap::error::ErrorKind;
 pub(crate) use complete::BASH;
 
 use self::args::Args;
-use self::emit::Form;
+use self::emit::OutputFormat;
 use self::log::Logger;
 use self::trouble::Error;
 use crate::exit::Exit;
@@ -37,7 +37,7 @@ use crate::{output, signals};
 
 /// Result of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum RalshResult {
     /// Success: 0.
     Well,
     /// There is no such resource: 1.
@@ -46,12 +46,12 @@ enum Ended {
     Wrong,
 }
 
-impl From<Ended> for ExitCode {
-    fn from(ended: Ended) -> ExitCode {
+impl From<RalshResult> for ExitCode {
+    fn from(ended: RalshResult) -> ExitCode {
         ExitCode::from(match ended {
-            Ended::Well => 0,
-            Ended::NotFound => 1,
-            Ended::Wrong => 2,
+            RalshResult::Well => 0,
+            RalshResult::NotFound => 1,
+            RalshResult::Wrong => 2,
         })
     }
 }
@@ -75,28 +75,28 @@ pub(crate) fn run() -> ExitCode {
     let ended = match carry_out(&args, &logger) {
         Ok(ended) => ended,
         Err(trouble) => {
-            Form::of(&args).fail(&trouble);
+            OutputFormat::of(&args).fail(&trouble);
             trouble.ends_with
         }
     };
     // After a signal, the exit code is that of the signal.
     match signals::exit() {
         Some(exit) => exit.into(),
-        None if ended == Ended::Well && logger.has_errors() => Ended::Wrong.into(),
+        None if ended == RalshResult::Well && logger.has_errors() => RalshResult::Wrong.into(),
         None => ended.into(),
     }
 }
 
 /// Reports the error in the arguments, or shows the requested help.
-fn refuse(refused: &clap::Error) -> Ended {
+fn refuse(refused: &clap::Error) -> RalshResult {
     if refused.kind() == ErrorKind::DisplayHelp {
         return shown(output::data(&refused.render().ansi().to_string()));
     }
     output::line(format_args!("error: {}\n\ntry 'ralsh -h' for more information.", args::complaint(refused)));
-    Ended::Wrong
+    RalshResult::Wrong
 }
 
-fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Error> {
+fn carry_out(args: &Args, logger: &Logger) -> Result<RalshResult, Error> {
     args.check()?;
     if (args.sudo || args.keep) && args.target.is_none() {
         output::warning("--keep and --sudo without --target have no effect");
@@ -110,7 +110,7 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Error> {
     if let Some(what) = args.complete {
         return Ok(shown(output::data(&complete::words(session, what, args, &providers)?)));
     }
-    let form = Form::of(args);
+    let form = OutputFormat::of(args);
     let Some(type_name) = &args.resource_type else {
         return Ok(shown(form.providers(&providers)));
     };
@@ -127,6 +127,6 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Error> {
 }
 
 /// Converts the result of a command that only prints.
-fn shown(exit: Exit) -> Ended {
-    if exit == Exit::Done { Ended::Well } else { Ended::Wrong }
+fn shown(exit: Exit) -> RalshResult {
+    if exit == Exit::Done { RalshResult::Well } else { RalshResult::Wrong }
 }

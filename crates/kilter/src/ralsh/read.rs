@@ -3,15 +3,20 @@
 use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Provider, ProviderError, Query, Wanted, get_checked};
 
-use super::emit::Form;
+use super::emit::OutputFormat;
 use super::log::Logger;
 use super::trouble::Error;
-use super::{Ended, shown};
+use super::{RalshResult, shown};
 use crate::providers;
 use crate::session::Session;
 
 /// Prints all resources of a provider.
-pub(super) fn list(session: &Session, provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Error> {
+pub(super) fn list(
+    session: &Session,
+    provider: &dyn Provider,
+    form: OutputFormat,
+    logger: &Logger,
+) -> Result<RalshResult, Error> {
     Ok(shown(form.list(provider, &all(session, provider, logger).map_err(Error::failed)?)))
 }
 
@@ -28,16 +33,16 @@ pub(super) fn find(
     provider: &dyn Provider,
     name: &str,
     is_absent_missing: bool,
-    form: Form,
+    form: OutputFormat,
     logger: &Logger,
-) -> Result<Ended, Error> {
+) -> Result<RalshResult, Error> {
     let state = one(session, provider, name, None, logger)?;
     let told = shown(form.found(provider, state.as_ref()));
     let is_missing = match &state {
         None => true,
         Some(state) => is_absent_missing && state.attributes.text("ensure") == Some("absent"),
     };
-    Ok(if is_missing && told == Ended::Well { Ended::NotFound } else { told })
+    Ok(if is_missing && told == RalshResult::Well { RalshResult::NotFound } else { told })
 }
 
 /// Returns one resource; none if it does not exist and the provider does not report it as absent. Parameters may

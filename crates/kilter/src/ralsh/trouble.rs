@@ -1,6 +1,6 @@
 //! Errors of the command.
 
-use super::Ended;
+use super::RalshResult;
 
 /// Error of the command.
 #[derive(Debug)]
@@ -10,13 +10,13 @@ pub(super) struct Error {
     /// Advice.
     pub(super) hint: Option<String>,
     /// Result of the command.
-    pub(super) ends_with: Ended,
+    pub(super) ends_with: RalshResult,
 }
 
 impl Error {
     /// Creates an error for an invalid request.
     pub(super) fn new(message: impl Into<String>) -> Error {
-        Error { message: message.into(), hint: None, ends_with: Ended::Wrong }
+        Error { message: message.into(), hint: None, ends_with: RalshResult::Wrong }
     }
 
     /// Creates an error for a failed operation.

@@ -10,11 +10,11 @@ use kilter_provider::{Durability, Level, Provider, Registry, Strictness};
 use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status};
 
 use self::declared::{can_be_made, completed, prepared};
-use super::emit::Form;
+use super::emit::OutputFormat;
 use super::log::{Listening, Logger};
 use super::trouble::Error;
-use super::{Ended, read, shown, words};
-use crate::commands::pass::{executed, fail_text};
+use super::{RalshResult, parse_value, read, shown};
+use crate::execute::{executed, fail_text};
 use crate::session::Session;
 use crate::{pauses, signals};
 
@@ -25,12 +25,12 @@ pub(super) fn update(
     provider: &dyn Provider,
     name: &str,
     words: &[String],
-    form: Form,
+    form: OutputFormat,
     logger: &Logger,
-) -> Result<Ended, Error> {
+) -> Result<RalshResult, Error> {
     let options = options(session)?;
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
-    let mut should = words::attributes(provider, words)?;
+    let mut should = parse_value::attributes(provider, words)?;
     if should.get("ensure").is_none() && can_be_made(provider) && is_absent(session, provider, name, &should, logger)? {
         // A script that gets only attributes creates a missing resource.
         should.set("ensure", "present");
@@ -48,7 +48,7 @@ pub(super) fn update(
     let report = executed(&prepared, &options, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
         // A resource in sync is only counted.
-        return tell(session, provider, name, &should, (&[], &[]), form, logger);
+        return print_state(session, provider, name, &should, (&[], &[]), form, logger);
     };
     if report.is_unsettled {
         // libral trusts a provider's report of a change. A warning reports that the change is not visible.
@@ -57,7 +57,7 @@ pub(super) fn update(
         return Err(failed(session, provider, name, &should, &report, logger));
     }
     let changes = changes(&report);
-    tell(session, provider, name, &should, (&changes, &report.told), form, logger)
+    print_state(session, provider, name, &should, (&changes, &report.told), form, logger)
 }
 
 fn is_absent(
@@ -125,17 +125,17 @@ fn changes(report: &ResourceReport) -> Vec<Difference> {
 
 /// Prints the current state of the resource, with the changes that the provider reports. Parameters are never read
 /// back and show the requested values.
-fn tell(
+fn print_state(
     session: &Session,
     provider: &dyn Provider,
     name: &str,
     should: &Attributes,
     (changes, told): (&[Difference], &[Difference]),
-    form: Form,
+    form: OutputFormat,
     logger: &Logger,
-) -> Result<Ended, Error> {
-    if form == Form::Quiet {
-        return Ok(Ended::Well);
+) -> Result<RalshResult, Error> {
+    if form == OutputFormat::Quiet {
+        return Ok(RalshResult::Well);
     }
     // After an interrupt no read starts: the change is complete.
     let state = match signals::exit() {
@@ -169,7 +169,7 @@ fn failed(
     let trouble = Error::failed(report.failure.as_deref().unwrap_or("the run was interrupted"));
     let failed_before_its_change = report.status == Status::Failed && report.differences.is_empty();
     let is_missing = || matches!(found(session, provider, name, should, logger), Ok(None));
-    let ends_with = if failed_before_its_change && is_missing() { Ended::NotFound } else { Ended::Wrong };
+    let ends_with = if failed_before_its_change && is_missing() { RalshResult::NotFound } else { RalshResult::Wrong };
     Error { ends_with, ..trouble }
 }
 

@@ -4,11 +4,11 @@ use kilter_model::{Difference, to_json};
 use kilter_runtime::{Counts, Opponent, OpponentProcess, Report, ResourceReport};
 use serde_json::{Map, Value as Json, json};
 
-use crate::pauses::user_name;
+use crate::users::user_name;
 
 /// Returns a complete report.
 pub(crate) fn report(report: &Report, noop: bool) -> Json {
-    let owed: Vec<Json> =
+    let pending: Vec<Json> =
         report.owed.iter().map(|(a, b)| json!({"because_of": a.to_string(), "resource": b.to_string()})).collect();
     json!({
         "noop": noop,
@@ -18,7 +18,7 @@ pub(crate) fn report(report: &Report, noop: bool) -> Json {
         "ended_by": report.ended_by.as_ref().map(ToString::to_string),
         "unflushed": report.unflushed.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "journal": report.journal.as_deref(),
-        "owed_refreshes": owed,
+        "pending_refreshes": pending,
         "duration_ms": report.duration.as_millis() as u64,
     })
 }

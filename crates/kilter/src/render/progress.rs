@@ -4,11 +4,12 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use kilter_model::Difference;
-use kilter_provider::Level;
+use kilter_provider::{Level, Log};
 use kilter_runtime::{Event, InFlight, Observer};
 
-use super::diff::visible;
-use super::{CHANGED, FAILED, FAINT, json, report, styled};
+use super::{json, report};
+use crate::style::{CHANGED, FAILED, FAINT, styled};
+use crate::visible::visible;
 use crate::{output, terminal};
 
 /// Minimum interval between two updates of the status line.
@@ -211,6 +212,19 @@ fn unwatched(count: usize, why: &str, every: Option<Duration>) -> String {
         None => String::new(),
     };
     format!("{count} {resources} cannot be watched{instead}: {why}")
+}
+
+/// Prints log lines of providers.
+pub(crate) struct PrintedLog {
+    pub(crate) from: Level,
+}
+
+impl Log for PrintedLog {
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        if level >= self.from {
+            output::line(log_line(level, type_name, name, message));
+        }
+    }
 }
 
 /// Returns a log line of a provider.

@@ -4,8 +4,10 @@ use kilter_model::{Difference, ResourceRef, Value};
 use kilter_runtime::{Counts, Deviation, Report, ResourceReport, Status};
 use serde_json::Value as Json;
 
-use super::diff::{diff, visible};
-use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, json, styled};
+use super::diff::diff;
+use super::json;
+use crate::style::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, styled};
+use crate::visible::visible;
 
 /// Maximum number of characters of values in "is → should" lines.
 const MAX_VALUE_CHARS: usize = 100;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use kilter_model::{AttributeSchema, Behaviour, State, TypeSchema, Value};
 
-use super::{Secrets, missing};
-use crate::render::diff::visible;
-use crate::render::{FAINT, NAME, styled};
+use super::{SecretHandling, missing};
+use crate::style::{FAINT, NAME, styled};
 use crate::table::Table;
+use crate::visible::visible;
 
 /// Maximum width of a cell on a terminal.
 const WIDEST_CELL: usize = 48;
@@ -17,7 +17,7 @@ const WIDEST_CELL: usize = 48;
 pub(crate) fn table(
     schema: &TypeSchema,
     states: &[State],
-    secrets: Secrets,
+    secrets: SecretHandling,
     room: Option<usize>,
 ) -> (String, Vec<String>) {
     let columns: Vec<Column<'_>> =
@@ -54,11 +54,11 @@ impl<'a> Column<'a> {
 
     /// Returns true if the column is informative. Names, secrets, equal values of many resources, and an `ensure`
     /// that is always present are not.
-    fn is_telling(&self, states: &[State], secrets: Secrets) -> bool {
+    fn is_telling(&self, states: &[State], secrets: SecretHandling) -> bool {
         let mut values = states.iter().map(|state| self.shown(state));
         match self.schema.behaviour {
             Behaviour::Namevar | Behaviour::Parameter => false,
-            _ if self.schema.data_type.is_sensitive() && secrets == Secrets::Hidden => false,
+            _ if self.schema.data_type.is_sensitive() && secrets == SecretHandling::Hidden => false,
             _ if self.schema.name == "ensure" => {
                 let is_plain =
                     |value: Option<Cow<'_, Value>>| value.is_none_or(|value| value.as_str() == Some("present"));
@@ -85,7 +85,7 @@ impl<'a> Column<'a> {
 }
 
 /// Returns one resource with all its attributes.
-pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
+pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: SecretHandling) -> String {
     let mut text = format!("{}\n", styled(NAME, format!("{}[{}]", schema.name, visible(state.label()))));
     if let Some(why) = missing(schema, state) {
         return text + &format!("  {why}\n");
@@ -102,7 +102,7 @@ pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> Strin
 }
 
 /// Returns a value that may take several lines, with all lines but the first indented.
-fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
+fn lines(value: &Value, secrets: SecretHandling, indent: usize) -> String {
     match &displayed(value, secrets) {
         Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
             let lines: Vec<String> = text.lines().map(visible).collect();
@@ -114,12 +114,12 @@ fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
     }
 }
 
-fn displayed(value: &Value, secrets: Secrets) -> Value {
-    if secrets == Secrets::Shown { value.expose() } else { value.clone() }
+fn displayed(value: &Value, secrets: SecretHandling) -> Value {
+    if secrets == SecretHandling::Shown { value.expose() } else { value.clone() }
 }
 
 /// Returns a value on one line.
-fn cell(value: &Value, secrets: Secrets, widest: Option<usize>) -> String {
+fn cell(value: &Value, secrets: SecretHandling, widest: Option<usize>) -> String {
     let text = match &displayed(value, secrets) {
         Value::Array(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         other => other.to_string(),

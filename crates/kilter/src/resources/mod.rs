@@ -14,7 +14,7 @@ pub(crate) use yaml::yaml;
 
 /// Treatment of secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Secrets {
+pub(crate) enum SecretHandling {
     /// Secrets are left out, or redacted in formats that are not read back.
     Hidden,
     /// Secrets are shown.
@@ -27,7 +27,7 @@ struct ManifestView<'a> {
     left_out: Vec<&'a str>,
 }
 
-fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: Secrets) -> ManifestView<'a> {
+fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: SecretHandling) -> ManifestView<'a> {
     let mut declared = ManifestView { attributes: Vec::new(), left_out: Vec::new() };
     if !state.exists {
         return declared;
@@ -41,7 +41,7 @@ fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: Secrets) -> M
             Behaviour::ReadOnly | Behaviour::Parameter => false,
         };
         let value = attribute.data_type.sealed(value.clone());
-        match (is_told, value.holds_sensitive() && secrets == Secrets::Hidden) {
+        match (is_told, value.holds_sensitive() && secrets == SecretHandling::Hidden) {
             (true, false) => declared.attributes.push((&attribute.name, value)),
             (true, true) => declared.left_out.push(attribute.name.as_str()),
             (false, _) => {}
@@ -114,9 +114,11 @@ resources:
   user[no]:
     ensure: absent
 ";
-        assert_eq!(yaml(&schema(), &states(), Secrets::Hidden), expected);
-        assert!(yaml(&schema(), &states(), Secrets::Shown).contains("    password:\n      sensitive: \"x$1\"\n"));
-        assert_eq!(yaml(&schema(), &[], Secrets::Hidden), "resources: {}\n");
+        assert_eq!(yaml(&schema(), &states(), SecretHandling::Hidden), expected);
+        assert!(
+            yaml(&schema(), &states(), SecretHandling::Shown).contains("    password:\n      sensitive: \"x$1\"\n")
+        );
+        assert_eq!(yaml(&schema(), &[], SecretHandling::Hidden), "resources: {}\n");
     }
 
     #[test]
@@ -134,8 +136,8 @@ user { 'no':
 }
 ";
         let puppet = |secrets| puppet(&schema(), "shadow", &states(), secrets).unwrap();
-        assert_eq!(puppet(Secrets::Hidden), expected);
-        assert!(puppet(Secrets::Shown).contains("  password => Sensitive('x$1'),\n"));
+        assert_eq!(puppet(SecretHandling::Hidden), expected);
+        assert!(puppet(SecretHandling::Shown).contains("  password => Sensitive('x$1'),\n"));
     }
 
     /// Returns one resource in the Puppet language. Attributes are texts, or lists if they contain `;`.
@@ -155,7 +157,7 @@ user { 'no':
             values.push(*attribute, if text.contains(';') { Value::strings(list) } else { Value::from(*text) });
         }
         let provider = if type_name == "package" { "apt" } else { "any" };
-        puppet(&schema, provider, &[State::present(name, values)], Secrets::Hidden)
+        puppet(&schema, provider, &[State::present(name, values)], SecretHandling::Hidden)
     }
 
     #[test]
@@ -210,7 +212,7 @@ user { 'no':
             assert!(in_puppet(type_name, "a", &[]).is_err(), "{type_name}");
         }
         let schema = TypeSchema::new("package", "").attribute("name", "String", Behaviour::Namevar, "");
-        assert!(puppet(&schema, "npm", &[], Secrets::Hidden).unwrap_err().contains("`npm`"));
+        assert!(puppet(&schema, "npm", &[], SecretHandling::Hidden).unwrap_err().contains("`npm`"));
         let told = in_puppet("thing", "a", &[]).unwrap();
         assert!(told.starts_with("# The type `thing` does not come with Puppet"), "{told}");
     }
@@ -224,7 +226,7 @@ user { 'no':
             "",
         );
         let of = |user: &str| State::present(format!("{user}:x"), [("user", Value::from(user))].into_iter().collect());
-        let text = puppet(&schema, "cron", &[of("a"), of("b")], Secrets::Hidden).unwrap();
+        let text = puppet(&schema, "cron", &[of("a"), of("b")], SecretHandling::Hidden).unwrap();
         assert!(text.ends_with("}\n\n# cron[b:x] is omitted: Puppet accepts each name only once\n"), "{text}");
     }
 
@@ -233,13 +235,13 @@ user { 'no':
         let tree = |secrets| {
             serde_json::from_str::<serde_json::Value>(&json(&schema(), states(), secrets).collect::<String>()).unwrap()
         };
-        let shown = tree(Secrets::Hidden);
+        let shown = tree(SecretHandling::Hidden);
         assert_eq!(shown[0]["attributes"]["age"], 1);
         assert_eq!(shown[0]["attributes"]["password"], "[redacted]");
         assert_eq!(shown[1]["exists"], false);
-        assert_eq!(tree(Secrets::Shown)[0]["attributes"]["password"], "x$1");
+        assert_eq!(tree(SecretHandling::Shown)[0]["attributes"]["password"], "x$1");
         for states in [&[][..], &states()[..1], &states()] {
-            let text: String = json(&schema(), states.to_vec(), Secrets::Shown).collect();
+            let text: String = json(&schema(), states.to_vec(), SecretHandling::Shown).collect();
             let tree: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(text, format!("{tree:#}"));
         }
@@ -247,14 +249,14 @@ user { 'no':
 
     #[test]
     fn table_omits_uniform_columns() {
-        let (text, _) = table(&schema(), &states(), Secrets::Hidden, None);
+        let (text, _) = table(&schema(), &states(), SecretHandling::Hidden, None);
         let text = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(text, "NAME  ENSURE   UID  GROUPS  AGE\nbob   present  7    a, b's  1\nno    absent\n");
     }
 
     #[test]
     fn one_resource_is_shown_attribute_by_attribute() {
-        let text = one(&schema(), &states()[0], Secrets::Hidden);
+        let text = one(&schema(), &states()[0], SecretHandling::Hidden);
         let text = anstream::adapter::strip_str(&text).to_string();
         let expected = "\
 user[bob]
@@ -273,18 +275,18 @@ user[bob]
             TypeSchema::new("blob", "").attribute("content", "Variant[String, Binary]", Behaviour::Property, "");
         let bytes = Value::Binary(b"\xff\x00".as_slice().into());
         let states = [State::present("a", [("content", bytes)].into_iter().collect())];
-        let manifest = yaml(&schema, &states, Secrets::Hidden);
+        let manifest = yaml(&schema, &states, SecretHandling::Hidden);
         assert!(
             manifest.contains("    content:\n      base64: \"/wA=\"\n") || manifest.contains("base64: /wA="),
             "{manifest}"
         );
-        let exported = puppet(&schema, "any", &states, Secrets::Hidden).unwrap();
+        let exported = puppet(&schema, "any", &states, SecretHandling::Hidden).unwrap();
         assert!(
             exported.contains("content => Binary('/wA=')") && exported.starts_with("# The type `blob`"),
             "{exported}"
         );
         let shown: serde_json::Value =
-            serde_json::from_str(&json(&schema, states.to_vec(), Secrets::Hidden).collect::<String>()).unwrap();
+            serde_json::from_str(&json(&schema, states.to_vec(), SecretHandling::Hidden).collect::<String>()).unwrap();
         assert_eq!(shown[0]["attributes"]["content"]["base64"], "/wA=");
     }
 }

@@ -2,9 +2,9 @@
 
 use kilter_model::{State, TypeSchema, Value};
 
-use super::{Secrets, declared, left_out, missing};
+use super::{SecretHandling, declared, left_out, missing};
 use crate::puppet::{string, value};
-use crate::render::diff::visible;
+use crate::visible::visible;
 
 /// Types that kilter and Puppet (with its `_core` modules) share, with the attributes of both.
 const SHARED: [(&str, &[&str]); 8] = [
@@ -58,7 +58,7 @@ pub(crate) fn puppet(
     schema: &TypeSchema,
     provider: &str,
     states: &[State],
-    secrets: Secrets,
+    secrets: SecretHandling,
 ) -> Result<String, String> {
     let type_name = schema.name.as_str();
     if OWN.contains(&type_name) {
@@ -103,7 +103,13 @@ fn name<'a>(type_name: &str, state: &'a State) -> &'a str {
     user.and_then(|user| label.strip_prefix(user)?.strip_prefix(':')).unwrap_or(label)
 }
 
-fn resource(schema: &TypeSchema, shared: Option<&[&str]>, state: &State, name: &str, secrets: Secrets) -> String {
+fn resource(
+    schema: &TypeSchema,
+    shared: Option<&[&str]>,
+    state: &State,
+    name: &str,
+    secrets: SecretHandling,
+) -> String {
     let type_name = schema.name.as_str();
     if let Some(why) = missing(schema, state) {
         return format!("# {type_name}[{}] {why}\n", visible(state.label()));

@@ -2,11 +2,11 @@
 
 use kilter_model::{State, TypeSchema, Value};
 
-use super::{Secrets, declared, left_out, missing};
+use super::{SecretHandling, declared, left_out, missing};
 use crate::yaml::{Texts, Yaml};
 
 /// Returns a manifest that declares the resources in their current state: its apply changes nothing.
-pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
+pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: SecretHandling) -> String {
     let mut yaml = Yaml::new(Texts::Manifest);
     if states.is_empty() {
         yaml.entry(0, "resources", &Value::hash::<&str>([]));
@@ -17,7 +17,7 @@ pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: Secrets) -> S
     yaml.finish()
 }
 
-fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secrets) {
+fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: SecretHandling) {
     let reference = format!("{}[{}]", schema.name, state.label());
     if let Some(why) = missing(schema, state) {
         return yaml.comment(1, &format!("{reference} {why}"));

@@ -22,7 +22,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::{Value as Json, json};
 
 use crate::output;
-use crate::pauses::{Ends, Pauses};
+use crate::pauses::{PauseSelection, Pauses};
 use crate::render::status;
 use crate::server::{ClientLimits, Listener, Protocol, Server, Socket, Stream};
 use follower::Followers;
@@ -207,13 +207,13 @@ impl StatusShared {
             retry_during_reload(|| self.window.pause(all.clone(), QUERY_TIMEOUT)).map_err(|why| why.to_string());
         if asked.is_err() {
             // The client gets the error.
-            let _ = self.pauses().end(&Ends::One(id));
+            let _ = self.pauses().end(&PauseSelection::One(id));
         }
         asked.map(|_| id)
     }
 
     /// Ends pauses, and resumes the run if none is left.
-    fn resume(&self, which: &Ends) -> Result<Json, String> {
+    fn resume(&self, which: &PauseSelection) -> Result<Json, String> {
         let _turn = self.turn();
         let was_paused = self.pauses().as_one().is_some();
         let ended = self.pauses().end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
@@ -287,7 +287,7 @@ impl StatusShared {
                     // A client that did not receive the number could not end the pause.
                     let mut out = stream;
                     if out.write_all(line(&json!({"paused": true, "id": id})).as_bytes()).is_err() {
-                        let _ = self.resume(&Ends::One(id));
+                        let _ = self.resume(&PauseSelection::One(id));
                     }
                     return;
                 }

@@ -6,7 +6,7 @@ use kilter_model::ResourceRef;
 use kilter_runtime::{Pause, StatusFilter};
 use serde_json::Value as Json;
 
-use crate::pauses::Ends;
+use crate::pauses::PauseSelection;
 
 /// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Request {
     Follow,
     /// Pause, and the caller.
     Pause(Pause, Json),
-    Resume(Ends),
+    Resume(PauseSelection),
 }
 
 impl Request {
@@ -28,12 +28,13 @@ impl Request {
         match (json["request"].as_str(), &json["filter"]) {
             (Some("follow"), _) => Ok(Request::Follow),
             (Some("resume"), _) => match (&json["id"], &json["session"], json["all"] == true) {
-                (_, _, true) => Ok(Request::Resume(Ends::All)),
-                (Json::Null, Json::Null, _) => Ok(Request::Resume(Ends::All)),
-                (Json::Null, session, _) => {
-                    session.as_str().map(|session| Request::Resume(Ends::Session(session.to_owned()))).ok_or(USAGE)
-                }
-                (id, ..) => id.as_u64().map(|id| Request::Resume(Ends::One(id))).ok_or(USAGE),
+                (_, _, true) => Ok(Request::Resume(PauseSelection::All)),
+                (Json::Null, Json::Null, _) => Ok(Request::Resume(PauseSelection::All)),
+                (Json::Null, session, _) => session
+                    .as_str()
+                    .map(|session| Request::Resume(PauseSelection::Session(session.to_owned())))
+                    .ok_or(USAGE),
+                (id, ..) => id.as_u64().map(|id| Request::Resume(PauseSelection::One(id))).ok_or(USAGE),
             },
             (Some("pause"), _) => {
                 let longest = match &json["for_ms"] {
@@ -81,11 +82,11 @@ mod tests {
             Request::parse("{\"request\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"),
             Ok(Request::Pause(pause, Json::Null))
         );
-        assert_eq!(Request::parse("{\"request\": \"resume\"}"), Ok(Request::Resume(Ends::All)));
-        assert_eq!(Request::parse("{\"request\": \"resume\", \"id\": 3}"), Ok(Request::Resume(Ends::One(3))));
+        assert_eq!(Request::parse("{\"request\": \"resume\"}"), Ok(Request::Resume(PauseSelection::All)));
+        assert_eq!(Request::parse("{\"request\": \"resume\", \"id\": 3}"), Ok(Request::Resume(PauseSelection::One(3))));
         assert_eq!(
             Request::parse("{\"request\": \"resume\", \"session\": \"7\"}"),
-            Ok(Request::Resume(Ends::Session("7".into())))
+            Ok(Request::Resume(PauseSelection::Session("7".into())))
         );
         for wrong in ["{\"request\": \"pause\", \"for_ms\": -1}", "{\"request\": \"pause\", \"why\": 1}"] {
             assert!(Request::parse(wrong).is_err(), "{wrong}");

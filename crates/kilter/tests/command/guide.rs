@@ -99,7 +99,7 @@ fn guide_bus_watch_works() {
     );
     let config = format!("--config-file={}", place.file("bus.conf", config));
     let daemon = Command::new("dbus-daemon").args([&config, "--nofork"]).stderr(Stdio::null()).spawn();
-    let _daemon = Ends(daemon.expect("dbus-daemon is installed"));
+    let _daemon = KillOnDrop(daemon.expect("dbus-daemon is installed"));
     wait("the bus", || place.path().join("home/bus").exists());
     let manifest = place.file("m.yaml", fence("yaml manifest"));
     let note = place.path().join("home/notes/shopping");
@@ -118,9 +118,9 @@ fn guide_bus_watch_works() {
 }
 
 /// A program that is ended when this is dropped.
-struct Ends(std::process::Child);
+struct KillOnDrop(std::process::Child);
 
-impl Drop for Ends {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

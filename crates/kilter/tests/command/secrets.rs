@@ -12,13 +12,13 @@ use crate::support::{Ended, Place};
 const SECRET: &str = "Tr0ub4dor&3/ü+ %7e";
 
 /// A place in which a command prints a secret once, and a file gets it.
-struct Secrets {
+struct SecretCommand {
     place: Place,
 }
 
-impl Secrets {
-    fn new() -> Secrets {
-        let secrets = Secrets { place: Place::new() };
+impl SecretCommand {
+    fn new() -> SecretCommand {
+        let secrets = SecretCommand { place: Place::new() };
         secrets.place.file("source", SECRET);
         secrets.place.file("pin", "4711-pin\n");
         secrets.manifest(
@@ -138,7 +138,7 @@ fn secret_search_finds_every_encoding() {
 
 #[test]
 fn secret_output_is_stored_encrypted_and_reused() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.ends(2, &["plan", "m.yaml", "-o", "before.plan"]);
     secrets.ends(2, &["plan", "m.yaml", "--format", "json"]);
     secrets.ends(0, &["apply", "before.plan"]);
@@ -169,7 +169,7 @@ fn secret_output_is_stored_encrypted_and_reused() {
 
 #[test]
 fn output_used_as_secret_is_stored_encrypted() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.manifest(
         "  exec[token]:\n    command: [sh, -c, 'cat DIR/source && touch DIR/done']\n    creates: DIR/done\n  \
          file[DIR/app]: { content: { sensitive: '${exec[token].stdout}' } }\n",
@@ -183,7 +183,7 @@ fn output_used_as_secret_is_stored_encrypted() {
 
 #[test]
 fn key_is_created_only_for_secrets_or_plans() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.manifest(
         "  exec[hello]:\n    command: [sh, -c, 'echo hello && touch DIR/done']\n    creates: DIR/done\n  \
          file[DIR/greeting]: { content: '${exec[hello].stdout}' }\n",
@@ -200,7 +200,7 @@ fn key_is_created_only_for_secrets_or_plans() {
 
 #[test]
 fn outputs_of_missing_or_other_key_are_discarded() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.ends(0, &["apply", "m.yaml"]);
     fs::remove_file(secrets.key()).unwrap();
     secrets.is_lost("the key DIR/state/sealing.key is gone");
@@ -215,7 +215,7 @@ fn outputs_of_missing_or_other_key_are_discarded() {
 
 #[test]
 fn a_key_that_others_may_know_is_refused() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.ends(0, &["apply", "m.yaml"]);
     let key = fs::read(secrets.key()).unwrap();
     fs::set_permissions(secrets.key(), Permissions::from_mode(0o640)).unwrap();
@@ -234,7 +234,7 @@ fn a_key_that_others_may_know_is_refused() {
 
 #[test]
 fn stored_outputs_are_bound_to_their_resource() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.ends(0, &["apply", "m.yaml"]);
     let stolen = fs::read_to_string(&secrets.kept()[0]).unwrap();
     fs::remove_dir_all(secrets.path("state/outputs")).unwrap();
@@ -256,7 +256,7 @@ fn stored_outputs_are_bound_to_their_resource() {
 
 #[test]
 fn damaged_stored_outputs_are_discarded() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.ends(0, &["apply", "m.yaml"]);
     let whole = fs::read(&secrets.kept()[0]).unwrap();
     for cut in [0, 8, whole.len() / 2, whole.len() - 1] {
@@ -274,7 +274,7 @@ fn damaged_stored_outputs_are_discarded() {
 
 #[test]
 fn plan_with_secrets_is_encrypted_for_its_machine() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     for content in ["{ sensitive: l1teral-s3cret }", "'x'\n  # sensitive", "{ \"s\\x65nsitive\": l1teral-s3cret }"] {
         secrets.manifest(&format!("  file[DIR/app]:\n    content: {content}\n"));
         let manifest = fs::read_to_string(secrets.path("m.yaml")).unwrap();
@@ -302,7 +302,7 @@ fn plan_with_secrets_is_encrypted_for_its_machine() {
 
 #[test]
 fn concurrent_plans_use_the_same_key() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     let names: Vec<String> = (0..6).map(|n| format!("{n}.plan")).collect();
     let start = |name: &String| secrets.place.command(&["plan", "m.yaml", "-q", "-o", name]).spawn().unwrap();
     let plans: Vec<_> = names.iter().map(start).collect();
@@ -316,7 +316,7 @@ fn concurrent_plans_use_the_same_key() {
 
 #[test]
 fn former_secret_is_not_backed_up() {
-    let secrets = Secrets::new();
+    let secrets = SecretCommand::new();
     secrets.manifest("  file[DIR/app]: { content: { sensitive: { file: DIR/source } }, backup: true }\n");
     let refused = secrets.ends(1, &["apply", "m.yaml"]);
     assert!(refused.stderr.contains("because the backup is not encrypted"), "{refused:?}");

@@ -18,7 +18,7 @@ const PLANS: u64 = 25;
 
 /// The kinds of resources, and what each is in the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StaleKind {
     Content,
     Copy,
     Tree,
@@ -29,8 +29,16 @@ enum Kind {
     Command,
 }
 
-const KINDS: [Kind; 8] =
-    [Kind::Content, Kind::Copy, Kind::Tree, Kind::Fragments, Kind::Absent, Kind::Purged, Kind::Link, Kind::Command];
+const KINDS: [StaleKind; 8] = [
+    StaleKind::Content,
+    StaleKind::Copy,
+    StaleKind::Tree,
+    StaleKind::Fragments,
+    StaleKind::Absent,
+    StaleKind::Purged,
+    StaleKind::Link,
+    StaleKind::Command,
+];
 
 /// Entry at the path of a resource when the plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +50,7 @@ enum Before {
 }
 
 struct Resource {
-    kind: Kind,
+    kind: StaleKind,
     before: Before,
     requires: Vec<usize>,
     /// Change by another program after the plan was made, and the changed side.
@@ -61,7 +69,7 @@ enum Side {
 
 /// Required result of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expected {
+enum ExpectedResult {
     Changed,
     InSync,
     NotNeeded,
@@ -79,31 +87,31 @@ impl Resource {
         let kind = KINDS[rng.usize(..KINDS.len())];
         let before = [Before::InSync, Before::Other, Before::New][rng.usize(..3)];
         // A command has only run or not.
-        let before = if kind == Kind::Command && before == Before::Other { Before::New } else { before };
+        let before = if kind == StaleKind::Command && before == Before::Other { Before::New } else { before };
         let moved = (rng.u8(..5) < 2).then(|| if rng.bool() { Side::Source } else { Side::Target });
         let moved = moved.map(|side| match kind {
-            Kind::Copy | Kind::Tree | Kind::Fragments => side,
+            StaleKind::Copy | StaleKind::Tree | StaleKind::Fragments => side,
             _ => Side::Target,
         });
         Resource { kind, before, requires, moved, is_existence_moved: false }
     }
 
     fn reference(&self, at: usize) -> String {
-        if self.kind == Kind::Command { format!("exec[e{at}]") } else { format!("file[DIR/{at}]") }
+        if self.kind == StaleKind::Command { format!("exec[e{at}]") } else { format!("file[DIR/{at}]") }
     }
 
     fn declaration(&self, at: usize, all: &[Resource]) -> String {
         let requires: Vec<String> =
             self.requires.iter().map(|first| format!("'{}'", all[*first].reference(*first))).collect();
         let attributes = match self.kind {
-            Kind::Content => format!("content: declared {at}, mode: '0640'"),
-            Kind::Copy => format!("source: DIR/{at}.source"),
-            Kind::Tree => format!("ensure: directory, recurse: true, source: DIR/{at}.source"),
-            Kind::Fragments => format!("fragments: [DIR/{at}.one, DIR/{at}.two]"),
-            Kind::Absent => "ensure: absent".to_owned(),
-            Kind::Purged => "ensure: directory, recurse: true, purge: true".to_owned(),
-            Kind::Link => format!("ensure: link, target: declared-{at}"),
-            Kind::Command => format!("command: 'echo ran >>DIR/{at}', shell: true, creates: DIR/{at}"),
+            StaleKind::Content => format!("content: declared {at}, mode: '0640'"),
+            StaleKind::Copy => format!("source: DIR/{at}.source"),
+            StaleKind::Tree => format!("ensure: directory, recurse: true, source: DIR/{at}.source"),
+            StaleKind::Fragments => format!("fragments: [DIR/{at}.one, DIR/{at}.two]"),
+            StaleKind::Absent => "ensure: absent".to_owned(),
+            StaleKind::Purged => "ensure: directory, recurse: true, purge: true".to_owned(),
+            StaleKind::Link => format!("ensure: link, target: declared-{at}"),
+            StaleKind::Command => format!("command: 'echo ran >>DIR/{at}', shell: true, creates: DIR/{at}"),
         };
         format!("  {}: {{ {attributes}, require: [{}] }}\n", self.reference(at), requires.join(", "))
     }
@@ -113,44 +121,44 @@ impl Resource {
         let path = place.join(at.to_string());
         let write = |suffix: &str, text: &str| fs::write(place.join(format!("{at}{suffix}")), text).unwrap();
         match self.kind {
-            Kind::Copy => write(".source", &format!("source {at}")),
-            Kind::Tree => make_tree(&place.join(format!("{at}.source")), at),
-            Kind::Fragments => {
+            StaleKind::Copy => write(".source", &format!("source {at}")),
+            StaleKind::Tree => make_tree(&place.join(format!("{at}.source")), at),
+            StaleKind::Fragments => {
                 write(".one", &format!("one {at}\n"));
                 write(".two", &format!("two {at}\n"));
             }
             _ => {}
         }
         match (self.kind, self.before) {
-            (Kind::Purged | Kind::Tree, Before::New) => {}
-            (Kind::Tree, before) => {
+            (StaleKind::Purged | StaleKind::Tree, Before::New) => {}
+            (StaleKind::Tree, before) => {
                 make_tree(&path, at);
                 if before == Before::Other {
                     fs::write(path.join("a"), "other").unwrap();
                 }
             }
-            (Kind::Purged, before) => {
+            (StaleKind::Purged, before) => {
                 fs::create_dir(&path).unwrap();
                 if before == Before::Other {
                     fs::write(path.join("stray"), "stray").unwrap();
                 }
             }
-            (Kind::Absent, Before::InSync)
-            | (Kind::Content | Kind::Copy | Kind::Fragments | Kind::Link, Before::New) => {}
-            (Kind::Absent, _) => write("", "unwanted"),
-            (Kind::Link, Before::InSync) => symlink(format!("declared-{at}"), &path).unwrap(),
-            (Kind::Link, _) => symlink("other", &path).unwrap(),
-            (Kind::Command, Before::InSync) => write("", "ran\n"),
-            (Kind::Command, _) => {}
+            (StaleKind::Absent, Before::InSync)
+            | (StaleKind::Content | StaleKind::Copy | StaleKind::Fragments | StaleKind::Link, Before::New) => {}
+            (StaleKind::Absent, _) => write("", "unwanted"),
+            (StaleKind::Link, Before::InSync) => symlink(format!("declared-{at}"), &path).unwrap(),
+            (StaleKind::Link, _) => symlink("other", &path).unwrap(),
+            (StaleKind::Command, Before::InSync) => write("", "ran\n"),
+            (StaleKind::Command, _) => {}
             (_, Before::Other) => write("", "other"),
-            (Kind::Content, _) => {
+            (StaleKind::Content, _) => {
                 write("", &format!("declared {at}"));
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
             }
-            (Kind::Copy, _) => {
+            (StaleKind::Copy, _) => {
                 fs::copy(place.join(format!("{at}.source")), &path).unwrap();
             }
-            (Kind::Fragments, _) => write("", &format!("one {at}\ntwo {at}\n")),
+            (StaleKind::Fragments, _) => write("", &format!("one {at}\ntwo {at}\n")),
         }
     }
 
@@ -160,8 +168,8 @@ impl Resource {
         let foreign = format!("foreign {at}");
         match (self.moved, self.kind) {
             (None, _) => {}
-            (Some(Side::Source), Kind::Fragments) => fs::write(place.join(format!("{at}.two")), foreign).unwrap(),
-            (Some(Side::Source), Kind::Tree) => {
+            (Some(Side::Source), StaleKind::Fragments) => fs::write(place.join(format!("{at}.two")), foreign).unwrap(),
+            (Some(Side::Source), StaleKind::Tree) => {
                 let from = place.join(format!("{at}.source"));
                 match rng.u8(..3) {
                     0 => fs::write(from.join("d/added"), foreign).unwrap(),
@@ -170,25 +178,25 @@ impl Resource {
                     _ => fs::write(from.join("a"), foreign).unwrap(),
                 }
             }
-            (Some(Side::Target), Kind::Tree) => {
+            (Some(Side::Target), StaleKind::Tree) => {
                 let _ = fs::create_dir(&path);
                 fs::write(path.join("a"), foreign).unwrap();
             }
             (Some(Side::Source), _) => fs::write(place.join(format!("{at}.source")), foreign).unwrap(),
-            (Some(Side::Target), Kind::Purged) => {
+            (Some(Side::Target), StaleKind::Purged) => {
                 let _ = fs::create_dir(&path);
                 let name = if self.before == Before::Other && rng.bool() { "stray" } else { "foreign" };
                 fs::write(path.join(name), foreign).unwrap();
             }
-            (Some(Side::Target), Kind::Command) => match self.before {
+            (Some(Side::Target), StaleKind::Command) => match self.before {
                 Before::InSync => fs::remove_file(&path).unwrap(),
                 _ => fs::write(&path, foreign).unwrap(),
             },
-            (Some(Side::Target), Kind::Link) => {
+            (Some(Side::Target), StaleKind::Link) => {
                 let _ = fs::remove_file(&path);
                 symlink(foreign, &path).unwrap();
             }
-            (Some(Side::Target), _) if path.exists() && self.kind != Kind::Absent && rng.u8(..4) == 0 => {
+            (Some(Side::Target), _) if path.exists() && self.kind != StaleKind::Absent && rng.u8(..4) == 0 => {
                 fs::remove_file(&path).unwrap();
             }
             (Some(Side::Target), _) => fs::write(&path, foreign).unwrap(),
@@ -197,7 +205,8 @@ impl Resource {
 
     /// Returns true if a command that will run comes first, because it may write to the source of this resource.
     fn is_unknown(&self, all: &[Resource]) -> bool {
-        matches!(self.kind, Kind::Copy | Kind::Tree | Kind::Fragments | Kind::Command) && self.is_behind_command(all)
+        matches!(self.kind, StaleKind::Copy | StaleKind::Tree | StaleKind::Fragments | StaleKind::Command)
+            && self.is_behind_command(all)
     }
 
     fn is_behind_command(&self, all: &[Resource]) -> bool {
@@ -205,32 +214,33 @@ impl Resource {
     }
 
     fn is_pending_command(&self) -> bool {
-        self.kind == Kind::Command && self.before != Before::InSync
+        self.kind == StaleKind::Command && self.before != Before::InSync
     }
 
-    fn expected(&self, all: &[Resource]) -> Expected {
-        let is_blocked = |first: &usize| matches!(all[*first].expected(all), Expected::Stale | Expected::Skipped);
+    fn expected(&self, all: &[Resource]) -> ExpectedResult {
+        let is_blocked =
+            |first: &usize| matches!(all[*first].expected(all), ExpectedResult::Stale | ExpectedResult::Skipped);
         if self.requires.iter().any(is_blocked) {
-            return Expected::Skipped;
+            return ExpectedResult::Skipped;
         }
         if self.is_unknown(all) {
             let differed = self.before != Before::InSync;
             let differs = match self.kind {
                 // Whoever moves it makes or removes what the command makes.
-                Kind::Command => differed != self.moved.is_some(),
+                StaleKind::Command => differed != self.moved.is_some(),
                 _ => differed || self.moved.is_some(),
             };
-            if self.is_existence_moved && self.kind != Kind::Command {
-                return Expected::Stale;
+            if self.is_existence_moved && self.kind != StaleKind::Command {
+                return ExpectedResult::Stale;
             }
-            return if differs { Expected::UnknownChanged } else { Expected::UnknownInSync };
+            return if differs { ExpectedResult::UnknownChanged } else { ExpectedResult::UnknownInSync };
         }
         match (self.moved, self.kind, self.before) {
-            (None, _, Before::InSync) => Expected::InSync,
-            (None, ..) => Expected::Changed,
+            (None, _, Before::InSync) => ExpectedResult::InSync,
+            (None, ..) => ExpectedResult::Changed,
             // Somebody else made what the command makes.
-            (Some(_), Kind::Command, Before::Other | Before::New) => Expected::NotNeeded,
-            (Some(_), ..) => Expected::Stale,
+            (Some(_), StaleKind::Command, Before::Other | Before::New) => ExpectedResult::NotNeeded,
+            (Some(_), ..) => ExpectedResult::Stale,
         }
     }
 }
@@ -304,7 +314,7 @@ fn try_one(seed: u64, figures: &mut Figures) {
     let applied = place.run(&["apply", "p", "--format", "json"]);
     let after = snapshot(&work);
     let report: Json = serde_json::from_str(&applied.stdout).unwrap_or_else(|_| panic!("seed {seed}: {applied:?}"));
-    let expected: Vec<Expected> = all.iter().map(|one| one.expected(&all)).collect();
+    let expected: Vec<ExpectedResult> = all.iter().map(|one| one.expected(&all)).collect();
     for (at, expected) in expected.iter().enumerate() {
         let reference = all[at].reference(at).replace("DIR", &work.display().to_string());
         let told = report["resources"].as_array().unwrap().iter();
@@ -313,13 +323,13 @@ fn try_one(seed: u64, figures: &mut Figures) {
             told.filter(|one| one["resource"] == *reference).map(|one| (one["status"].clone(), one["plan"].clone()));
         let told: Vec<(Json, Json)> = told.collect();
         let wanted = match expected {
-            Expected::Changed => vec![("changed".into(), Json::Null)],
-            Expected::InSync => vec![],
-            Expected::NotNeeded => vec![("in_sync".into(), "not_needed".into())],
-            Expected::UnknownChanged => vec![("changed".into(), "unknown".into())],
-            Expected::UnknownInSync => vec![("in_sync".into(), "unknown".into())],
-            Expected::Stale => vec![("failed".into(), "stale".into())],
-            Expected::Skipped => vec![("skipped".into(), Json::Null)],
+            ExpectedResult::Changed => vec![("changed".into(), Json::Null)],
+            ExpectedResult::InSync => vec![],
+            ExpectedResult::NotNeeded => vec![("in_sync".into(), "not_needed".into())],
+            ExpectedResult::UnknownChanged => vec![("changed".into(), "unknown".into())],
+            ExpectedResult::UnknownInSync => vec![("in_sync".into(), "unknown".into())],
+            ExpectedResult::Stale => vec![("failed".into(), "stale".into())],
+            ExpectedResult::Skipped => vec![("skipped".into(), Json::Null)],
         };
         let about = || {
             format!(
@@ -329,39 +339,39 @@ fn try_one(seed: u64, figures: &mut Figures) {
         };
         assert_eq!(told, wanted, "{}", about());
         match expected {
-            Expected::Changed | Expected::UnknownChanged => check_declared(&work, at, all[at].kind, &about),
+            ExpectedResult::Changed | ExpectedResult::UnknownChanged => check_declared(&work, at, all[at].kind, &about),
             // What somebody else has made is as that one has left it.
             _ => assert_eq!(of(&after, at), of(&before, at), "{}", about()),
         }
     }
-    let count = |of: Expected| expected.iter().filter(|one| **one == of).count() as u64;
-    let failures = count(Expected::Stale) > 0;
+    let count = |of: ExpectedResult| expected.iter().filter(|one| **one == of).count() as u64;
+    let failures = count(ExpectedResult::Stale) > 0;
     assert_eq!(applied.code, if failures { 4 } else { 0 }, "seed {seed}: {applied:?}");
     figures.plans += 1;
     figures.steps += expected.len() as u64;
-    figures.stale += count(Expected::Stale);
-    figures.skipped += count(Expected::Skipped);
-    figures.done += count(Expected::Changed);
+    figures.stale += count(ExpectedResult::Stale);
+    figures.skipped += count(ExpectedResult::Skipped);
+    figures.done += count(ExpectedResult::Changed);
 }
 
 /// A step that was carried out has made what the manifest declares.
-fn check_declared(place: &Path, at: usize, kind: Kind, about: &dyn Fn() -> String) {
+fn check_declared(place: &Path, at: usize, kind: StaleKind, about: &dyn Fn() -> String) {
     let path = place.join(at.to_string());
     let text = || fs::read_to_string(&path).unwrap_or_default();
     let read = |suffix: &str| fs::read_to_string(place.join(format!("{at}{suffix}"))).unwrap();
     let is_right = match kind {
-        Kind::Content => text() == format!("declared {at}"),
-        Kind::Copy => text() == read(".source"),
-        Kind::Tree => {
+        StaleKind::Content => text() == format!("declared {at}"),
+        StaleKind::Copy => text() == read(".source"),
+        StaleKind::Tree => {
             let copy = snapshot(&path);
             let source = snapshot(&place.join(format!("{at}.source")));
             source.iter().all(|(name, is)| copy.get(name) == Some(is))
         }
-        Kind::Fragments => text() == read(".one") + &read(".two"),
-        Kind::Absent => fs::symlink_metadata(&path).is_err(),
-        Kind::Purged => fs::read_dir(&path).unwrap().count() == 0,
-        Kind::Link => fs::read_link(&path).unwrap() == Path::new(&format!("declared-{at}")),
-        Kind::Command => text() == "ran\n",
+        StaleKind::Fragments => text() == read(".one") + &read(".two"),
+        StaleKind::Absent => fs::symlink_metadata(&path).is_err(),
+        StaleKind::Purged => fs::read_dir(&path).unwrap().count() == 0,
+        StaleKind::Link => fs::read_link(&path).unwrap() == Path::new(&format!("declared-{at}")),
+        StaleKind::Command => text() == "ran\n",
     };
     assert!(is_right, "{}", about());
 }

@@ -3,7 +3,9 @@
 use kilter_model::{Change, Difference, Outcome, State};
 
 use super::reading::declared;
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{
+    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+};
 use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
 use kilter_provider::compare;
@@ -17,7 +19,7 @@ struct Way {
 }
 
 impl Way {
-    fn of(world: &World, declared: DeclaredCase) -> Result<Way, Stop> {
+    fn of(world: &ProviderUnderTest, declared: DeclaredCase) -> Result<Way, Stop> {
         // A specimen that must fail may be unreadable.
         let is = world.see(&declared).unwrap_or_else(|_| State::absent(declared.name.clone()));
         let differences = compare(world.provider(), &world.cx(), &is, &declared.should)
@@ -30,13 +32,13 @@ impl Way {
     }
 }
 
-fn set(world: &World, ways: &[Way]) -> Vec<Outcome> {
+fn set(world: &ProviderUnderTest, ways: &[Way]) -> Vec<Outcome> {
     let changes: Vec<Change<'_>> = ways.iter().map(Way::change).collect();
     world.set(&changes, Mode::Apply)
 }
 
 /// Returns the changes of all specimens. The failing specimen, if any, comes first.
-fn ways(world: &World) -> Result<Vec<Way>, Stop> {
+fn ways(world: &ProviderUnderTest) -> Result<Vec<Way>, Stop> {
     let mut all = Vec::new();
     if let Some(failing) = world.subject.failing_specimen() {
         let failing = world.complete(failing, failing.first()).or_else(untried)?;

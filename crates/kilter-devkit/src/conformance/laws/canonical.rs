@@ -4,11 +4,11 @@ use kilter_model::{Attributes, Behaviour, State};
 
 use super::listing::every_state;
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, untried};
 use kilter_provider::compare;
 
 /// Returns every declaration of every specimen in canonical form.
-pub(super) fn all_declared(world: &World) -> Result<Vec<DeclaredCase>, Stop> {
+pub(super) fn all_declared(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, Stop> {
     let mut all = declared(world)?;
     for specimen in world.subject.specimens() {
         for other in specimen.others() {
@@ -61,7 +61,7 @@ pub(super) fn read_can_be_declared(bench: &Harness) -> Trial {
 /// Checks that a state can be declared as it was read. Parameters cannot be read. Some are required (the file
 /// that contains an entry), others duplicate a value (the source of a content). The law holds if it holds with
 /// or without them.
-fn holds_as_declared(world: &World, one: &DeclaredCase, state: &State) -> Result<(), Stop> {
+fn holds_as_declared(world: &ProviderUnderTest, one: &DeclaredCase, state: &State) -> Result<(), Stop> {
     match holds_with(world, one, state, Parameters::Kept) {
         Err(Stop::Broken(why)) => holds_with(world, one, state, Parameters::Dropped).or(broken(why)),
         held => held,
@@ -75,7 +75,12 @@ enum Parameters {
     Dropped,
 }
 
-fn holds_with(world: &World, one: &DeclaredCase, state: &State, parameters: Parameters) -> Result<(), Stop> {
+fn holds_with(
+    world: &ProviderUnderTest,
+    one: &DeclaredCase,
+    state: &State,
+    parameters: Parameters,
+) -> Result<(), Stop> {
     let should = as_read(world, one, state, parameters);
     if let Some(problem) = world.provider().validate(&one.name, &should, &[]).first() {
         return broken(format!("{}, declared with its found state: {problem}", one.name));
@@ -93,7 +98,7 @@ fn holds_with(world: &World, one: &DeclaredCase, state: &State, parameters: Para
 }
 
 /// Returns a declaration made from a state.
-fn as_read(world: &World, one: &DeclaredCase, state: &State, parameters: Parameters) -> Attributes {
+fn as_read(world: &ProviderUnderTest, one: &DeclaredCase, state: &State, parameters: Parameters) -> Attributes {
     let behaviour = |name: &str| world.schema().find(name).map(|attribute| attribute.behaviour);
     let is_given = |name: &str| match behaviour(name) {
         Some(Behaviour::Namevar) => true,

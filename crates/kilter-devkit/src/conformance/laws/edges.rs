@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
 use super::reading::{Missing, declared, seen, unlike_attributes};
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, told, untried};
+use crate::conformance::bench::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, told, untried};
 use crate::conformance::edge;
 use crate::conformance::specimen::Sample;
 use crate::conformance::subject::Unsupported;
@@ -97,7 +97,7 @@ pub(super) fn values_survive(bench: &Harness) -> Trial {
 }
 
 /// Returns true if a specimen declares an attribute.
-fn is_declared(world: &World, name: &str) -> bool {
+fn is_declared(world: &ProviderUnderTest, name: &str) -> bool {
     let all = world.subject.specimens().iter();
     all.flat_map(|one| one.others().iter().chain([one.first()])).any(|given| given.get(name).is_some())
 }
@@ -108,7 +108,7 @@ pub(super) fn names_survive(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for namevar in world.schema().namevars() {
         for text in edge::texts() {
-            let named = |world: &World| Value::from(world.subject.name_like(&text));
+            let named = |world: &ProviderUnderTest| Value::from(world.subject.name_like(&text));
             if namevar.data_type.check(&named(&world)).is_err() {
                 continue;
             }
@@ -134,7 +134,7 @@ impl Attempts<'_> {
     fn attempt(
         &mut self,
         what: &str,
-        declare: impl Fn(&Sample, &World) -> (Sample, Attributes),
+        declare: impl Fn(&Sample, &ProviderUnderTest) -> (Sample, Attributes),
     ) -> Result<Reception, Stop> {
         let attempt = |around: &mut Surroundings| {
             let (specimen, given) = declare(&around.world.subject.specimens()[0], &around.world);
@@ -177,8 +177,8 @@ impl Attempts<'_> {
 
 /// A sandbox with all specimens except the first.
 struct Surroundings {
-    world: World,
-    others: Others,
+    world: ProviderUnderTest,
+    others: OtherResources,
     /// Fingerprint before any declaration; none if fingerprints do not show the other specimens.
     fingerprint: Option<String>,
     /// True if the fingerprint alone has shown that a declaration did not change the others.
@@ -191,7 +191,7 @@ impl Surroundings {
         let fresh = world.subject.fingerprint();
         world.arrange_all(&world.subject.specimens()[1..])?;
         let fingerprint = Some(world.subject.fingerprint()).filter(|made| *made != fresh);
-        Ok(Surroundings { others: Others::of(&world)?, world, fingerprint, is_unread: false })
+        Ok(Surroundings { others: OtherResources::of(&world)?, world, fingerprint, is_unread: false })
     }
 
     fn is_unchanged(&self) -> bool {
@@ -222,7 +222,7 @@ fn put_through(around: &mut Surroundings, specimen: &Sample, given: &Attributes)
     // A resource that can be created with a value can usually also be changed to it, by other code. Some values
     // cannot be changed to or from other values. Other laws cover absence.
     if one.should.text("ensure") != Some("absent")
-        && world.declare(specimen, specimen.first()).and_then(|first| world.bring(&first)).is_ok()
+        && world.declare(specimen, specimen.first()).and_then(|first| world.converge(&first)).is_ok()
     {
         brought(world, &one)?;
         around.check(&one)?;
@@ -232,7 +232,7 @@ fn put_through(around: &mut Surroundings, specimen: &Sample, given: &Attributes)
 }
 
 /// Brings a resource to its declared state. The provider must reach exactly this state, or fail with a reason.
-fn brought(world: &World, one: &DeclaredCase) -> Result<Reception, Stop> {
+fn brought(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Reception, Stop> {
     let Ok((is, differences)) = world.check(one) else { return Ok(Reception::Failed) };
     if !differences.is_empty() {
         let change = Change::new(&one.name, &is, Some(&one.should), &differences);
@@ -254,7 +254,7 @@ fn brought(world: &World, one: &DeclaredCase) -> Result<Reception, Stop> {
 }
 
 /// Calls the other methods that the engine uses. They must accept the value too.
-fn ask_around(world: &World, one: &DeclaredCase) {
+fn ask_around(world: &ProviderUnderTest, one: &DeclaredCase) {
     let capabilities = world.provider().capabilities();
     let (scheduling, relations) = (capabilities.scheduling(), capabilities.relations());
     let _ = (scheduling.placement(&one.should), scheduling.set_placement(&one.should));
@@ -264,7 +264,7 @@ fn ask_around(world: &World, one: &DeclaredCase) {
     let _ = relations.conflicts(&one.name, &one.should, &|_, _| None);
 }
 
-fn still_canonical(world: &World, one: &DeclaredCase, found: &Attributes) -> Result<(), Stop> {
+fn still_canonical(world: &ProviderUnderTest, one: &DeclaredCase, found: &Attributes) -> Result<(), Stop> {
     let read = DeclaredCase { name: one.name.clone(), should: found.clone() };
     let canonical =
         world.canonical(read).or_else(|why| broken(format!("the found state cannot be canonicalized: {why}")))?;
@@ -275,7 +275,7 @@ fn still_canonical(world: &World, one: &DeclaredCase, found: &Attributes) -> Res
 }
 
 /// Checks that a created resource can be removed, with any value.
-fn gone_again(world: &World, one: &DeclaredCase) -> Result<(), Stop> {
+fn gone_again(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<(), Stop> {
     let is = seen(world, one)?;
     if world.subject.reason(Unsupported::Removal).is_some() || !is.exists {
         return Ok(());
@@ -289,22 +289,22 @@ fn gone_again(world: &World, one: &DeclaredCase) -> Result<(), Stop> {
 }
 
 /// The other resources. They must not change with the value of this resource.
-struct Others {
+struct OtherResources {
     names: Vec<EcoString>,
     states: Vec<State>,
 }
 
-impl Others {
-    fn of(world: &World) -> Result<Others, Stop> {
+impl OtherResources {
+    fn of(world: &ProviderUnderTest) -> Result<OtherResources, Stop> {
         let others = declared(world)?.into_iter().skip(1);
         let states = others.map(|other| seen(world, &other)).collect::<Result<_, _>>()?;
         let is_listed = world.subject.reason(Unsupported::Listing).is_none();
         let listed = if is_listed { world.get(Query::All).unwrap_or_default() } else { Vec::new() };
-        Ok(Others { names: listed.into_iter().map(|state| state.name).collect(), states })
+        Ok(OtherResources { names: listed.into_iter().map(|state| state.name).collect(), states })
     }
 
-    fn are_unchanged(&self, world: &World, one: Option<&DeclaredCase>) -> Result<(), Stop> {
-        let now = Others::of(world)?;
+    fn are_unchanged(&self, world: &ProviderUnderTest, one: Option<&DeclaredCase>) -> Result<(), Stop> {
+        let now = OtherResources::of(world)?;
         let is_other = |name: &EcoString| one.is_none_or(|one| one.name != *name);
         let lacks = |names: &[EcoString], name: &EcoString| is_other(name) && !names.contains(name);
         if let Some(name) = now.names.iter().find(|name| lacks(&self.names, name)) {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use kilter_model::{Attributes, State};
 
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{
+    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+};
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Strictness;
 use kilter_provider::{Query, Wanted};
@@ -45,7 +47,7 @@ pub(super) fn none_is_no_error(bench: &Harness) -> Trial {
 }
 
 /// Lists all resources of a sandbox with all specimens.
-fn all(world: &World) -> Result<Vec<State>, Stop> {
+fn all(world: &ProviderUnderTest) -> Result<Vec<State>, Stop> {
     world.needs(Unsupported::Listing)?;
     world.get(Query::All).or_else(|why| broken(format!("a get of all is an error: {why}")))
 }
@@ -111,7 +113,7 @@ fn remark(first: &[State], second: &[State], took: Duration) -> Option<String> {
 }
 
 /// Returns every readable state: from a list, with a desired state, and by name.
-pub(super) fn every_state(world: &World) -> Result<Vec<State>, Stop> {
+pub(super) fn every_state(world: &ProviderUnderTest) -> Result<Vec<State>, Stop> {
     let mut states = Vec::new();
     if world.subject.reason(Unsupported::Listing).is_none() {
         // Another law covers listing.
@@ -162,7 +164,7 @@ pub(super) fn titles_fit(bench: &Harness) -> Trial {
     Ok(None)
 }
 
-fn fits_title(world: &World, title: &str, attributes: &Attributes) -> Result<(), Stop> {
+fn fits_title(world: &ProviderUnderTest, title: &str, attributes: &Attributes) -> Result<(), Stop> {
     world.schema().check_title(title, attributes).or_else(|error| broken(error.to_string()))
 }
 

@@ -4,13 +4,15 @@ use kilter_model::{Change, Feature};
 
 use super::canonical::all_declared;
 use super::reading::seen;
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{
+    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+};
 use crate::conformance::fingerprint;
 use kilter_provider::Mode;
 use kilter_provider::compare;
 
 /// Returns the failure of a preview of a declaration. None if it succeeded or if the resource is in sync.
-fn previewed(world: &World, one: &DeclaredCase) -> Result<Option<String>, Stop> {
+fn previewed(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Option<String>, Stop> {
     let is = seen(world, one)?;
     let differences =
         compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
@@ -23,7 +25,7 @@ fn previewed(world: &World, one: &DeclaredCase) -> Result<Option<String>, Stop> 
 }
 
 /// Ends the trial if the provider has no previews.
-fn needs_previews(world: &World) -> Result<(), Stop> {
+fn needs_previews(world: &ProviderUnderTest) -> Result<(), Stop> {
     match world.schema().has(Feature::SupportsNoop) {
         true => Ok(()),
         false => {
@@ -61,7 +63,8 @@ pub(super) fn foresees_rightly(bench: &Harness) -> Trial {
     needs_previews(&fresh)?;
     let made = bench.made()?;
     for at in 0..fresh.subject.specimens().len() {
-        let mut ways: Vec<(&World, DeclaredCase)> = vec![(&fresh, fresh.first(&fresh.subject.specimens()[at])?)];
+        let mut ways: Vec<(&ProviderUnderTest, DeclaredCase)> =
+            vec![(&fresh, fresh.first(&fresh.subject.specimens()[at])?)];
         let specimen = &made.subject.specimens()[at];
         for other in specimen.others() {
             ways.push((&made, made.told(specimen, other)?));
@@ -69,7 +72,7 @@ pub(super) fn foresees_rightly(bench: &Harness) -> Trial {
         for (world, one) in ways {
             if let Some(failure) = previewed(world, &one)? {
                 // The preview must not fail for a change that succeeds.
-                if world.bring(&one).is_ok() {
+                if world.converge(&one).is_ok() {
                     return broken(format!("the preview of {} failed, the change did not: {failure}", one.name));
                 }
             }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use kilter_model::{Attributes, State};
 
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, told, untried};
+use crate::conformance::bench::{
+    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, told, untried,
+};
 use crate::conformance::fingerprint;
 use kilter_provider::compare;
 use kilter_provider::read;
@@ -14,12 +16,12 @@ use kilter_provider::{Query, Wanted, get_one};
 const SLOW_GET: Duration = Duration::from_secs(1);
 
 /// Returns the first declarations of all specimens.
-pub(super) fn declared(world: &World) -> Result<Vec<DeclaredCase>, Stop> {
+pub(super) fn declared(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, Stop> {
     world.subject.specimens().iter().map(|specimen| world.first(specimen)).collect()
 }
 
 /// Reads a resource. Ends the trial if this fails.
-pub(super) fn seen(world: &World, declared: &DeclaredCase) -> Result<State, Stop> {
+pub(super) fn seen(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<State, Stop> {
     world.see(declared).or_else(|why| untried(format!("{} cannot be read: {why}", declared.name)))
 }
 
@@ -64,7 +66,7 @@ enum ReadCall<'a> {
 }
 
 /// Checks that reads neither change a sandbox nor try to.
-fn leave_no_trace(world: &World, reads: &[(&str, ReadCall<'_>)]) -> Result<(), Stop> {
+fn leave_no_trace(world: &ProviderUnderTest, reads: &[(&str, ReadCall<'_>)]) -> Result<(), Stop> {
     let before = world.subject.fingerprint();
     // Discards attempts of earlier calls.
     drop(world.subject.tried());
@@ -176,7 +178,7 @@ pub(super) fn is_on_the_system(bench: &Harness) -> Trial {
 }
 
 /// Checks that a new provider instance returns the same states.
-pub(super) fn agrees_anew(world: &World, all: &[DeclaredCase]) -> Trial {
+pub(super) fn agrees_anew(world: &ProviderUnderTest, all: &[DeclaredCase]) -> Trial {
     let other = world.subject.provider_anew();
     other
         .capabilities()

@@ -1,14 +1,16 @@
 //! Laws about removal.
 
 use super::reading::{declared, seen};
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{
+    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+};
 use crate::conformance::subject::Unsupported;
 
 /// Returns all specimens declared as absent.
 ///
 /// # Errors
 /// If the type has no `ensure: absent`.
-fn absences(world: &World) -> Result<Vec<DeclaredCase>, Stop> {
+fn absences(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, Stop> {
     let absences = world.subject.specimens().iter().map(|specimen| world.absence(specimen));
     let absences: Vec<DeclaredCase> = absences.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     if absences.is_empty() { not_applicable("the type has no `ensure: absent`") } else { Ok(absences) }
@@ -18,7 +20,7 @@ pub(super) fn ensure_absent(bench: &Harness) -> Trial {
     let world = bench.made()?;
     world.needs(Unsupported::Removal)?;
     for absent in absences(&world)? {
-        match world.bring(&absent) {
+        match world.converge(&absent) {
             Err(why) => return broken(why),
             Ok(false) => return broken(format!("{} exists, and its absence is in sync", absent.name)),
             Ok(true) => gone(&world, &absent)?,
@@ -27,7 +29,7 @@ pub(super) fn ensure_absent(bench: &Harness) -> Trial {
     Ok(None)
 }
 
-fn gone(world: &World, declared: &DeclaredCase) -> Result<(), Stop> {
+fn gone(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<(), Stop> {
     match world.left(declared) {
         Ok(state) if !state.exists => Ok(()),
         Ok(_) => broken(format!("{} still exists", declared.name)),

@@ -2,7 +2,7 @@
 
 use kilter_model::{AttributeSchema, Behaviour, Change, DataType, Difference, Hash, Outcome, State, Value};
 
-use crate::conformance::bench::{Harness, Stop, Trial, World, broken, not_applicable};
+use crate::conformance::bench::{Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable};
 use crate::conformance::specimen::Sample;
 use kilter_provider::Mode;
 use kilter_provider::compare;
@@ -39,7 +39,7 @@ pub(super) fn stay_secret(bench: &Harness) -> Trial {
 }
 
 /// Returns true if the creation of the first specimen changes the fingerprint of a sandbox.
-fn shows_changes(world: &World) -> bool {
+fn shows_changes(world: &ProviderUnderTest) -> bool {
     let before = world.subject.fingerprint();
     let is_made = world.arrange_all(&world.subject.specimens()[..1]).is_ok();
     is_made && world.subject.fingerprint() != before
@@ -102,13 +102,13 @@ impl SecretAttempts<'_> {
         Ok(())
     }
 
-    fn is_unchanged(&self, world: &World, before: &str) -> bool {
+    fn is_unchanged(&self, world: &ProviderUnderTest, before: &str) -> bool {
         self.shows_changes && world.subject.fingerprint() == before
     }
 
     /// Declares a resource with a secret or without the attribute. Searches all messages for the secret, and for those
     /// that the provider got before.
-    fn pass(&self, world: &World, secret: Option<&Secret>, earlier: &[&Secret]) -> Result<(), Stop> {
+    fn pass(&self, world: &ProviderUnderTest, secret: Option<&Secret>, earlier: &[&Secret]) -> Result<(), Stop> {
         let specimen = &world.subject.specimens()[0];
         let mut given = specimen.first().clone();
         match secret {
@@ -173,7 +173,12 @@ impl Said {
 }
 
 /// Declares a resource, and records all messages.
-fn pass(world: &World, specimen: &Sample, given: &kilter_model::Attributes, said: &mut Said) -> Result<(), Stop> {
+fn pass(
+    world: &ProviderUnderTest,
+    specimen: &Sample,
+    given: &kilter_model::Attributes,
+    said: &mut Said,
+) -> Result<(), Stop> {
     let complete = world.complete(specimen, given).or_else(broken)?;
     let provider = world.provider();
     for problem in provider.validate(&complete.name, &complete.should, &[]) {

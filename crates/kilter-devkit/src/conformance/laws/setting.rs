@@ -3,7 +3,9 @@
 use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
 use super::reading::{declared, seen};
-use crate::conformance::bench::{DeclaredCase, Harness, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::bench::{
+    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+};
 use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Mode;
@@ -16,11 +18,11 @@ pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
         let world = bench.world()?;
         let specimen = &world.subject.specimens()[at];
         let first = world.first(specimen)?;
-        made += usize::from(bring(&world, &first)?);
+        made += usize::from(converge(&world, &first)?);
         for other in specimen.others() {
-            changed += usize::from(bring(&world, &world.told(specimen, other)?)?);
+            changed += usize::from(converge(&world, &world.told(specimen, other)?)?);
         }
-        made += usize::from(bring(&world, &first)?);
+        made += usize::from(converge(&world, &first)?);
     }
     let attributes = &fresh.schema().attributes;
     // An attribute with a default may be one that is known only while there is something to do.
@@ -39,8 +41,8 @@ pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
 }
 
 /// Brings a resource to a declaration. Returns whether anything had to be set.
-fn bring(world: &World, declared: &DeclaredCase) -> Result<bool, Stop> {
-    world.bring(declared).or_else(broken)
+fn converge(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<bool, Stop> {
+    world.converge(declared).or_else(broken)
 }
 
 pub(super) fn again_changes_nothing(bench: &Harness) -> Trial {
@@ -69,7 +71,8 @@ pub(super) fn leaves_others(bench: &Harness) -> Trial {
     for changed in 0..count {
         let world = bench.made()?;
         let all = declared(&world)?;
-        let states = |world: &World| all.iter().map(|one| seen(world, one)).collect::<Result<Vec<State>, Stop>>();
+        let states =
+            |world: &ProviderUnderTest| all.iter().map(|one| seen(world, one)).collect::<Result<Vec<State>, Stop>>();
         let before = states(&world)?;
         let specimen = &world.subject.specimens()[changed];
         if let Some(other) = specimen.others().first() {
@@ -122,7 +125,7 @@ pub(super) fn leaves_other_attributes(bench: &Harness) -> Trial {
 }
 
 /// Returns true if an attribute can be changed independently of the others.
-fn is_free(world: &World, name: &str) -> bool {
+fn is_free(world: &ProviderUnderTest, name: &str) -> bool {
     let is_spared = world.subject.spared().iter().any(|(spared, _)| spared == name);
     let is_property = |attribute: &AttributeSchema| attribute.behaviour == Behaviour::Property;
     // mold uses `exists` instead of `ensure`.
@@ -145,7 +148,7 @@ fn alone(bench: &Harness, at: usize, (changed, value): (&str, &Value), others: &
     let Ok(mut only) = world.declare(specimen, &given) else { return Ok(false) };
     only.should = only.should.iter().filter(|(name, _)| !others.contains(&name.as_str())).map(owned).collect();
     let before = seen(&world, &first)?;
-    if world.bring(&only).is_err() {
+    if world.converge(&only).is_err() {
         return Ok(false);
     }
     let after = seen(&world, &first)?;
@@ -189,7 +192,7 @@ pub(super) fn absence_in_any_form(bench: &Harness) -> Trial {
     if tried { Ok(None) } else { not_applicable("the specimens exist before the trial creates them") }
 }
 
-fn forms_of_absence(world: &World, one: &DeclaredCase) -> Vec<State> {
+fn forms_of_absence(world: &ProviderUnderTest, one: &DeclaredCase) -> Vec<State> {
     let mut forms = vec![State::absent(one.name.clone())];
     let absent = kilter_model::Value::from("absent");
     if world.schema().find("ensure").is_some_and(|ensure| ensure.data_type.check(&absent).is_ok()) {
@@ -200,7 +203,7 @@ fn forms_of_absence(world: &World, one: &DeclaredCase) -> Vec<State> {
     forms
 }
 
-fn created(world: &World, one: &DeclaredCase, is: State) -> Result<(), Stop> {
+fn created(world: &ProviderUnderTest, one: &DeclaredCase, is: State) -> Result<(), Stop> {
     let differences =
         compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
     let change = Change::new(&one.name, &is, Some(&one.should), &differences);

@@ -28,7 +28,7 @@ struct Checked {
 }
 
 /// Checks a resource in a noop run.
-fn noop(bench: &Bench, should: &Attributes) -> Checked {
+fn noop(bench: &ExecFixture, should: &Attributes) -> Checked {
     let (name, warnings) = ("work".into(), Warnings::default());
     let cx = Context::empty().with_log(&warnings);
     let state = bench.provider.get_one(&cx, Wanted::new(&name, Some(should)).with_noop(true)).unwrap();
@@ -54,7 +54,7 @@ fn guarded(attribute: &str, guard: String) -> Attributes {
 
 #[test]
 fn guard_in_a_noop_run_cannot_write_and_is_named() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let file = bench.path("trace");
     let wanted = guarded("unless", format!("echo x > {file}"));
     let checked = noop(&bench, &wanted);
@@ -67,7 +67,7 @@ fn guard_in_a_noop_run_cannot_write_and_is_named() {
 
 #[test]
 fn guard_that_ignores_refusal_is_named() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let directory = bench.path("made");
     let guard = format!("mkdir {directory} 2>/dev/null; true");
     for attribute in ["onlyif", "unless"] {
@@ -79,7 +79,7 @@ fn guard_that_ignores_refusal_is_named() {
 
 #[test]
 fn refused_and_killed_guard_is_unknown() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let guard = format!("echo x > {} || kill -9 $$", bench.path("lock"));
     let unknown = noop(&bench, &guarded("unless", guard)).unknown.unwrap();
     assert!(unknown.contains("tried to write"), "{unknown}");
@@ -87,7 +87,7 @@ fn refused_and_killed_guard_is_unknown() {
 
 #[test]
 fn guard_without_refusal_decides() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let lock = format!("echo x > {}", bench.path("lock"));
     let both = |other: &str| {
         let guards = Value::strings([lock.as_str(), other]);
@@ -100,7 +100,7 @@ fn guard_without_refusal_decides() {
 
 #[test]
 fn confine_false_lets_a_guard_write_in_a_noop_run() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let wanted = guarded("unless", format!("echo x > {}", bench.path("lock")));
     assert_eq!(noop(&bench, &with(wanted, "confine", false)), Checked::default());
     assert_eq!(bench.lines("lock"), 1);
@@ -108,7 +108,7 @@ fn confine_false_lets_a_guard_write_in_a_noop_run() {
 
 #[test]
 fn guard_in_a_noop_run_reads_keeps_temporary_files_and_talks_to_sockets() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let socket = bench.path("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     for guard in [
@@ -123,7 +123,7 @@ fn guard_in_a_noop_run_reads_keeps_temporary_files_and_talks_to_sockets() {
 
 #[test]
 fn sensitive_guard_hides_path_of_write_attempt() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let guard = Value::sensitive(format!("echo x > {}", bench.path("hunter2")).into());
     let wanted = should(&[("command", "true".into()), ("shell", true.into()), ("unless", guard)]);
     let refusal = "the guard `[redacted]` (unless) tried to change the machine and was refused";
@@ -137,6 +137,6 @@ fn guard_refused_by_kernel_is_named() {
     for guard in [fails.to_owned(), format!("! ({fails})")] {
         let refusal =
             format!("the guard `{guard}` (unless) was probably refused an operation (x: Operation not permitted)");
-        assert_eq!(noop(&Bench::new(), &guarded("unless", guard)), refused("unless", &refusal));
+        assert_eq!(noop(&ExecFixture::new(), &guarded("unless", guard)), refused("unless", &refusal));
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn guard_compares_declared_output() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let says = "printf 'one\\n\\n'; printf 'two\\n' >&2";
     for (key, text, exact, holds) in [
         ("stdout", "one", false, true),
@@ -31,7 +31,7 @@ fn guard_compares_declared_output() {
 
 #[test]
 fn failed_guard_ignores_output() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     for key in ["stdout", "not_stdout", "not_output"] {
         let entries = [("command", "sh -c 'echo a; exit 1'".into()), (key, "a".into())];
         let onlyif = should(&[("command", "true".into()), ("onlyif", mapping(&entries))]);
@@ -41,13 +41,13 @@ fn failed_guard_ignores_output() {
     }
 }
 
-fn why(bench: &Bench, should: &Attributes) -> EcoString {
+fn why(bench: &ExecFixture, should: &Attributes) -> EcoString {
     bench.check(should)[0].message.clone().unwrap()
 }
 
 #[test]
 fn plan_shows_found_and_declared_guard_output() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let asked = |attribute: &str, says: &str, key: &str, text: Value| {
         let entries = [("command", Value::strings(["printf", says])), (key, text)];
         why(&bench, &should(&[("command", "true".into()), (attribute, mapping(&entries))]))
@@ -67,7 +67,7 @@ fn plan_shows_found_and_declared_guard_output() {
 
 #[test]
 fn flooding_guard_differs_from_declared_output() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let flood = |count: &str| {
         let entries = [("command", Value::strings(["head", "-c", count, "/dev/zero"])), ("output", "x".into())];
         why(&bench, &should(&[("command", "true".into()), ("unless", mapping(&entries))]))
@@ -84,7 +84,7 @@ fn flooding_guard_differs_from_declared_output() {
 
 #[test]
 fn guard_with_missing_own_cwd_requires_the_command() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let (missing, cwd) = (bench.path("missing"), bench.path("cwd"));
     let entries = |cwd: &str| mapping(&[("command", "true".into()), ("cwd", cwd.into())]);
     let wanted = should(&[("command", Value::strings(["mkdir", &missing])), ("unless", entries(&missing))]);
@@ -97,7 +97,7 @@ fn guard_with_missing_own_cwd_requires_the_command() {
 
 #[test]
 fn combined_guard_output_keeps_order() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let entries =
         [("command", Value::strings(["sh", "-c", "echo a; echo b >&2; echo c"])), ("output", "a\nb\nc".into())];
     for _ in 0..50 {
@@ -107,7 +107,7 @@ fn combined_guard_output_keeps_order() {
 
 #[test]
 fn secret_split_by_other_stream_is_redacted() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let says = "printf %s \"$1\"; sleep 0.05; echo warn >&2; sleep 0.05; printf '%s\\n' \"$2\"";
     let says = |more: &str| Value::strings(["sh", "-c", &format!("{says}{more}"), "x", "hunter2se", "cretword"]);
     let environment = mapping(&[("SECRET", Value::sensitive("hunter2secretword".into()))]);
@@ -124,7 +124,7 @@ fn secret_split_by_other_stream_is_redacted() {
 
 #[test]
 fn sensitive_guard_is_redacted_in_every_form() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let whole = mapping(&[("command", "no-such-hunter2".into()), ("cwd", "/".into())]);
     for unless in [Value::sensitive("no-such-hunter2 -x".into()), Value::sensitive(whole)] {
         let error = bench.checked(&should(&[("command", "true".into()), ("unless", unless)])).unwrap_err().to_string();

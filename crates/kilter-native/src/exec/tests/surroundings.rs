@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn further_command_has_its_own_settings() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let own = bench.path("own");
     std::fs::create_dir(&own).unwrap();
     let log = bench.path("log");
@@ -27,7 +27,7 @@ fn further_command_has_its_own_settings() {
 
 #[test]
 fn stop_signal_ends_every_command() {
-    let bench = Bench::new();
+    let bench = ExecFixture::new();
     let log = bench.path("log");
     let waits = format!("trap 'echo hung up >> {log}; exit 0' HUP; while :; do sleep 0.01; done");
     let wanted = with(with(sh(waits.clone()), "timeout", Value::Float(0.3)), "stop_signal", "SIGHUP");

@@ -5,47 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
-
-use crate::cli::Global;
+use crate::cli::{Global, NewArgs, NewConvention};
 use crate::exit::Exit;
 use crate::output;
-
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  kilter provider new simple colour             colour.prov, its metadata and check, in bash
-  kilter provider new json files --type colour  the provider `files` of the type `colour`, in Python
-  kilter provider new mold colour --directory minion
-                                                minion/resources/colour, a script of mold, in Python
-
-The new provider works at once: it stores settings as files. Its comments say what to change. If one
-of the files exists, kilter writes none. `kilter provider check` tests the provider.";
-
-/// Arguments of `kilter provider new`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct NewArgs {
-    /// Calling convention: `simple` reads arguments and prints lines, `json` reads and prints JSON for many
-    /// resources at once, `mold` inspects and conforms one resource
-    #[arg(value_name = "CONVENTION")]
-    convention: NewConvention,
-    /// Name of the provider and of its files
-    #[arg(value_name = "NAME")]
-    name: String,
-    /// Type of its resources [default: NAME]
-    #[arg(long = "type", value_name = "TYPE")]
-    type_name: Option<String>,
-    /// Directory of the files, for `mold` its subdirectory `resources`; created if it is missing
-    #[arg(long, value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
-    directory: PathBuf,
-}
-
-/// Calling convention of a provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum NewConvention {
-    Simple,
-    Json,
-    Mold,
-}
 
 /// File to write.
 struct Draft {
@@ -72,7 +34,7 @@ fn write(args: &NewArgs) -> Result<Vec<Draft>, Exit> {
         let message = format!("nothing is written: {} {exist} already", there.join(" and "));
         return Err(output::fail_with(message, ["give it another name, or write it elsewhere with --directory"]));
     }
-    let mut made = Made::default();
+    let mut made = CreatedPaths::default();
     for draft in &drafts {
         if let Err(error) = made.write(draft) {
             return Err(output::fail(format_args!("nothing is written: {}: {error}", draft.path.display())));
@@ -93,12 +55,12 @@ fn is_there(path: &Path) -> bool {
 
 /// Created files and directories, which are removed again on an error.
 #[derive(Default)]
-struct Made {
+struct CreatedPaths {
     files: Vec<PathBuf>,
     directories: Vec<PathBuf>,
 }
 
-impl Made {
+impl CreatedPaths {
     fn write(&mut self, draft: &Draft) -> std::io::Result<()> {
         if let Some(directory) = draft.path.parent().filter(|path| !path.as_os_str().is_empty()) {
             self.directory(directory)?;
@@ -128,7 +90,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedPaths {
     fn drop(&mut self) {
         // A failure here follows the error that is reported.
         self.files.iter().for_each(|path| drop(std::fs::remove_file(path)));

@@ -3,45 +3,14 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, Parser};
+use clap::Parser;
 use kilter_recording::{RecordMode, Recorder};
 
-use crate::cli::{Cli, Command, Global, Strict};
+use crate::cli::{Cli, Command, Global, RecordArgs, Strict};
 use crate::exit::Exit;
-use crate::output;
-
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  kilter provider record bug.jsonl get package bash
-  kilter provider record bug.jsonl -I . apply site.yaml
-  kilter provider record bug.jsonl --replace s3cret set package bash ensure=latest
-
-The command runs as usual, with the same output and exit code. kilter writes its queries to scripts
-and to the machine to FILE, with placeholders for secrets. Review FILE before you share it.
-`kilter provider replay FILE` runs the command again from the recording.";
-
-/// Arguments of `kilter provider record`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct RecordArgs {
-    /// File of the recording
-    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-    /// Replace an existing file
-    #[arg(long)]
-    force: bool,
-    /// Replace this text like a secret; repeatable
-    #[arg(long, value_name = "TEXT")]
-    replace: Vec<String>,
-    /// Replace each line of this file too
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    replace_from: Vec<PathBuf>,
-    /// The command, as after `kilter`: get, set, act, plan, apply, types or graph
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
-}
+use crate::{commands, output};
 
 pub(super) fn run(args: &RecordArgs, global: &Global) -> Exit {
     match record(args, global) {
@@ -56,7 +25,7 @@ fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
     let recorder = begin(args, &words, &replaced)?;
     // A panic of kilter is worth a complete recording.
     let mode = RecordMode::Recording(Arc::clone(&recorder));
-    let exit = catch_unwind(AssertUnwindSafe(|| crate::run(&cli, &mode)));
+    let exit = catch_unwind(AssertUnwindSafe(|| commands::run(&cli, &mode)));
     let told = recorder.end(exit.as_ref().ok().map(|exit| exit.code()));
     let shown = args.file.display();
     match told {
@@ -88,7 +57,7 @@ fn counted(count: usize, what: &str) -> String {
 /// Parses the command to record.
 fn parsed(words: &[OsString], global: &Global) -> Result<Cli, Exit> {
     let cli = Cli::try_parse_from(std::iter::once(&OsString::from("kilter")).chain(words));
-    let mut cli = cli.map_err(|refused| crate::refuse(&refused))?;
+    let mut cli = cli.map_err(|refused| commands::refuse(&refused))?;
     if !is_recordable(&cli.command) {
         let hint = "get, set, act, plan, apply, types and graph can be";
         return Err(output::fail_with("this command cannot be recorded", [hint]));

@@ -6,43 +6,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, Parser};
+use clap::Parser;
 use kilter_recording::{Player, RecordMode, Recording, VERSION};
 
-use crate::cli::{Cli, Command, Global, GraphFormat, ReportFormat, ResourceFormat, TypesFormat};
+use crate::cli::{Cli, Command, Global, GraphFormat, ReplayArgs, ReportFormat, ResourceFormat, TypesFormat};
 use crate::exit::Exit;
-use crate::render::diff::visible;
 use crate::table::Table;
-use crate::{output, signals};
-
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  kilter provider replay bug.jsonl               run the command again: same output, same exit code
-  kilter provider replay bug.jsonl --list        list the calls of scripts, one per line
-  kilter provider replay bug.jsonl --exchange 3  show one call, as a shell command
-
-kilter starts no process, reads nothing of this machine and changes nothing. Exits with 3 if the
-command differs from the recording.";
+use crate::visible::visible;
+use crate::{commands, output, signals};
 
 /// Maximum number of differences in the output.
 const MAX_REPORTED_DIFFERENCES: usize = 5;
-
-/// Arguments of `kilter provider replay`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ReplayArgs {
-    /// The recording
-    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-    /// Only list the calls of scripts, one per line
-    #[arg(short, long, conflicts_with = "exchange")]
-    list: bool,
-    /// Only show one complete call, as a shell command
-    #[arg(short, long, value_name = "NUMBER")]
-    exchange: Option<usize>,
-    /// Print in another format than the recorded command
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<ResourceFormat>,
-}
 
 pub(super) fn run(args: &ReplayArgs, global: &Global) -> Exit {
     let recording = match Recording::read(&args.file) {
@@ -132,7 +106,7 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
     let cli = parsed(args, global, &recording, &directory.0)?;
     let (version, exit) = (recording.kilter_version.clone(), recording.exit);
     let player = Arc::new(Player::new(recording));
-    let ended = crate::run(&cli, &RecordMode::Replaying(Arc::clone(&player)));
+    let ended = commands::run(&cli, &RecordMode::Replaying(Arc::clone(&player)));
     let divergences = player.divergences();
     if divergences.is_empty() {
         return match exit.filter(|code| *code != ended.code() && args.format.is_none()) {
@@ -162,7 +136,7 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
 fn parsed(args: &ReplayArgs, global: &Global, recording: &Recording, state: &Path) -> Result<Cli, Exit> {
     let words = recording.words.iter().map(|word| OsString::from_vec(word.clone()));
     let cli = Cli::try_parse_from(std::iter::once(OsString::from("kilter")).chain(words));
-    let mut cli = cli.map_err(|refused| crate::refuse(&refused))?;
+    let mut cli = cli.map_err(|refused| commands::refuse(&refused))?;
     if !super::record::is_recordable(&cli.command) {
         return Err(output::fail(format_args!(
             "{} is a recording of no command that can be recorded",

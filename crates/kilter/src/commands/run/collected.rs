@@ -3,9 +3,9 @@
 use kilter_provider::{Unreachable, World};
 use kilter_runtime::Stale;
 
+use crate::collected::Collected;
 use crate::collected::Keeper;
 use crate::load::Loaded;
-use crate::world::Collected;
 
 /// Stores collected resources for a start while the world is unreachable, and frees their memory.
 pub(super) fn keep(keeper: Option<&Keeper>, loaded: &mut Loaded) {

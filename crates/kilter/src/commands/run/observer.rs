@@ -6,7 +6,7 @@ use std::io::Write;
 
 use kilter_runtime::{Event, Observer, ShutdownHandle, StateDir, StateDirError};
 
-use crate::commands::pass::fail_text;
+use crate::execute::fail_text;
 use crate::output;
 use crate::render::progress::Progress;
 use crate::sd_notify::Manager;

@@ -3,7 +3,7 @@
 use kilter_model::{AttributeSchema, Behaviour, Comparison, OutputSchema, Value};
 use kilter_provider::{Candidate, Provider, Registry, Suitability};
 
-use crate::render::{FAINT, NAME, styled};
+use crate::style::{FAINT, NAME, styled};
 use crate::table::Table;
 use crate::{markdown, terminal};
 

@@ -8,7 +8,7 @@ use kilter_provider::Provider;
 
 use super::Shown;
 use crate::ralsh::lookup;
-use crate::render::diff::visible;
+use crate::visible::visible;
 use crate::{output, puppet};
 
 const NAME: Style = AnsiColor::Blue.on_default();

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kilter_runtime::{Conditions, Outdated, Stale};
 
 use super::{long, ms};
-use crate::render::diff::visible;
+use crate::visible::visible;
 
 /// Returns the message that collected resources may be older than the exported ones.
 pub(crate) fn holding_collected(stale: &Stale) -> String {

@@ -156,7 +156,7 @@ fn standing(standing: &ResourceStatus) -> Json {
         put("failure", failure.as_str().into());
     }
     if !standing.owed_by.is_empty() {
-        put("owed_by", names(&standing.owed_by));
+        put("refresh_pending_from", names(&standing.owed_by));
     }
     if !standing.received.is_empty() {
         put("received", standing.received.iter().map(received).collect());

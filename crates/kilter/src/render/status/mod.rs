@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value as Json;
 
-pub(crate) use conditions::{conditions, holding_collected, utc};
+pub(crate) use conditions::{conditions, holding_collected};
 pub(crate) use document::{brief, plain, write};
 pub(crate) use event::event;
-pub(crate) use text::text;
+pub(crate) use text::{pause_line, text};
 
 fn ms(duration: Duration) -> Json {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()

@@ -5,12 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kilter_runtime::{Conditions, Stale};
 use serde_json::Value as Json;
 
-use super::conditions::{conditions, holding};
+use super::conditions::{conditions, holding, utc};
 use super::{long, unix};
-use crate::pauses;
-use crate::render::diff::visible;
 use crate::render::report::{counted, opponent};
-use crate::render::{CHANGED, FAILED, FAINT, NAME, styled};
+use crate::style::{CHANGED, FAILED, FAINT, NAME, styled};
+use crate::visible::visible;
 
 /// Returns the status for people.
 pub(crate) fn text(json: &Json) -> String {
@@ -48,7 +47,7 @@ pub(crate) fn text(json: &Json) -> String {
     if json["paused"].is_object() {
         text += &format!("{}\n", styled(CHANGED, pause(json)));
         for one in json["paused"]["pauses"].as_array().into_iter().flatten() {
-            text += &format!("    {}\n", pauses::line(one));
+            text += &format!("    {}\n", pause_line(one));
         }
     }
     for begun in json["superseded_calls"].as_array().into_iter().flatten() {
@@ -212,9 +211,9 @@ fn one(json: &Json) -> String {
     for line in json["unwatched"].as_str().into_iter().flat_map(str::lines) {
         text += &format!("    not watched: {}\n", visible(line));
     }
-    let owed_by = texts(&json["owed_by"]);
-    if !owed_by.is_empty() {
-        text += &format!("    it has a pending refresh from {}\n", owed_by.join(", "));
+    let pending_from = texts(&json["refresh_pending_from"]);
+    if !pending_from.is_empty() {
+        text += &format!("    it has a pending refresh from {}\n", pending_from.join(", "));
     }
     for line in json["notes"].as_array().into_iter().flatten().filter_map(Json::as_str).flat_map(str::lines) {
         text += &format!("    | {}\n", visible(line));
@@ -300,6 +299,21 @@ fn texts(json: &Json) -> Vec<String> {
     json.as_array().into_iter().flatten().filter_map(Json::as_str).map(visible).collect()
 }
 
+/// Returns one pause for people.
+pub(crate) fn pause_line(json: &Json) -> String {
+    let at = |key: &str| utc(UNIX_EPOCH + Duration::from_millis(json[key].as_u64().unwrap_or(0)));
+    let why = json["why"].as_str().filter(|why| !why.is_empty()).map(|why| format!(": {}", visible(why)));
+    let until = json["until_unix_ms"].as_u64().map(|_| format!(" until {}", at("until_unix_ms")));
+    format!(
+        "pause {} by {} since {}{}{}",
+        json["id"],
+        visible(json["by"].as_str().unwrap_or_default()),
+        at("unix_ms"),
+        until.unwrap_or_default(),
+        why.unwrap_or_default()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -309,7 +323,7 @@ mod tests {
     #[test]
     fn status_shows_waiting_reason_and_refresh_cause() {
         let text = one(&json!({
-            "resource": "exec[r]", "state": "refreshing", "owed_by": ["exec[w]"],
+            "resource": "exec[r]", "state": "refreshing", "refresh_pending_from": ["exec[w]"],
             "last_refresh": {"unix_ms": unix(SystemTime::now()), "by": ["file[/a]", "exec[w]"]},
         }));
         let text = anstream::adapter::strip_str(&text).to_string();

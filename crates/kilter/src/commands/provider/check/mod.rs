@@ -9,68 +9,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use kilter_devkit::conformance::LAWS;
 use kilter_devkit::{Candidate, Check, CheckProgress, SETUP_HERE, Specimens, TestLocation};
 use kilter_process::world::{SandboxBuilder, SandboxError};
 
-use crate::cli::ReportFormat;
+use crate::cli::CheckArgs;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, signals};
-
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  kilter provider check ./colour.prov            a script, with the resources of colour.check.yaml
-  kilter provider check minion/resources/colour  a script of mold
-  kilter provider check host                     the provider of a type, also a built-in one
-  kilter provider check package::apt --law get-is-steady
-  kilter provider check ./colour.prov --example > colour.check.yaml
-
-kilter tests each law in separate sandboxes: copies of this machine's files, whose changes are
-discarded. Sandboxes share the network and the processes of this machine. Exits with 0 if the
-provider conforms, 4 if a law is broken or could not be tested or the provider cannot be used,
-1 if the check did not start.";
-
-/// Arguments of `kilter provider check`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// A script (NAME.prov, or a script in `resources` of a directory of mold), or a type, or TYPE::PROVIDER
-    #[arg(value_name = "PROVIDER", value_hint = clap::ValueHint::FilePath)]
-    provider: String,
-    /// Check file [default: NAME.check.yaml in the directory of the script]
-    #[arg(long = "with", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    file: Option<PathBuf>,
-    /// Test only this law; repeatable
-    #[arg(long = "law", value_name = "LAW", value_parser = law)]
-    laws: Vec<&'static str>,
-    /// Only print a check file to start from, with resources generated from the types of the attributes
-    #[arg(long)]
-    example: bool,
-    /// Test on this machine itself, without sandboxes: the provider changes this machine
-    #[arg(long)]
-    here: bool,
-    /// With `--here`, also run the `setup` of the check file on this machine: it is written for disposable sandboxes
-    #[arg(long, requires = "here")]
-    setup_here: bool,
-    /// Time limit of each law, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    limit: u64,
-    /// Format of the scorecard
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
-    format: ReportFormat,
-}
-
-fn law(name: &str) -> Result<&'static str, String> {
-    let known = || LAWS.iter().map(|law| law.name);
-    known().find(|known| *known == name).ok_or_else(|| {
-        let meant = kilter_model::suggest::nearest(name, known());
-        match meant {
-            Some(meant) => format!("there is no such law; did you mean `{meant}`?"),
-            None => "there is no such law; docs/reference/conformance.md lists all laws".to_owned(),
-        }
-    })
-}
 
 pub(super) fn run(args: &CheckArgs, session: &Session) -> Exit {
     match check(args, session) {

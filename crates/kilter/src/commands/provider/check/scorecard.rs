@@ -4,14 +4,14 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use kilter_devkit::conformance::{Finding as LawFinding, Report, Verdict};
-use kilter_devkit::{CallView, Check, CheckReport, Finding, Origin, TestLocation, Weight};
+use kilter_devkit::{CallView, Check, CheckReport, Finding, SpecimenOrigin, TestLocation, Weight};
 use serde_json::{Value as Json, json};
 
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
-use crate::render::diff::visible;
-use crate::render::{ADDED, CHANGED, FAILED, FAINT, NAME, styled};
+use crate::style::{ADDED, CHANGED, FAILED, FAINT, NAME, styled};
+use crate::visible::visible;
 
 /// Maximum number of characters of an observation, for people.
 const MAX_OBSERVATION_CHARS: usize = 1500;
@@ -90,8 +90,8 @@ fn heading(check: &Check) -> String {
     let name = styled(NAME, format_args!("{}::{}", candidate.schema().name, candidate.provider().name()));
     let script = candidate.script().map(|path| format!(", {}", path.display())).unwrap_or_default();
     let specimens = match &check.specimens.origin {
-        Origin::File(path) => format!("tested with {}", path.display()),
-        Origin::Types => {
+        SpecimenOrigin::File(path) => format!("tested with {}", path.display()),
+        SpecimenOrigin::Types => {
             let hint =
                 "there is no check file, so laws that need one are not tested; --example prints a file to start from";
             format!("tested with resources generated from its types: {hint}")

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use kilter_engine::{Disposition, Graph, Origin, Reason, ResourceId};
-use kilter_model::{Attributes, Because, Meta, Resource};
+use kilter_model::{Attributes, Because, Meta, RelationKind, Resource};
 use kilter_provider::{Account, Forecast, PathState, SideEffects};
 
 use crate::driver::Mode;
@@ -98,8 +98,8 @@ impl Outlook {
         }
     }
 
-    /// Returns a resource that always runs before `vertex`, may change anything, and is not in sync yet: the first that
-    /// a relation names, otherwise the first one.
+    /// Returns a resource that always runs before `vertex`, may change anything, and is not in sync yet: preferably one
+    /// that a type relates to `vertex`, otherwise the first that a relation names, otherwise the first one.
     pub(crate) fn pending_before(&self, vertex: ResourceId) -> Option<ResourceId> {
         let graph = &self.prepared.graph;
         let is_pending = |other: &&Unbounded| {
@@ -109,8 +109,36 @@ impl Outlook {
             let mut edges = graph.incoming(vertex).iter().map(|id| graph.edge(*id));
             edges.any(|edge| edge.from == other.vertex && edge.origin != Origin::Automatic(Reason::Suitability))
         };
-        let pending = || self.unbounded.iter().filter(is_pending);
-        pending().find(is_named).or_else(|| pending().next()).map(|other| other.vertex)
+        let pending: Vec<&Unbounded> = self.unbounded.iter().filter(is_pending).collect();
+        let required = || {
+            let required = self.related(vertex, [RelationKind::Require, RelationKind::Subscribe]);
+            required.into_iter().find(|first| pending.iter().any(|other| other.vertex == *first))
+        };
+        let precedes = |other: &ResourceId| {
+            self.related(*other, [RelationKind::Before, RelationKind::Notify]).contains(&vertex)
+        };
+        let named = || pending.iter().find(|other| is_named(other)).or(pending.first()).map(|other| other.vertex);
+        required().or_else(|| pending.iter().map(|other| other.vertex).find(precedes)).or_else(named)
+    }
+
+    /// Returns the resources that the type of `vertex` relates to it, in the order of its definition, such as the
+    /// packages that install a program.
+    fn related(&self, vertex: ResourceId, kinds: [RelationKind; 2]) -> Vec<ResourceId> {
+        let (prepared, lookup) = (&self.prepared, self.prepared.lookup());
+        let resource = prepared.resource(vertex);
+        let mut related = Vec::new();
+        prepared.provider(vertex).schema().auto_relations(
+            &resource.attributes,
+            &resource.name,
+            &mut |kind, type_name, title| {
+                if kinds.contains(&kind)
+                    && let Some(provider) = prepared.registry.index(type_name.as_str())
+                {
+                    related.extend(lookup.titled(provider as u16, type_name.as_str(), title));
+                }
+            },
+        );
+        related
     }
 
     fn is_open_before(&self, vertex: ResourceId) -> bool {

@@ -225,6 +225,35 @@ fn an_unsuitable_script_is_listed_and_not_used() {
 }
 
 #[test]
+fn plan_names_the_package_that_the_type_requires() {
+    const PACKAGE: &str = "provider:\n  type: pack\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  owns: \
+                           {lists: '/nonexistent/${vars.name}.list'}\n  attributes:\n    name:\n    ensure: {type: \
+                           'enum[present, absent]'}\n";
+    const ABSENT: &str = "#!/bin/bash\neval \"$@\"\nprintf '# simple\\nname: %s\\nensure: absent\\n' \"$name\"\n";
+    let place = Place::new();
+    script(&place, "pack.prov", ABSENT);
+    place.file("providers/pack.yaml", PACKAGE);
+    script(&place, "gadget.prov", "#!/bin/bash\nexit 1\n");
+    let requires = "  suitable: {commands: [nosuchcommand]}\n  autorequire: {pack: [gadget, other-gadget, shell]}\n";
+    let metadata = PACKAGE.replace("type: pack", "type: gadget").replace("  suitable: true\n", requires);
+    let metadata: Vec<&str> = metadata.lines().filter(|line| !line.contains("owns")).collect();
+    place.file("providers/gadget.yaml", metadata.join("\n"));
+    let reason = "known after pack[NAME] (the provider `gadget` of gadget is not suitable here";
+    for (packages, more, named) in [
+        (&["aaa", "shell", "gadget"][..], "", "gadget"),
+        (&["aaa", "shell", "gadget"], "require: 'pack[aaa]'", "gadget"),
+        (&["shell", "other-gadget"], "require: 'pack[shell]'", "other-gadget"),
+        (&["aaa", "bbb"], "require: 'pack[bbb]'", "bbb"),
+    ] {
+        let packages: Vec<String> = packages.iter().map(|name| format!("  pack[{name}]: {{}}\n")).collect();
+        place.file("m.yaml", format!("resources:\n{}  gadget[x]: {{{more}}}\n", packages.join("")));
+        let plan = run(&place, &["plan", "m.yaml"]);
+        assert_eq!(plan.code, 2, "{plan:?}");
+        assert!(plan.stdout.contains(&reason.replace("NAME", named)), "{packages:?} {more}: {plan:?}");
+    }
+}
+
+#[test]
 fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
     let place = Place::new();
     script(&place, "keeper.prov", &KEEPER.replace("type: setting", "type: host"));

@@ -19,7 +19,7 @@ use crate::report::{Report, ResourceReport, Status};
 use crate::sealing::SealingKey;
 
 /// Domain of the digests of sensitive values.
-const PURPOSE: &[u8] = b"kilter plan 3 value";
+const PURPOSE: &[u8] = b"kilter plan 4 value";
 /// Attributes of an entry that do not depend on the owner of its directory.
 const ENTRY_ATTRIBUTES: [&str; 3] = ["ensure", "content", "target"];
 /// Maximum number of characters of a value in a message.
@@ -60,9 +60,10 @@ pub(crate) struct Step {
     otherwise: Vec<Json>,
     /// Unknown attributes; an empty name stands for the whole resource.
     unknown: Vec<String>,
-    /// Digest of the state that the change reads and replaces, or the `ensure` that an unknown step found; none if
-    /// there is nothing to compare.
+    /// Digests of the state that the change reads and replaces; none if there is nothing to compare.
     basis: Option<Json>,
+    /// The `ensure` that an unknown step found; none if the plan does not know it.
+    found: Option<Json>,
 }
 
 impl Step {
@@ -78,7 +79,7 @@ impl Step {
 
     /// Returns true if an unknown step found the resource with this `ensure`.
     pub(crate) fn found(&self, ensure: &str) -> bool {
-        self.is_unknown && self.basis.as_ref().is_some_and(|basis| *basis == *ensure)
+        self.is_unknown && self.found.as_ref().is_some_and(|found| *found == *ensure)
     }
 
     /// Returns true if the resource was to be created, and a package that comes before may create it first.
@@ -125,6 +126,7 @@ impl Plan {
                 otherwise: list("otherwise"),
                 unknown: list("unknown").iter().map(name).collect(),
                 basis: json.get("basis").cloned(),
+                found: json.get("found").cloned(),
             };
             Some((reference, step))
         };
@@ -153,12 +155,13 @@ impl Plan {
         let found = drift(step.differences.iter(), &json(differences), &self.secrets, messages);
         let otherwise = || drift(step.otherwise.iter(), &json(otherwise), &self.secrets, Messages::Compared);
         let found = found.or_else(otherwise);
-        found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
+        found.or_else(|| self.moved_basis(reference, step, basis?))
     }
 
     /// Returns how a resource differs from the known part of an unknown step; none if it does not.
     ///
-    /// The step knows the existence, which is its `basis`, and the differences of all attributes that are not unknown.
+    /// The step knows the existence, which is its `found`, and the differences of all attributes that are not unknown.
+    /// Its `basis` has the digests of the data that it knows.
     /// Entries below a directory belong to its `content`. If only the owner of a directory is unknown, owner, mode and
     /// access list of its entries are unknown as well.
     pub(crate) fn known_drift(
@@ -166,14 +169,17 @@ impl Plan {
         reference: &ResourceRef,
         step: &Step,
         differences: &[Difference],
+        basis: Option<&Value>,
     ) -> Option<EcoString> {
-        let found = step.basis.as_ref().filter(|_| step.is_unknown && !step.is_existence_unknown())?;
+        let moved = || self.moved_basis(reference, step, basis?);
+        let known = || step.found.as_ref().filter(|_| step.is_unknown && !step.is_existence_unknown());
+        let Some(found) = known() else { return moved() };
         if *found == "absent" {
             let is_absent = |one: &Difference| {
                 one.attribute == "ensure" && one.entry.is_none() && one.is.as_str() == Some("absent")
             };
             let why = "it was absent when the plan was made, and exists now";
-            return (!differences.iter().any(is_absent)).then(|| why.into());
+            return if differences.iter().any(is_absent) { moved() } else { Some(why.into()) };
         }
         let is_unknown = |attribute: &str| step.unknown.iter().any(|unknown| unknown == attribute);
         let are_entries_known = !is_unknown("content");
@@ -185,7 +191,7 @@ impl Plan {
         let known: Vec<Json> =
             known.map(|one| difference(one, |side, value| self.digest(reference, one, side, value))).collect();
         let planned = step.differences.iter().filter(|one| are_entries_known || one.get("entry").is_none());
-        drift(planned, &known, &self.secrets, Messages::Compared)
+        drift(planned, &known, &self.secrets, Messages::Compared).or_else(moved)
     }
 
     /// Returns true if a planned creation may be carried out on an object that a package has brought.
@@ -206,22 +212,35 @@ impl Plan {
             then.get("should") == Some(&to_canonical_json(&now.should))
         };
         let is_change = |now: &Difference| now.entry.is_none() && now.attribute != "ensure";
-        let is_awaited = step.was_absent() || step.may_be_brought() && step.basis.is_none();
+        let is_awaited = (step.was_absent() || step.may_be_brought()) && step.basis.is_none();
         is_awaited
             && step.otherwise.is_empty()
             && differences.iter().all(|now| is_change(now) && (is_unknown(now) || is_planned(now)))
     }
 
-    /// Compares the state that a change reads and replaces with the digest in the plan; describes a deviation.
-    fn moved_basis(&self, reference: &ResourceRef, planned: &Json, now: &Value) -> Option<EcoString> {
-        let is_same = match (&self.secrets, now.holds_sensitive()) {
-            (SecretDigests::Replayed, true) => true,
-            (SecretDigests::Foreign, true) => false,
-            (SecretDigests::Keyed(key), true) => *planned == digest_of_basis(key, reference, now).as_str(),
-            (_, false) => *planned == to_canonical_json(now),
-        };
+    /// Compares the state that a change reads and replaces with the digests in the plan; describes a deviation.
+    fn moved_basis(&self, reference: &ResourceRef, step: &Step, now: &Value) -> Option<EcoString> {
+        let is_same = self.is_same_basis(reference, step.is_unknown, step.basis.as_ref()?, now);
         let why = "the content of its source, or the content that it replaces, has changed since the plan was made";
         (!is_same).then(|| why.into())
+    }
+
+    /// Returns true if the digests are the same. Of an unknown step, only the digests in both are compared.
+    fn is_same_basis(&self, reference: &ResourceRef, is_unknown: bool, planned: &Json, now: &Value) -> bool {
+        match (now, &self.secrets) {
+            (Value::Hash(now), _) => {
+                let Some(planned) = planned.as_object() else { return false };
+                (is_unknown || planned.len() == now.len())
+                    && now.iter().all(|(name, now)| match planned.get(name.as_str()) {
+                        Some(planned) => self.is_same_basis(reference, is_unknown, planned, now),
+                        None => is_unknown,
+                    })
+            }
+            (now, _) if !now.holds_sensitive() => *planned == to_canonical_json(now),
+            (_, SecretDigests::Replayed) => true,
+            (_, SecretDigests::Foreign) => false,
+            (now, SecretDigests::Keyed(key)) => *planned == digest_of_basis(key, reference, now).as_str(),
+        }
     }
 
     fn digest(&self, reference: &ResourceRef, of: &Difference, side: &str, value: &Value) -> String {
@@ -248,11 +267,10 @@ fn step(report: &ResourceReport, key: &SealingKey) -> Json {
         step.insert("otherwise".into(), all(&report.otherwise));
     }
     if let Some(basis) = &report.basis {
-        let basis = match basis.holds_sensitive() {
-            true => digest_of_basis(key, reference, basis).into(),
-            false => to_canonical_json(basis),
-        };
-        step.insert("basis".into(), basis);
+        step.insert("basis".into(), json_of_basis(key, reference, basis));
+    }
+    if let Some(found) = &report.found {
+        step.insert("found".into(), to_canonical_json(found));
     }
     if !report.unknown.is_empty() {
         let unknown = report.unknown.iter().map(|(name, why)| json!({"attribute": &**name, "reason": &**why}));
@@ -298,6 +316,18 @@ fn digest(key: &SealingKey, reference: &ResourceRef, of: &Difference, side: &str
     let entry = of.entry.as_deref().unwrap_or_default();
     let parts = [&reference, of.attribute.as_str(), entry, side, &value].map(str::as_bytes);
     key.digest([PURPOSE].into_iter().chain(parts))
+}
+
+/// Returns the basis of a step as JSON, with digests of its sensitive values.
+fn json_of_basis(key: &SealingKey, reference: &ResourceRef, basis: &Value) -> Json {
+    match basis {
+        Value::Hash(parts) => {
+            let part = |(name, part): (&EcoString, &Value)| (name.to_string(), json_of_basis(key, reference, part));
+            Json::Object(parts.iter().map(part).collect())
+        }
+        basis if basis.holds_sensitive() => digest_of_basis(key, reference, basis).into(),
+        basis => to_canonical_json(basis),
+    }
 }
 
 fn digest_of_basis(key: &SealingKey, reference: &ResourceRef, basis: &Value) -> String {

@@ -107,8 +107,10 @@ pub struct ResourceReport {
     pub is_contested: bool,
     /// Last process that undid the last repair of a contested resource, if the kernel reports it.
     pub opponent: Option<Opponent>,
-    /// Digest of the state that its change reads and replaces, if the plan is saved.
+    /// Digests of the state that its change reads and replaces, if the plan is saved.
     pub basis: Option<Value>,
+    /// Found `ensure` of a resource that a plan knows only in part.
+    pub found: Option<Value>,
     /// Deviation from the plan that is applied, if there is one.
     pub deviation: Option<Deviation>,
     /// Number of attempts.

@@ -499,7 +499,7 @@ fn keeps_known(name: &str, plan: &ResourceReport, done: Option<&ResourceReport>)
     let had_kind = || {
         let ensure = differences.iter().find(|one| one.attribute == "ensure" && one.entry.is_none());
         let is_done = done.is_some_and(|done| done.status == Status::Changed);
-        match (ensure, &plan.basis) {
+        match (ensure, &plan.found) {
             (Some(ensure), Some(kind)) => ensure.is == *kind,
             (Some(ensure), None) => ensure.is.as_str() == Some("absent"),
             (None, kind) => kind.is_some() || !is_done,
@@ -995,6 +995,86 @@ fn plan_of_directory_with_unknown_owner_shows_the_entries_that_differ() {
     let shown: Vec<_> = shown.collect();
     assert_eq!(of.status, Status::Unknown);
     assert_eq!(shown, [("a", "ensure"), ("b", "content"), ("stray", "ensure")], "{of:?}");
+}
+
+/// Creates the user `daemon` in a copy of the accounts. The real system already has this user.
+struct CreatesDaemon(PathBuf);
+
+impl Runner for CreatesDaemon {
+    fn run(&self, _: &Invocation, _: Cancel<'_>) -> Result<Output, SpawnError> {
+        fs::write(self.0.join("etc/passwd"), "daemon:x:1:1::/:/bin/sh\n").unwrap();
+        Ok(Output::of(kilter_process::Status::Code(0)))
+    }
+}
+
+/// Plans a directory whose owner is a new user, and applies the plan after a change by another program. The directory is
+/// a purged copy of `from`.
+fn tree_of_new_user_after(before: &[&str], between: impl FnOnce(&Path)) -> (Scene, Status, (Status, Option<Deviation>)) {
+    assert!(is_root(), "this test changes owners and needs root");
+    let accounts = tempfile::tempdir().unwrap();
+    let etc = accounts.path().join("etc");
+    fs::create_dir(&etc).unwrap();
+    for (file, content) in [("passwd", ""), ("group", "daemon:x:1:\n")] {
+        fs::write(etc.join(file), content).unwrap();
+    }
+    let system = System::new(accounts.path(), Arc::new(CreatesDaemon(accounts.path().to_owned())));
+    let mut scene = Scene::new([Arc::new(UserProvider::new(system)) as Arc<dyn Provider>]);
+    before.iter().for_each(|name| scene.write(name, "planned\n"));
+    let user = scene.declare("user", "daemon", &[("ensure", "present".into())]);
+    let attributes = [("source", "@/from".into()), ("recurse", true.into()), ("purge", true.into())];
+    let attributes = [&attributes[..], &[("ensure", "directory".into()), ("owner", "daemon".into())]].concat();
+    let directory = scene.declare("file", "@/d", &attributes);
+    scene.order(user, directory);
+    let (planned, done) = scene.run_after(true, between);
+    assert_eq!((planned[0], done[0].0), (Status::WouldChange, Status::Changed));
+    (scene, planned[1], done[1])
+}
+
+#[test]
+fn tree_of_new_user_is_copied_and_purged_as_planned() {
+    for (before, expected) in [
+        (&["from/a", "d/a", "d/stray"][..], (Status::Unknown, (Status::Changed, Some(Deviation::Unknown)))),
+        (&["from/a", "d/stray"], (Status::Unknown, (Status::Changed, Some(Deviation::Unknown)))),
+        (&["from/a"], (Status::WouldChange, (Status::Changed, None))),
+    ] {
+        let (scene, planned, done) = tree_of_new_user_after(before, |_| ());
+        assert_eq!((planned, done), expected, "{before:?}");
+        assert!(!fs::exists(scene.path("d/stray")).unwrap());
+        assert_eq!(fs::metadata(scene.path("d/a")).unwrap().uid(), 1);
+    }
+}
+
+#[test]
+fn tree_of_new_user_is_stale_if_its_source_or_a_removed_entry_has_changed() {
+    for (before, changed) in [
+        (&["from/a", "from/b", "d/a"][..], "from/b"),
+        (&["from/a", "d/a", "d/stray"], "d/stray"),
+        (&["from/a"], "from/a"),
+        (&["from/a"], "from/b"),
+    ] {
+        let foreign = |root: &Path| fs::write(root.join(changed), "foreign\n").unwrap();
+        let (scene, _, done) = tree_of_new_user_after(before, foreign);
+        assert_eq!(done, (Status::Failed, Some(Deviation::Stale)), "{before:?} {changed}");
+        assert_eq!(fs::read_to_string(scene.path(changed)).unwrap(), "foreign\n");
+        assert!(!fs::exists(scene.path("d/b")).unwrap(), "{before:?} {changed}");
+    }
+}
+
+#[test]
+fn unknown_step_of_a_directory_removes_no_entry_that_has_changed() {
+    let mut scene = Scene::new([]);
+    for name in ["from/a", "d/stray", "d/sub/x"] {
+        scene.write(name, "planned\n");
+    }
+    let source = scene.declare("file", "@/from/a", &[("content", "new\n".into())]);
+    let attributes = [("source", "@/from".into()), ("recurse", true.into()), ("purge", true.into())];
+    let attributes = [&attributes[..], &[("ensure", "directory".into())]].concat();
+    let directory = scene.declare("file", "@/d", &attributes);
+    scene.order(source, directory);
+    let (planned, done) = scene.run_after(true, |root| fs::write(root.join("d/stray"), "foreign\n").unwrap());
+    assert_eq!(planned, [Status::WouldChange, Status::Unknown]);
+    assert_eq!(done[1], (Status::Failed, Some(Deviation::Stale)));
+    assert_eq!(fs::read_to_string(scene.path("d/stray")).unwrap(), "foreign\n");
 }
 
 #[test]

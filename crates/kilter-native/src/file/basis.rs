@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kilter_model::{Attributes, Value};
+use kilter_model::{Attributes, Difference, Value};
 use kilter_provider::{Context, Found};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, Stat, openat, readlinkat};
@@ -17,75 +17,49 @@ use super::open::{self, LIST, READ};
 use super::spec::{Checksum, Ensure, Spec};
 use super::{entry, fragments, predict, secret};
 
-/// Returns a digest of the data that a change reads and replaces, in addition to its differences: the content of its
-/// sources, and of removed or overwritten files.
+/// Returns digests of the data that a change reads and replaces, in addition to its differences: the content of its
+/// sources (`source`), and that of each overwritten (`replaced`) or removed (`removed`) file by its entry.
 ///
-/// Returns none if there is no such data. Unreadable data is part of the digest as unreadable.
+/// Returns none if there is no such data. Unreadable data is part of a digest as unreadable. Data that is unknown in a
+/// plan has no digest.
 pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &Found) -> Option<Value> {
     let path = open::trim(name);
-    // Data that is unknown in a plan is not part of the digest, because the step is unknown.
     let effective = match fragments::put_together(cx, name, should) {
         Ok(Ok(effective)) => effective,
         Ok(Err(_)) | Err(_) => Cow::Borrowed(should),
     };
     let spec = Spec::of(&effective);
-    let writes = |attribute: &str| matches!(attribute, "ensure" | "content" | "target");
-    if !found.differences.iter().any(|difference| writes(difference.attribute.as_str())) {
+    let writes = |one: &&Difference| matches!(one.attribute.as_str(), "ensure" | "content" | "target");
+    let written: Vec<&Difference> = found.differences.iter().filter(writes).collect();
+    if written.is_empty() {
         return None;
     }
     let mut walk = BasisWalk { cx, is_secret: secret::holds(cx, should) };
-    let mut lines = String::new();
-    let mut add = |what: &str, is: Result<String, FileError>| {
-        let is = is.unwrap_or_else(|error| error.to_string());
-        lines.push_str(&format!("{what} {is}\n"));
+    let is_unknown = |attribute: &str| found.state.unknown.iter().any(|one| one.attribute == *attribute);
+    // An earlier resource of a plan may change these entries.
+    let may_move = || !found.state.unknown.is_empty() && predict::own_tree_changed_by(cx, name, path).is_some();
+    let replaced = match found.state.exists && !is_unknown("ensure") && !may_move() {
+        true => walk.replaced(path, &written, spec.force),
+        false => Vec::new(),
     };
-    let mut entries: Vec<(Option<&str>, Depth)> = Vec::new();
-    for one in found.differences.iter().filter(|_| found.state.exists) {
-        let depth = match (one.entry.is_some(), one.attribute == "ensure" && one.should.as_str() == Some("absent")) {
-            (true, true) => Depth::Removed,
-            (true, false) => Depth::This,
-            (false, _) => {
-                if spec.force {
-                    Depth::All
-                } else {
-                    Depth::This
-                }
-            }
-        };
-        entries.push((one.entry.as_deref(), depth));
-    }
-    entries.dedup_by_key(|(below, _)| *below);
-    for (below, depth) in entries {
-        // An incomplete description must not match the plan.
-        if cx.interrupt().is_raised() {
-            add("is", Err(FileError::io("compare", path, Errno::CANCELED)));
-            break;
-        }
-        let bytes = below.and_then(entry::bytes).and_then(|bytes| String::from_utf8(bytes).ok());
-        let at = bytes.map_or(Cow::Borrowed(path), |bytes| format!("{}/{bytes}", path.trim_end_matches('/')).into());
-        add(&format!("is {}", below.unwrap_or_default()), walk.at(&at, depth));
-    }
-    match (spec.ensure, spec.source) {
-        (Ensure::Absent, _) => {}
-        (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
-            Ok(Ok(source)) => add("from", walk.source(&source)),
-            Ok(Err(_)) => return None,
-            Err(error) => add("from", Err(error)),
-        },
-        (Ensure::Is(Kind::Directory), Some(source)) if spec.recurse => {
-            add("from", Source::open_tree(source, path).and_then(|source| walk.source(&source)));
-        }
-        _ => {}
-    }
-    if let Some(content) = spec.content.filter(|_| should.get("fragments").is_some()) {
-        add("from", Ok(checksum_of(Checksum::Sha256, content.as_bytes().unwrap_or_default()).into()));
-    }
-    if lines.is_empty() {
-        return None;
-    }
-    let digest = Value::from(checksum_of(Checksum::Sha256, lines.as_bytes()));
+    let is_known = !is_unknown("content") && !is_unknown("ensure");
+    let source = if is_known { walk.sources(name, path, &spec, should) } else { None };
     let is_private = walk.is_secret || spec.content.is_some_and(Value::holds_sensitive) || !spec.show_diff;
-    Some(if is_private { Value::sensitive(digest) } else { digest })
+    let digest = |is: Result<String, FileError>, is_private: bool| {
+        let is = is.unwrap_or_else(|error| error.to_string());
+        let digest = Value::from(checksum_of(Checksum::Sha256, is.as_bytes()));
+        if is_private { Value::sensitive(digest) } else { digest }
+    };
+    let mut parts: Vec<(&str, Value)> = source.map(|is| ("source", digest(is, is_private))).into_iter().collect();
+    let (removed, mut replaced): (Vec<_>, Vec<_>) = replaced.into_iter().partition(|one| one.depth == Depth::Removed);
+    replaced.retain(|_| is_known);
+    // The description of a removed file has no content.
+    for (part, files, is_private) in [("replaced", replaced, is_private), ("removed", removed, false)] {
+        let digests = files.into_iter().map(|file| (file.entry, digest(file.is, is_private)));
+        let digests: Vec<(&str, Value)> = digests.collect();
+        parts.extend((!digests.is_empty()).then(|| (part, Value::hash(digests))));
+    }
+    (!parts.is_empty()).then(|| Value::hash(parts))
 }
 
 /// Extent of the description of replaced data.
@@ -108,6 +82,14 @@ enum Side {
     Replaced,
 }
 
+/// Description of a file that a change overwrites or removes.
+struct ReplacedFile<'d> {
+    /// Entry of the directory; empty for the resource itself.
+    entry: &'d str,
+    depth: Depth,
+    is: Result<String, FileError>,
+}
+
 struct BasisWalk<'a> {
     cx: &'a Context<'a>,
     /// True if a described content must not be shown.
@@ -115,6 +97,59 @@ struct BasisWalk<'a> {
 }
 
 impl BasisWalk<'_> {
+    /// Describes the data that each difference replaces, by its entry.
+    fn replaced<'d>(&mut self, path: &str, written: &[&'d Difference], force: bool) -> Vec<ReplacedFile<'d>> {
+        let mut all: Vec<ReplacedFile<'d>> = Vec::new();
+        for one in written {
+            let depth = match (one.entry.is_some(), one.attribute == "ensure" && one.should.as_str() == Some("absent"))
+            {
+                (true, true) => Depth::Removed,
+                (false, _) if force => Depth::All,
+                _ => Depth::This,
+            };
+            let entry = one.entry.as_deref().unwrap_or_default();
+            if all.last().is_some_and(|last| last.entry == entry) {
+                continue;
+            }
+            let bytes =
+                one.entry.as_deref().and_then(super::entry::bytes).and_then(|bytes| String::from_utf8(bytes).ok());
+            let at =
+                bytes.map_or(Cow::Borrowed(path), |bytes| format!("{}/{bytes}", path.trim_end_matches('/')).into());
+            // An incomplete description must not match the plan.
+            let is = match self.cx.interrupt().is_raised() {
+                true => Err(FileError::io("compare", path, Errno::CANCELED)),
+                false => self.at(&at, depth),
+            };
+            all.push(ReplacedFile { entry, depth, is });
+        }
+        all
+    }
+
+    /// Describes the data that a change reads; none if it reads nothing or a plan does not know it.
+    fn sources(
+        &mut self,
+        name: &str,
+        path: &str,
+        spec: &Spec<'_>,
+        should: &Attributes,
+    ) -> Option<Result<String, FileError>> {
+        match (spec.ensure, spec.source) {
+            (Ensure::Absent, _) => None,
+            (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(self.cx, name, source) {
+                Ok(Ok(source)) => Some(self.source(&source)),
+                Ok(Err(_)) => None,
+                Err(error) => Some(Err(error)),
+            },
+            (Ensure::Is(Kind::Directory), Some(source)) if spec.recurse => {
+                Some(Source::open_tree(source, path).and_then(|source| self.source(&source)))
+            }
+            _ => {
+                let content = spec.content.filter(|_| should.get("fragments").is_some())?;
+                Some(Ok(checksum_of(Checksum::Sha256, content.as_bytes().unwrap_or_default()).into()))
+            }
+        }
+    }
+
     fn at(&mut self, path: &str, depth: Depth) -> Result<String, FileError> {
         match look(path, depth != Depth::Removed)? {
             None => Ok("nothing".to_owned()),

@@ -85,6 +85,9 @@ pub(super) fn declared(
     {
         state.unknown.push(Unknown { attribute: "ensure".into(), because: because.into() });
     }
+    if !settled && cx.is_noop() && state.unknown.is_empty() {
+        state.unknown.extend(unknown_new(cx, name, path, &spec));
+    }
     state.attributes = attributes;
     Ok(state)
 }
@@ -96,7 +99,7 @@ fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: 
     if cx.is_noop() {
         // A plan records that the path was missing.
         state.attributes.push("ensure", "absent");
-        state.unknown.extend(unknown_absent(cx, accounts, name, path, spec));
+        state.unknown.extend(unknown_new(cx, name, path, spec));
     }
     if spec.has_tree() && state.unknown.is_empty() {
         // The preview or the change reports an unreadable source.
@@ -105,15 +108,16 @@ fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: 
     Ok(state)
 }
 
-/// Returns the reason why a plan does not know the content of a missing file.
-fn unknown_absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: &Spec<'_>) -> Option<Unknown> {
+/// Returns the reason why a plan does not know the content of a new file, or of one that replaces another kind.
+fn unknown_new(cx: &Context<'_>, name: &EcoString, path: &str, spec: &Spec<'_>) -> Option<Unknown> {
     match (spec.ensure, spec.source) {
         (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
             Ok(Err(because)) => Some(Unknown { attribute: "content".into(), because: because.into() }),
             // The preview reports a missing source.
             Ok(Ok(_)) | Err(_) => None,
         },
-        _ if spec.has_tree() => unknown_tree(cx, accounts, name, path, spec),
+        // The entries get their owner when they are created.
+        _ if spec.has_tree() => unknown_content_of_tree(cx, name, path, spec),
         _ => None,
     }
 }
@@ -313,16 +317,23 @@ fn unknown_tree(cx: &Context<'_>, accounts: &Ids, name: &str, path: &str, spec: 
     if !cx.is_noop() {
         return None;
     }
+    let owner = || {
+        let because = predict::account_changed_by(cx, accounts, name, spec)?;
+        Some(Unknown { attribute: "owner".into(), because: because.into() })
+    };
+    unknown_content_of_tree(cx, name, path, spec).or_else(owner)
+}
+
+/// Returns the reason why a plan does not know the entries of a tree.
+fn unknown_content_of_tree(cx: &Context<'_>, name: &str, path: &str, spec: &Spec<'_>) -> Option<Unknown> {
     let source = spec.source.filter(|_| spec.recurse);
     let of_source = source.and_then(|source| predict::tree_changed_by(cx, name, source));
     let missing = || {
         let is_missing = source.is_some_and(|source| std::fs::metadata(source).is_err());
         is_missing.then(|| cx.outlook().bringer(name)).flatten()
     };
-    let content = || of_source.or_else(|| predict::own_tree_changed_by(cx, name, path)).or_else(missing);
-    let unknown = |attribute: &str, because: Because| Unknown { attribute: attribute.into(), because: because.into() };
-    let owner = || predict::account_changed_by(cx, accounts, name, spec);
-    content().map(|because| unknown("content", because)).or_else(|| Some(unknown("owner", owner()?)))
+    let because = of_source.or_else(|| predict::own_tree_changed_by(cx, name, path)).or_else(missing)?;
+    Some(Unknown { attribute: "content".into(), because: because.into() })
 }
 
 fn copied(

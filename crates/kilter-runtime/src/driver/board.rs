@@ -90,6 +90,8 @@ pub(super) struct PendingReport {
     document: Option<Value>,
     /// Digest of the state that its change reads and replaces.
     basis: Option<Value>,
+    /// Found `ensure` of a resource that a plan knows only in part.
+    found: Option<Value>,
     /// Deviation of the resource from the plan.
     deviation: Option<Deviation>,
     /// Note about the deviation.
@@ -284,7 +286,7 @@ impl<'run> RunState<'run> {
                 // If a guard is unknown, all differences are. A resource without `ensure` counts as present.
                 let is_compared = is_certain && found.state.unknown.iter().all(decides_property);
                 let present = || is_compared.then(|| Value::from("present"));
-                let basis = found.state.attributes.get("ensure").cloned().or_else(present);
+                let ensure = found.state.attributes.get("ensure").cloned().or_else(present);
                 let is_known = |one: &Difference| is_certain && !is_unknown(one.attribute.as_str());
                 // The provider reports only entries that it knows, or that it may remove.
                 found.differences.retain(|one| one.entry.is_some() || is_known(one));
@@ -292,7 +294,7 @@ impl<'run> RunState<'run> {
                 let seal = self.seal(done.vertex);
                 let draft = self.draft(done.vertex);
                 // An apply of the plan removes or replaces nothing else.
-                draft.basis = basis;
+                draft.found = ensure;
                 draft.differences = differences;
                 draft.unknown_by = found.state.unknown.iter().find_map(|unknown| unknown.because.resource().cloned());
                 let unknown = found.state.unknown.into_iter();

@@ -15,10 +15,10 @@ use crate::report::Report;
 use crate::sealing::{SealingKey, bound};
 
 /// Version of the format.
-pub const PLAN_VERSION: u64 = 3;
+pub const PLAN_VERSION: u64 = 4;
 
 /// Domain of the encryption, which separates plans from other uses of the key.
-const PURPOSE: &str = "kilter plan 3";
+const PURPOSE: &str = "kilter plan 4";
 
 /// Number of characters in which a plan is recognised.
 const HEAD_CHARS: usize = 64;
@@ -243,10 +243,10 @@ mod tests {
     #[test]
     fn other_text_or_version_is_refused() {
         let error = |text: &str| PlanDocument::parse(text).unwrap_err();
-        assert_eq!(error("{\"kilter_plan\": 3"), PlanFormatError::Damaged);
+        assert_eq!(error("{\"kilter_plan\": 4"), PlanFormatError::Damaged);
         assert_eq!(error("{}"), PlanFormatError::Damaged);
         assert_eq!(error("{\"kilter_plan\": 2}"), PlanFormatError::Version(2.into()));
-        assert!(PlanDocument::parse("{\"kilter_plan\": 3}").unwrap().steps(SecretDigests::Foreign).is_err());
+        assert!(PlanDocument::parse("{\"kilter_plan\": 4}").unwrap().steps(SecretDigests::Foreign).is_err());
         assert!(PlanDocument::is_start("{\n  \"kilter_plan\": 9"));
         assert!(!PlanDocument::is_start("resources:"));
     }

@@ -13,11 +13,11 @@ use crate::sealing::SealingKey;
 /// plan.
 const MARK: &str = ",\n  \"integrity\": {";
 /// Domain of the digest.
-const DIGEST: &[u8] = b"kilter plan 3";
+const DIGEST: &[u8] = b"kilter plan 4";
 /// Domain of the identifier of a key.
-const KEY: &[u8] = b"kilter plan 3 key";
+const KEY: &[u8] = b"kilter plan 4 key";
 /// Domain of the signature.
-const SIGNATURE: &str = "kilter plan 3 signature\n";
+const SIGNATURE: &str = "kilter plan 4 signature\n";
 /// Number of hexadecimal digits in the identifier of a key.
 const KEY_DIGITS: usize = 16;
 

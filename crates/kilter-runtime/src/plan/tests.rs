@@ -18,7 +18,7 @@ fn signer() -> PrivateKey {
 
 fn document() -> Json {
     json!({
-        "kilter_plan": 3,
+        "kilter_plan": 4,
         "steps": [{ "resource": "exec[a]", "status": "would_change", "differences": [{ "message": "ö\u{fffd}\n" }] }],
         "sources": [{ "name": "m.yaml", "text": "resources:\n  exec[a]: { command: \"rm -r /tmp/a\" }\n" }],
         "facts": { "load": 0.1 },
@@ -156,6 +156,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         is_contested: false,
         opponent: None,
         basis: None,
+        found: None,
         deviation: None,
         tries: 0,
         duration: std::time::Duration::ZERO,
@@ -260,16 +261,16 @@ fn object_from_a_package_is_permitted_only_with_planned_values() {
     assert!(!permits(difference("ensure", "directory".into(), "file".into())));
 }
 
-/// Returns how `now` deviates from an unknown step that showed `then` and found a file, or nothing if `basis` is
+/// Returns how `now` deviates from an unknown step that showed `then` and found a file, or nothing if `found` is
 /// `absent`.
-fn known_drift_of(unknown: &[&str], basis: &str, then: &[Difference], now: &[Difference]) -> Option<String> {
+fn known_drift_of(unknown: &[&str], found: &str, then: &[Difference], now: &[Difference]) -> Option<String> {
     let (_state, key) = key();
     let mut report = reported(then.to_vec(), Status::Unknown);
     report.resources[0].unknown = unknown.iter().map(|name| ((*name).into(), "after exec[x]".into())).collect();
-    report.resources[0].basis = Some(basis.into());
+    report.resources[0].found = Some(found.into());
     let plan = Plan::read(&Plan::steps(&report, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
     let reference = ResourceRef::new("file", "/a");
-    plan.known_drift(&reference, plan.step(&reference).unwrap(), now).map(|drift| drift.to_string())
+    plan.known_drift(&reference, plan.step(&reference).unwrap(), now, None).map(|drift| drift.to_string())
 }
 
 #[test]

@@ -86,6 +86,7 @@ impl RunState<'_> {
     ) -> Result<Option<(Deviation, EcoString)>, EcoString> {
         let reference = &self.prepared.resource(vertex).reference;
         let step = plan.step(reference);
+        let basis = || self.drafts.get(&vertex).and_then(|draft| draft.basis.as_ref());
         if let Some(step) = step.filter(|step| step.is_unknown && !step.is_refresh_unknown()) {
             let drift = match differences {
                 [] => None,
@@ -93,7 +94,7 @@ impl RunState<'_> {
                     let seal = self.seal(vertex);
                     let told: Vec<Difference> =
                         differences.iter().map(|one| seal.redact_difference(one.clone())).collect();
-                    plan.known_drift(reference, step, &told)
+                    plan.known_drift(reference, step, &told, basis())
                 }
             };
             let unshown = self.unshown_removal(step, vertex, differences);
@@ -112,9 +113,8 @@ impl RunState<'_> {
                 let told: Vec<Difference> = differences.iter().map(|one| seal.redact_difference(one.clone())).collect();
                 let draft = self.drafts.get(&vertex);
                 let said = draft.map(|draft| draft.told.as_slice()).unwrap_or_default();
-                let basis = draft.and_then(|draft| draft.basis.as_ref());
                 let otherwise = unplanned_changes(self.prepared.provider(vertex).schema(), said, &told);
-                plan.drift(reference, step, &told, &otherwise, basis)
+                plan.drift(reference, step, &told, &otherwise, basis())
             }
         };
         if let Some(why) = drift {

@@ -151,6 +151,7 @@ impl RunState<'_> {
             notes,
             document: draft.document,
             basis: draft.basis,
+            found: draft.found,
             deviation: draft.deviation,
             tries: draft.tries,
             duration: draft.duration,

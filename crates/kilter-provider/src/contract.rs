@@ -40,13 +40,15 @@ pub struct Wanted<'a> {
     pub received: &'a [ReceivedValue],
     /// True if the run does not change the resource: `plan`, `--noop`, or the metaparameters `noop` and `policy`.
     pub noop: bool,
+    /// True if a refresh is pending, or would be in a plan.
+    pub refresh: bool,
 }
 
 impl<'a> Wanted<'a> {
     /// Creates a request for a resource whose type has one namevar, or for a declared resource. The namevars of
     /// a declared resource are in `should`.
     pub fn new(name: &'a EcoString, should: Option<&'a Attributes>) -> Wanted<'a> {
-        Wanted { name, namevars: should, should, received: &[], noop: false }
+        Wanted { name, namevars: should, should, received: &[], noop: false, refresh: false }
     }
 
     /// Returns the request with the attributes that have values from other resources.
@@ -59,6 +61,12 @@ impl<'a> Wanted<'a> {
     #[must_use]
     pub fn with_noop(self, noop: bool) -> Wanted<'a> {
         Wanted { noop, ..self }
+    }
+
+    /// Returns the request with another value of `refresh`.
+    #[must_use]
+    pub fn with_refresh(self, refresh: bool) -> Wanted<'a> {
+        Wanted { refresh, ..self }
     }
 
     /// Returns true if `attribute` has a desired value. A lazy attribute is then read.

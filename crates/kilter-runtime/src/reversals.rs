@@ -112,6 +112,7 @@ impl RevertStore {
             should: None,
             received: &[],
             noop: false,
+            refresh: false,
         };
         let found = provider.get(cx, Query::Named(&[wanted])).map_err(|error| error.message)?;
         let is = found.into_iter().find(|state| state.name == resource.name);

@@ -56,7 +56,7 @@ pub(crate) struct Job {
     pub(crate) should: Should,
     /// Result of the last check; only for changes.
     pub(crate) found: Option<Found>,
-    /// True if a refresh is pending; only for changes.
+    /// True if a refresh is pending, or would be in a plan.
     pub(crate) refresh: bool,
     /// True if other resources use its outputs.
     pub(crate) sends: bool,
@@ -73,7 +73,9 @@ pub(crate) struct Job {
 impl Job {
     fn wanted(&self) -> Wanted<'_> {
         let wanted = Wanted::new(&self.name, Some(self.should.get()));
-        wanted.receiving(self.should.received()).with_noop(self.noop)
+        // After a change, the refresh is done.
+        let refresh = self.refresh && self.found.is_none();
+        wanted.receiving(self.should.received()).with_noop(self.noop).with_refresh(refresh)
     }
 
     /// Returns the result of a check. For a resource in sync, it keeps only the outputs that others use.

@@ -1061,6 +1061,28 @@ fn tree_of_new_user_is_stale_if_its_source_or_a_removed_entry_has_changed() {
 }
 
 #[test]
+fn plan_of_link_that_becomes_a_copy_is_unknown_if_a_command_writes_the_source() {
+    let mut scene = Scene::new([]);
+    scene.write("from/a", "old\n");
+    for (link, target) in [("file", "from/a"), ("tree", "from")] {
+        symlink(target, scene.place.root.join(link)).unwrap();
+    }
+    let command = [("command", "echo new >@/from/a".into()), ("shell", true.into())];
+    let command = scene.declare("exec", "make", &command);
+    let file = scene.declare("file", "@/file", &[("source", "@/from/a".into())]);
+    let tree = scene.declare("file", "@/tree", &[("source", "@/from".into()), ("recurse", true.into())]);
+    scene.order(command, file);
+    scene.order(command, tree);
+    let (planned, done) = scene.run_after(true, |_| ());
+    assert_eq!(planned, [Status::WouldChange, Status::Unknown, Status::Unknown]);
+    let unknown = (Status::Changed, Some(Deviation::Unknown));
+    assert_eq!(done, [(Status::Changed, None), unknown, unknown]);
+    for copy in ["file", "tree/a"] {
+        assert_eq!(fs::read_to_string(scene.path(copy)).unwrap(), "new\n");
+    }
+}
+
+#[test]
 fn unknown_step_of_a_directory_removes_no_entry_that_has_changed() {
     let mut scene = Scene::new([]);
     for name in ["from/a", "d/stray", "d/sub/x"] {

@@ -267,6 +267,7 @@ impl ProviderUnderTest {
             should: None,
             received: &[],
             noop: false,
+            refresh: false,
         }
     }
 

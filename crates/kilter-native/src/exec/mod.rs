@@ -74,7 +74,9 @@ impl ExecProvider {
         let name = wanted.name;
         let has_run = self.ran().remove(name);
         let is_trusted = !guard::has_guards(should) || should.get_bool("verify") == Some(false);
-        if should.get_bool("refreshonly") == Some(true) || (has_run && is_trusted) {
+        let asks_refresh = wanted.refresh && guard::has_guards(should);
+        let is_refreshonly = should.get_bool("refreshonly") == Some(true);
+        if is_refreshonly && !asks_refresh || has_run && is_trusted {
             return Ok(GuardVerdict::Settled);
         }
         if !guard::has_guards(should) {
@@ -82,8 +84,9 @@ impl ExecProvider {
         }
         // A file that was modified while the command ran causes another run next time. The command itself has
         // succeeded.
+        // A refresh asks only the other guards.
         match stamp::newer(cx, name, should).map_err(ProviderError::new)? {
-            GuardVerdict::Due(_) if has_run => {}
+            GuardVerdict::Due(_) if has_run || is_refreshonly => {}
             GuardVerdict::Settled => {}
             newer => return Ok(newer),
         }
@@ -165,7 +168,8 @@ impl ExecProvider {
         if guard::has_guards(should)
             && guard::ask(&launch, None).map_err(|error| error.message)? == GuardVerdict::Settled
         {
-            return Ok(Outcome { refreshed: true, ..Outcome::done() });
+            let notes = vec!["not run: its guards do not require it".into()];
+            return Ok(Outcome { refreshed: true, notes, ..Outcome::done() });
         }
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
         let is_command = should.get("refresh").is_none();
@@ -254,13 +258,20 @@ impl ReadOne for ExecProvider {
         let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
         let verdict = self.verdict(cx, wanted, should);
         let verdict = verdict.map_err(|error| ProviderError::new(SensitiveTexts::of(should).redact(&error.message)))?;
+        let is_refresh = should.get_bool("refreshonly") == Some(true);
         match verdict {
+            // The refresh runs the command.
+            GuardVerdict::Due(_) if is_refresh => {}
             GuardVerdict::Due(why) => {
                 let why = SensitiveTexts::of(should).redact(&why);
                 state.attributes.push("due", why.clone());
                 state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
             }
             GuardVerdict::Unknown(unknown) => state.unknown.push(unknown),
+            // The guards also decide if a refresh runs the command.
+            GuardVerdict::Settled if wanted.refresh && guard::has_guards(should) => {
+                state.attributes.push("due", "");
+            }
             GuardVerdict::Settled => {}
         }
         Ok(state)
@@ -296,9 +307,10 @@ impl Refresh for ExecProvider {
     }
 
     /// Returns true if a refresh needs a run of its own. A command that has to run anyway runs once, unless there is
-    /// a separate command for refreshes.
+    /// a separate command for refreshes. Guards can make a refresh needless.
     fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
-        is.drift.is_empty() || should.get("refresh").is_some()
+        let is_settled = is.attributes.text("due") == Some("");
+        !is_settled && (is.drift.is_empty() || should.get("refresh").is_some())
     }
 }
 

@@ -52,6 +52,9 @@ impl Driver<'_, '_, '_, '_> {
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
+            for item in &mut items {
+                item.refresh = self.machine.is_owed_to(item.vertex) || self.board.would_be_refreshed(item.vertex);
+            }
             // The watches start before the checks.
             items.iter().for_each(|item| self.follow(item));
             match together {

@@ -143,6 +143,7 @@ fn read(
             should: None,
             received: &[],
             noop: false,
+            refresh: false,
         })
         .collect();
     let mut found = get_named(provider, cx, &wanted)?;

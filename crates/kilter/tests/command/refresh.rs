@@ -236,6 +236,34 @@ fn running_command_is_not_refreshed_without_refresh_command() {
     }
 }
 
+const GUARDED: &str = "resources:
+  file[DIR/a]: {content: a, notify: ['exec[there]', 'exec[missing]', 'exec[asked]', 'exec[state]']}
+  exec[there]: {command: 'echo there >>DIR/log', shell: true, refreshonly: true, creates: DIR/is, notify: 'exec[next]'}
+  exec[next]: {command: 'echo next >>DIR/log', shell: true, refreshonly: true}
+  exec[missing]: {command: 'echo missing >>DIR/log', shell: true, refreshonly: true, creates: DIR/none}
+  exec[asked]: {command: 'echo asked >>DIR/log', shell: true, refreshonly: true, onlyif: 'test -e DIR/none'}
+  exec[state]: {command: 'echo state >>DIR/log', shell: true, creates: DIR/is}
+";
+
+#[test]
+fn guards_decide_if_a_refresh_runs_the_command_and_notifies() {
+    let place = Place::new();
+    place.file("is", "");
+    let manifest = place.file("m.yaml", GUARDED.replace("DIR", &place.path().display().to_string()));
+    let statuses = |args: &[&str]| {
+        let ended = place.run(&[args, &["--format", "json"]].concat());
+        let json: Json = serde_json::from_str(&ended.stdout).unwrap();
+        let listed = json["resources"].as_array().unwrap().iter().skip(1).filter(|one| one["status"] != "in_sync");
+        let of = |one: &Json| format!("{} {}", one["resource"].as_str().unwrap(), one["status"].as_str().unwrap());
+        listed.map(of).collect::<Vec<_>>()
+    };
+    let planned = statuses(&["plan", &manifest, "-o", &place.path().join("p").display().to_string()]);
+    assert_eq!(planned, ["exec[missing] would_refresh", "exec[asked] unknown"]);
+    assert_eq!(statuses(&["apply", &place.path().join("p").display().to_string()]), ["exec[missing] refreshed"]);
+    assert_eq!(done(&place), "missing");
+    assert_eq!(statuses(&["apply", &manifest]), [""; 0], "no refresh is pending");
+}
+
 #[test]
 fn failed_refresh_stays_pending_until_success() {
     for (convention, place) in places() {

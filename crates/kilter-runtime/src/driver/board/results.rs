@@ -212,6 +212,11 @@ impl RunState<'_> {
         self.prepared.is_refreshable(vertex)
     }
 
+    /// Returns true if a vertex is only checked, and a notifier would change.
+    pub(in super::super) fn would_be_refreshed(&self, vertex: ResourceId) -> bool {
+        self.is_looked_at(vertex) && self.is_to_be_refreshed(vertex)
+    }
+
     /// Returns true if a vertex has a notifier that changed or would change.
     pub(super) fn is_to_be_refreshed(&self, vertex: ResourceId) -> bool {
         self.refreshable(vertex) && !self.refreshing(vertex, &self.prepared.graph).is_empty()

@@ -111,14 +111,24 @@ impl Outlook {
         };
         let pending: Vec<&Unbounded> = self.unbounded.iter().filter(is_pending).collect();
         let required = || {
-            let required = self.related(vertex, [RelationKind::Require, RelationKind::Subscribe]);
-            required.into_iter().find(|first| pending.iter().any(|other| other.vertex == *first))
+            let mut required = self.required(vertex).into_iter();
+            required.find(|first| pending.iter().any(|other| other.vertex == *first))
         };
-        let precedes = |other: &ResourceId| {
-            self.related(*other, [RelationKind::Before, RelationKind::Notify]).contains(&vertex)
-        };
+        let precedes =
+            |other: &ResourceId| self.related(*other, [RelationKind::Before, RelationKind::Notify]).contains(&vertex);
         let named = || pending.iter().find(|other| is_named(other)).or(pending.first()).map(|other| other.vertex);
         required().or_else(|| pending.iter().map(|other| other.vertex).find(precedes)).or_else(named)
+    }
+
+    /// Returns a resource of a plan that always runs before `vertex`, has a pending change, and is one that the type of
+    /// `vertex` requires, such as the unit file of a service.
+    pub(crate) fn required_before(&self, vertex: ResourceId) -> Option<ResourceId> {
+        let predicted = self.predicted.as_ref()?;
+        self.required(vertex).into_iter().find(|first| predicted.is_pending_before(*first, vertex))
+    }
+
+    fn required(&self, vertex: ResourceId) -> Vec<ResourceId> {
+        self.related(vertex, [RelationKind::Require, RelationKind::Subscribe])
     }
 
     /// Returns the resources that the type of `vertex` relates to it, in the order of its definition, such as the
@@ -193,7 +203,7 @@ impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
             .prepared
             .lookup()
             .named(self.provider, name)
-            .is_none_or(|vertex| self.outlook.is_open_before(vertex))
+            .is_none_or(|vertex| self.outlook.is_open_before(vertex) || self.outlook.required_before(vertex).is_some())
     }
 
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {

@@ -201,6 +201,11 @@ impl PredictedWorld {
         commands.find(|command| self.comes_before(**command, reader)).copied()
     }
 
+    /// Returns true if a resource comes before another one and changes, or may change, objects that others read.
+    pub(crate) fn is_pending_before(&self, first: ResourceId, second: ResourceId) -> bool {
+        self.read().standing(first) == Standing::Pending && self.comes_before(first, second)
+    }
+
     /// Returns true if `first` comes before `second` in every run.
     fn comes_before(&self, first: ResourceId, second: ResourceId) -> bool {
         self.order.leads_to(first, second)

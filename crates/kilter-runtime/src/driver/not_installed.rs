@@ -16,11 +16,11 @@ impl Driver<'_, '_, '_, '_> {
         if self.options.mode != Mode::Noop {
             return None;
         }
-        let why = match &done.result {
-            Err(why) => self.opened.refusal(self.prepared.provider_index(done.vertex)).filter(|it| it == why)?,
-            Ok(found) => self.cannot_be_created(done, found)?,
+        let (why, required) = match &done.result {
+            Err(why) => (self.opened.refusal(self.prepared.provider_index(done.vertex)).filter(|it| it == why)?, None),
+            Ok(found) => (self.cannot_be_created(done, found)?, self.outlook.required_before(done.vertex)),
         };
-        let first = self.outlook.pending_before(done.vertex)?;
+        let first = required.or_else(|| self.outlook.pending_before(done.vertex))?;
         let first = self.prepared.resource(first).reference.clone();
         Some(self.board.unknown_as_a_whole(done.vertex, eco_format!("after {first} ({why})"), first))
     }

@@ -254,6 +254,33 @@ fn plan_names_the_package_that_the_type_requires() {
 }
 
 #[test]
+fn resource_that_needs_a_declared_file_is_unknown_until_the_file_exists() {
+    let place = Place::new();
+    let at = place.path().display().to_string();
+    let metadata = "provider:\n  type: unit\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  autorequire: \
+                    {file: 'DIR/${vars.name}'}\n  attributes:\n    name:\n    ensure: {type: 'enum[running, \
+                    stopped]'}\n";
+    let program = "#!/bin/bash\neval \"$@\"\necho '# simple'\nif [ \"$ral_action\" = update ]; then echo \"$ensure\" >\"DIR/$name\"; \
+                   echo 'ral_derive: true'\nelif { read -r is <\"DIR/$name\"; } 2>/dev/null; then printf 'name: %s\\nensure: %s\\n' \"$name\" \
+                   \"$is\"\nelse printf 'name: %s\\nral_unknown: true\\n' \"$name\"; fi\n";
+    script(&place, "unit.prov", &program.replace("DIR", &at));
+    place.file("providers/unit.yaml", metadata.replace("DIR", &at));
+    let manifest =
+        "resources:\n  unit[x]: {ensure: running}\n  file[DIR/x]: {content: \"stopped\\n\", replace: false}\n";
+    place.file("m.yaml", manifest.replace("DIR", &at));
+    let plan = run(&place, &["plan", "m.yaml", "-o", "p"]);
+    assert_eq!(plan.code, 2, "{plan:?}");
+    assert!(plan.stdout.contains("known after file[DIR/x] (it does not exist yet)"), "{plan:?}");
+    let apply = run(&place, &["apply", "p"]);
+    assert_eq!(apply.code, 0, "{apply:?}");
+    assert_eq!(std::fs::read_to_string(place.path().join("x")).unwrap(), "running\n");
+    std::fs::remove_file(place.path().join("x")).unwrap();
+    place.file("m.yaml", "resources:\n  unit[x]: {ensure: running}\n");
+    let alone = run(&place, &["plan", "m.yaml"]);
+    assert!(alone.code == 4 && alone.stdout.contains("does not exist and cannot be created"), "{alone:?}");
+}
+
+#[test]
 fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
     let place = Place::new();
     script(&place, "keeper.prov", &KEEPER.replace("type: setting", "type: host"));

@@ -64,16 +64,41 @@ fn cron_is_unknown_until_the_package_that_brings_crontab() {
         host.bash(&CRONTAB.replace("kilter-crontab", "cronie").replace("Version: 1.0", "Version: 9.0"));
         host.bash("dpkg --remove --force-depends cron && mkdir -p /var/spool/cron/crontabs");
         host.bash(REPOSITORY);
-        // The other package comes first in the manifest and in the alphabet.
-        let manifest = "resources:\n  package[kilter-greeter]: {}\n  package[cronie]: {}\n  \
-                        cron[nightly]: { command: /bin/true, hour: \"3\", user: root }\n";
+        // The other package and the user come first in the manifest, and relations name them.
+        let manifest = "resources:\n  package[kilter-greeter]: {}\n  user[eve]: { managehome: true }\n  \
+                        package[cronie]: {}\n  cron[nightly]: { command: /bin/true, hour: \"3\", user: eve, require: \
+                        \"package[kilter-greeter]\" }\n";
         std::fs::write(host.root().join("root/site.yaml"), manifest).unwrap();
         let plan = host.run(&["kilter", "plan", "/root/site.yaml"]);
         assert_eq!(plan.code, 2, "{plan:#?}");
         assert!(plan.stdout.contains("known after package[cronie] (the provider `cron` of cron"), "{plan:#?}");
         let apply = host.run(&["kilter", "apply", "/root/site.yaml"]);
         assert_eq!(apply.code, 0, "{apply:#?}");
-        host.bash("crontab -l | grep -q nightly");
+        host.bash("crontab -u eve -l | grep -q nightly");
+    });
+}
+
+const UNIT: &str = "resources:
+  service[kilter-own]: { ensure: running, enable: true }
+  file[/etc/systemd/system/kilter-own.service]:
+    content: \"[Service]\\nExecStart=/bin/sleep 100000\\n[Install]\\nWantedBy=multi-user.target\\n\"
+    notify: service[kilter-own]
+";
+
+#[test]
+fn service_is_unknown_until_its_declared_unit_file_exists() {
+    sandboxed("installed::service_is_unknown_until_its_declared_unit_file_exists", || {
+        let host = host_with_kilter("web");
+        std::fs::write(host.root().join("root/site.yaml"), UNIT).unwrap();
+        let plan = host.run(&["kilter", "plan", "/root/site.yaml", "-o", "/root/p"]);
+        assert_eq!(plan.code, 2, "{plan:#?}");
+        let reason = "known after file[/etc/systemd/system/kilter-own.service] (it does not exist yet)";
+        assert!(plan.stdout.contains(reason), "{plan:#?}");
+        let apply = host.run(&["kilter", "apply", "/root/p"]);
+        assert_eq!(apply.code, 0, "{apply:#?}");
+        host.bash("systemctl is-active kilter-own && systemctl is-enabled kilter-own");
+        let again = host.run(&["kilter", "plan", "/root/site.yaml"]);
+        assert_eq!(again.code, 0, "{again:#?}");
     });
 }
 

@@ -1,5 +1,6 @@
 //! Type definitions in YAML and JSON.
 
+#[expect(dead_code, reason = "it serves several test files")]
 mod support;
 
 use support::World;

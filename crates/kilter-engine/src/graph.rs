@@ -26,6 +26,9 @@ pub enum Reason {
     /// The second refers to the first by a number that is also valid without it. Example: a file and the uid of
     /// its owner. This edge is weak: the graph drops it if it would close a cycle.
     Number,
+    /// The second lists the first, which usually exists without the manifest. Example: a group and its members. This
+    /// edge is weak: the graph drops it if it would close a cycle.
+    Member,
     /// The first owns the path of the second, or a path that the second uses. Example: a package. Ownership
     /// comes from the machine and not from the manifest. So this edge is weak: the graph drops it if it would
     /// close a cycle.
@@ -62,7 +65,7 @@ impl Origin {
             Origin::Written { .. } => 0,
             Origin::Output { .. } => 1,
             Origin::Automatic(Reason::Directory | Reason::Name) => 2,
-            Origin::Automatic(Reason::Number | Reason::Owner | Reason::Suitability) => 3,
+            Origin::Automatic(Reason::Number | Reason::Member | Reason::Owner | Reason::Suitability) => 3,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Problems in a manifest.
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::Span;
 
 /// A problem with its position and hints for its repair.
@@ -66,6 +66,12 @@ pub(crate) fn sorted(mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
         }
     }
     kept
+}
+
+/// Returns the number of further places of a message, of `count` places in total.
+pub(crate) fn here_and_more(count: u32) -> EcoString {
+    let more = count.saturating_sub(1);
+    eco_format!("here and {more} more time{}", if more == 1 { "" } else { "s" })
 }
 
 /// Returns "did you mean" with the nearest known word, or a list of the known words.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, here_and_more};
 use crate::source::Sources;
 use crate::tree::{Builder, NodeKind, Tree, View};
 
@@ -94,7 +94,7 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Lowered {
     }
     let PuppetWriter { builder, warnings, .. } = writer;
     let warning = |(message, (at, count)): (EcoString, (Span, u32))| {
-        let times = if count > 1 { eco_format!(" (here and {} more times)", count - 1) } else { EcoString::new() };
+        let times = if count > 1 { eco_format!(" ({})", here_and_more(count)) } else { EcoString::new() };
         Diagnostic::new(eco_format!("{message}{times}")).at(at)
     };
     let mut warnings: Vec<Diagnostic> = warnings.into_iter().map(warning).collect();

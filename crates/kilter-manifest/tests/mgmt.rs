@@ -476,7 +476,7 @@ fn ineffective_keys_are_accepted_with_one_warning() {
     assert_eq!(compiled.catalog.resources.len(), 2);
     let told = render_warnings(&compiled.warnings, &sources, false);
     assert_eq!(told.matches("no longer has an effect").count(), 4, "{told}");
-    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more times"), "{told}");
+    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more time"), "{told}");
 }
 
 #[test]
@@ -531,7 +531,7 @@ fn obsolete_keys_are_accepted_on_request_with_one_warning() {
     assert_eq!(compiled.catalog.resources.len(), 2);
     let told = render_warnings(&compiled.warnings, &sources, false);
     assert_eq!(told.matches("warning").count(), 4, "{told}");
-    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more times"), "{told}");
+    assert!(told.contains("`timeout` of `exec` no longer has an effect, here and 1 more time"), "{told}");
 }
 
 #[test]

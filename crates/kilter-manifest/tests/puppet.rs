@@ -118,7 +118,7 @@ fn puppet_output_of_each_type_is_read() {
         let (resources, warnings) = compiled(&without.join("\n"));
         assert_eq!(resources, expected, "{type_name}");
         let expected = match type_name {
-            "package" => "packages of Puppet's provider `gem` are left out (here and 1 more times)",
+            "package" => "packages of Puppet's provider `gem` are left out (here and 1 more time)",
             _ => "",
         };
         assert!(warnings.contains(expected) && warnings.is_empty() == expected.is_empty(), "{warnings}");

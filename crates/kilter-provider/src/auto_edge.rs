@@ -17,6 +17,8 @@ pub enum Match {
     /// A number that is also valid without the other resource, such as a uid. The edge is dropped if it would
     /// close a cycle.
     Number,
+    /// Name of another resource that this one lists. The edge is dropped if it would close a cycle.
+    Member,
     /// A path: the nearest managed directory above it.
     Ancestor,
     /// A path: the resource at that path, otherwise the nearest managed directory above it.

@@ -202,6 +202,7 @@ fn granted(
     match edge.by {
         Match::Name => by_name(),
         Match::Number => by_name().map(|(other, _)| (other, Reason::Number)),
+        Match::Member => by_name().map(|(other, _)| (other, Reason::Member)),
         Match::Ancestor => above(),
         Match::PathOrAncestor => by_name().or_else(above),
         Match::Owner => None,

@@ -527,6 +527,11 @@ impl Prepared {
         &self.catalog.resources[self.graph.place(vertex)]
     }
 
+    /// Returns the number of resources whose `when` was false.
+    pub fn left_out(&self) -> usize {
+        self.catalog.left_out
+    }
+
     /// Returns all resources in manifest order.
     pub fn resources(&self) -> &[Resource] {
         &self.catalog.resources

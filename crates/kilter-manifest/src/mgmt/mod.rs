@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
 
-use crate::diagnostic::{Diagnostic, choose};
+use crate::diagnostic::{Diagnostic, choose, here_and_more};
 use crate::source::Sources;
 use crate::tree::{Tree, View};
 use emit::{Attribute, Lowered, Piece};
@@ -121,7 +121,7 @@ impl GraphReader {
 
     fn warnings(&self) -> Vec<Diagnostic> {
         let warning = |(key, (at, count)): (&EcoString, &(Span, u32))| {
-            let times = if *count > 1 { eco_format!(", here and {} more times", count - 1) } else { EcoString::new() };
+            let times = if *count > 1 { eco_format!(", {}", here_and_more(*count)) } else { EcoString::new() };
             Diagnostic::new(eco_format!("{key} no longer has an effect{times}")).at(*at)
         };
         let unmoved = |(at, span): (&usize, &Span)| {

@@ -19,9 +19,10 @@ pub(crate) fn left_to_users(
     should: &Attributes,
     exists: impl Fn(&str) -> bool,
 ) -> Vec<EcoString> {
-    let joins = |user: &EcoString| {
-        let user = cx.outlook().enforced("user", user);
-        user.is_some_and(|user| is_present(user) && lists(user, "groups", group))
+    let joins = |name: &EcoString| {
+        let user = cx.outlook().enforced("user", name);
+        let lists_group = |user| lists(user, "groups", group) || primary(name, user) == Some(group);
+        user.is_some_and(|user| is_present(user) && lists_group(user))
     };
     left(should, "members", joins, exists)
 }
@@ -39,6 +40,24 @@ pub(crate) fn left_to_groups(
         group.is_some_and(|group| is_present(group) && lists(group, "members", user))
     };
     left(should, "groups", takes, exists)
+}
+
+/// Returns the declaration of a new user with its primary group among the groups, if that group lists the user. The
+/// group was created first, and without the user.
+pub(crate) fn with_primary<'a>(cx: &Context<'_>, user: &str, should: Cow<'a, Attributes>) -> Cow<'a, Attributes> {
+    let Some(group) = primary(user, &should).map(EcoString::from) else { return should };
+    let is_listed = |group: &Attributes| is_present(group) && lists(group, "members", user);
+    if lists(&should, "groups", &group) || !cx.outlook().enforced("group", &group).is_some_and(is_listed) {
+        return should;
+    }
+    let mut with = should.into_owned();
+    with.set("groups", Value::strings(texts(with.get("groups")).into_iter().chain([group])));
+    Cow::Owned(with)
+}
+
+/// Returns the name of the primary group of a new user; none if it is declared by number.
+fn primary<'a>(user: &'a str, should: &'a Attributes) -> Option<&'a str> {
+    should.get("gid").map_or(Some(user), Value::as_str)
 }
 
 fn left(
@@ -252,6 +271,44 @@ mod tests {
         assert_eq!(made, (vec!["useradd -M -- adam".to_owned()], 0), "the user first");
         let taken = converge(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:adam\n"));
         assert_eq!(taken, (vec!["groupadd -- wheel".to_owned(), "gpasswd -M adam -- wheel".to_owned()], 0));
+    }
+
+    #[test]
+    fn primary_group_that_lists_the_user_is_joined_when_the_user_is_created() {
+        let present = |other: (&str, Value)| attributes(&[("ensure", "present".into()), other]);
+        let catalog = Catalog { user: present(("gid", "wheel".into())), group: present(("members", list(&["adam"]))) };
+        let fake = Fake::new("", "", "");
+        let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
+        let made = bring(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:\n"));
+        assert_eq!(made, (vec!["groupadd -- wheel".to_owned()], 0));
+        let joined = bring(&fake, &users, &catalog, "adam", ("passwd", "adam:x:1000:10::/:\n"));
+        assert_eq!(joined, (vec!["useradd -M -g wheel -G wheel -- adam".to_owned()], 0));
+    }
+
+    #[test]
+    fn preview_foresees_accounts_that_nothing_creates() {
+        let present = |other: (&str, Value)| attributes(&[("ensure", "present".into()), other]);
+        let catalog =
+            Catalog { user: present(("groups", list(&["wheel"]))), group: present(("members", list(&["adam"]))) };
+        let fake = Fake::new("", "", "");
+        let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
+        let preview = |provider: &dyn Provider, cx: Context<'_>, name: &str, should: &Attributes| {
+            let (name, is) = (EcoString::from(name), State::absent(name));
+            provider.set(&cx, &[Change::new(&name, &is, Some(should), &[])], Mode::Preview).remove(0).failure
+        };
+        let alone = Context::empty;
+        let group = preview(&groups, alone(), "wheel", &catalog.group);
+        assert_eq!(group.as_deref(), Some("members: there is no user `adam`"));
+        let user = preview(&users, alone(), "adam", &catalog.user);
+        assert_eq!(user.as_deref(), Some("groups: there is no group `wheel`"));
+        let of_gid = preview(&users, alone(), "adam", &present(("gid", "wheel".into())));
+        assert_eq!(of_gid.as_deref(), Some("gid: there is no group `wheel`"));
+        let declared = || Context::empty().with_outlook(&catalog);
+        assert_eq!(preview(&groups, declared(), "wheel", &catalog.group), None);
+        assert_eq!(preview(&users, declared(), "adam", &catalog.user), None);
+        assert_eq!(preview(&users, alone(), "adam", &present(("gid", "100".into()))), None, "a number");
+        assert_eq!(preview(&groups, alone(), "wheel", &attributes(&[("ensure", "absent".into())])), None);
+        assert_eq!(fake.argvs(), [""; 0]);
     }
 
     #[test]

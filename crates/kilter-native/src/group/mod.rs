@@ -4,11 +4,12 @@ mod tools;
 
 use std::sync::Arc;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declaration, Declared, Effect, Footprint, Insync, Mode, Placement, Predict, Provider, ProviderError,
-    Query, ReadOne, Redactor, Relations, Scheduling, SideEffects, ValidationError, Wanted, Watch, WatchSource,
+    AutoEdge, Context, Declaration, Declared, Effect, Footprint, Forecast, Insync, Match, Mode, Placement, Predict,
+    Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, SideEffects, ValidationError, Wanted,
+    Watch, WatchSource,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
@@ -24,16 +25,13 @@ resources:
     gid: 1500
   group[ops]:
     members: [alice, bob]
-    require: [\"user[alice]\", \"user[bob]\"]
   group[guests]:
     ensure: absent
 ```
 
-**Automatic edges.** A user runs after its declared groups, so a group has no automatic edge to its members. If the \
-same manifest creates the members, \
-the group needs `require`, as in the example. It needs none if these users name the group in `groups`: both resources \
-declare the same membership, and the later one makes it. kilter reports contradictory declarations before it changes \
-the machine.";
+**Automatic edges.** A group runs after its declared members. A user that names the group in `groups` or `gid` runs \
+after the group instead, and makes the membership itself. kilter reports contradictory declarations, and members that \
+neither exist nor are declared, before it changes the machine.";
 
 /// Provides the type `group` through the shadow tools.
 pub struct GroupProvider {
@@ -63,7 +61,7 @@ fn schema() -> TypeSchema {
             property,
             "Users that the group lists: `[alice, bob]`, `[]` for none. They must exist. The list does not contain \
              users whose primary \
-             group it is.",
+             group it is, unless they were added to it.",
         )
         .attribute(
             "auth_membership",
@@ -82,7 +80,7 @@ fn schema() -> TypeSchema {
         .default(Value::Boolean(false))
         .attribute("allowdupe", "Boolean", parameter, "Permit a `gid` that another group already has: `true`.")
         .default(Value::Boolean(false))
-        .features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter])
+        .features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
 
 impl GroupProvider {
@@ -105,7 +103,7 @@ impl GroupProvider {
                 }
                 let left = membership::left_to_users(cx, change.name, should, |user| self.has_user(cx, user));
                 let should = &*membership::without(should, "members", &left);
-                self.have_members(cx, should)?;
+                self.have_members(cx, &texts(should.get("members")))?;
                 if change.is.exists { tools::modify(change, should) } else { tools::create(change.name, should) }
             }
             _ => tools::remove(change.name),
@@ -117,14 +115,29 @@ impl GroupProvider {
         self.accounts.user(cx, user).is_ok_and(|user| user.is_some())
     }
 
+    /// Fails if a member does not exist and no earlier resource may create it.
+    fn foresee(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let outlook = cx.outlook();
+        let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
+            return Ok(());
+        };
+        if outlook.may_change_before(change.name) {
+            return Ok(());
+        }
+        let may_come = |user: &str| {
+            let is_declared = outlook.declared("user", user).is_some();
+            is_declared || outlook.account(change.name, "user", user) != Forecast::Unchanged
+        };
+        let members = texts(should.get("members"));
+        let known: Vec<EcoString> = members.into_iter().filter(|user| !may_come(user)).collect();
+        self.have_members(cx, &known)
+    }
+
     /// Checks the members before any change. gpasswd would refuse too, but leave a partly changed group.
-    fn have_members(&self, cx: &Context<'_>, should: &Attributes) -> Result<(), EcoString> {
-        for member in texts(should.get("members")) {
-            if self.accounts.user(cx, &member).map_err(|error| error.message)?.is_none() {
-                return Err(format!(
-                    "members: there is no user `{member}` (if the manifest creates it, add `require: user[{member}]`)"
-                )
-                .into());
+    fn have_members(&self, cx: &Context<'_>, members: &[EcoString]) -> Result<(), EcoString> {
+        for member in members {
+            if self.accounts.user(cx, member).map_err(|error| error.message)?.is_none() {
+                return Err(eco_format!("members: there is no user `{member}`"));
             }
         }
         Ok(())
@@ -152,7 +165,7 @@ impl Provider for GroupProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
-            Mode::Preview => Outcome::done(),
+            Mode::Preview => self.foresee(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
         let sealed = |each: &Change<'_>| match each.should {
@@ -219,6 +232,13 @@ impl Scheduling for GroupProvider {
 impl Relations for GroupProvider {
     fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         membership::of_group(name, should, declared)
+    }
+
+    fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        if should.text("ensure") != Some("absent") {
+            let members = texts(should.get("members"));
+            members.iter().for_each(|name| add(AutoEdge { by: Match::Member, ..AutoEdge::require("user", name) }));
+        }
     }
 
     fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {

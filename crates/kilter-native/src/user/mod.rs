@@ -44,16 +44,39 @@ impl UserProvider {
                 }
                 let groups = self.accounts.groups().map_err(|error| error.message)?;
                 let left = membership::left_to_groups(cx, change.name, should, |group| self.has_group(cx, group));
-                let should = &*membership::without(should, "groups", &left);
+                let should = membership::without(should, "groups", &left);
                 if change.is.exists {
-                    tools::modify(change, should)
+                    tools::modify(change, &should)
                 } else {
-                    tools::create(change.name, should, &groups)
+                    tools::create(change.name, &membership::with_primary(cx, change.name, should), &groups)
                 }
             }
             should => tools::remove(change.name, should, self.has_home(change.is)),
         };
         self.accounts.change(cx, tools)
+    }
+
+    /// Fails if a group does not exist and no earlier resource may create it.
+    fn foresee(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let outlook = cx.outlook();
+        let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
+            return Ok(());
+        };
+        if outlook.may_change_before(change.name) {
+            return Ok(());
+        }
+        let is_missing = |group: &str| {
+            // A user may come with a group of the same name.
+            let is_declared = ["group", "user"].iter().any(|kind| outlook.declared(kind, group).is_some());
+            let is_unchanged = outlook.account(change.name, "group", group) == Forecast::Unchanged;
+            !is_declared && is_unchanged && matches!(self.accounts.group(cx, group), Ok(None))
+        };
+        let gid = should.text("gid").filter(|gid| !is_numeric(gid)).map(|gid| ("gid", EcoString::from(gid)));
+        let groups = texts(should.get("groups")).into_iter().map(|group| ("groups", group));
+        match gid.into_iter().chain(groups).find(|(_, group)| is_missing(group)) {
+            Some((attribute, group)) => Err(eco_format!("{attribute}: there is no group `{group}`")),
+            None => Ok(()),
+        }
     }
 
     fn has_group(&self, cx: &Context<'_>, group: &str) -> bool {
@@ -188,7 +211,7 @@ impl Provider for UserProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
-            Mode::Preview => Outcome::done(),
+            Mode::Preview => self.foresee(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
         let sealed = |each: &Change<'_>| match each.should {

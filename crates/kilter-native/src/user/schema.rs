@@ -39,7 +39,12 @@ pub(super) fn schema() -> TypeSchema {
     let schema = TypeSchema::new("user", DESC);
     let schema = identity(schema);
     let schema = password(schema);
-    steering(schema).features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter])
+    steering(schema).features(&[
+        Feature::Canonicalize,
+        Feature::CustomInsync,
+        Feature::SimpleGetFilter,
+        Feature::SupportsNoop,
+    ])
 }
 
 fn identity(schema: TypeSchema) -> TypeSchema {

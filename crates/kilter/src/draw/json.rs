@@ -23,6 +23,7 @@ pub(crate) fn json(drawing: &Drawing) -> Json {
     let mut json = json!({
         "resources": drawing.nodes.iter().map(super::DrawnNode::label).collect::<Vec<_>>(),
         "edges": edges.collect::<Vec<_>>(),
+        "left_out": drawing.left_out,
     });
     let states = drawing.nodes.iter().filter_map(|node| Some((node.label(), Json::from(node.state.clone()?))));
     let states: serde_json::Map<String, Json> = states.collect();

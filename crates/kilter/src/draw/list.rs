@@ -36,5 +36,9 @@ fn totals(drawing: &Drawing) -> String {
     let origins = if origins.is_empty() { String::new() } else { format!(": {}", origins.join(", ")) };
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let (nodes, edges) = (drawing.nodes.len(), drawing.edges.len());
-    format!("{nodes} resource{}, {edges} edge{}{origins}\n", plural(nodes), plural(edges))
+    let left_out = match drawing.left_out {
+        0 => String::new(),
+        left_out => format!("; {left_out} left out by `when`"),
+    };
+    format!("{nodes} resource{}, {edges} edge{}{origins}{left_out}\n", plural(nodes), plural(edges))
 }

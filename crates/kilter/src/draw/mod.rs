@@ -23,6 +23,8 @@ pub(crate) use svg::svg;
 pub(crate) struct Drawing {
     nodes: Vec<DrawnNode>,
     edges: Vec<Edge>,
+    /// Number of resources whose `when` was false.
+    left_out: usize,
 }
 
 #[derive(Debug)]
@@ -121,7 +123,8 @@ impl Drawing {
             notify: edge.notify,
             from: from(edge, prepared),
         });
-        Drawing { nodes: prepared.resources().iter().map(node).collect(), edges: edges.collect() }
+        let nodes = prepared.resources().iter().map(node).collect();
+        Drawing { nodes, edges: edges.collect(), left_out: prepared.left_out() }
     }
 }
 
@@ -140,6 +143,7 @@ fn from(edge: &kilter_engine::Edge, prepared: &Prepared) -> From {
         Origin::Automatic(Reason::Directory) => From::Automatic("directory"),
         Origin::Automatic(Reason::Name) => From::Automatic("name"),
         Origin::Automatic(Reason::Number) => From::Automatic("number"),
+        Origin::Automatic(Reason::Member) => From::Automatic("member"),
         Origin::Automatic(Reason::Owner) => From::Automatic("owner"),
         Origin::Automatic(Reason::Suitability) => From::Automatic("suitability"),
         Origin::Output { span } => {
@@ -176,6 +180,7 @@ mod tests {
                 edge(2, 0, false, From::Value("content".to_owned())),
                 edge(2, 1, false, From::Automatic("directory")),
             ],
+            left_out: 2,
         }
     }
 
@@ -190,7 +195,7 @@ service[a\"b]
     after file[/etc/<a>] (notify), refreshed by its changes
     after file[/etc] (value of content)
 notify[alone]
-4 resources, 3 edges: 1 written, 1 value, 1 automatic
+4 resources, 3 edges: 1 written, 1 value, 1 automatic; 2 left out by `when`
 ";
         assert_eq!(text, expected);
     }

@@ -81,6 +81,7 @@ fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
                     Reason::Directory => "its directory",
                     Reason::Name => "which it names",
                     Reason::Number => "whose number it names",
+                    Reason::Member => "which it lists",
                     Reason::Owner => "which owns its path",
                     Reason::Suitability => "which may bring what its provider needs",
                 };

@@ -86,6 +86,10 @@ fn accounts_are_ordered_with_groups_and_owned_files() {
     let around = "  file[/srv/x]: {owner: 4711}\n  user[deploy]: {uid: 4711}\n  \
                   exec[mk]: {require: \"file[/srv/x]\", before: \"user[deploy]\"}\n";
     assert_eq!(automatic(around), [""; 0]);
+    // A group runs after its members, except after those that run after the group.
+    let listed = "  group[ops]: {members: [alice, bob, carl]}\n  user[alice]: {}\n  user[bob]: {groups: [ops]}\n  \
+                  user[carl]: {gid: ops}\n";
+    assert_eq!(automatic(listed), ["group[ops] < user[bob]", "group[ops] < user[carl]", "user[alice] < group[ops]"]);
     let gone = "  group[deploy]: {ensure: absent}\n  user[deploy]: {ensure: absent}\n";
     assert_eq!(automatic(gone), ["user[deploy] < group[deploy]"]);
 }

@@ -111,6 +111,8 @@ pub struct ResourceReport {
     pub basis: Option<Value>,
     /// Found `ensure` of a resource that a plan knows only in part.
     pub found: Option<Value>,
+    /// True if its declaration forbids the change, or those of all resources that would refresh it.
+    pub is_left: bool,
     /// Deviation from the plan that is applied, if there is one.
     pub deviation: Option<Deviation>,
     /// Number of attempts.

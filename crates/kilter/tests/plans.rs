@@ -1009,7 +1009,10 @@ impl Runner for CreatesDaemon {
 
 /// Plans a directory whose owner is a new user, and applies the plan after a change by another program. The directory is
 /// a purged copy of `from`.
-fn tree_of_new_user_after(before: &[&str], between: impl FnOnce(&Path)) -> (Scene, Status, (Status, Option<Deviation>)) {
+fn tree_of_new_user_after(
+    before: &[&str],
+    between: impl FnOnce(&Path),
+) -> (Scene, Status, (Status, Option<Deviation>)) {
     assert!(is_root(), "this test changes owners and needs root");
     let accounts = tempfile::tempdir().unwrap();
     let etc = accounts.path().join("etc");

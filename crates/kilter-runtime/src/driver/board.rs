@@ -50,6 +50,8 @@ pub(super) struct RunState<'run> {
     changed: FxHashMap<ResourceId, Disposition>,
     /// Edges along which a change has sent a refresh, since the last change.
     served: FxHashSet<EdgeId>,
+    /// Resources that only notifiers without a permitted change would refresh.
+    unrefreshed: FxHashSet<ResourceId>,
     reports: Vec<(ResourceId, ResourceReport)>,
     /// Resources out of sync, while a state is held. It replaces the full list of reports.
     standing: Option<BTreeMap<ResourceId, ResourceReport>>,
@@ -122,6 +124,7 @@ impl<'run> RunState<'run> {
             missing_at_start: planned::missing_at_start(prepared),
             changed: FxHashMap::default(),
             served: FxHashSet::default(),
+            unrefreshed: FxHashSet::default(),
             reports: Vec::new(),
             standing: None,
             tallies: Counters::default(),

@@ -157,6 +157,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         opponent: None,
         basis: None,
         found: None,
+        is_left: false,
         deviation: None,
         tries: 0,
         duration: std::time::Duration::ZERO,

@@ -61,7 +61,14 @@ pub(super) fn one(
     let identified = providers::identified(provider, session.host(), title);
     let (name, namevars) =
         identified.map_err(|error| Error::failed(format_args!("{}[{title}]: {error}", provider.schema().name)))?;
-    let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters, received: &[], noop: false, refresh: false }];
+    let wanted = [Wanted {
+        name: &name,
+        namevars: namevars.as_ref(),
+        should: parameters,
+        received: &[],
+        noop: false,
+        refresh: false,
+    }];
     let read = || {
         provider.capabilities().session().open(&cx)?;
         get_checked(provider, &cx, Query::Named(&wanted))

@@ -1,7 +1,7 @@
 //! Reports for programs (docs/reference/json.md).
 
 use kilter_model::{Difference, to_json};
-use kilter_runtime::{Counts, Opponent, OpponentProcess, Report, ResourceReport};
+use kilter_runtime::{Counts, Opponent, OpponentProcess, Report, ResourceReport, Status};
 use serde_json::{Map, Value as Json, json};
 
 use crate::users::user_name;
@@ -76,6 +76,9 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     if !report.refresh_not_needed.is_empty() {
         let by = report.refresh_not_needed.iter().map(ToString::to_string).collect();
         json.insert("refresh_not_needed".into(), by);
+    }
+    if report.is_left && matches!(report.status, Status::WouldChange | Status::WouldRefresh) {
+        json.insert("only_checked".into(), true.into());
     }
     if !report.notes.is_empty() {
         json.insert("notes".into(), report.notes.iter().map(ToString::to_string).collect());

@@ -83,6 +83,7 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
             None => " contested: its repair has to wait".to_owned(),
         },
         Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only checked".to_owned(),
+        Status::WouldChange | Status::WouldRefresh if report.is_left => " is only checked".to_owned(),
         Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
         Status::Failed if report.deviation == Some(Deviation::Stale) => " refused".to_owned(),
         Status::Failed => " failed".to_owned(),
@@ -175,7 +176,7 @@ fn indented(text: &str, indent: &str) -> String {
 /// Returns the closing lines: the numbers of changes, made or pending.
 pub(crate) fn summary(report: &Report, noop: bool) -> String {
     let counts = &report.counts;
-    let parts = if noop { pending(counts) } else { done(counts) };
+    let parts = if noop { pending(report) } else { done(counts) };
     let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     let what = if words.is_empty() { "nothing to do".to_owned() } else { words.join(", ") };
     let meanwhile = report.settled.map(|settled| meanwhile(&settled)).unwrap_or_default();
@@ -236,10 +237,17 @@ fn done(counts: &Counts) -> Vec<(usize, &'static str)> {
     ]
 }
 
-fn pending(counts: &Counts) -> Vec<(usize, &'static str)> {
+fn pending(report: &Report) -> Vec<(usize, &'static str)> {
+    let counts = &report.counts;
+    let is_left =
+        |one: &&ResourceReport| one.is_left && matches!(one.status, Status::WouldChange | Status::WouldRefresh);
+    let left: Vec<&ResourceReport> = report.resources.iter().filter(is_left).collect();
+    let changes = left.iter().filter(|one| one.status == Status::WouldChange).count();
+    let refreshes = left.iter().filter(|one| one.refreshed).count();
     vec![
-        (counts.would_change, "to change"),
-        (counts.would_refresh, "to refresh"),
+        (counts.would_change.saturating_sub(changes), "to change"),
+        (counts.would_refresh.saturating_sub(refreshes), "to refresh"),
+        (left.len(), "left otherwise"),
         (counts.unknown, "not known yet"),
         (counts.failed, "failed"),
         (counts.skipped, "skipped"),

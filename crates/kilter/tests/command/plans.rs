@@ -235,6 +235,29 @@ fn plan_changes_no_resource_that_was_or_is_in_sync() {
 }
 
 #[test]
+fn plan_shows_changes_that_no_run_makes_as_only_checked() {
+    let place = place(
+        "  file[DIR/a]: { content: a, meta: { policy: warn }, notify: ['exec[y]', 'exec[z]'] }
+  file[DIR/b]: { content: b, meta: { noop: true } }
+  file[DIR/c]: { content: c, notify: 'exec[z]' }
+  exec[y]: { command: [/bin/true], refreshonly: true, notify: 'exec[x]' }
+  exec[x]: { command: [/bin/true], refreshonly: true }
+  exec[z]: { command: [/bin/true], refreshonly: true }
+",
+    );
+    let plan = place.run(&["plan", "m.yaml"]);
+    assert!(plan.stdout.contains("6 resources: 1 to change, 1 to refresh, 4 left otherwise"), "{plan:?}");
+    let marked = |line: &&str| line.ends_with(" is only checked");
+    let marked: Vec<&str> = plan.stdout.lines().filter(marked).filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(marked, ["file[DIR/a]", "file[DIR/b]", "exec[y]", "exec[x]"], "{plan:?}");
+    let json: Json = serde_json::from_str(&place.run(&["plan", "m.yaml", "--format", "json"]).stdout).unwrap();
+    let listed = json["resources"].as_array().unwrap();
+    assert_eq!(listed.iter().filter(|one| one["only_checked"] == true).count(), 4, "{json}");
+    let apply = place.run(&["apply", "m.yaml"]);
+    assert!(apply.stdout.contains("6 resources: 1 changed, 1 refreshed, 4 left otherwise"), "{apply:?}");
+}
+
+#[test]
 fn second_apply_of_plan_changes_nothing() {
     let place = place(
         "  file[DIR/a]: { content: x }\n  file[DIR/d]: { ensure: directory }\n  exec[e]: { command: touch e, cwd: DIR, creates: DIR/e }\n",

@@ -57,6 +57,12 @@ impl RunState<'_> {
             draft.unknown.push(("refresh".into(), because.reason()));
             draft.unknown_by = Some(because.resource);
         }
+        if settlement == Disposition::WouldRefresh
+            && !machine.is_owed_to(vertex)
+            && self.has_only_left_notifiers(vertex)
+        {
+            self.unrefreshed.insert(vertex);
+        }
         self.counts.count(status, refreshed);
         let is_changed = matches!(settlement, Disposition::Changed | Disposition::WouldChange);
         let needs_no_refresh = is_changed && is_idle && !refreshed && !would.is_empty() && self.refreshable(vertex);
@@ -152,6 +158,7 @@ impl RunState<'_> {
             document: draft.document,
             basis: draft.basis,
             found: draft.found,
+            is_left: self.is_left(vertex) || self.unrefreshed.contains(&vertex),
             deviation: draft.deviation,
             tries: draft.tries,
             duration: draft.duration,
@@ -224,13 +231,20 @@ impl RunState<'_> {
 
     /// Returns the resources whose changes refresh a vertex.
     fn refreshing(&self, vertex: ResourceId, graph: &Graph) -> Vec<ResourceRef> {
-        if self.changed.is_empty() {
-            return Vec::new();
-        }
-        let edges = graph.incoming(vertex).iter().filter(|id| !self.served.contains(id));
+        self.changed_notifiers(vertex, graph).map(|by| self.prepared.resource(by).reference.clone()).collect()
+    }
+
+    fn changed_notifiers(&self, vertex: ResourceId, graph: &Graph) -> impl Iterator<Item = ResourceId> {
+        let edges = graph.incoming(vertex).iter().filter(|id| !self.changed.is_empty() && !self.served.contains(id));
         let edges = edges.map(|id| graph.edge(*id)).filter(|edge| edge.notify);
-        let changed = edges.filter(|edge| self.changed.contains_key(&edge.from));
-        changed.map(|edge| self.prepared.resource(edge.from).reference.clone()).collect()
+        edges.filter(|edge| self.changed.contains_key(&edge.from)).map(|edge| edge.from)
+    }
+
+    /// Returns true if no run makes the changes that would refresh a vertex.
+    fn has_only_left_notifiers(&self, vertex: ResourceId) -> bool {
+        let is_left = |by: ResourceId| self.is_left(by) || self.unrefreshed.contains(&by);
+        let mut notifiers = self.changed_notifiers(vertex, &self.prepared.graph).peekable();
+        notifiers.peek().is_some() && notifiers.all(is_left)
     }
 }
 

@@ -638,7 +638,8 @@ fn check_on_the_machine_warns() {
 /// this user sees.
 fn by_user(place: &CheckDir, mounts: &str, laws: &[&str]) -> Output {
     let kilter = place.path().join("kilter");
-    std::fs::copy(env!("CARGO_BIN_EXE_kilter"), &kilter).unwrap();
+    // Copied by this process, another test could start a child that keeps it from being run.
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_kilter")).arg(&kilter).status().unwrap().success());
     let script = format!(
         "{mounts}\nexec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\" provider check colour.prov \"$@\""
     );

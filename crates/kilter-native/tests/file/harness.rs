@@ -157,9 +157,17 @@ pub(crate) fn as_nobody(test: &str, directory: &Path) {
     let itself = std::env::current_exe().expect("the test knows its program");
     // The build directory may be closed to others.
     let program = directory.join("test-program");
-    std::fs::copy(itself, &program).expect("writable");
+    // Copied by this process, another test could start a child that keeps it from being run.
+    let copied = std::process::Command::new("cp").args([&itself, &program]).status();
+    assert!(copied.expect("cp is missing: install coreutils").success());
     set_mode(&program, 0o755);
     run_ignored("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups"], &program, test, directory);
+}
+
+/// Runs one ignored test of this binary in a process with this umask, which all tests of one process share.
+pub(crate) fn with_umask(umask: &str, test: &str, directory: &Path) {
+    let itself = std::env::current_exe().expect("the test knows its program");
+    run_ignored("sh", &["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")], &itself, test, directory);
 }
 
 /// Runs one ignored test of this binary where its mounts are its own.
@@ -182,7 +190,7 @@ fn run_ignored(tool: &str, options: &[&str], program: &Path, test: &str, directo
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// The directory that [`as_nobody`] or [`in_own_mounts`] gave.
+/// The directory that [`as_nobody`], [`with_umask`] or [`in_own_mounts`] gave.
 pub(crate) fn given_directory() -> PathBuf {
-    std::env::var_os("KILTER_TEST_DIRECTORY").expect("started by another test, as nobody").into()
+    std::env::var_os("KILTER_TEST_DIRECTORY").expect("started by another test").into()
 }

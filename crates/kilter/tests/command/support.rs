@@ -37,6 +37,14 @@ impl Place {
         path.display().to_string()
     }
 
+    /// Copies the program, because others may be unable to enter the directory in which it was built.
+    pub(crate) fn copy_of_kilter(&self, name: &str) -> PathBuf {
+        let program = self.path().join(name);
+        // Copied by this process, another test could start a child that keeps it from being run.
+        assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_kilter")).arg(&program).status().unwrap().success());
+        program
+    }
+
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kilter"));
         command
@@ -70,9 +78,7 @@ impl Place {
         let mut command = self.command(args);
         if is_root() {
             const NOBODY: u32 = 65534;
-            let program = self.path().join("home/kilter");
-            // Copied by this process, another test could start a child that keeps it from being run.
-            assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_kilter")).arg(&program).status().unwrap().success());
+            let program = self.copy_of_kilter("home/kilter");
             let owner = format!("{NOBODY}:{NOBODY}");
             assert!(Command::new("chown").args(["-R", &owner]).arg(self.path()).status().unwrap().success());
             let of_root = std::mem::replace(&mut command, Command::new(&program));

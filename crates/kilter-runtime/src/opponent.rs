@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use ecow::EcoString;
@@ -60,32 +60,54 @@ pub(crate) fn own_path<'a>(name: &'a str, watches: &[WatchSource]) -> Option<&'a
     (own.is_absolute() && watches.iter().any(is_own)).then_some(own)
 }
 
+/// Last process that a watch, or one before it, recorded.
+#[derive(Default)]
+struct Recorded {
+    last: Option<Opponent>,
+    /// True if the process was recorded after the last repair.
+    is_new: bool,
+}
+
 /// Records the last process that changes a path, until it is dropped.
 pub(crate) struct OpponentWatch {
-    last: Arc<Mutex<Option<Opponent>>>,
+    recorded: Arc<Mutex<Recorded>>,
     stop: Arc<OwnedFd>,
 }
 
 impl OpponentWatch {
-    /// Starts to record. Returns none if the kernel reports no process for this path.
-    pub(crate) fn start(path: &Path) -> Option<OpponentWatch> {
+    /// Starts to record, in the directory that the path has now. A former watch of the path ends, and its process
+    /// stays the last one until the next event. Returns none if the kernel reports no process for this path.
+    pub(crate) fn start(path: &Path, former: Option<OpponentWatch>) -> Option<OpponentWatch> {
         let mut group = EventGroup::of(path)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?);
-        let last = Arc::new(Mutex::new(None));
-        let (recorded, stopped) = (Arc::clone(&last), Arc::clone(&stop));
+        let recorded = former.map(|former| Arc::clone(&former.recorded)).unwrap_or_default();
+        // The thread of the former watch may still record a process that undid the repair immediately.
+        lock(&recorded).is_new = false;
+        let (to, stopped) = (Arc::clone(&recorded), Arc::clone(&stop));
         let thread = thread::Builder::new().name("opponent".to_owned());
-        thread.spawn(move || group.record(&recorded, &stopped)).ok()?;
-        Some(OpponentWatch { last, stop })
+        thread.spawn(move || group.record(&to, &stopped)).ok()?;
+        Some(OpponentWatch { recorded, stop })
     }
 
-    /// Returns the last recorded process. Makes no system calls: a process that floods the path delays nothing.
+    /// Returns the last recorded process, of this watch or one before it. Makes no system calls: a process that floods
+    /// the path delays nothing.
     pub(crate) fn last(&self) -> Option<Opponent> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.recorded).last.clone()
+    }
+
+    /// Returns the last process that was recorded after the last repair.
+    pub(crate) fn newest(&self) -> Option<Opponent> {
+        let recorded = lock(&self.recorded);
+        recorded.last.clone().filter(|_| recorded.is_new)
     }
 }
 
+fn lock(recorded: &Mutex<Recorded>) -> MutexGuard<'_, Recorded> {
+    recorded.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for OpponentWatch {
-    /// Stops the thread, which ends after its current buffer, without waiting for it.
+    /// Stops the thread, which reads one more buffer, without waiting for it.
     fn drop(&mut self) {
         // An eventfd whose counter is full is readable already.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
@@ -117,17 +139,19 @@ impl EventGroup {
 
     /// Records until the stop. A thread of its own reads events at once, because a program such as `chmod` ends
     /// immediately.
-    fn record(&mut self, last: &Mutex<Option<Opponent>>, stop: &OwnedFd) {
+    fn record(&mut self, recorded: &Mutex<Recorded>, stop: &OwnedFd) {
         loop {
             let mut all = [PollFd::new(&self.fanotify, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            match poll(&mut all, None) {
-                Ok(_) if all[1].revents().is_empty() => {
-                    if let Some(opponent) = self.read() {
-                        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(opponent);
-                    }
-                }
-                Err(Errno::INTR) => {}
-                _ => return,
+            let is_stopped = match poll(&mut all, None) {
+                Ok(_) => !all[1].revents().is_empty(),
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+            };
+            if let Some(opponent) = self.read() {
+                *lock(recorded) = Recorded { last: Some(opponent), is_new: true };
+            }
+            if is_stopped {
+                return;
             }
         }
     }
@@ -340,6 +364,31 @@ mod tests {
         assert_eq!(pid(&mut second), None);
         stranger.append(&file);
         assert_eq!(pid(&mut second), Some(stranger.pid));
+    }
+
+    #[test]
+    fn new_watch_keeps_the_process_of_the_former_one() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("f");
+        let start = |former| OpponentWatch::start(&file, former).expect("run this test as root with CAP_SYS_ADMIN");
+        let until = |watch: &OpponentWatch, pid: u32| {
+            let begun = std::time::Instant::now();
+            while watch.last().is_none_or(|last| last.pid != pid) {
+                assert!(begun.elapsed().as_secs() < 60, "{:?} for {pid}", watch.last());
+                thread::yield_now();
+            }
+        };
+        let (mut one, mut other) = (Stranger::begin(), Stranger::begin());
+        let first = start(None);
+        one.append(&file);
+        until(&first, one.pid);
+        let second = start(Some(first));
+        assert_eq!(second.last().map(|last| last.pid), Some(one.pid));
+        // The event is still in the queue of the second watch when the third one starts.
+        other.append(&file);
+        let third = start(Some(second));
+        until(&third, other.pid);
+        assert_eq!(third.newest(), third.last());
     }
 
     #[test]

@@ -472,7 +472,7 @@ impl<'run> RunState<'run> {
             reports.sort_by_key(|(vertex, _)| self.prepared.graph.place(*vertex));
             // The kernel may have named an opponent after the check that found its change.
             for (vertex, report) in reports.iter_mut().filter(|(_, report)| report.is_contested) {
-                let newest = self.opponents.get(vertex).and_then(OpponentWatch::last);
+                let newest = self.opponents.get(vertex).and_then(OpponentWatch::newest);
                 report.opponent = newest.or_else(|| report.opponent.take());
             }
             let resources = reports.into_iter().map(|(_, report)| report).collect();

@@ -84,7 +84,7 @@ impl RunState<'_> {
         let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
         report.refresh_not_needed = unneeded;
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
-        report.opponent = self.opponent(vertex).filter(|_| report.is_contested);
+        report.opponent = self.newest_opponent(vertex).filter(|_| report.is_contested);
         // A repeated check with the same result is not reported again.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {

@@ -106,21 +106,27 @@ impl RunState<'_> {
     }
 
     /// Records the differences that the last repair of a contested resource removed, and from now on the processes that
-    /// change its path. Returns the last process that undid the repair before.
+    /// change its path. Returns the last process that undid a repair before.
     pub(in super::super) fn record_contest(&mut self, vertex: ResourceId, path: Option<&Path>) -> Option<Opponent> {
         let differences = self.repaired(vertex).into();
         self.contested.insert(vertex, differences);
-        // A new watch marks the directory that the path has now.
-        let last = self.opponents.remove(&vertex).and_then(|watch| watch.last());
+        let former = self.opponents.remove(&vertex);
+        let last = former.as_ref().and_then(OpponentWatch::last);
         if self.opponents.len() < MAX_OPPONENT_WATCHES {
-            self.opponents.extend(path.and_then(OpponentWatch::start).map(|watch| (vertex, watch)));
+            let watch = path.and_then(|path| OpponentWatch::start(path, former));
+            self.opponents.extend(watch.map(|watch| (vertex, watch)));
         }
         last
     }
 
-    /// Returns the last process that undid the last repair of a contested resource.
+    /// Returns the last process that undid a repair of a contested resource.
     pub(in super::super) fn opponent(&self, vertex: ResourceId) -> Option<Opponent> {
         self.opponents.get(&vertex)?.last()
+    }
+
+    /// Returns the last process that undid the last repair of a contested resource.
+    pub(in super::super) fn newest_opponent(&self, vertex: ResourceId) -> Option<Opponent> {
+        self.opponents.get(&vertex)?.newest()
     }
 
     /// Ends the contest over a resource. Returns true if it was known as contested.

@@ -8,12 +8,8 @@
 //! shorter than its length has lost records, and kilter refuses it. A file without the first line has version 1,
 //! which earlier versions of kilter wrote.
 //!
-//! The length covers only data that is on disk, so that a power failure cannot leave a length beyond the end of the
-//! file. Two truncated files count as journals without pending refreshes:
-//!
-//! - an empty file, which version 1 left when no refresh was pending,
-//! - a file that ends after the first line. A power failure leaves it if the journal was emptied and its new length
-//!   was not on disk yet.
+//! The length covers only data that is on disk, and a journal never shrinks: kilter replaces it by a new file instead. So
+//! a power failure cannot leave a length beyond the end of the file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -161,9 +157,6 @@ impl Journal {
     /// If the journal cannot be written.
     pub fn paid(&mut self, debts: &[Debt]) -> Result<(), JournalError> {
         self.forget(debts);
-        if self.owed.is_empty() {
-            return self.clear();
-        }
         self.append("paid", debts)
     }
 
@@ -198,15 +191,6 @@ impl Journal {
             // A record without a sync must not extend the length: the disk may write the length before the line. A
             // lost line of this kind loses no pending refresh.
             if is_owed { file.write_all_at(header(*length).as_bytes(), 0) } else { Ok(()) }
-        })
-    }
-
-    /// Empties the journal.
-    fn clear(&mut self) -> Result<(), JournalError> {
-        self.written("empty", |file, length| {
-            *length = HEADER_BYTES;
-            file.write_all_at(header(*length).as_bytes(), 0)?;
-            file.set_len(*length)
         })
     }
 
@@ -285,9 +269,6 @@ fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
         complete,
         known: known.iter().map(|(first, second)| format!("{second} because of {first}")).collect(),
     };
-    if bytes.is_empty() {
-        return Ok(BTreeSet::new());
-    }
     // kilter always writes the complete first line.
     if bytes.len() < HEADER_BYTES as usize && HEADER.as_bytes().starts_with(&bytes[..bytes.len().min(HEADER.len())]) {
         return Err(cut(HEADER_BYTES, BTreeSet::new()));
@@ -299,7 +280,7 @@ fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
     let length = length.filter(|_| rest[16] == b'\n').ok_or_else(|| damaged(1))?;
     let owed = replay(records).map_err(|line| damaged(line + 1))?;
     // The length covers complete lines only.
-    match bytes.len() as u64 >= length || records.is_empty() {
+    match bytes.len() as u64 >= length {
         true => Ok(owed),
         false => Err(cut(length, owed)),
     }
@@ -405,7 +386,7 @@ mod tests {
         let first = HEADER_BYTES as usize + line("owe", &[debt("file[/a]", "exec[b]")]).len();
         journal.owe(vec![debt("file[/c]", "exec[d]")]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
-        for cut in (1..bytes.len()).filter(|cut| *cut != HEADER_BYTES as usize) {
+        for cut in 0..bytes.len() {
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let error = Journal::open(directory.path(), Durability::Flushed).unwrap_err();
             assert!(matches!(error, JournalError::Cut { .. }), "cut at {cut}: {error}");
@@ -413,25 +394,6 @@ mod tests {
         }
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(owed(directory.path()).len(), 2);
-    }
-
-    #[test]
-    fn an_empty_journal_of_the_version_before_owes_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("journal"), "").unwrap();
-        assert_eq!(owed(directory.path()), []);
-    }
-
-    #[test]
-    fn a_power_cut_while_the_journal_is_emptied_owes_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal");
-        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
-        let before = std::fs::read(&path).unwrap();
-        // The new size is on disk, the new first line is not.
-        std::fs::write(&path, &before[..HEADER_BYTES as usize]).unwrap();
-        assert_eq!(owed(directory.path()), []);
     }
 
     #[test]

@@ -50,8 +50,11 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other("another user owns or can write it: remove it"));
     }
     let mut bytes = Vec::new();
-    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max_bytes {
+    if found.len() <= max_bytes {
+        // It may grow meanwhile.
+        file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    }
+    if found.len().max(bytes.len() as u64) > max_bytes {
         return Err(io::Error::other(format!("it is larger than {} MiB", max_bytes >> 20)));
     }
     Ok(Some(bytes))

@@ -340,12 +340,14 @@ fn bounded(path: &Path, opened: &TrustedFile, limit: u64) -> Result<Vec<u8>, Str
     if found.is_dir() {
         return Err(format!("cannot read {shown}: it is a directory"));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(found.len().min(limit) + 1).unwrap_or(0));
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() as u64 > limit {
-        return Err(format!("{shown} is larger than {} MiB", limit >> 20));
+    let too_large = || format!("{shown} is larger than {} MiB", limit >> 20);
+    if found.len() > limit {
+        return Err(too_large());
     }
-    Ok(bytes)
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len() + 1).unwrap_or(0));
+    // A pipe has no size, and a file may grow meanwhile.
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
 /// Describes the place of the first byte that is not UTF-8.

@@ -40,6 +40,17 @@ fn a_write_beyond_the_limit_of_file_sizes_fails_that_resource_only() {
 }
 
 #[test]
+fn oversized_manifest_or_plan_is_refused_without_reading_it() {
+    let place = Place::new();
+    std::fs::File::create(place.path().join("huge")).unwrap().set_len(8 << 40).unwrap();
+    for command in ["plan", "apply"] {
+        // There is no room for what would be read.
+        let ended = shell(&place, &format!("ulimit -v 800000; exec $KILTER {command} huge"));
+        assert_eq!((ended.code, ended.stderr.as_str()), (1, "error: huge is larger than 1024 MiB\n"), "{command}");
+    }
+}
+
+#[test]
 fn ignored_sigchld_does_not_break_waiting() {
     let place = Place::new();
     place.file("m.yaml", "resources: { 'exec[true]': {} }");
@@ -58,7 +69,7 @@ fn without_threads_files_are_written_and_commands_fail_with_a_report() {
     let files: String = (0..30).map(|n| format!("  'file[{home}/f{n}]': {{ content: x }}\n")).collect();
     place.file("m.yaml", format!("resources:\n{files}  'exec[true]': {{}}\n  'exec[/bin/echo]': {{}}\n"));
     // The program may be where that user cannot go.
-    std::fs::copy(env!("CARGO_BIN_EXE_kilter"), place.path().join("kilter")).unwrap();
+    place.copy_of_kilter("kilter");
     let script = format!(
         "exec setpriv --reuid 61235 --regid 61235 --clear-groups bash -c 'ulimit -u 1; HOME={home} exec ./kilter \
          apply m.yaml'"

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Functions for the tests of the providers. Each test is a program that runs with the path of kilter in $KILTER. It prints failures, and exits
+# Functions for the tests of the providers. Each test is a program that runs with the path of kilter in $KILTER, which contains the providers.
+# It prints failures, and exits
 # with 0 only if every check succeeds. The tests change the machine as root. They run only if the harness has put copies over its directories
 # (`cargo test -p kilter --test providers`).
 set -u
@@ -13,7 +14,7 @@ chmod 755 "$place"
 failures=0
 checks=0
 
-kilter() { "$KILTER" -I "$providers" --state-dir "$place/state" "$@"; }
+kilter() { "$KILTER" --state-dir "$place/state" "$@"; }
 
 failed() {
     failures=$((failures + 1))

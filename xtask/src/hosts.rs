@@ -33,11 +33,11 @@ impl Base {
     }
 }
 
-/// Script in the sandbox: boots a host with kilter and its providers, and runs a shell or a command in it.
+/// Script in the sandbox: boots a host with kilter and the tests of its scripts, and runs a shell or a command in it.
 const SHELL: &str = r#"
     host=$0 kilter=$1 providers=$2
     shift 2
-    "$host" up host "$kilter:/usr/local/bin/kilter" "$providers:/usr/local/share/kilter/providers"
+    "$host" up host "$kilter:/usr/local/bin/kilter" "$providers:/srv/providers"
     if [ $# -gt 0 ]; then "$host" run host "$@"; else "$host" shell host; fi"#;
 
 /// Boots a host, and runs a command or a shell in it.

@@ -50,8 +50,11 @@ pub enum KillMode {
 /// A program to start, with its settings.
 #[derive(Clone)]
 pub struct Invocation {
-    /// The program: a path, or a name to find in the `PATH` of `env`.
+    /// The program: a path, or a name to find in the `PATH` of `env`. With a `script`, the name of the script.
     pub program: OsString,
+    /// Text of a script to run in place of a file. Its first line names the interpreter. The child reads the text from
+    /// a sealed memory file, so it needs no directory, and no user can change it.
+    pub script: Option<&'static str>,
     /// Arguments, without the program.
     pub args: Vec<OsString>,
     /// The complete environment.
@@ -88,7 +91,8 @@ pub struct Invocation {
     pub leftovers: KillMode,
     /// Confinement of the child.
     pub confinement: Confinement,
-    /// Trust rule that the program must pass directly before the start. If none, the caller has decided.
+    /// Trust rule that the program must pass directly before the start. If none, the caller has decided. It does not
+    /// apply to a `script`.
     pub trust: Option<TrustPolicy>,
 }
 
@@ -105,6 +109,7 @@ impl Invocation {
     pub fn new(program: impl Into<OsString>) -> Invocation {
         Invocation {
             program: program.into(),
+            script: None,
             args: Vec::new(),
             env: Environment::new().variables().to_vec(),
             cwd: None,
@@ -123,6 +128,13 @@ impl Invocation {
             confinement: Confinement::None,
             trust: None,
         }
+    }
+
+    /// Runs this text in place of a file.
+    #[must_use]
+    pub fn script(mut self, text: &'static str) -> Invocation {
+        self.script = Some(text);
+        self
     }
 
     /// Adds an argument.

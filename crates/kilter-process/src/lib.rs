@@ -101,6 +101,7 @@ mod invocation;
 mod kin;
 mod lines;
 mod memory;
+mod memory_script;
 mod pipes;
 mod pre_exec;
 mod run;

@@ -1,7 +1,7 @@
 //! Code that runs between fork and exec. No other module runs any there.
 #![expect(
     unsafe_code,
-    reason = "session, umask, supplementary groups and descriptor 3 of a child can only be set between fork and exec"
+    reason = "session, umask, supplementary groups and inherited descriptors can only be set between fork and exec"
 )]
 
 use std::ffi::CString;
@@ -10,6 +10,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
 
 use rustix::fs::Mode;
 use rustix::io::{Errno, FdFlags};
@@ -33,6 +34,8 @@ pub(crate) struct Before<'a> {
     pub(crate) cwd: Option<CString>,
     pub(crate) umask: Option<u32>,
     pub(crate) channel: Option<Writer>,
+    /// Descriptor that the program inherits under the same number.
+    pub(crate) inherited: Option<Arc<OwnedFd>>,
 }
 
 /// Makes the child apply the settings in `before`.
@@ -42,8 +45,8 @@ pub(crate) struct Before<'a> {
 ///
 /// If there are no settings, the command gets no closure, so that the standard library can still use `posix_spawn`.
 pub(crate) fn apply_pre_exec(command: &mut Command, before: Before<'_>) {
-    let Before { identity, cwd, umask, channel } = before;
-    if identity.is_none() && cwd.is_none() && umask.is_none() && channel.is_none() {
+    let Before { identity, cwd, umask, channel, inherited } = before;
+    if identity.is_none() && cwd.is_none() && umask.is_none() && channel.is_none() && inherited.is_none() {
         return;
     }
     let identity = identity.map(|identity| Raw {
@@ -67,11 +70,14 @@ pub(crate) fn apply_pre_exec(command: &mut Command, before: Before<'_>) {
         if let Some(channel) = &channel {
             channel.put_in_place()?;
         }
+        if let Some(inherited) = &inherited {
+            rustix::io::fcntl_setfd(&**inherited, FdFlags::empty())?;
+        }
         Ok(())
     };
     // SAFETY: between fork and exec in a program with threads only async-signal-safe functions may run. The closure
-    // makes up to nine raw system calls (umask, setsid, geteuid, setgroups, setresgid, setresuid, chdir, fstat, dup2
-    // or fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error` from
+    // makes up to ten raw system calls (umask, setsid, geteuid, setgroups, setresgid, setresuid, chdir, fstat, dup2
+    // or fcntl, fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error` from
     // an errno is a number) and cannot panic.
     unsafe {
         command.pre_exec(in_child);

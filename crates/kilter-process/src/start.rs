@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::confine::{Confined, Confinement, NotifyListener, SeccompSupervisor, T
 use crate::environment::is_name;
 use crate::finished::SpawnError;
 use crate::invocation::{Group, Invocation};
+use crate::memory_script::MemoryScript;
 use crate::pre_exec::{Before, apply_pre_exec, is_channel_moved, no_entry};
 use crate::streams::{ChildEnds, OwnEnds, streams};
 use crate::trust::Distrust;
@@ -101,6 +103,7 @@ pub(crate) fn start(invocation: &Invocation) -> Result<Started, SpawnError> {
 struct Start<'a> {
     invocation: &'a Invocation,
     program: PathBuf,
+    script: Option<MemoryScript>,
 }
 
 type Spawned = Result<Child, SpawnError>;
@@ -114,6 +117,11 @@ impl Start<'_> {
         if let Some((name, _)) = invocation.env.iter().find(|(name, _)| !is_name(name)) {
             return Err(SpawnError::NoSuchVariable { program: invocation.program.clone(), name: name.clone() });
         }
+        if let Some(text) = invocation.script {
+            let program = invocation.program.clone();
+            let script = MemoryScript::new(text).map_err(|source| SpawnError::Start { program, source })?;
+            return Ok(Start { invocation, program: script.interpreter.clone(), script: Some(script) });
+        }
         let path = invocation.search_path();
         let not_found = || SpawnError::NotFound { program: invocation.program.clone(), path: path.to_owned() };
         let program = which(&invocation.program, path).ok_or_else(not_found)?;
@@ -123,7 +131,7 @@ impl Start<'_> {
         {
             return Err(SpawnError::Untrusted { program: invocation.program.clone(), source: Box::new(source) });
         }
-        Ok(Start { invocation, program })
+        Ok(Start { invocation, program, script: None })
     }
 
     /// Starts the child from a thread that confines itself first and then ends. No thread answers its seccomp
@@ -177,7 +185,8 @@ impl Start<'_> {
     ) -> Result<Command, SpawnError> {
         let invocation = self.invocation;
         let mut command = Command::new(&self.program);
-        command.args(&invocation.args).env_clear().envs(invocation.env.iter().map(|(name, value)| (name, value)));
+        command.args(self.script.iter().flat_map(MemoryScript::args)).args(&invocation.args);
+        command.env_clear().envs(invocation.env.iter().map(|(name, value)| (name, value)));
         if let Some(scratch) = scratch {
             command.env("TMPDIR", scratch);
         }
@@ -185,6 +194,7 @@ impl Start<'_> {
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         let mut before = Before { umask: invocation.umask, channel, ..Before::default() };
         before.identity = invocation.identity.as_ref();
+        before.inherited = self.script.as_ref().map(|script| Arc::clone(&script.fd));
         match (&invocation.cwd, &invocation.identity) {
             (Some(cwd), Some(_)) => {
                 let entered = CString::new(cwd.as_os_str().as_bytes());

@@ -389,6 +389,18 @@ fn reading_running_programs_and_temporary_files_work() {
 }
 
 #[test]
+fn script_without_a_file_runs_confined() {
+    for user in [0, NOBODY] {
+        let text = "#!/usr/bin/python3 -I\nimport sys; print(sys.argv[1:]); open('/etc/kilter-wrote', 'w')\n";
+        let invocation = Invocation::new("told.prov").script(text).arg("a").captured(4096);
+        let identity = (user != 0).then(|| Identity { uid: user, gid: user, groups: Vec::new() });
+        let ended = confined(Invocation { identity, ..invocation });
+        assert_eq!(ended.stdout.text(), "['a']\n", "{ended:?}");
+        assert!(ended.stderr.text().contains("Permission denied"), "{ended:?}");
+    }
+}
+
+#[test]
 fn temporary_directory_is_private_and_removed() {
     for user in [0, NOBODY] {
         for ending in [Termination::Exited, Termination::Deadline] {

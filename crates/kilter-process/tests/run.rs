@@ -385,3 +385,22 @@ fn text_file_busy_is_retried() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(told.unwrap().stdout.text(), "done\n");
 }
+
+#[test]
+fn script_without_a_file_runs_with_input_arguments_and_channel() {
+    let text = "#!/bin/bash -e\nread -r line\necho \"$line $1\"\necho noted >&3\n";
+    let call = || Invocation::new("told.prov").script(text).arg("argument").stdin("input\n").captured(1024);
+    let output = finished(&call().channel(Capture::First(1024)));
+    assert_eq!(output.stdout.text(), "input argument\n", "{output:?}");
+    assert_eq!(output.channel.text(), "noted\n");
+    // Without the channel, the shell reports its missing descriptor.
+    assert_ne!(finished(&call()).status, Status::Code(0));
+}
+
+#[test]
+fn missing_interpreter_of_script_without_a_file_is_named() {
+    let error = run(&Invocation::new("lost.prov").script("#!/nowhere/python3\n"), None).unwrap_err();
+    assert!(error.with_sources().contains("cannot start `/nowhere/python3`"), "{}", error.with_sources());
+    let error = run(&Invocation::new("lost.prov").script("echo\n"), None).unwrap_err();
+    assert!(error.with_sources().contains("cannot start `lost.prov`"), "{}", error.with_sources());
+}

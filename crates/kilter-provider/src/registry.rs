@@ -31,7 +31,7 @@ struct Type {
     /// Indexes of its providers, in registration order.
     providers: Vec<usize>,
     preferred: OnceLock<Preferred>,
-    /// Result of the check of its built-in providers, at the first choice.
+    /// Result of the check of its providers, at the first choice.
     checked: OnceLock<Option<Contradiction>>,
 }
 
@@ -83,9 +83,6 @@ pub enum RegistryError {
         /// The name.
         name: &'static str,
     },
-    /// The schema and the capabilities of a provider contradict each other.
-    #[error(transparent)]
-    Contradiction(#[from] Contradiction),
 }
 
 /// Feature of a schema that its provider declares without the capability, or the reverse.
@@ -157,11 +154,10 @@ impl Registry {
     /// Creates a registry of `providers`. Types are listed in this order. Built-in providers of a type share a
     /// schema; an external provider may have another.
     ///
-    /// A built-in provider builds its schema when it is needed. [`Registry::choose`] therefore checks its features.
+    /// A provider may build its schema when it is needed. [`Registry::choose`] therefore checks its features.
     ///
     /// # Errors
-    /// If two providers of a type have the same name, or if a feature of the schema of an external provider contradicts
-    /// its [capabilities](Provider::capabilities).
+    /// If two providers of a type have the same name.
     pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Result<Registry, RegistryError> {
         let mut registry = Registry::default();
         for provider in providers {
@@ -174,9 +170,6 @@ impl Registry {
             if others.iter().any(|&at| registry.providers[at].name() == provider.name()) {
                 let (type_name, name) = (provider.type_name().into(), provider.name());
                 return Err(RegistryError::Duplicate { type_name, name });
-            }
-            if provider.is_external() {
-                Contradiction::of(provider.as_ref()).map_or(Ok(()), Err)?;
             }
             others.push(registry.providers.len());
             registry.slots.push(slot);

@@ -2,6 +2,7 @@
 //! use it.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use kilter_engine::{Edge, Origin, Reason, ResourceId};
 use kilter_model::{Catalog, Resource};
@@ -30,20 +31,30 @@ enum PathOwner {
     Several,
 }
 
+/// Returns true for each provider of the registry that has resources.
+fn used_providers(registry: &Registry, providers: &[u16]) -> Vec<bool> {
+    let mut is_used = vec![false; registry.len()];
+    providers.iter().for_each(|at| is_used[usize::from(*at)] = true);
+    is_used
+}
+
 /// Paths of a catalog that may have an owner in it.
 pub(crate) struct PathClaims<'a> {
     catalog: &'a Catalog,
+    registry: &'a Registry,
     owners: Vec<(ResourceId, &'a dyn Owner)>,
     /// True for each provider whose resources have paths as names.
-    paths: Vec<bool>,
+    paths: Vec<OnceCell<bool>>,
     claims: Vec<(ResourceId, Cow<'a, str>, PathRelation)>,
 }
 
 impl<'a> PathClaims<'a> {
     /// Returns none if no resource owns paths, or all owners have opted out of automatic edges.
     pub(crate) fn new(catalog: &'a Catalog, registry: &'a Registry, providers: &[u16]) -> Option<PathClaims<'a>> {
+        // A provider that is not used need not build its schema.
+        let owner = |(at, is_used)| if is_used { registry.at(at).capabilities().owner } else { None };
         let by_provider: Vec<Option<&dyn Owner>> =
-            (0..registry.len()).map(|at| registry.at(at).capabilities().owner).collect();
+            used_providers(registry, providers).into_iter().enumerate().map(owner).collect();
         if by_provider.iter().all(Option::is_none) {
             return None;
         }
@@ -55,21 +66,26 @@ impl<'a> PathClaims<'a> {
         if owners.is_empty() {
             return None;
         }
-        let paths =
-            (0..registry.len()).map(|at| registry.at(at).capabilities().relations().names_are_paths()).collect();
-        Some(PathClaims { catalog, owners, paths, claims: Vec::new() })
+        let paths = vec![OnceCell::new(); registry.len()];
+        Some(PathClaims { catalog, registry, owners, paths, claims: Vec::new() })
+    }
+
+    /// Returns true if the resources of a provider have paths as names.
+    fn has_paths(&self, provider: u16) -> bool {
+        let at = usize::from(provider);
+        *self.paths[at].get_or_init(|| self.registry.at(at).capabilities().relations().names_are_paths())
     }
 
     /// Adds a resource that may be at a path.
     pub(crate) fn lies(&mut self, me: ResourceId, provider: u16, resource: &'a Resource) {
-        if self.paths[usize::from(provider)] {
+        if self.has_paths(provider) {
             self.claims.push((me, canonical(&resource.name), PathRelation::Lies));
         }
     }
 
     /// Adds a resource that requires a resource of a provider with this name.
     pub(crate) fn claim(&mut self, me: ResourceId, provider: u16, name: &str) {
-        if self.paths[usize::from(provider)] && name.starts_with('/') {
+        if name.starts_with('/') && self.has_paths(provider) {
             self.claims.push((me, Cow::Owned(canonical(name).into_owned()), PathRelation::Uses));
         }
     }

@@ -16,7 +16,7 @@
 //! - `mold`: convention and directories of mold;
 //! - `metadata`: converts YAML to a type; `condition`: `suitable` and `default`;
 //! - `coerce`: converts the output of a script to values of its type;
-//! - `provider`: implements the contract; `discovery`: directories and cache;
+//! - `provider`: implements the contract; `discovery`: directories and cache; `embedded`: scripts of the program;
 //! - [`yaml`]: YAML with locations;
 //! - `exchange`: calls of scripts; `recorded`: calls as data; `spoken`: output during a call.
 //!
@@ -27,6 +27,7 @@ pub mod condition;
 mod confined;
 mod convention;
 mod discovery;
+mod embedded;
 mod exchange;
 mod heard;
 mod json;
@@ -51,6 +52,7 @@ pub use convention::{
     RecordError, Refusal, Reply, Request, Update, WatchLine,
 };
 pub use discovery::{Found, FoundScript, Note, Scripts};
+pub use embedded::{EmbeddedProvider, EmbeddedScript};
 pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner};
 pub use json::Json;
 pub use metadata::{Actions, Fault, InSyncRule, Metadata, TextPosition};

@@ -13,6 +13,7 @@ use kilter_process::{Capture, Environment, Invocation, which};
 use kilter_provider::PROGRAM;
 
 use crate::condition::Machine;
+use crate::embedded::EmbeddedScript;
 use crate::exchange::{ProcessRunner, ScriptRunner};
 use crate::mold::{Historian, NoHistorian};
 
@@ -47,6 +48,8 @@ pub struct ScriptEnvironment {
     pub cancelled: Option<&'static AtomicBool>,
     /// Runner of the scripts.
     pub exchanges: Arc<dyn ScriptRunner>,
+    /// The script, if it is part of the program and not a file.
+    pub embedded: Option<&'static EmbeddedScript>,
 }
 
 /// Resource limits of a script call.
@@ -95,6 +98,7 @@ impl ScriptEnvironment {
             historian: Arc::new(NoHistorian),
             cancelled: None,
             exchanges: Arc::new(ProcessRunner),
+            embedded: None,
         }
     }
 
@@ -120,11 +124,11 @@ impl ScriptEnvironment {
     /// Returns the process for a script. It starts in `/` with the configured environment, an empty input and
     /// its own process group. If the data directory of the script has lenses, `AUGEAS_LENS_LIB` is set.
     pub fn invocation(&self, script: &Path) -> Invocation {
-        let mut invocation = Invocation::new(script).environment(&self.environment).cwd("/").trusted(&self.trust);
-        let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
-        if let Some(lenses) = lenses.filter(|lenses| lenses.is_dir()) {
-            invocation = invocation.env("AUGEAS_LENS_LIB", lenses);
-        }
+        let invocation = Invocation::new(script).environment(&self.environment).cwd("/");
+        let mut invocation = match self.embedded {
+            Some(embedded) => invocation.script(embedded.text),
+            None => with_lenses(invocation.trusted(&self.trust), script),
+        };
         invocation.stdout = Capture::AtMost(self.limits.output);
         invocation.stderr = Capture::Last(self.limits.error);
         invocation
@@ -137,6 +141,15 @@ impl ScriptEnvironment {
             Some(hostname) => invocation.env("KILTER_HOSTNAME", hostname.as_str()),
             None => invocation,
         }
+    }
+}
+
+/// Sets `AUGEAS_LENS_LIB` if the data directory of the script has lenses.
+fn with_lenses(invocation: Invocation, script: &Path) -> Invocation {
+    let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
+    match lenses.filter(|lenses| lenses.is_dir()) {
+        Some(lenses) => invocation.env("AUGEAS_LENS_LIB", lenses),
+        None => invocation,
     }
 }
 

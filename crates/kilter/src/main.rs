@@ -11,6 +11,7 @@ mod collected;
 mod commands;
 mod draw;
 mod durable;
+mod embedded;
 mod execute;
 mod exit;
 mod facts;

@@ -9,9 +9,10 @@ use kilter_model::{Attributes, ResourceRef, TitleError};
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Context, Interrupt, Level, Provider, Registry, canonical_name};
 use kilter_script::mold::{Historian, Mold, NoHistorian};
-use kilter_script::{Found, Note, Script, ScriptEnvironment, Scripts};
+use kilter_script::{EmbeddedProvider, Found, Note, Script, ScriptEnvironment, Scripts};
 use serde_json::json;
 
+use crate::embedded::SCRIPTS;
 use crate::exit::Exit;
 use crate::facts::Gathered;
 use crate::mold::OpenedMold;
@@ -35,7 +36,7 @@ pub(crate) struct Search {
 pub(crate) struct Providers {
     /// All providers.
     pub(crate) registry: Registry,
-    /// Providers that are scripts.
+    /// Providers that are scripts of directories.
     pub(crate) scripts: Vec<Arc<dyn Script>>,
     /// Notes about scripts, unusable ones included.
     pub(crate) notes: Vec<Note>,
@@ -93,21 +94,23 @@ pub(crate) fn usual_directories() -> impl Iterator<Item = PathBuf> {
 pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, Exit> {
     let native = kilter_native::native(Arc::clone(&session.world));
     let of_mold: Vec<Arc<dyn Provider>> = session.mold().map(|opened| of_mold(opened.mold())).unwrap_or_default();
-    let Scripts { providers, mut notes } = scripts(session, search)?;
-    let is_taken = |provider: &dyn Provider| {
-        native
-            .iter()
-            .chain(&of_mold)
-            .any(|one| one.type_name() == provider.type_name() && one.name() == provider.name())
-    };
+    let environment = Arc::new(script_environment(session, search));
+    let Scripts { providers, mut notes } = scripts(session, search, &environment)?;
+    let is_taken = |provider: &dyn Provider| native.iter().chain(&of_mold).any(|one| is_same(one.as_ref(), provider));
     let (taken, scripts): (Vec<_>, Vec<_>) = providers.into_iter().partition(|one| is_taken(one.as_ref()));
     for provider in taken {
         let (name, type_name) = (provider.name(), provider.type_name());
         let message = eco_format!("not used: there is a provider `{name}` of {type_name} already");
         notes.push(Note { file: provider.path().to_owned(), level: Level::Warning, message });
     }
+    // A script of mold's directory replaces all embedded scripts of its type.
+    let is_free = |one: &Arc<dyn Provider>| {
+        let is_of_mold = of_mold.iter().any(|other| other.type_name() == one.type_name());
+        !is_of_mold && !is_taken(one.as_ref()) && !scripts.iter().any(|other| is_same(other.as_ref(), one.as_ref()))
+    };
+    let embedded: Vec<Arc<dyn Provider>> = embedded(&scripts, &environment).filter(is_free).collect();
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
-    let all = native.iter().cloned().chain(of_mold.iter().cloned()).chain(free);
+    let all = native.iter().cloned().chain(of_mold.iter().cloned()).chain(free).chain(embedded);
     let registry = Registry::new(all).map_err(output::fail)?;
     Ok(Providers { registry: session.record.decorate(registry).on_machine(session.host()), scripts, notes })
 }
@@ -132,30 +135,50 @@ fn historian(session: &Session) -> Arc<dyn Historian> {
     }
 }
 
+/// Returns true if manifests could not distinguish two providers.
+fn is_same(one: &dyn Provider, other: &dyn Provider) -> bool {
+    one.type_name() == other.type_name() && one.name() == other.name()
+}
+
+/// Returns the embedded scripts, beside the scripts of the user.
+pub(crate) fn embedded<'a>(
+    scripts: &'a [Arc<dyn Script>],
+    environment: &'a Arc<ScriptEnvironment>,
+) -> impl Iterator<Item = Arc<dyn Provider>> + 'a {
+    SCRIPTS.iter().map(|source| {
+        let rivals = scripts.iter().filter(|one| one.type_name() == source.type_name).cloned().collect();
+        Arc::new(EmbeddedProvider::new(source, rivals, environment)) as Arc<dyn Provider>
+    })
+}
+
 /// Returns the providers of mold's directory.
 fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
     mold.providers().iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>).collect()
 }
 
-/// Returns the scripts of the directories.
-fn scripts(session: &Session, search: &Search) -> Result<Scripts, Exit> {
-    let mut surroundings = surroundings_with(session, &search.libexec, session.state_dir_if_any());
-    surroundings.verify_suitability = search.verify_suitability;
+/// Returns the environment and limits of the scripts of a search.
+fn script_environment(session: &Session, search: &Search) -> ScriptEnvironment {
+    let mut environment = surroundings_with(session, &search.libexec, session.state_dir_if_any());
+    environment.verify_suitability = search.verify_suitability;
     if let Some(jobs) = search.jobs {
-        surroundings.limits.jobs = jobs;
+        environment.limits.jobs = jobs;
     }
-    let surroundings = Arc::new(surroundings);
+    environment
+}
+
+/// Returns the scripts of the directories.
+fn scripts(session: &Session, search: &Search, environment: &Arc<ScriptEnvironment>) -> Result<Scripts, Exit> {
     let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
     let look = || {
         session.record.record_or_replay(
             "scripts",
             || serde_json::Value::Null,
-            || discover(session, &directories, &surroundings),
+            || discover(session, &directories, environment),
         )
     };
     // Without directories, no script runs.
     let found = if directories.is_empty() { look() } else { signals::interruptible(look)? };
-    Ok(Scripts::of(found, &surroundings))
+    Ok(Scripts::of(found, environment))
 }
 
 /// Searches the directories.

@@ -1,4 +1,4 @@
-//! The providers that come with kilter: their descriptions, their text, and the tests of those that need no machine
+//! The scripts that are embedded in kilter: their descriptions, their text, and the tests of those that need no machine
 //! of their own. The others are put through their tests on hosts that are booted (`tests/host`).
 //!
 //! A test plays in a mount namespace of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the
@@ -16,9 +16,8 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap()
 }
 
-/// Mounts writable copies over the directories, installs the providers in their default place, and runs the given
-/// command. No systemd runs there, and `/run` is empty. A root in a container refuses files that another user may
-/// change, hence the copies.
+/// Mounts writable copies over the directories, copies the tests of the providers, and runs the given command. No
+/// systemd runs there, and `/run` is empty.
 const SANDBOX: &str = r#"
     space=$(mktemp -d) && mount -t tmpfs -o mode=755 kilter "$space"
     for over in etc home root usr var; do
@@ -28,8 +27,7 @@ const SANDBOX: &str = r#"
     : >/etc/.kilter-test
     mount -t tmpfs -o mode=755 kilter /run && mkdir /run/lock
     rm -rf /usr/local/share/kilter
-    install -d -o root -g root -m 755 /usr/local /usr/local/share /usr/local/share/kilter /usr/local/share/kilter/providers
-    install -o root -g root -m 755 "$PROVIDERS"/* /usr/local/share/kilter/providers/
+    install -D -o root -g root -m 755 -t /var/lib/providers "$PROVIDERS"/*
     cd /
     exec "$@""#;
 
@@ -61,7 +59,7 @@ fn shown(output: &Output) -> String {
 
 /// Runs the test of a provider.
 fn hold(provider: &str) {
-    let output = sandboxed(&[&format!("/usr/local/share/kilter/providers/{provider}.test")]);
+    let output = sandboxed(&[&format!("/var/lib/providers/{provider}.test")]);
     let shown = shown(&output);
     assert!(output.status.success(), "{provider}: {}\n{shown}", output.status);
     // A test that ended before its end has held nothing.
@@ -188,7 +186,8 @@ fn kilter_describes_every_provider_and_each_of_its_attributes() {
     for name in files_with(".prov") {
         let metadata = std::fs::read_to_string(directory().join(format!("{name}.yaml"))).unwrap();
         let of_type = metadata.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
-        let output = sandboxed(&[KILTER, "types", &format!("{of_type}::{name}"), "--format", "json"]);
+        let of = format!("{of_type}::{name}");
+        let output = Command::new(KILTER).args(["types", &of, "--format", "json"]).env_clear().output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "nothing is wrong with {name}");
         let described: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((described["name"].as_str(), described["provider"].as_str()), (Some(of_type), Some(&*name)));
@@ -208,7 +207,7 @@ fn the_programs_are_clean() {
         let text = std::fs::read_to_string(&path).unwrap();
         match text.lines().next() {
             Some("#!/bin/bash" | "# shellcheck shell=bash") => bash.push(path),
-            Some("#!/usr/bin/python3") => python.push(path),
+            Some("#!/usr/bin/python3 -I") => python.push(path),
             _ => assert!(path.extension().is_some_and(|end| end == "yaml"), "{}: what is it?", path.display()),
         }
     }

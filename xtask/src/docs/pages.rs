@@ -32,8 +32,9 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 15] = [
+pub(super) const TABLE: [Page; 18] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
+    of_type!("cron"),
     of_type!("exec"),
     of_type!("exported"),
     of_type!("file"),
@@ -44,6 +45,8 @@ pub(super) const TABLE: [Page; 15] = [
     of_type!("noop"),
     of_type!("notify"),
     of_type!("password"),
+    of_type!("ssh_authorized_key"),
+    of_type!("sysctl"),
     of_type!("test"),
     of_type!("timer"),
     of_type!("user"),

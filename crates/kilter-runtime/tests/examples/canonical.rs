@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use kilter_model::{Attributes, Change, Feature, Outcome, State, TypeSchema};
-use kilter_provider::{Context, Declaration, Level, Mode, Provider, ProviderError, Query, Registry, ValidationError};
+use kilter_provider::{
+    Capabilities, Context, Declaration, Level, Mode, Provider, ProviderError, Query, ValidationError,
+};
 
 use crate::site::{Site, defined};
 
@@ -15,13 +17,12 @@ const WORD: &str = "name: word\ndesc: Words.\nfeatures: [canonicalize]\nattribut
 /// Provider that accepts only words in lower case, and records the calls.
 struct Words {
     schema: TypeSchema,
-    is_external: bool,
     calls: Mutex<Vec<usize>>,
 }
 
 impl Words {
     fn new() -> Arc<Words> {
-        Arc::new(Words { schema: defined(WORD), is_external: false, calls: Mutex::default() })
+        Arc::new(Words { schema: defined(WORD), calls: Mutex::default() })
     }
 }
 
@@ -32,10 +33,6 @@ impl Provider for Words {
 
     fn name(&self) -> &'static str {
         "memory"
-    }
-
-    fn is_external(&self) -> bool {
-        self.is_external
     }
 
     fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
@@ -96,16 +93,51 @@ fn invalid_resource_reports_its_canonicalisation_problems_too() {
 }
 
 #[test]
-fn feature_without_its_capability_is_an_error_of_the_registration() {
-    let words = |is_external| {
-        let schema = defined(WORD).features(&[Feature::Refresh]);
-        Arc::new(Words { schema, is_external, calls: Mutex::default() }) as Arc<dyn Provider>
-    };
+fn feature_without_its_capability_is_an_error_of_each_resource() {
     let expected = "the provider `memory` of word declares the feature `refresh` without the capability: the schema must \
                     declare a feature if, and only if, the provider has its capability";
-    let refused = Registry::new([words(true)]).map(|_| ()).unwrap_err();
-    assert_eq!(refused.to_string(), expected);
-    // The schema of a built-in provider is built for the first resource of the type.
-    let site = Site::new([words(false)]);
+    let schema = defined(WORD).features(&[Feature::Refresh]);
+    let site = Site::new([Arc::new(Words { schema, calls: Mutex::default() }) as Arc<dyn Provider>]);
     assert_eq!(site.refused("resources:\n  word[a]: {}\n"), [format!("word[a]: {expected}")]);
+}
+
+/// Provider that is part of the registry and is never used.
+struct Unused;
+
+impl Provider for Unused {
+    fn schema(&self) -> &TypeSchema {
+        panic!("the schema is built without a use of the type")
+    }
+
+    fn type_name(&self) -> &str {
+        "unused"
+    }
+
+    fn name(&self) -> &'static str {
+        "lazy"
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        panic!("the capabilities are read without a use of the type")
+    }
+
+    fn is_external(&self) -> bool {
+        true
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        Ok(Vec::new())
+    }
+
+    fn set(&self, _: &Context<'_>, _: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn unused_provider_builds_no_schema() {
+    let words = Words::new();
+    let site = Site::new([Arc::clone(&words) as Arc<dyn Provider>, Arc::new(Unused)]);
+    site.apply("resources:\n  word[a]: { first: x }\n");
+    assert_eq!(*words.calls.lock().unwrap(), [1]);
 }

@@ -8,6 +8,7 @@ mod careful;
 mod clean;
 mod composite;
 mod contested;
+mod embedded;
 mod etcd;
 mod exit_codes;
 mod facts;

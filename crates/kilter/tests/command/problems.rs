@@ -100,12 +100,6 @@ fn secret_command_does_not_run_for_invalid_manifest() {
     assert!(ended.code == 1 && !place.path().join("fetched").exists(), "{ended:?}");
 }
 
-/// Runs the command with the providers that come along.
-fn run_with_providers(place: &Place, args: &[&str]) -> Ended {
-    let providers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../providers");
-    place.run(&[&["-I", providers], args].concat())
-}
-
 #[test]
 fn terms_of_other_tools_suggest_kilter_terms() {
     let place = Place::new();
@@ -131,7 +125,7 @@ fn terms_of_other_tools_suggest_kilter_terms() {
     ];
     let text: String = lines.iter().map(|(line, _)| format!("  {line}\n")).collect();
     place.file("m.yaml", format!("resources:\n{text}"));
-    let ended = run_with_providers(&place, &["plan", "m.yaml"]);
+    let ended = place.run(&["plan", "m.yaml"]);
     assert_eq!(ended.code, 1);
     for (number, (line, hint)) in (2..).zip(lines) {
         let at = |number: usize| format!("--> m.yaml:{number}:");
@@ -144,7 +138,7 @@ fn terms_of_other_tools_suggest_kilter_terms() {
         "{}",
         ended.stderr
     );
-    let set = run_with_providers(&place, &["set", "service", "x", "ensure=started"]);
+    let set = place.run(&["set", "service", "x", "ensure=started"]);
     assert!(set.code == 1 && set.stderr.contains("kilter's term is `running`"), "{set:?}");
     let set = place.run(&["set", "file", "/x", "perms=0644"]);
     assert!(set.code == 1 && set.stderr.contains("kilter's attribute is `mode`"), "{set:?}");
@@ -157,7 +151,7 @@ fn suggested_terms_exist_in_kilter() {
     use kilter_model::foreign_words::{ANY, ATTRIBUTES, TYPES, VALUES};
     let place = Place::new();
     let of_type = |name: &str| {
-        let ended = run_with_providers(&place, &["types", name, "--format", "json"]);
+        let ended = place.run(&["types", name, "--format", "json"]);
         assert_eq!(ended.code, 0, "{name}: {ended:?}");
         ended.stdout
     };

@@ -6,7 +6,9 @@ use crate::support::{Place, snapshot};
 fn all_types_are_listed() {
     let ended = Place::new().run(&["types"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
-    snapshot("types.txt", &ended.stdout);
+    // The embedded scripts come last, with the programs that the machine lacks.
+    let native = &ended.stdout[..ended.stdout.find("package ").unwrap()];
+    snapshot("types.txt", native);
 }
 
 #[test]

@@ -11,21 +11,13 @@ mod main_job;
 mod providers;
 mod service;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kilter_testkit::hosts::Host;
 
 const KILTER: &str = env!("CARGO_BIN_EXE_kilter");
 
-/// Default directory of the providers of this repository.
-const PROVIDERS: &str = "/usr/local/share/kilter/providers";
-
-/// The providers that come along, and their tests.
-fn providers_directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap()
-}
-
-/// A host on which kilter and its providers are installed.
+/// A host on which kilter is installed.
 fn host_with_kilter(name: &str) -> Host {
-    Host::up(name, &[(Path::new(KILTER), "/usr/local/bin/kilter"), (&providers_directory(), PROVIDERS)])
+    Host::up(name, &[(Path::new(KILTER), "/usr/local/bin/kilter")])
 }

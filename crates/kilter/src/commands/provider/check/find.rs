@@ -67,9 +67,11 @@ fn known(word: &str, session: &Session) -> Result<Inspection, Exit> {
     }
     let (type_name, name) = (provider.schema().name.clone(), provider.name());
     let world = Arc::clone(&session.world);
+    let of_scripts = Arc::new(environment(session));
     let make = move || {
-        let is_it = |one: &Arc<dyn Provider>| one.schema().name == type_name && one.name() == name;
-        kilter_native::native(Arc::clone(&world)).into_iter().find(is_it)
+        let is_it = |one: &Arc<dyn Provider>| type_name == one.type_name() && one.name() == name;
+        let embedded = providers::embedded(&[], &of_scripts);
+        kilter_native::native(Arc::clone(&world)).into_iter().chain(embedded).find(is_it)
     };
     Ok((make().map(|native| Candidate::native(native, environment(session), make)), Vec::new()))
 }

@@ -279,9 +279,9 @@ mod tests {
         let catalog = Catalog { user: present(("gid", "wheel".into())), group: present(("members", list(&["adam"]))) };
         let fake = Fake::new("", "", "");
         let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
-        let made = bring(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:\n"));
+        let made = converge(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:\n"));
         assert_eq!(made, (vec!["groupadd -- wheel".to_owned()], 0));
-        let joined = bring(&fake, &users, &catalog, "adam", ("passwd", "adam:x:1000:10::/:\n"));
+        let joined = converge(&fake, &users, &catalog, "adam", ("passwd", "adam:x:1000:10::/:\n"));
         assert_eq!(joined, (vec!["useradd -M -g wheel -G wheel -- adam".to_owned()], 0));
     }
 

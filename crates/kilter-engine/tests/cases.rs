@@ -33,24 +33,24 @@ fn vertices(count: usize) -> Vec<Vertex> {
 }
 
 /// A machine, and the time that its driver has told it.
-struct Run {
+struct MachineRun {
     machine: Machine,
     now: Timestamp,
 }
 
-impl Run {
-    fn holding_as(edges: &[Edge], vertices: Vec<Vertex>, holding: HoldConfig) -> Run {
+impl MachineRun {
+    fn holding_as(edges: &[Edge], vertices: Vec<Vertex>, holding: HoldConfig) -> MachineRun {
         let graph = graph(vertices.len() as u32, edges);
-        Run { machine: Machine::holding(graph, vertices, &[], Timestamp(0), holding), now: Timestamp(0) }
+        MachineRun { machine: Machine::holding(graph, vertices, &[], Timestamp(0), holding), now: Timestamp(0) }
     }
 
-    fn holding(edges: &[Edge], vertices: Vec<Vertex>) -> Run {
-        Run::holding_as(edges, vertices, HoldConfig::default())
+    fn holding(edges: &[Edge], vertices: Vec<Vertex>) -> MachineRun {
+        MachineRun::holding_as(edges, vertices, HoldConfig::default())
     }
 
-    fn passing(edges: &[Edge], vertices: Vec<Vertex>, owed: &[RefreshToken]) -> Run {
+    fn passing(edges: &[Edge], vertices: Vec<Vertex>, owed: &[RefreshToken]) -> MachineRun {
         let graph = graph(vertices.len() as u32, edges);
-        Run { machine: Machine::new(graph, vertices, owed), now: Timestamp(0) }
+        MachineRun { machine: Machine::new(graph, vertices, owed), now: Timestamp(0) }
     }
 
     /// Returns the commands that follow from an input.
@@ -102,7 +102,7 @@ fn fails(vertex: ResourceId, at: u64) -> [Command; 2] {
 #[test]
 fn child_is_not_checked_before_its_late_watch_starts() {
     let holding = HoldConfig { awaiting_watch: BTreeSet::from([B]), ..HoldConfig::default() };
-    let mut run = Run::holding_as(&[before(A, B)], vertices(2), holding);
+    let mut run = MachineRun::holding_as(&[before(A, B)], vertices(2), holding);
     assert_eq!(run.machine.commands(), [check(A)]);
     assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync)]);
     run.now = Timestamp(1000);
@@ -112,7 +112,7 @@ fn child_is_not_checked_before_its_late_watch_starts() {
 
 #[test]
 fn watch_that_fails_during_a_check_restarts_after_it_and_causes_another_check() {
-    let mut run = Run::holding(&[], vertices(1));
+    let mut run = MachineRun::holding(&[], vertices(1));
     assert_eq!(run.machine.commands(), [check(A)]);
     assert_eq!(run.give(Input::WatchLost(A)), [], "nothing starts beside a check");
     assert_eq!(
@@ -126,7 +126,7 @@ fn watch_that_fails_during_a_check_restarts_after_it_and_causes_another_check() 
 
 #[test]
 fn watch_may_start_during_a_pause_but_checks_wait_for_its_end() {
-    let mut run = Run::holding(&[], vertices(1));
+    let mut run = MachineRun::holding(&[], vertices(1));
     run.check_all(CheckResult::InSync);
     assert_eq!(run.give(Input::Pause), []);
     assert_eq!(run.machine.quiet_since(), None, "what is held back is not at rest");
@@ -139,7 +139,7 @@ fn watch_may_start_during_a_pause_but_checks_wait_for_its_end() {
 #[test]
 fn event_during_a_check_causes_another_check_for_any_result() {
     for found in [CheckResult::InSync, CheckResult::Differs, CheckResult::Failed, CheckResult::Unknown] {
-        let mut run = Run::holding(&[], vertices(1));
+        let mut run = MachineRun::holding(&[], vertices(1));
         assert_eq!(run.machine.commands(), [check(A)]);
         assert_eq!(run.give(Input::Stale(A)), []);
         assert_eq!(run.give(Input::Checked(A, found)), [check(A)], "{found:?}");
@@ -150,7 +150,7 @@ fn event_during_a_check_causes_another_check_for_any_result() {
 #[test]
 fn endless_retry_without_delay_can_be_paused_and_stopped() {
     let endless = Vertex { retry: -1, ..Vertex::default() };
-    let mut run = Run::holding(&[], vec![endless]);
+    let mut run = MachineRun::holding(&[], vec![endless]);
     run.machine.commands();
     for _ in 0..100 {
         assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [Command::SetTimer(A, run.now)]);
@@ -167,7 +167,7 @@ fn endless_retry_without_delay_can_be_paused_and_stopped() {
 
 #[test]
 fn input_after_the_end_starts_no_call() {
-    let mut run = Run::holding(&[before(A, B)], vertices(2));
+    let mut run = MachineRun::holding(&[before(A, B)], vertices(2));
     run.check_all(CheckResult::InSync);
     run.give(Input::Interrupt);
     assert!(run.machine.is_finished());
@@ -188,7 +188,7 @@ fn input_after_the_end_starts_no_call() {
 
 #[test]
 fn event_on_a_leaf_checks_only_the_leaf() {
-    let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
+    let mut run = MachineRun::holding(&[before(A, B), before(B, C)], vertices(3));
     assert_eq!(run.check_all(CheckResult::InSync), [A, B, C]);
     assert_eq!(run.give(Input::Stale(C)), [check(C)]);
     assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [settled(C, Disposition::InSync)]);
@@ -199,7 +199,7 @@ fn event_on_a_leaf_checks_only_the_leaf() {
 
 #[test]
 fn diamond_end_is_checked_once_after_its_slower_parent() {
-    let mut run = Run::holding(&[before(A, B), before(A, C), before(B, D), before(C, D)], vertices(4));
+    let mut run = MachineRun::holding(&[before(A, B), before(A, C), before(B, D), before(C, D)], vertices(4));
     run.machine.commands();
     assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync), check(B), check(C)]);
     assert_eq!(run.give(Input::Checked(C, CheckResult::InSync)), [settled(C, Disposition::InSync)]);
@@ -212,7 +212,7 @@ fn diamond_end_is_checked_once_after_its_slower_parent() {
 fn dependents_of_failure_wait_for_its_recovery_while_others_continue() {
     let holding =
         HoldConfig { backoff: Backoff { first: 50, min_after_event: 50, longest: 50 }, ..HoldConfig::default() };
-    let mut run = Run::holding_as(&[before(A, B)], vertices(3), holding);
+    let mut run = MachineRun::holding_as(&[before(A, B)], vertices(3), holding);
     assert_eq!(run.machine.commands(), [check(A), check(C)]);
     let [wake, failed] = fails(A, 50);
     assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [wake, failed, settled(B, Disposition::Blocked(A))]);
@@ -233,7 +233,7 @@ fn dependents_of_failure_wait_for_its_recovery_while_others_continue() {
 #[test]
 fn failed_vertex_is_checked_again_after_a_change_of_any_parent() {
     for last in [A, B] {
-        let mut run = Run::holding(&[before(A, C), before(B, C)], vertices(3));
+        let mut run = MachineRun::holding(&[before(A, C), before(B, C)], vertices(3));
         run.machine.commands();
         run.give(Input::Checked(A, CheckResult::InSync));
         run.give(Input::Checked(B, CheckResult::InSync));
@@ -259,7 +259,8 @@ fn failed_vertex_is_checked_again_after_a_change_of_any_parent() {
 fn dependent_of_late_failure_is_not_started_with_ready_vertices() {
     let (behind, fails, sends, owed) = (A, B, C, D);
     for is_to_be_changed in [false, true] {
-        let mut run = Run::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
+        let mut run =
+            MachineRun::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
         run.machine.commands();
         run.give(Input::Checked(fails, CheckResult::InSync));
         run.give(Input::Checked(sends, CheckResult::Differs));
@@ -283,7 +284,7 @@ fn dependent_of_late_failure_is_not_started_with_ready_vertices() {
 #[test]
 fn refresh_needs_a_change_and_stays_pending_until_success() {
     let token = RefreshToken { first: A, second: B };
-    let mut run = Run::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
+    let mut run = MachineRun::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
     assert_eq!(run.check_all(CheckResult::InSync), [A, B]);
     assert_eq!(run.machine.owed(), [], "nothing has changed");
     run.give(Input::Stale(A));
@@ -314,7 +315,7 @@ fn refresh_needs_a_change_and_stays_pending_until_success() {
 fn refresh_of_an_idle_vertex_is_served_without_a_call() {
     let token = RefreshToken { first: A, second: B };
     let idle = [Command::ClearRefresh(vec![token]), settled(B, Disposition::InSync)];
-    let mut run = Run::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
+    let mut run = MachineRun::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
     run.check_all(CheckResult::InSync);
     run.give(Input::Stale(A));
     run.give(Input::Checked(A, CheckResult::Differs));
@@ -336,7 +337,7 @@ fn refresh_of_an_idle_vertex_is_served_without_a_call() {
 
     // With noop nothing is served, and nothing would be refreshed.
     let noop = vec![Vertex { noop: true, ..vertices(1)[0] }; 2];
-    let mut run = Run::holding(&[notify(A, B)], noop);
+    let mut run = MachineRun::holding(&[notify(A, B)], noop);
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::Differs));
     assert_eq!(run.give(Input::Checked(B, CheckResult::Idle)), [settled(B, Disposition::InSync)]);
@@ -345,7 +346,7 @@ fn refresh_of_an_idle_vertex_is_served_without_a_call() {
 #[test]
 fn change_during_a_refresh_causes_another_refresh() {
     let token = RefreshToken { first: A, second: C };
-    let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
+    let mut run = MachineRun::holding(&[notify(A, C), notify(B, C)], vertices(3));
     run.check_all(CheckResult::InSync);
     run.give(Input::Stale(B));
     run.give(Input::Checked(B, CheckResult::Differs));
@@ -361,14 +362,14 @@ fn change_during_a_refresh_causes_another_refresh() {
 }
 
 /// The same vertices with these edges come in the place of a graph: a refresh that is owed to C is inherited.
-fn rewire(run: &mut Run, edges: &[Edge]) {
+fn rewire(run: &mut MachineRun, edges: &[Edge]) {
     let diff = GraphDiff { owed: vec![RefreshToken::orphaned(C)], ..GraphDiff::of_edges(graph(3, edges)) };
     run.machine.input(run.now, Input::Edit(diff.into()));
 }
 
 #[test]
 fn refresh_completes_tokens_that_are_inherited_during_the_call() {
-    let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
+    let mut run = MachineRun::holding(&[notify(A, C), notify(B, C)], vertices(3));
     run.check_all(CheckResult::InSync);
     run.give(Input::Stale(B));
     run.give(Input::Checked(B, CheckResult::Differs));
@@ -381,7 +382,7 @@ fn refresh_completes_tokens_that_are_inherited_during_the_call() {
 
 #[test]
 fn refresh_does_not_complete_inherited_tokens_of_later_changes() {
-    let mut run = Run::holding(&[], vertices(3));
+    let mut run = MachineRun::holding(&[], vertices(3));
     run.check_all(CheckResult::InSync);
     rewire(&mut run, &[]);
     assert_eq!(run.machine.commands(), [check(C)]);
@@ -401,7 +402,7 @@ fn refresh_does_not_complete_inherited_tokens_of_later_changes() {
 fn noop_vertex_notified_by_unknown_one_is_unknown() {
     let mut looked_at = vertices(3);
     looked_at.iter_mut().for_each(|vertex| vertex.noop = true);
-    let mut run = Run::passing(&[notify(A, B), before(A, C)], looked_at, &[]);
+    let mut run = MachineRun::passing(&[notify(A, B), before(A, C)], looked_at, &[]);
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::Unknown));
     assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [settled(B, Disposition::Unknown)]);
@@ -417,7 +418,7 @@ fn noop_vertex_reports_pending_refresh_and_keeps_it() {
     let token = RefreshToken { first: A, second: B };
     let mut looked_at = vertices(2);
     looked_at[1].noop = true;
-    let mut run = Run::passing(&[notify(A, B)], looked_at, &[token]);
+    let mut run = MachineRun::passing(&[notify(A, B)], looked_at, &[token]);
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::InSync));
     assert_eq!(run.give(Input::Checked(B, CheckResult::InSync)), [settled(B, Disposition::WouldRefresh)]);
@@ -428,7 +429,7 @@ fn noop_vertex_reports_pending_refresh_and_keeps_it() {
 #[test]
 fn edit_drops_removed_keeps_unchanged_and_checks_new_vertices() {
     let [file1, file2] = [A, B];
-    let mut run = Run::holding(&[before(file1, file2)], vertices(2));
+    let mut run = MachineRun::holding(&[before(file1, file2)], vertices(2));
     run.check_all(CheckResult::InSync);
     // Now the second one is the first, and another one is behind it.
     let new = file1.next();
@@ -443,7 +444,7 @@ fn edit_drops_removed_keeps_unchanged_and_checks_new_vertices() {
 
 #[test]
 fn slow_unrelated_change_does_not_delay_an_edit() {
-    let mut run = Run::holding(&[], vertices(2));
+    let mut run = MachineRun::holding(&[], vertices(2));
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::Differs));
     run.give(Input::Checked(B, CheckResult::InSync));
@@ -466,7 +467,7 @@ fn answer_of_superseded_call_changes_nothing() {
         (vec![], Input::Checked(A, CheckResult::Failed)),
         (vec![Input::Checked(A, CheckResult::Differs)], Input::Applied(A, DONE)),
     ] {
-        let mut run = Run::holding(&[], vertices(1));
+        let mut run = MachineRun::holding(&[], vertices(1));
         run.machine.commands();
         begun.into_iter().for_each(|input| drop(run.give(input)));
         let edges = graph(1, &[]).with_ids(vec![A.next()]);
@@ -492,7 +493,7 @@ fn edit_of_one(vertex: Vertex, inherits_retries: Option<bool>) -> (ResourceId, I
 /// Returns the number of attempts of a failing vertex after an edit, if one of three attempts was used before it.
 fn tries_behind_an_edit(inherits_retries: Option<bool>, retry: i32) -> u32 {
     let trying = Vertex { retry: 2, delay: 10, ..vertices(1)[0] };
-    let mut run = Run::holding(&[], vec![trying]);
+    let mut run = MachineRun::holding(&[], vec![trying]);
     run.machine.commands();
     assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), [Command::SetTimer(A, Timestamp(10))]);
     let (vertex, edit) = edit_of_one(Vertex { retry, ..trying }, inherits_retries);
@@ -520,7 +521,7 @@ fn edit_keeps_remaining_retries_unless_they_are_reset() {
 #[test]
 fn failed_vertex_is_not_retried_after_unrelated_edit() {
     for inherits_retries in [None, Some(true)] {
-        let mut run = Run::holding(&[], vertices(1));
+        let mut run = MachineRun::holding(&[], vertices(1));
         run.machine.commands();
         assert_eq!(run.give(Input::Checked(A, CheckResult::Failed)), fails(A, 1000));
         let (_, edit) = edit_of_one(vertices(1)[0], inherits_retries);
@@ -533,7 +534,7 @@ fn failed_vertex_is_not_retried_after_unrelated_edit() {
 #[test]
 fn returned_call_costs_nothing_of_the_rate_limit() {
     let limits = BTreeMap::from([(A, RateLimit { interval: 100_000, burst: 1 })]);
-    let mut run = Run::holding_as(&[], vertices(1), HoldConfig { limits, ..HoldConfig::default() });
+    let mut run = MachineRun::holding_as(&[], vertices(1), HoldConfig { limits, ..HoldConfig::default() });
     assert_eq!(run.machine.commands(), [check(A)]);
     for _ in 0..3 {
         assert_eq!(run.give(Input::Pause), []);
@@ -546,7 +547,7 @@ fn returned_call_costs_nothing_of_the_rate_limit() {
 #[test]
 fn vertex_is_blocked_by_its_first_failed_parent_in_manifest_order_after_an_edit() {
     let edges = [before(A, C), before(B, C)];
-    let mut run = Run::holding(&edges, vertices(3));
+    let mut run = MachineRun::holding(&edges, vertices(3));
     assert_eq!(run.check_all(CheckResult::Failed), [A, B]);
     assert_eq!(run.machine.settlement(C), Some(Disposition::Blocked(A)));
     // The graph of a fresh run has its ids in manifest order. Here A and B have changed places.
@@ -613,7 +614,7 @@ fn of_seven_that_share_a_semaphore_of_two_two_are_at_work_until_the_last() {
 fn failed_blocked_and_noop_vertices_are_at_rest() {
     let mut all = vertices(3);
     all[2].noop = true;
-    let mut run = Run::holding(&[before(A, B)], all);
+    let mut run = MachineRun::holding(&[before(A, B)], all);
     run.machine.commands();
     run.now = Timestamp(7);
     run.give(Input::Checked(A, CheckResult::Failed));
@@ -625,7 +626,7 @@ fn failed_blocked_and_noop_vertices_are_at_rest() {
 
 #[test]
 fn rest_starts_after_the_last_activity_and_clean_checks_do_not_count() {
-    let mut run = Run::holding(&[], vertices(1));
+    let mut run = MachineRun::holding(&[], vertices(1));
     run.check_all(CheckResult::InSync);
     assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)));
     run.now = Timestamp(100);
@@ -643,7 +644,7 @@ fn rest_starts_after_the_last_activity_and_clean_checks_do_not_count() {
 #[test]
 fn unrepaired_vertex_with_same_difference_is_at_rest() {
     let looked_at = Vertex { noop: true, ..vertices(1)[0] };
-    let mut run = Run::holding(&[], vec![looked_at]);
+    let mut run = MachineRun::holding(&[], vec![looked_at]);
     run.machine.commands();
     run.now = Timestamp(10);
     assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [settled(A, Disposition::WouldChange)]);
@@ -661,7 +662,7 @@ fn unrepaired_vertex_with_same_difference_is_at_rest() {
 
 #[test]
 fn repeated_failure_is_at_rest_between_retries_with_its_dependents() {
-    let mut run = Run::holding(&[before(A, B)], vertices(2));
+    let mut run = MachineRun::holding(&[before(A, B)], vertices(2));
     run.machine.commands();
     let failed = |at| {
         [Command::SetTimer(A, Timestamp(at)), settled(A, Disposition::Failed), settled(B, Disposition::Blocked(A))]
@@ -691,7 +692,7 @@ fn empty_graph_is_at_rest_from_the_start() {
 
 #[test]
 fn check_ended_by_an_interrupt_is_not_a_failure() {
-    let mut run = Run::holding(&[before(A, B)], vertices(2));
+    let mut run = MachineRun::holding(&[before(A, B)], vertices(2));
     run.machine.commands();
     assert_eq!(run.give(Input::Interrupt), []);
     let interrupted = |vertex| settled(vertex, Disposition::Interrupted);
@@ -701,7 +702,7 @@ fn check_ended_by_an_interrupt_is_not_a_failure() {
 
 #[test]
 fn interrupt_lets_running_calls_end_and_starts_no_dependents() {
-    let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
+    let mut run = MachineRun::holding(&[before(A, B), before(B, C)], vertices(3));
     run.machine.commands();
     run.give(Input::Checked(A, CheckResult::Differs));
     assert_eq!(run.give(Input::Interrupt), []);
@@ -716,8 +717,8 @@ fn interrupt_lets_running_calls_end_and_starts_no_dependents() {
 
 /// Returns the times of the repairs, in seconds and up to `until`, of a vertex that another program changes after each
 /// repair.
-fn repairs_of_contested(holding: HoldConfig, until: u64) -> (Run, Vec<u64>) {
-    let mut run = Run::holding_as(&[], vertices(1), holding);
+fn repairs_of_contested(holding: HoldConfig, until: u64) -> (MachineRun, Vec<u64>) {
+    let mut run = MachineRun::holding_as(&[], vertices(1), holding);
     let (mut repairs, mut wakes) = (Vec::new(), Vec::new());
     let mut commands = run.machine.commands();
     loop {
@@ -773,7 +774,7 @@ fn contest_ends_after_one_quiet_interval_and_on_reinstatement() {
     run.now = Timestamp(6_000);
     assert_eq!(run.give(Input::Stale(A)), [check(A)]);
     assert_eq!(run.give(Input::Checked(A, CheckResult::InSync)), [settled(A, Disposition::InSync)], "it is woken once");
-    let mut reinstated = Run { machine: run.machine.clone(), now: run.now };
+    let mut reinstated = MachineRun { machine: run.machine.clone(), now: run.now };
     assert_eq!(reinstated.give(Input::ResetBudget(A)), [Command::Uncontested(A)]);
     run.now = Timestamp(25_000);
     assert_eq!(run.give(Input::TimerFired(A)), [Command::Uncontested(A)]);
@@ -783,7 +784,7 @@ fn contest_ends_after_one_quiet_interval_and_on_reinstatement() {
 #[test]
 fn contested_vertex_is_still_refreshed_and_notifies_when_it_is_repaired() {
     let budget = RepairBudget { repairs: 0, within: 60_000, first: 5_000, longest: 60_000 };
-    let mut run = Run::holding_as(
+    let mut run = MachineRun::holding_as(
         &[notify(A, B)],
         vertices(2),
         HoldConfig { budget, yielding: [B].into(), ..HoldConfig::default() },

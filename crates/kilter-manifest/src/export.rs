@@ -38,7 +38,7 @@ pub(crate) fn add(catalog: &mut Catalog, is_declared: &dyn Fn(&str, &str) -> boo
     for (first, resource) in added {
         let second = u32::try_from(catalog.resources.len()).unwrap_or(u32::MAX);
         catalog.relations.push(Relation { first, second, kind: RelationKind::Before, span: resource.span });
-        catalog.resources.push(resource);
+        catalog.resources.push(Arc::new(resource));
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn fold(
         }
     }
     for ((owner, into), parts) in parts {
-        add(&mut catalog.resources[owner], &into, parts, environment);
+        add(Arc::make_mut(&mut catalog.resources[owner]), &into, parts, environment);
     }
     leave(catalog, &owners, &gone);
 }

@@ -5,6 +5,7 @@ use std::cell::{Cell, OnceCell};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 use indexmap::{Equivalent, IndexMap};
@@ -265,7 +266,7 @@ impl<'e, 't> Resources<'e, 't> {
                 explicit.push((key.type_id, resource.name.clone(), small(at)));
             }
             if entry.at().is_some() {
-                catalog.resources.push(resource);
+                catalog.resources.push(Arc::new(resource));
             }
         }
         self.environment.within(None);
@@ -277,7 +278,7 @@ impl<'e, 't> Resources<'e, 't> {
             if type_.schema.is_some() {
                 let resource = body.compile(*number, type_, title, entry, &mut Catalog::default());
                 // A composite resource has no provider.
-                repeated.extend(type_.composite.is_none().then_some(resource));
+                repeated.extend(type_.composite.is_none().then(|| Arc::new(resource)));
             }
         }
         self.environment.allow_fetches(fetches);

@@ -306,7 +306,7 @@ fn mgmt_export_applies_here_only_if_collected() {
              2}}}}\n{collect}edges: []\n"
         );
         let shown = |one: &Resource| format!("{}{}", if one.is_hidden() { "hidden " } else { "" }, one.reference);
-        catalog(&text).resources.iter().map(shown).collect::<Vec<_>>()
+        catalog(&text).resources.iter().map(|one| shown(one)).collect::<Vec<_>>()
     };
     let of_others = ["noop[mine]", "hidden noop[theirs]", "exported[noop[theirs] for *]"];
     assert_eq!(graph(""), of_others);

@@ -4,7 +4,7 @@ mod shown;
 mod support;
 
 use kilter_manifest::render;
-use kilter_model::{Behaviour, Resource, TypeSchema, Value};
+use kilter_model::{Behaviour, TypeSchema, Value};
 use shown::{find, references, told};
 use support::World;
 
@@ -107,7 +107,7 @@ fn part_belongs_to_owner_that_is_not_hidden() {
             of("other"),
         ));
         let with_rules = catalog.resources.iter().filter(|one| one.get("rules").is_some());
-        let with_rules: Vec<bool> = with_rules.map(Resource::is_hidden).collect();
+        let with_rules: Vec<bool> = with_rules.map(|one| one.is_hidden()).collect();
         assert_eq!(with_rules, [false], "{hidden}");
     }
 }

@@ -44,7 +44,7 @@ fn compiled(text: &str) -> (Vec<String>, String) {
         format!("{} {{{}}}", resource.reference, attributes.collect::<Vec<_>>().join(", "))
     };
     let warnings = render_warnings(&compiled.warnings, &sources, false);
-    (compiled.catalog.resources.iter().map(shown).collect(), warnings)
+    (compiled.catalog.resources.iter().map(|one| shown(one)).collect(), warnings)
 }
 
 /// The problems of a manifest, as they are shown.

@@ -1,6 +1,7 @@
 //! Catalogs: the resources and relations that result from a manifest and the facts.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use ecow::EcoString;
 
@@ -14,7 +15,7 @@ use crate::value::Value;
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// The resources, in manifest order, without those whose `when` was false.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<Arc<Resource>>,
     /// Number of resources whose `when` was false. A composite resource counts once, without its parts.
     pub left_out: usize,
     /// The written relations.
@@ -46,6 +47,11 @@ pub struct Composite {
 }
 
 impl Catalog {
+    /// Returns a catalog of these resources, without relations.
+    pub fn of(resources: impl IntoIterator<Item = Resource>) -> Catalog {
+        Catalog { resources: resources.into_iter().map(Arc::new).collect(), ..Catalog::default() }
+    }
+
     /// Returns the index of the innermost composite that contains a resource.
     pub fn owner_of(&self, resource: u32) -> Option<u32> {
         let mut next = self.composites.partition_point(|composite| composite.parts.start <= resource).checked_sub(1);

@@ -1,31 +1,44 @@
 //! The driver: the loop between the state machine and the providers.
 
-mod board;
+mod call_context;
 mod calls;
+mod cancel;
+mod clock;
 mod composite;
 mod conditions;
+mod deadline;
 mod debts;
 mod edit;
 mod hold;
 mod listening;
 mod machine_config;
+mod manifest_source;
+mod message;
 mod not_installed;
 mod opened;
+mod pause_state;
 mod paused;
+mod pending_refreshes;
 mod polls;
 mod prediction;
 mod provider_watch;
+mod provider_watches;
 mod read;
 mod reading;
+mod reconcile_loop;
 mod resolve;
+mod run_state;
 mod shelf;
+mod shutdown;
 mod start;
+mod status_handle;
 mod status_query;
-mod stop;
 mod superseded_calls;
-mod surroundings;
 mod tidings;
 mod timeout;
+mod watch_channel;
+mod watch_plan;
+mod watched;
 mod window;
 mod work;
 
@@ -37,41 +50,32 @@ use std::time::{Duration, Instant};
 use ecow::EcoString;
 use kilter_engine::{Command, Disposition, Group, IdAllocator, Input, Machine, ResourceId, Timestamp};
 use kilter_model::ResourceRef;
-use kilter_provider::{Durability, Strictness};
-use opened::OpenProviders;
 use rustc_hash::FxHashMap;
 
-use crate::journal::{Journal, JournalError};
-use crate::observer::{Event, Observer};
+use crate::journal::Journal;
+use crate::observer::{Event, InFlight, Observer};
+use crate::options::{Mode, Options};
 use crate::outlook::Outlook;
 use crate::prepare::Prepared;
 use crate::report::{Report, Status};
-use crate::state_dir::{StateDir, StateDirError};
-use crate::step::{CallResult, Job};
-use crate::worker::Workers;
-use board::RunState;
-pub(crate) use calls::CallId;
-use calls::Calls;
-pub use conditions::{Conditions, Outdated, Stale};
-pub use hold::Hold;
-use hold::ReconcileLoop;
+use crate::step::{CallResult, Job, Read};
+use crate::worker::{CallId, Workers};
+use call_context::CallEnvironment;
+use calls::{CallKind, Calls};
+use deadline::RunningDeadline;
 use machine_config::SemaphoreIds;
-pub use paused::{Pause, Paused};
-pub use reading::{ManifestSource, Reload, ReloadNotifier};
-pub(crate) use shelf::Read;
+pub use manifest_source::{ManifestSource, Reload, ReloadNotifier};
+use message::Message;
+pub use pause_state::{Pause, Paused};
+pub use reconcile_loop::Hold;
+use reconcile_loop::ReconcileLoop;
+use run_state::RunState;
 use shelf::ReadCaches;
-use stop::Message;
-use stop::{CallKind, LogSender};
-pub use stop::{InFlight, ShutdownHandle};
-use surroundings::LazyAttributes;
-use timeout::RunningDeadline;
+pub use shutdown::ShutdownHandle;
+pub use status_handle::{StatusError, StatusHandle};
 pub use window::{
-    ChangeCounters, CompositeStanding, Contest, InFlightCall, ResourceStatus, StatusError, StatusFilter, StatusHandle,
-    StatusSnapshot, Watched,
+    ChangeCounters, CompositeStanding, Contest, InFlightCall, ResourceStatus, StatusFilter, StatusSnapshot, Watched,
 };
-
-/// Maximum number of resources whose states are held in memory at the same time.
-pub(crate) const CHUNK: usize = 64;
 
 /// Maximum number of resources that are changed on this thread between two checks for an interrupt.
 const APPLY_CHUNK: usize = 1024;
@@ -79,68 +83,23 @@ const APPLY_CHUNK: usize = 1024;
 /// Interval between checks for long calls.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Returns a time in the unit of the state machine.
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Mode of a run: with or without changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Brings resources to their declared state.
-    Apply,
-    /// Only reports the changes that a run would make. Takes no lock and writes nothing.
-    Noop,
-}
-
-/// Options of a run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Mode of the run.
-    pub mode: Mode,
-    /// Maximum number of concurrent calls that may block.
-    pub jobs: usize,
-    /// Durability of changes after a crash of the machine.
-    pub durability: Durability,
-    /// Strictness of the checks that providers keep their contract.
-    pub strictness: Strictness,
-    /// State directory; none for a run that stores no state.
-    pub state_dir: Option<StateDir>,
-}
-
-/// Reason why a run did not take place, or had to end.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The state directory cannot be used.
-    #[error(transparent)]
-    StateDir(#[from] StateDirError),
-    /// The journal of pending refreshes cannot be used; the run makes no further changes.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The system has no descriptor left for the interrupt.
-    #[error("cannot make an event descriptor")]
-    Event(#[source] std::io::Error),
-}
-
 /// Carries out the commands of the machine. One driver lives as long as its run; an edit replaces its catalog.
 struct Driver<'run: 'scope, 'hold, 'scope, 'env: 'scope> {
-    /// Current catalog. Calls in flight hold the catalog that they were started for.
+    /// Current catalog.
     prepared: Arc<Prepared>,
     outlook: Arc<Outlook>,
-    lazy: Arc<LazyAttributes>,
     ids: IdAllocator,
     /// Catalog of an edit that has not been applied yet: commands have to be carried out first.
     next: Option<Box<Prepared>>,
-    opened: &'run OpenProviders,
+    environment: CallEnvironment<'run>,
     shelves: ReadCaches,
     options: &'run Options,
     stop: &'run ShutdownHandle,
-    mail: &'run LogSender,
     sender: Sender<Message>,
     receiver: Receiver<Message>,
     workers: Workers<'scope, 'env>,
     machine: Machine,
-    board: RunState<'run>,
+    state: RunState<'run>,
     /// Additional state of a run that holds the declared state.
     holder: Option<ReconcileLoop<'hold>>,
     journal: Option<Journal>,
@@ -336,7 +295,7 @@ impl Driver<'_, '_, '_, '_> {
             Message::Query(question) => self.answer_question(question),
             Message::Begun(deadline) => self.has_begun(deadline),
             Message::Log { level, type_name, name, message } => {
-                let message = &self.board.sealed(&type_name, &name, message);
+                let message = &self.state.sealed(&type_name, &name, message);
                 let (type_name, name) = (&type_name, &name);
                 self.observer.event(Event::Log { level, type_name, name, message });
             }
@@ -356,7 +315,7 @@ impl Driver<'_, '_, '_, '_> {
         match command {
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
-                self.board.settle(vertex, settlement, &self.machine, self.observer);
+                self.state.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
             Command::Contested(vertex) => self.contested(vertex),
@@ -375,13 +334,13 @@ impl Driver<'_, '_, '_, '_> {
                 if batch.vertices.is_empty() {
                     return;
                 }
-                let items = self.board.items(&batch.vertices);
+                let items = self.state.items(&batch.vertices);
                 self.dispatch(CallKind::Refresh, batch.group, items);
             }
             Command::SetTimer(vertex, at) => {
                 // A new check of a settled vertex is no retry.
                 if self.machine.settlement(vertex).is_none() {
-                    self.board.tell_retry(vertex, self.observer);
+                    self.state.tell_retry(vertex, self.observer);
                 }
                 self.wakes.push((at, vertex));
             }
@@ -392,11 +351,11 @@ impl Driver<'_, '_, '_, '_> {
         let prepared = Arc::clone(&self.prepared);
         for vertex in prepared.graph.vertices() {
             if self.is_under_way(vertex) {
-                self.board.settle(vertex, Disposition::Interrupted, &self.machine, self.observer);
+                self.state.settle(vertex, Disposition::Interrupted, &self.machine, self.observer);
             }
         }
         let unflushed = match self.options.mode {
-            Mode::Apply => self.board.flush_now(self.mail),
+            Mode::Apply => self.state.flushes.flush(&self.prepared.registry, self.options, self.environment.mail),
             Mode::Noop => Vec::new(),
         };
         let owed = match self.options.mode {
@@ -409,7 +368,7 @@ impl Driver<'_, '_, '_, '_> {
             Mode::Noop => Vec::new(),
         };
         let ended_by = self.fatal;
-        let mut report = self.board.report();
+        let mut report = self.state.report();
         for resource in report.resources.iter_mut().filter(|resource| resource.status == Status::Interrupted) {
             resource.because_of.clone_from(&ended_by);
         }

@@ -19,6 +19,7 @@
 //! [p]: kilter_provider::WatchSource::Provider
 //! [r]: kilter_provider::WatchSource::ProviderPerResource
 
+mod conditions;
 mod driver;
 mod edges;
 mod journal;
@@ -26,6 +27,7 @@ mod lookup;
 mod observer;
 mod one_time;
 mod opponent;
+mod options;
 mod outlook;
 mod outputs;
 mod owners;
@@ -42,15 +44,16 @@ mod step;
 pub mod watch;
 mod worker;
 
+pub use conditions::{Conditions, Outdated, Stale};
 pub use driver::{
-    ChangeCounters, CompositeStanding, Conditions, Contest, Hold, InFlight, InFlightCall, ManifestSource, Mode,
-    Options, Outdated, Pause, Paused, Reload, ReloadNotifier, ResourceStatus, RunError, ShutdownHandle, Stale,
-    StatusError, StatusFilter, StatusHandle, StatusSnapshot, Watched,
+    ChangeCounters, CompositeStanding, Contest, Hold, InFlightCall, ManifestSource, Pause, Paused, Reload,
+    ReloadNotifier, ResourceStatus, ShutdownHandle, StatusError, StatusFilter, StatusHandle, StatusSnapshot, Watched,
 };
 pub use journal::{Journal, JournalError};
-pub use observer::{Event, NullObserver, Observer};
+pub use observer::{Event, InFlight, NullObserver, Observer};
 pub use one_time::{Perform, one_time};
 pub use opponent::{Opponent, OpponentProcess};
+pub use options::{Mode, Options, RunError};
 pub use plan::document::{InputSecrecy, PLAN_VERSION, PlanDocument, PlanFormatError, PlanInputs, PlanSource};
 pub use plan::integrity::{self, Integrity, IntegrityError, Maker};
 pub use plan::keys::{PlanKeyError, PrivateKey, PublicKey};

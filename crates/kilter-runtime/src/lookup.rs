@@ -1,6 +1,6 @@
 //! Indexes of resources by reference and by name.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use ecow::EcoString;
 use kilter_engine::ResourceId;
@@ -34,7 +34,7 @@ impl Indexes {
 /// Finds resources by reference and by name.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup<'a> {
-    resources: &'a [Resource],
+    resources: &'a [Arc<Resource>],
     providers: &'a [u16],
     registry: &'a Registry,
     indexes: &'a Indexes,
@@ -45,7 +45,7 @@ pub(crate) struct Lookup<'a> {
 impl<'a> Lookup<'a> {
     /// Creates a lookup of `resources`; `providers[v]` is the provider of each.
     pub(crate) fn new(
-        resources: &'a [Resource],
+        resources: &'a [Arc<Resource>],
         providers: &'a [u16],
         registry: &'a Registry,
         indexes: &'a Indexes,
@@ -69,7 +69,7 @@ impl<'a> Lookup<'a> {
     /// Returns the resources of a type, with their vertices.
     fn of_type(&self, slot: u16) -> impl Iterator<Item = (&'a Resource, u32)> {
         let all = self.resources.iter().zip(self.providers).zip(0u32..);
-        all.filter(move |((_, provider), _)| self.slot(**provider) == slot).map(|((resource, _), v)| (resource, v))
+        all.filter(move |((_, provider), _)| self.slot(**provider) == slot).map(|((resource, _), v)| (&**resource, v))
     }
 
     /// Returns the resource of a provider's type with a name on the system. If there are several, the one that is

@@ -3,7 +3,7 @@
 use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
-use crate::driver::{Conditions, InFlight};
+use crate::conditions::Conditions;
 use crate::opponent::Opponent;
 use crate::report::{Counts, ResourceReport};
 
@@ -154,4 +154,15 @@ pub struct NullObserver;
 
 impl Observer for NullObserver {
     fn event(&mut self, _: Event<'_>) {}
+}
+
+/// Effect of a stop request on calls in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFlight {
+    /// They run to completion.
+    Finished,
+    /// They are cancelled.
+    Ended,
+    /// Their processes are killed.
+    Killed,
 }

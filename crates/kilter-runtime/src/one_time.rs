@@ -33,7 +33,7 @@ pub fn one_time<P: Provider + ?Sized + 'static>(
         OneTimeAction { schema: schema_of(&*provider), provider, words, perform, is_done: AtomicBool::default() };
     let registry = Registry::new([Arc::new(action) as Arc<dyn Provider>]).expect("one provider has a name of its own");
     let registry = registry.on_machine(hostname);
-    let catalog = Catalog { resources: vec![resource], ..Catalog::default() };
+    let catalog = Catalog::of([resource]);
     plan_of(catalog, &registry, &Context::empty()).expect("a resource without relations is valid in a run of its own")
 }
 

@@ -1,13 +1,13 @@
 //! Effects of resources that run earlier, as far as a dry run can know them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kilter_engine::{Disposition, Graph, Origin, Reason, ResourceId};
 use kilter_model::{Attributes, Because, Meta, RelationKind, Resource};
 use kilter_provider::{Account, Forecast, PathState, SideEffects};
 
-use crate::driver::Mode;
+use crate::options::Mode;
 use crate::predict::PredictedWorld;
 use crate::prepare::Prepared;
 
@@ -65,9 +65,8 @@ impl Outlook {
             let predict = prepared.provider(*vertex).capabilities().predict();
             predict.side_effects(&prepared.resource(*vertex).attributes) == SideEffects::Anything
         };
-        let is_noop =
-            |resource: &kilter_model::Resource| resource.meta().is_some_and(kilter_model::Meta::is_observe_only);
-        let looks = mode == Mode::Noop || prepared.catalog.resources.iter().any(is_noop);
+        let is_noop = |resource: &Arc<Resource>| resource.meta().is_some_and(Meta::is_observe_only);
+        let looks = mode == Mode::Noop || prepared.resources().iter().any(is_noop);
         let unbounded = match looks {
             true => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
             false => Vec::new(),
@@ -151,10 +150,6 @@ impl Outlook {
         related
     }
 
-    fn is_open_before(&self, vertex: ResourceId) -> bool {
-        self.open_before(vertex).is_some()
-    }
-
     /// Returns the first resource that may change anything before a vertex runs.
     fn open_before(&self, vertex: ResourceId) -> Option<ResourceId> {
         let graph = &self.prepared.graph;
@@ -172,38 +167,82 @@ impl Unbounded {
     }
 }
 
-/// Outlook for one provider.
-pub(crate) struct ProviderPreviewContext<'run> {
-    pub(crate) outlook: &'run Outlook,
-    pub(crate) provider: u16,
+/// Outlook of the current catalog. An edit replaces it.
+pub(crate) struct CurrentOutlook(Mutex<Arc<Outlook>>);
+
+impl CurrentOutlook {
+    pub(crate) fn new(outlook: Arc<Outlook>) -> CurrentOutlook {
+        CurrentOutlook(Mutex::new(outlook))
+    }
+
+    pub(crate) fn replace(&self, outlook: Arc<Outlook>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = outlook;
+    }
+
+    pub(crate) fn get(&self) -> Arc<Outlook> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
-impl ProviderPreviewContext<'_> {
+/// Answers the questions of one call about other resources.
+///
+/// It takes the current outlook at the first question, so that a call without questions keeps no catalog.
+pub(crate) struct CallOutlook {
+    current: Arc<CurrentOutlook>,
+    provider: u16,
+    taken: OnceLock<Arc<Outlook>>,
+}
+
+impl CallOutlook {
+    pub(crate) fn new(current: &Arc<CurrentOutlook>, provider: u16) -> CallOutlook {
+        CallOutlook { current: Arc::clone(current), provider, taken: OnceLock::new() }
+    }
+
+    /// Makes the call keep an outlook, unless it has taken one.
+    pub(crate) fn keep(&self, outlook: &Arc<Outlook>) {
+        self.taken.get_or_init(|| Arc::clone(outlook));
+    }
+
+    fn outlook(&self) -> &Outlook {
+        self.taken.get_or_init(|| self.current.get())
+    }
+
+    fn prepared(&self) -> &Prepared {
+        &self.outlook().prepared
+    }
+
+    /// Returns true if a resource of the provider's type manages the object `name`.
+    pub(crate) fn manages(&self, name: &str) -> bool {
+        self.prepared().lookup().named(self.provider, name).is_some()
+    }
+
+    /// Returns true if a resource of the provider's type manages an object below `path`.
+    pub(crate) fn manages_below(&self, path: &str) -> bool {
+        self.prepared().lookup().has_below(self.provider, path)
+    }
+
     /// Queries the prediction of a plan for a resource of the provider.
     fn predicted<T>(&self, name: &str, ask: impl FnOnce(&PredictedWorld, ResourceId) -> T) -> Option<T> {
-        let predicted = self.outlook.predicted.as_ref()?;
-        Some(ask(predicted, self.outlook.prepared.lookup().named(self.provider, name)?))
+        let predicted = self.outlook().predicted.as_ref()?;
+        Some(ask(predicted, self.prepared().lookup().named(self.provider, name)?))
     }
-}
 
-impl ProviderPreviewContext<'_> {
     /// Returns the resource of a type by its name, or by a title that gives all of its namevars.
     fn resource(&self, type_name: &str, name: &str) -> Option<&Resource> {
-        let provider = self.outlook.prepared.registry.index(type_name)?;
-        let named = |name: &str| self.outlook.prepared.lookup().named(provider as u16, name);
-        let vertex = named(name).or_else(|| named(&self.outlook.prepared.key_of(provider, name)?))?;
-        Some(self.outlook.prepared.resource(vertex))
+        let prepared = self.prepared();
+        let provider = prepared.registry.index(type_name)?;
+        let named = |name: &str| prepared.lookup().named(provider as u16, name);
+        let vertex = named(name).or_else(|| named(&prepared.key_of(provider, name)?))?;
+        Some(prepared.resource(vertex))
     }
 }
 
-impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
+impl kilter_provider::PreviewContext for CallOutlook {
     fn may_change_before(&self, name: &str) -> bool {
         // Nothing is known about resources outside of the catalog.
-        self.outlook
-            .prepared
-            .lookup()
-            .named(self.provider, name)
-            .is_none_or(|vertex| self.outlook.is_open_before(vertex) || self.outlook.required_before(vertex).is_some())
+        let vertex = self.prepared().lookup().named(self.provider, name);
+        let outlook = self.outlook();
+        vertex.is_none_or(|vertex| outlook.open_before(vertex).or_else(|| outlook.required_before(vertex)).is_some())
     }
 
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
@@ -243,11 +282,11 @@ impl kilter_provider::PreviewContext for ProviderPreviewContext<'_> {
     }
 
     fn bringer(&self, name: &str) -> Option<Because> {
-        let vertex = self.outlook.predicted.as_ref().and(self.outlook.prepared.lookup().named(self.provider, name))?;
+        let vertex = self.outlook().predicted.as_ref().and(self.prepared().lookup().named(self.provider, name))?;
         let pending = self.predicted(name, |predicted, vertex| predicted.bringer(vertex)).flatten();
         pending.or_else(|| {
-            let other = self.outlook.open_before(vertex)?;
-            let resource = self.outlook.prepared.resource(other).reference.clone();
+            let other = self.outlook().open_before(vertex)?;
+            let resource = self.prepared().resource(other).reference.clone();
             Some(Because { resource, is_ordered: false })
         })
     }

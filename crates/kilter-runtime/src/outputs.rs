@@ -57,7 +57,7 @@ pub(crate) enum KeptError {
 ///
 /// Stored outputs are valid only for the declaration that produced them. Another manifest or a later version may
 /// declare another resource under the same reference.
-pub(crate) struct Declared<'a> {
+pub(crate) struct OutputDeclaration<'a> {
     pub(crate) reference: &'a ResourceRef,
     pub(crate) attributes: &'a Attributes,
     /// True if its receivers use all its outputs as secrets.
@@ -79,7 +79,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Stores the outputs of a resource.
-    pub(crate) fn keep(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<(), KeepError> {
+    pub(crate) fn keep(&self, declared: &OutputDeclaration<'_>, sent: &Attributes) -> Result<(), KeepError> {
         // The directory at the path may have become that of another run. This run holds the same lock until it ends.
         let _lock = StateDir::new(self.state).hold()?;
         let record = self.record(declared, sent)?;
@@ -92,7 +92,7 @@ impl<'a> Outputs<'a> {
         records::remove(&self.path(reference));
     }
 
-    fn record(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<Json, KeepError> {
+    fn record(&self, declared: &OutputDeclaration<'_>, sent: &Attributes) -> Result<Json, KeepError> {
         let (mut clear, mut sealed) = (Map::new(), Map::new());
         for (name, value) in sent.iter() {
             if declared.has_secret(value) {
@@ -118,7 +118,11 @@ impl<'a> Outputs<'a> {
     ///
     /// If `may_write` is true, this encrypts secrets that are stored in clear: they were no secrets before, or an
     /// earlier version wrote them.
-    pub(crate) fn kept(&self, declared: &Declared<'_>, may_write: bool) -> Result<Option<Attributes>, KeptError> {
+    pub(crate) fn kept(
+        &self,
+        declared: &OutputDeclaration<'_>,
+        may_write: bool,
+    ) -> Result<Option<Attributes>, KeptError> {
         let path = self.path(declared.reference);
         let bytes = match records::read(&path) {
             Ok(bytes) => bytes,
@@ -179,7 +183,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-impl Declared<'_> {
+impl OutputDeclaration<'_> {
     fn is_secret(&self) -> bool {
         self.attributes.iter().any(|(_, value)| value.holds_sensitive())
     }

@@ -113,7 +113,7 @@ fn surveyed(
     let mut valid: Vec<Vec<(ResourceId, &mut Resource)>> = Vec::new();
     valid.resize_with(registry.len(), Vec::new);
     let mut invalid: Vec<(usize, ResourceId, &mut Resource, Vec<ValidationError>)> = Vec::new();
-    for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(ResourceId::first)) {
+    for (resource, vertex) in catalog.resources.iter_mut().map(Arc::make_mut).zip((0..).map(ResourceId::first)) {
         let at = match registry
             .choose(resource.reference.type_name.as_str(), resource.provider().map(|name| name.as_str()))
         {
@@ -523,7 +523,7 @@ impl Prepared {
     }
 
     /// Returns the resource of a vertex.
-    pub fn resource(&self, vertex: ResourceId) -> &Resource {
+    pub fn resource(&self, vertex: ResourceId) -> &Arc<Resource> {
         &self.catalog.resources[self.graph.place(vertex)]
     }
 
@@ -533,7 +533,7 @@ impl Prepared {
     }
 
     /// Returns all resources in manifest order.
-    pub fn resources(&self) -> &[Resource] {
+    pub fn resources(&self) -> &[Arc<Resource>] {
         &self.catalog.resources
     }
 
@@ -561,7 +561,7 @@ impl Prepared {
 
     /// Returns all resources with their ids, in manifest order.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Resource, ResourceId)> {
-        self.catalog.resources.iter().zip(self.graph.vertices())
+        self.resources().iter().map(Arc::as_ref).zip(self.graph.vertices())
     }
 
     /// Returns the indexes of the resources by reference and by name.

@@ -7,37 +7,22 @@ use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::ResourceId;
-use kilter_model::{Attributes, Change, Difference, Feature, Outcome, ReceivedValue, State, Value};
+use kilter_model::{Attributes, Change, Difference, Feature, Outcome, ReceivedValue, Resource, State, Value};
 use kilter_provider::{Context, Effect, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Redactor, Wanted};
 use rustc_hash::FxHashMap;
 
-use crate::driver::{CHUNK, Read};
-use crate::prepare::Prepared;
+/// Maximum number of resources whose states are held in memory at the same time.
+pub(crate) const CHUNK: usize = 64;
 
-/// Declared attributes of a resource.
-#[derive(Clone)]
-pub(crate) enum Should {
-    /// As a catalog declares the resource.
-    Declared(Arc<Prepared>, ResourceId),
-    /// With received outputs.
-    Resolved(Arc<ResolvedInputs>),
-}
-
-impl Should {
-    pub(crate) fn get(&self) -> &Attributes {
-        match self {
-            Should::Declared(prepared, vertex) => &prepared.resource(*vertex).attributes,
-            Should::Resolved(received) => &received.attributes,
-        }
-    }
-
-    /// Returns the attributes with received outputs.
-    pub(crate) fn received(&self) -> &[ReceivedValue] {
-        match self {
-            Should::Declared(..) => &[],
-            Should::Resolved(received) => &received.receipts,
-        }
-    }
+/// Additional result of a read.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// States of other resources.
+    pub(crate) states: Vec<State>,
+    /// Requested names of absent resources.
+    pub(crate) missing: Vec<EcoString>,
+    /// True if everything was read.
+    pub(crate) all: bool,
 }
 
 /// Declared attributes with received outputs.
@@ -49,11 +34,12 @@ pub(crate) struct ResolvedInputs {
     pub(crate) sent: Box<[Value]>,
 }
 
-/// Resource to check or change. It owns its declaration, so that it outlives an edit.
+/// Resource to check or change. It shares its declaration, so that it outlives an edit.
 pub(crate) struct Job {
     pub(crate) vertex: ResourceId,
-    pub(crate) name: EcoString,
-    pub(crate) should: Should,
+    pub(crate) resource: Arc<Resource>,
+    /// Declared attributes with received outputs; none if the resource receives none.
+    pub(crate) resolved: Option<Arc<ResolvedInputs>>,
     /// Result of the last check; only for changes.
     pub(crate) found: Option<Found>,
     /// True if a refresh is pending, or would be in a plan.
@@ -71,11 +57,37 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    pub(crate) fn name(&self) -> &EcoString {
+        &self.resource.name
+    }
+
+    /// Returns the declared attributes, with received outputs.
+    fn should(&self) -> &Attributes {
+        self.resolved.as_ref().map_or(&self.resource.attributes, |resolved| &resolved.attributes)
+    }
+
+    /// Returns the received outputs.
+    fn received(&self) -> &[ReceivedValue] {
+        self.resolved.as_ref().map_or(&[], |resolved| &resolved.receipts)
+    }
+
     fn wanted(&self) -> Wanted<'_> {
-        let wanted = Wanted::new(&self.name, Some(self.should.get()));
         // After a change, the refresh is done.
         let refresh = self.refresh && self.found.is_none();
-        wanted.receiving(self.should.received()).with_noop(self.noop).with_refresh(refresh)
+        let wanted = Wanted::new(self.name(), Some(self.should())).receiving(self.received());
+        wanted.with_noop(self.noop).with_refresh(refresh)
+    }
+
+    /// Returns the change from the state `found` to the declared state.
+    fn change<'a>(&'a self, found: &'a Found) -> Change<'a> {
+        Change {
+            name: self.name(),
+            is: &found.state,
+            should: Some(self.should()),
+            differences: &found.differences,
+            refresh: self.refresh && self.found.is_some(),
+            received: self.received(),
+        }
     }
 
     /// Returns the result of a check. For a resource in sync, it keeps only the outputs that others use.
@@ -150,15 +162,7 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job], done: &mut 
         if found.differences.is_empty() || !found.state.unknown.is_empty() {
             continue;
         }
-        let change = Change {
-            name: &item.name,
-            is: &found.state,
-            should: Some(item.should.get()),
-            differences: &found.differences,
-            refresh: false,
-            received: item.should.received(),
-        };
-        done.effects = catch_panic(provider, || provider.capabilities().effects(cx, &change))
+        done.effects = catch_panic(provider, || provider.capabilities().effects(cx, &item.change(found)))
             .unwrap_or_else(|_| vec![Effect::Anything]);
     }
 }
@@ -185,10 +189,11 @@ pub(crate) fn check_together(
         let mut states: FxHashMap<EcoString, State> =
             states.into_iter().map(|state| (state.name.clone(), state)).collect();
         for (item, state) in items.iter_mut().filter(|(_, state)| state.is_none()) {
-            *state = Some(states.remove(&item.name).unwrap_or_else(|| State::absent(item.name.clone())));
+            *state = Some(states.remove(item.name()).unwrap_or_else(|| State::absent(item.name().clone())));
         }
         rest.all = !provider.schema().has(Feature::SimpleGetFilter);
-        rest.missing = ahead.iter().filter(|item| !states.contains_key(&item.name)).map(|i| i.name.clone()).collect();
+        rest.missing =
+            ahead.iter().filter(|item| !states.contains_key(item.name())).map(|i| i.name().clone()).collect();
         rest.states = states.into_values().collect();
     }
     let (items, states): (Vec<_>, Vec<_>) = items.into_iter().unzip();
@@ -246,11 +251,7 @@ fn preview(
         .filter(|(_, (item, _))| item.previewed)
         .filter_map(|(at, (item, result))| {
             let found = result.as_ref().ok().filter(differs)?;
-            let (is, should, differences) = (&found.state, Some(item.should.get()), &found.differences[..]);
-            Some((
-                at,
-                Change { name: &item.name, is, should, differences, refresh: false, received: item.should.received() },
-            ))
+            Some((at, item.change(found)))
         })
         .unzip();
     let outcomes = match changes.is_empty() {
@@ -274,7 +275,7 @@ fn preview(
 /// Changes each resource, and checks each changed one again. A resource that is still out of sync has failed.
 pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Job>, done: &mut Vec<CallResult>) {
     let start = Instant::now();
-    let changes: Vec<Change<'_>> = items.iter().filter_map(change).collect();
+    let changes: Vec<Change<'_>> = items.iter().filter_map(|item| Some(item.change(item.found.as_ref()?))).collect();
     assert_eq!(changes.len(), items.len(), "what is changed was checked before");
     let outcomes = catch_panic(provider, || provider.set(cx, &changes, Mode::Apply));
     let outcomes = answered(outcomes, &changes);
@@ -331,18 +332,6 @@ fn answered(outcomes: Result<Vec<Outcome>, EcoString>, changes: &[Change<'_>]) -
         }
     }
     outcomes
-}
-
-fn change(item: &Job) -> Option<Change<'_>> {
-    let found = item.found.as_ref()?;
-    Some(Change {
-        name: &item.name,
-        is: &found.state,
-        should: Some(item.should.get()),
-        differences: &found.differences,
-        refresh: item.refresh,
-        received: item.should.received(),
-    })
 }
 
 /// Checks resources again after their changes. `by` names the author of each change.

@@ -32,6 +32,7 @@
 
 mod dispatch;
 mod hub;
+mod hub_events;
 mod kernel;
 mod link;
 mod map;

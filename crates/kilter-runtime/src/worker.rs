@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
-use crate::driver::CallId;
+/// Identifier of a call, unique over a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallId(pub(crate) u64);
 
 /// Work of a call.
 struct Job<'env> {

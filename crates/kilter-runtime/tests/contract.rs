@@ -229,12 +229,12 @@ fn chain(count: u32) -> Vec<Relation> {
     (1..count).map(|second| Relation { first: second - 1, second, kind: RelationKind::Require, span }).collect()
 }
 
-struct Run {
+struct ContractRun {
     mode: Mode,
     strictness: Strictness,
 }
 
-impl Run {
+impl ContractRun {
     fn of(&self, stores: &[&Arc<Store>], resources: Vec<Resource>, relations: Vec<Relation>) -> Report {
         self.of_registry(stores.iter().map(|store| Arc::clone(store) as Arc<dyn Provider>), resources, relations)
     }
@@ -246,17 +246,17 @@ impl Run {
         relations: Vec<Relation>,
     ) -> Report {
         let registry = Registry::new(providers).unwrap();
-        let catalog = Catalog { resources, relations, ..Catalog::default() };
+        let catalog = Catalog { relations, ..Catalog::of(resources) };
         let prepared =
             plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
-        let Run { mode, strictness } = *self;
+        let ContractRun { mode, strictness } = *self;
         let options = Options { mode, jobs: 4, durability: Durability::Flushed, strictness, state_dir: None };
         prepared.execute(&options, &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap()
     }
 }
 
-const APPLY: Run = Run { mode: Mode::Apply, strictness: Strictness::Warning };
-const PLAN: Run = Run { mode: Mode::Noop, strictness: Strictness::Warning };
+const APPLY: ContractRun = ContractRun { mode: Mode::Apply, strictness: Strictness::Warning };
+const PLAN: ContractRun = ContractRun { mode: Mode::Noop, strictness: Strictness::Warning };
 
 fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("n{n}")).collect()
@@ -465,7 +465,7 @@ fn suitable_provider_is_chosen_and_named_provider_is_used() {
 
     let registry = Registry::new([apt as Arc<dyn Provider>, dpkg]).unwrap();
     let unknown = by("rpm", "b");
-    let catalog = Catalog { resources: vec![unknown], ..Catalog::default() };
+    let catalog = Catalog::of([unknown]);
     let Err(rejected) = plan_of(catalog, &registry, &Context::empty()) else { panic!("there is no such provider") };
     assert_eq!(rejected.problems[0].1.message, "the type `thing` has no provider `rpm`: it has apt, dpkg");
 }
@@ -477,7 +477,7 @@ fn an_attribute_that_only_some_providers_have_is_refused_with_the_others() {
     let store = Store { name: "dpkg", ..Store::new(schema) };
     let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]).unwrap();
     let resources = vec![resource("thing", "a", &[("flavour", "sweet")])];
-    let Err(rejected) = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty()) else {
+    let Err(rejected) = plan_of(Catalog::of(resources), &registry, &Context::empty()) else {
         panic!("dpkg has no flavour")
     };
     let said = rejected.problems[0].1.to_string();
@@ -518,7 +518,7 @@ fn values_that_get_returns_must_be_canonical_when_that_is_asked_for() {
         Arc::new(store)
     };
     let wanted = || vec![resource("thing", "a", &[("value", "Quiet")])];
-    let strict = Run { strictness: Strictness::Error, ..APPLY };
+    let strict = ContractRun { strictness: Strictness::Error, ..APPLY };
     let [failure] = failures(&strict.of(&[&store()], wanted(), Vec::new())).try_into().unwrap();
     assert!(failure.contains("it returned `value` as LOUD, which is not canonical: loud"), "{failure}");
     let report = APPLY.of(&[&store()], wanted(), Vec::new());
@@ -801,8 +801,7 @@ fn relations_that_a_type_declares_order_its_resources() {
         made("always"),
         made("beside"),
     ];
-    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
-        .unwrap_or_else(|_| panic!("sound"));
+    let prepared = plan_of(Catalog::of(resources), &registry, &Context::empty()).unwrap_or_else(|_| panic!("sound"));
     let edges: Vec<(usize, usize)> =
         prepared.graph().edges().iter().map(|edge| (edge.from.slot(), edge.to.slot())).collect();
     assert_eq!(edges, [(1, 0), (2, 0)]);
@@ -837,7 +836,7 @@ fn read_only_attribute_is_refused_in_any_catalog() {
     let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]).unwrap();
     let mut wanted = present("a");
     wanted.attributes.set("size", 7);
-    let catalog = Catalog { resources: vec![wanted], ..Catalog::default() };
+    let catalog = Catalog::of([wanted]);
     let Err(rejected) = plan_of(catalog, &registry, &Context::empty()) else { panic!("it cannot be set") };
     assert_eq!(rejected.problems[0].1.message, "it is read_only: it is reported, and cannot be set");
 }

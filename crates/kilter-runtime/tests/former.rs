@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kilter_model::{
@@ -30,6 +30,8 @@ struct WaitingSlots {
     outcomes: Mutex<Receiver<Outcome>>,
     /// Values of the slots.
     values: Mutex<BTreeMap<String, String>>,
+    /// For each change, true if the catalog declared the slot `b` when its outcome came.
+    declares_b: Mutex<Vec<bool>>,
 }
 
 impl Provider for WaitingSlots {
@@ -52,12 +54,13 @@ impl Provider for WaitingSlots {
         Ok(self.values.lock().unwrap().iter().map(of).collect())
     }
 
-    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Setting) -> Vec<Outcome> {
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], _: Setting) -> Vec<Outcome> {
         let set = |change: &Change<'_>| {
             let value = change.should.and_then(|should| should.text("value")).unwrap_or_default();
             self.begun.lock().unwrap().push(format!("{} {value}", change.name));
             // There is an outcome for each change that the test is about.
             let outcome = self.outcomes.lock().unwrap().recv().unwrap_or_else(|_| Outcome::failed("no outcome"));
+            self.declares_b.lock().unwrap().push(cx.manages("b"));
             if outcome.failure.is_none() {
                 self.values.lock().unwrap().insert(change.name.to_string(), value.to_owned());
             }
@@ -79,6 +82,8 @@ struct Edited<'a> {
     slots: &'a WaitingSlots,
     /// True after the last edit.
     is_edited: &'a AtomicBool,
+    /// Catalog before the last edit.
+    former: &'a Mutex<Weak<Prepared>>,
 }
 
 impl ManifestSource for Edited<'_> {
@@ -108,7 +113,8 @@ impl ManifestSource for Edited<'_> {
         Some(Duration::from_millis(20))
     }
 
-    fn discard(&mut self, _: Arc<Prepared>) {
+    fn discard(&mut self, former: Arc<Prepared>) {
+        *self.former.lock().unwrap() = Arc::downgrade(&former);
         self.is_edited.store(self.after.is_empty(), Ordering::Release);
     }
 }
@@ -117,6 +123,9 @@ impl ManifestSource for Edited<'_> {
 struct CallLog<'a> {
     lines: Vec<String>,
     is_edited: &'a AtomicBool,
+    former: &'a Mutex<Weak<Prepared>>,
+    /// True if the former catalog was still there before the calls ended.
+    keeps_former: bool,
     outcomes: Vec<Outcome>,
     sender: Option<Sender<Outcome>>,
 }
@@ -128,6 +137,7 @@ impl Observer for CallLog<'_> {
             Event::Log { message, .. } => self.lines.push(message.to_owned()),
             Event::Idle if self.is_edited.load(Ordering::Acquire) => {
                 let sender = self.sender.take();
+                self.keeps_former |= sender.is_some() && self.former.lock().unwrap().strong_count() > 0;
                 sender.iter().for_each(|to| self.outcomes.drain(..).for_each(|outcome| to.send(outcome).unwrap()));
             }
             _ => {}
@@ -157,6 +167,10 @@ fn hold(declared: &mut dyn ManifestSource) -> Hold<'_> {
 /// Report of a run, its started changes, and its started calls and log lines.
 type Ran = (Report, Vec<String>, Vec<String>);
 
+/// As [`Ran`], with true if the former catalog was still there before the calls ended, and true for each change whose
+/// catalog declared the slot `b` at its end.
+type RanKeeping = (Ran, bool, Vec<bool>);
+
 /// Holds `a` with the value `x`. An edit declares other resources during the change.
 fn edited(after: &[(&str, &str)], outcome: Outcome) -> Ran {
     let resources = after.iter().map(|(name, value)| slot(name, value, None)).collect();
@@ -165,23 +179,35 @@ fn edited(after: &[(&str, &str)], outcome: Outcome) -> Ran {
 
 /// Holds a resource. Edits declare other resources during its change. After them, the changes have these outcomes.
 fn edited_often(before: Resource, after: Vec<Vec<Resource>>, outcomes: Vec<Outcome>) -> Ran {
+    edited_keeping(before, after, outcomes).0
+}
+
+fn edited_keeping(before: Resource, after: Vec<Vec<Resource>>, outcomes: Vec<Outcome>) -> RanKeeping {
     let schema = TypeSchema::new("slot", "A slot in memory.")
         .attribute("name", "String", Behaviour::Namevar, "Its name.")
         .attribute("value", "String", Behaviour::Property, "What it holds.");
     let (sender, receiver) = channel();
-    let (begun, values) = (Mutex::default(), Mutex::default());
-    let slots = Arc::new(WaitingSlots { schema, begun, outcomes: Mutex::new(receiver), values });
+    let (begun, values, declares_b) = (Mutex::default(), Mutex::default(), Mutex::default());
+    let slots = Arc::new(WaitingSlots { schema, begun, outcomes: Mutex::new(receiver), values, declares_b });
     let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]).unwrap();
     let plan = |resources: Vec<Resource>| {
-        plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
-            .unwrap_or_else(|rejected| panic!("{rejected:?}"))
+        plan_of(Catalog::of(resources), &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"))
     };
     let (stop, is_edited) = (ShutdownHandle::new().unwrap(), AtomicBool::new(false));
-    let mut declared = Edited { after: after.into_iter().map(plan).collect(), slots: &slots, is_edited: &is_edited };
-    let mut recorder = CallLog { lines: Vec::new(), is_edited: &is_edited, outcomes, sender: Some(sender) };
+    let (former, after) = (Mutex::default(), after.into_iter().map(plan).collect());
+    let mut declared = Edited { after, slots: &slots, is_edited: &is_edited, former: &former };
+    let mut recorder = CallLog {
+        lines: Vec::new(),
+        is_edited: &is_edited,
+        former: &former,
+        keeps_former: false,
+        outcomes,
+        sender: Some(sender),
+    };
     let report = plan(vec![before]).hold(&options(), hold(&mut declared), &stop, &mut recorder).unwrap();
     let begun = slots.begun.lock().unwrap().clone();
-    (report, begun, recorder.lines)
+    let declares_b = slots.declares_b.lock().unwrap().clone();
+    ((report, begun, recorder.lines), recorder.keeps_former, declares_b)
 }
 
 fn slot(name: &str, value: &str, semaphore: Option<&str>) -> Resource {
@@ -267,6 +293,23 @@ fn replacement_of_a_resource_starts_when_the_call_of_the_former_declaration_ends
     let (report, begun, told) = edited_often(slot("a", "x", None), after, vec![Outcome::done(); 2]);
     assert_eq!((begun, report.settled.unwrap().changed), (vec!["a x".to_owned(), "a y".to_owned()], 1));
     assert_eq!(told, ["checking a", "changing a", ENDED, "checking a", "changing a"]);
+}
+
+#[test]
+fn call_of_an_unchanged_resource_asks_the_next_catalog() {
+    let after = vec![vec![slot("a", "x", None), slot("b", "x", None)]];
+    let (ran, keeps_former, declares_b) = edited_keeping(slot("a", "x", None), after, vec![Outcome::done(); 2]);
+    let (report, begun, _) = ran;
+    assert_eq!((begun, report.settled.unwrap().changed), (vec!["a x".to_owned(), "b x".to_owned()], 2));
+    assert_eq!((keeps_former, declares_b), (false, vec![true, true]));
+}
+
+#[test]
+fn call_of_a_changed_resource_asks_the_former_catalog() {
+    let after = vec![vec![slot("a", "y", None), slot("b", "x", None)]];
+    let (ran, keeps_former, declares_b) = edited_keeping(slot("a", "x", None), after, vec![Outcome::done(); 3]);
+    assert_eq!(ran.1.first().map(String::as_str), Some("a x"));
+    assert_eq!((keeps_former, declares_b), (true, vec![false, true, true]));
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn held_with(
     others: Option<(&StatusHandle, Sender<()>)>,
 ) -> (Report, Vec<String>) {
     let (window, told) = others.unzip();
-    let catalog = Catalog { resources, ..Catalog::default() };
+    let catalog = Catalog::of(resources);
     let prepared = plan_of(catalog, registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None };

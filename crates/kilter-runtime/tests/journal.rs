@@ -216,7 +216,7 @@ impl Refresh for Things {
 }
 
 fn plan(registry: &Registry, value: u32) -> Prepared {
-    let catalog = Catalog { resources: resources(value), relations: relations(), ..Catalog::default() };
+    let catalog = Catalog { relations: relations(), ..Catalog::of(resources(value)) };
     plan_of(catalog, registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"))
 }
 

@@ -207,7 +207,7 @@ impl Fixture {
     }
 
     fn prepared(&self, resources: Vec<Resource>, relations: &[Relation]) -> Prepared {
-        let catalog = Catalog { resources, relations: relations.to_vec(), ..Catalog::default() };
+        let catalog = Catalog { relations: relations.to_vec(), ..Catalog::of(resources) };
         plan_of(catalog, &self.registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"))
     }
 

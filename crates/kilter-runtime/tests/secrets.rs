@@ -127,7 +127,7 @@ fn told(slip: Slip, strictness: Strictness) -> String {
     };
     let ann = account("ann", "password", Value::sensitive("hunter2".into()));
     let resources = vec![ann, account("bob", "shell", "/bin/sh".into())];
-    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty()).unwrap();
+    let prepared = plan_of(Catalog::of(resources), &registry, &Context::empty()).unwrap();
     let options =
         Options { mode: Mode::Apply, jobs: 2, durability: Durability::Unflushed, strictness, state_dir: None };
     let mut lines = LogLines::default();

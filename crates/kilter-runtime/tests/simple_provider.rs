@@ -93,7 +93,7 @@ fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<Str
             span: Span::new(SourceId(0), 0, 0),
         }
     };
-    let catalog = Catalog { resources: resources.iter().map(resource).collect(), ..Catalog::default() };
+    let catalog = Catalog::of(resources.iter().map(resource));
     let prepared = plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let options = Options {
         mode,

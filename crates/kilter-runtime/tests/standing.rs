@@ -36,7 +36,7 @@ struct Script {
 }
 
 /// A provider that keeps values in memory.
-struct Slots {
+struct StandingSlots {
     schema: TypeSchema,
     scripts: Mutex<BTreeMap<String, Script>>,
     /// Set values, and the number of checks that find each; none for all checks.
@@ -48,8 +48,8 @@ struct Slots {
     sends: Mutex<&'static str>,
 }
 
-impl Slots {
-    fn new(scripts: &[(&str, Script)]) -> Arc<Slots> {
+impl StandingSlots {
+    fn new(scripts: &[(&str, Script)]) -> Arc<StandingSlots> {
         let schema = TypeSchema::new("slot", "A slot in memory.")
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("value", "String", Behaviour::Property, "What it holds.")
@@ -57,7 +57,7 @@ impl Slots {
             .features(&[Feature::Refresh]);
         let scripts = scripts.iter().map(|(name, script)| ((*name).to_owned(), *script)).collect();
         let ((told, tells), (heard, hears)) = (channel(), channel());
-        Arc::new(Slots {
+        Arc::new(StandingSlots {
             schema,
             scripts: Mutex::new(scripts),
             set: Mutex::default(),
@@ -96,7 +96,7 @@ impl Slots {
     }
 }
 
-impl Provider for Slots {
+impl Provider for StandingSlots {
     fn schema(&self) -> &TypeSchema {
         &self.schema
     }
@@ -134,13 +134,13 @@ impl Provider for Slots {
     }
 }
 
-impl Scheduling for Slots {
+impl Scheduling for StandingSlots {
     fn batch_size(&self) -> Batch {
         Batch::One
     }
 }
 
-impl Refresh for Slots {
+impl Refresh for StandingSlots {
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.wait(wanted.name);
         let mut scripts = self.scripts.lock().unwrap();
@@ -154,7 +154,7 @@ impl Refresh for Slots {
     }
 }
 
-impl Watch for Slots {
+impl Watch for StandingSlots {
     fn purpose(&self, should: &Attributes) -> Purpose {
         if should.text("value") == Some("anew") { Purpose::Action } else { Purpose::State }
     }
@@ -243,17 +243,22 @@ fn one<'a>(standings: &'a StatusSnapshot, name: &str) -> &'a ResourceStatus {
 
 /// Runs with this number of workers while `look` queries the status. Returns the events.
 fn hold(
-    slots: &Arc<Slots>,
+    slots: &Arc<StandingSlots>,
     resources: Vec<Resource>,
     relations: Vec<Relation>,
     jobs: usize,
     look: impl FnOnce(&Seen<'_>) + Send,
 ) -> Vec<String> {
-    hold_catalog(slots, Catalog { resources, relations, ..Catalog::default() }, jobs, look)
+    hold_catalog(slots, Catalog { relations, ..Catalog::of(resources) }, jobs, look)
 }
 
 /// The same of a whole catalog.
-fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl FnOnce(&Seen<'_>) + Send) -> Vec<String> {
+fn hold_catalog(
+    slots: &Arc<StandingSlots>,
+    catalog: Catalog,
+    jobs: usize,
+    look: impl FnOnce(&Seen<'_>) + Send,
+) -> Vec<String> {
     let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]).unwrap();
     let prepared = plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
@@ -285,7 +290,7 @@ fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl Fn
 
 #[test]
 fn change_is_reported_despite_events_during_the_call() {
-    let slots = Slots::new(&[("busy", Script { disturbed: 3, ..Script::default() })]);
+    let slots = StandingSlots::new(&[("busy", Script { disturbed: 3, ..Script::default() })]);
     let settled = hold(&slots, vec![slot("busy", Meta::default())], Vec::new(), 2, |seen| {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
         assert_eq!((one(&standings, "busy").tally.changes, one(&standings, "busy").word), (4, "in_sync"));
@@ -296,7 +301,7 @@ fn change_is_reported_despite_events_during_the_call() {
 
 #[test]
 fn contested_resource_is_reported_with_both_values_and_its_next_repair() {
-    let slots = Slots::new(&[("busy", Script { disturbed: 1000, ..Script::default() })]);
+    let slots = StandingSlots::new(&[("busy", Script { disturbed: 1000, ..Script::default() })]);
     let told = hold(&slots, vec![slot("busy", Meta::default())], Vec::new(), 2, |seen| {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
         let busy = one(&standings, "busy");
@@ -312,7 +317,7 @@ fn contested_resource_is_reported_with_both_values_and_its_next_repair() {
 
 #[test]
 fn contested_resource_that_yields_is_demoted() {
-    let slots = Slots::new(&[("busy", Script { disturbed: 1000, ..Script::default() })]);
+    let slots = StandingSlots::new(&[("busy", Script { disturbed: 1000, ..Script::default() })]);
     let yields = Meta { contested: Contested::Observe, ..Meta::default() };
     hold(&slots, vec![slot("busy", yields)], Vec::new(), 2, |seen| {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
@@ -325,7 +330,7 @@ fn contested_resource_that_yields_is_demoted() {
 
 #[test]
 fn job_that_triggers_itself_is_rate_limited() {
-    let slots = Slots::new(&[("anew", Script { disturbed: 100_000, ..Script::default() })]);
+    let slots = StandingSlots::new(&[("anew", Script { disturbed: 100_000, ..Script::default() })]);
     let mut anew = slot("anew", Meta::default());
     anew.attributes = [("value", Value::from("anew"))].into_iter().collect();
     let told = hold(&slots, vec![anew], Vec::new(), 2, |seen| {
@@ -341,7 +346,7 @@ fn job_that_triggers_itself_is_rate_limited() {
 #[test]
 fn status_names_the_causes_of_refreshes() {
     let refused = Script { refused: 1, is_held: true, ..Script::default() };
-    let slots = Slots::new(&[("weak", refused)]);
+    let slots = StandingSlots::new(&[("weak", refused)]);
     slots.set.lock().unwrap().insert("weak".into(), None);
     let meta = |retry| Meta { retry, delay: 100, ..Meta::default() };
     let resources = vec![slot("first", Meta::default()), slot("weak", meta(1))];
@@ -364,7 +369,7 @@ fn status_names_the_causes_of_refreshes() {
 
 #[test]
 fn unsettled_resource_has_no_status() {
-    let slots = Slots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
+    let slots = StandingSlots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
     let resources = vec![slot("slow", Meta::default()), slot("behind", Meta::default())];
     hold(&slots, resources, vec![notify(0, 1)], 2, |seen| {
         let standings = seen.when(|standings| one(standings, "slow").word == "changing");
@@ -377,7 +382,7 @@ fn unsettled_resource_has_no_status() {
 
 #[test]
 fn composite_resource_has_the_worst_status_of_its_parts() {
-    let slots = Slots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
+    let slots = StandingSlots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
     let mut resources: Vec<Resource> =
         ["first", "slow", "behind", "bad", "alone"].map(|name| slot(name, Meta::default())).into();
     // It is never found so.
@@ -390,7 +395,7 @@ fn composite_resource_has_the_worst_status_of_its_parts() {
     };
     let composites =
         vec![composite("all", None, 0..4), composite("none", Some(0), 1..1), composite("two", Some(0), 1..3)];
-    let catalog = Catalog { resources, relations: vec![notify(1, 2)], composites, ..Catalog::default() };
+    let catalog = Catalog { relations: vec![notify(1, 2)], composites, ..Catalog::of(resources) };
     hold_catalog(&slots, catalog, 2, |seen| {
         let standings =
             seen.when(|standings| (one(standings, "slow").word, one(standings, "bad").word) == ("changing", "failed"));
@@ -424,7 +429,7 @@ fn composite_resource_has_the_worst_status_of_its_parts() {
 
 #[test]
 fn resource_with_too_many_events_is_delayed() {
-    let slots = Slots::new(&[]);
+    let slots = StandingSlots::new(&[]);
     let limit = Some(EventLimit { per_second: 0.001, burst: 1 });
     hold(&slots, vec![slot("limited", Meta { limit, ..Meta::default() })], Vec::new(), 2, |seen| {
         seen.when(|standings| standings.quiet_for.is_some());
@@ -440,7 +445,7 @@ fn resource_with_too_many_events_is_delayed() {
 #[test]
 fn waiting_resource_names_its_semaphore_and_holder() {
     let held = Script { is_held: true, ..Script::default() };
-    let slots = Slots::new(&[("one", held), ("other", held)]);
+    let slots = StandingSlots::new(&[("one", held), ("other", held)]);
     let semaphores = ["free:2", "taken"].map(Semaphore::of).to_vec();
     let meta = || Meta { semaphores: semaphores.clone(), ..Meta::default() };
     hold(&slots, vec![slot("one", meta()), slot("other", meta())], Vec::new(), 2, |seen| {
@@ -456,7 +461,7 @@ fn waiting_resource_names_its_semaphore_and_holder() {
 fn call_without_a_free_worker_is_queued() {
     let held = Script { is_held: true, ..Script::default() };
     let names = ["a", "b", "c"];
-    let slots = Slots::new(&names.map(|name| (name, held)));
+    let slots = StandingSlots::new(&names.map(|name| (name, held)));
     hold(&slots, names.map(|name| slot(name, Meta::default())).to_vec(), Vec::new(), 1, |seen| {
         // The one worker checks all three as a batch, then it changes one.
         let is_checked = |standings: &StatusSnapshot| standings.resources.iter().all(|one| one.word != "checking");
@@ -468,7 +473,7 @@ fn call_without_a_free_worker_is_queued() {
 
 #[test]
 fn resource_without_watch_is_polled_until_the_watch_returns() {
-    let slots = Slots::new(&[]);
+    let slots = StandingSlots::new(&[]);
     let mut anew = slot("anew", Meta::default());
     anew.attributes = [("value", Value::from("anew"))].into_iter().collect();
     slots.set.lock().unwrap().insert("other".into(), None);
@@ -496,7 +501,7 @@ fn resource_without_watch_is_polled_until_the_watch_returns() {
 
 #[test]
 fn unusable_value_counts_as_not_received() {
-    let slots = Slots::new(&[]);
+    let slots = StandingSlots::new(&[]);
     let mut receiver = slot("receiver", Meta::default());
     let template = Template::parse("${slot[sender].sent}").unwrap();
     let span = Span::new(SourceId(0), 0, 0);

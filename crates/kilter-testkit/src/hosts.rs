@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// Output and exit code of a command in a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HostOutput {
     /// Exit code.
     pub code: i32,
     /// Standard output.
@@ -69,7 +69,7 @@ impl Host {
 
     /// Runs a command in the host, as a separate unit.
     #[must_use]
-    pub fn run(&self, command: &[&str]) -> Answer {
+    pub fn run(&self, command: &[&str]) -> HostOutput {
         let mut run = Command::new(program("host"));
         answer(run.args(["run", &self.name]).args(command))
     }
@@ -142,11 +142,11 @@ impl Host {
 }
 
 /// Runs a program of the directory `hosts` to its end.
-fn answer(command: &mut Command) -> Answer {
+fn answer(command: &mut Command) -> HostOutput {
     let output = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     // A program ended by a signal has no exit code.
     let code = output.status.code().unwrap_or(-1);
-    Answer { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+    HostOutput { code, stdout: text(output.stdout), stderr: text(output.stderr) }
 }

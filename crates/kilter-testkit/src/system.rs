@@ -33,7 +33,7 @@ const ALWAYS: u32 = u32::MAX;
 
 /// A managed object.
 #[derive(Clone, Debug)]
-struct Part {
+struct SystemPart {
     in_sync: bool,
     /// True if its desired state is unknown.
     unknown: bool,
@@ -53,7 +53,7 @@ struct Part {
 /// All managed objects, with the times of their real changes and refreshes.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
-    parts: Vec<Part>,
+    parts: Vec<SystemPart>,
 }
 
 fn spend(failures: &mut u32) -> bool {
@@ -84,7 +84,7 @@ impl System {
     /// Creates a random system for a world.
     pub(crate) fn random(rng: &mut Rng, world: &GeneratedGraph) -> System {
         let [drift, unknown, checks, applies, refreshes, serves] = [(); 6].map(|()| temper(rng));
-        let mut part = || Part {
+        let mut part = || SystemPart {
             in_sync: !chance(rng, drift + 20),
             unknown: chance(rng, unknown / 2),
             bad_checks: failures(rng, checks),
@@ -98,7 +98,7 @@ impl System {
         System { parts: world.graph.vertices().map(|_| part()).collect() }
     }
 
-    fn part(&mut self, vertex: ResourceId) -> &mut Part {
+    fn part(&mut self, vertex: ResourceId) -> &mut SystemPart {
         &mut self.parts[vertex.slot()]
     }
 

@@ -1,6 +1,7 @@
 //! Saved pre-change state of resources that the manifests no longer declare (`reverse`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_manifest::Source;
@@ -53,7 +54,7 @@ pub(crate) fn prepare(
             let is_named = one.name == name || one.reference.title.as_str() == name;
             one.reference.type_name == *type_name && is_named
         };
-        prepared.resources().iter().any(is_it)
+        prepared.resources().iter().any(|one| is_it(one))
     };
     let (mut pending, unreadable) = reversals.pending(&is_declared);
     for why in unreadable {
@@ -62,7 +63,7 @@ pub(crate) fn prepare(
     let count = declared.resources.len();
     while !pending.is_empty() {
         let mut whole = declared.clone();
-        whole.resources.extend(pending.iter().cloned());
+        whole.resources.extend(pending.iter().cloned().map(Arc::new));
         let rejected = match plan_of(whole, registry, &providers::declaring(registry.hostname())) {
             Ok(prepared) => return Ok(prepared),
             Err(rejected) => rejected,

@@ -424,7 +424,7 @@ impl Growing<'_> {
             kind: *kind,
             span: Span::new(SourceId(0), 0, 0),
         });
-        Catalog { relations: relations.collect(), resources: self.resources, ..Catalog::default() }
+        Catalog { relations: relations.collect(), ..Catalog::of(self.resources) }
     }
 }
 
@@ -696,7 +696,7 @@ fn planned_without_order(ensure: &str, is_there: bool, command_first: bool) -> (
     let command = resource("exec", "make", [("command", &command), ("creates", &path)]);
     let resources = if command_first { vec![command, file] } else { vec![file, command] };
     let registry = registry();
-    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry, &Context::empty())
+    let prepared = plan_of(Catalog::of(resources), &registry, &Context::empty())
         .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
     let plan =
         prepared.execute(&place.options(Mode::Noop), &ShutdownHandle::new().unwrap(), &mut NullObserver).unwrap();
@@ -833,7 +833,7 @@ impl Scene {
     /// Plans, and returns the report.
     fn plan(&self) -> Report {
         let (resources, relations) = (self.resources.clone(), self.relations.clone());
-        let catalog = Catalog { resources, relations, ..Catalog::default() };
+        let catalog = Catalog { relations, ..Catalog::of(resources) };
         let prepared = plan_of(catalog, &self.registry, &Context::empty())
             .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
         let options = self.place.options(Mode::Noop);
@@ -847,7 +847,7 @@ impl Scene {
         between: impl FnOnce(&Path),
     ) -> (Vec<Status>, Vec<(Status, Option<Deviation>)>) {
         let (resources, relations) = (std::mem::take(&mut self.resources), std::mem::take(&mut self.relations));
-        let catalog = Catalog { resources, relations, ..Catalog::default() };
+        let catalog = Catalog { relations, ..Catalog::of(resources) };
         let prepared = plan_of(catalog, &self.registry, &Context::empty())
             .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
         let prepared = prepared.kept();

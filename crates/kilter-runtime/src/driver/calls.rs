@@ -1,5 +1,6 @@
 //! Calls on workers: calls of declared resources, and running calls of resources that an edit has changed or removed.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use ecow::EcoString;
@@ -7,12 +8,27 @@ use kilter_engine::{Graph, ResourceId};
 use kilter_model::{Attributes, ResourceRef};
 use rustc_hash::FxHashSet;
 
-use super::stop::CallKind;
 use super::window::InFlightCall;
+use crate::outlook::CallOutlook;
+use crate::worker::CallId;
 
-/// Identifier of a call, unique over a run.
+/// Kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CallId(u64);
+pub(super) enum CallKind {
+    Check,
+    Apply,
+    Refresh,
+}
+
+impl CallKind {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            CallKind::Check => "checking",
+            CallKind::Apply => "changing",
+            CallKind::Refresh => "refreshing",
+        }
+    }
+}
 
 /// Resource for which a call was started.
 #[derive(Debug)]
@@ -29,12 +45,13 @@ pub(super) struct Target {
 }
 
 /// Call that was given to a worker.
-#[derive(Debug)]
 pub(super) struct Call {
     id: CallId,
     since: Instant,
     doing: CallKind,
     pub(super) targets: Vec<Target>,
+    /// Source of its answers about other resources.
+    pub(super) outlook: Arc<CallOutlook>,
 }
 
 impl Call {
@@ -54,7 +71,7 @@ impl Call {
 }
 
 /// All calls without an answer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Calls {
     next: u64,
     open: Vec<Call>,
@@ -62,10 +79,11 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Records a call that is given to a worker.
-    pub(super) fn begin(&mut self, doing: CallKind, targets: Vec<Target>) -> CallId {
+    pub(super) fn begin(&mut self, doing: CallKind, targets: Vec<Target>, outlook: &Arc<CallOutlook>) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
-        self.open.push(Call { id, since: Instant::now(), doing, targets });
+        let outlook = Arc::clone(outlook);
+        self.open.push(Call { id, since: Instant::now(), doing, targets, outlook });
         id
     }
 

@@ -1,50 +1,8 @@
-//! Conditions that keep a run from holding the declared state as usual.
-
-use std::time::SystemTime;
-
-use ecow::EcoString;
+//! Reports changed conditions of a run.
 
 use super::Driver;
+use crate::conditions::Conditions;
 use crate::observer::Event;
-
-/// Conditions that keep a run from holding the declared state as usual. None of them ends the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Conditions {
-    /// The manifest has errors, so the run holds an older state.
-    pub outdated: Option<Outdated>,
-    /// Reason why the journal of pending refreshes cannot be written: changes that cause a refresh wait.
-    pub journal: Option<EcoString>,
-    /// The source of collected resources is unreachable: the run holds the resources collected last.
-    pub collected: Option<Stale>,
-    /// The manifest cannot be watched: it is polled.
-    pub is_declared_polled: bool,
-    /// Number of resources that are polled because they cannot be watched.
-    pub unwatched: usize,
-    /// Number of resources whose repairs another program undoes.
-    pub contested: usize,
-    /// Number of contested resources that are no longer repaired (`contested: observe`).
-    pub watched_only: usize,
-}
-
-/// Held state that is older than the manifest, because the manifest has errors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outdated {
-    /// Last time at which the manifest declared the held state, as far as is known.
-    pub held: SystemTime,
-    /// Number of errors in the current manifest.
-    pub errors: usize,
-    /// Errors, as they are shown to people.
-    pub messages: Vec<EcoString>,
-}
-
-/// Collected resources that may be older than the exported ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stale {
-    /// Time of the export, as far as is known.
-    pub at: SystemTime,
-    /// Reason why newer resources cannot be collected.
-    pub why: EcoString,
-}
 
 impl Driver<'_, '_, '_, '_> {
     /// Returns the conditions that keep this run from holding the declared state as usual.

@@ -9,8 +9,8 @@ use kilter_model::expr::{Name, Template};
 use kilter_model::{Catalog, Meta, Resource};
 
 use super::Driver;
-use super::board::Routes;
-use super::debts::{owed, owed_for};
+use super::pending_refreshes::{owed, owed_for};
+use super::run_state::Routes;
 use crate::observer::Event;
 use crate::outlook::Outlook;
 use crate::prepare::Prepared;
@@ -108,10 +108,10 @@ impl Driver<'_, '_, '_, '_> {
         // Some watches end after this. They and the calls in flight may still send messages.
         let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
         let ids: Vec<ResourceId> = self.calls.ids().chain(listened).collect();
-        self.board.remember_secrets(ids.into_iter());
+        self.state.remember_secrets(ids.into_iter());
         let mut matches = Matches::of(&self.prepared, &next);
         let routes = Routes::of(&next);
-        self.board.restart_receivers(&next, &routes, &self.calls, &mut matches);
+        self.state.restart_receivers(&next, &routes, &self.calls, &mut matches);
         let (mut diff, gone) = self.number(&mut next, &matches);
         let next = Arc::new(next);
         let former = std::mem::replace(&mut self.prepared, Arc::clone(&next));
@@ -122,7 +122,7 @@ impl Driver<'_, '_, '_, '_> {
             .filter(|(place, _)| !matches.is_unchanged[*place])
             .map(|(_, vertex)| vertex)
             .collect();
-        self.board.edit(&next, routes.with_ids(next.graph.order()), &gone);
+        self.state.edit(&next, routes.with_ids(next.graph.order()), &gone);
         self.forget(&gone);
         self.watch_anew(&fresh);
         diff.holding = HoldConfig { awaiting_watch: self.awaiting_watch(&fresh), ..next.holding(&fresh) };
@@ -131,7 +131,8 @@ impl Driver<'_, '_, '_, '_> {
         diff.owed = owed(&next.lookup(), self.journal.as_ref(), &next.graph);
         self.machine.input(self.now, Input::Edit(diff.into()));
         self.outlook = Arc::new(Outlook::new(&next, self.options.mode));
-        self.lazy = Arc::new(super::surroundings::LazyAttributes::new(&next));
+        let superseded = self.calls.superseded(&next.graph).map(|(call, _)| &*call.outlook);
+        self.environment.edit(&next, &self.outlook, superseded);
         self.reconsider(&next, &matches);
         self.begin_holding();
         if let Some(holder) = &mut self.holder {

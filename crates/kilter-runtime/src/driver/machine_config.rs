@@ -6,7 +6,7 @@ use kilter_model::{Contested, EventLimit, Meta, Resource, Semaphore};
 use kilter_provider::{Batch as Batching, Placement, Purpose};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Mode;
+use crate::options::Mode;
 use crate::prepare::Prepared;
 
 /// Default event rate limit of resources that handle events, in milliseconds between events and as burst.
@@ -72,7 +72,7 @@ impl Prepared {
     /// Returns the sizes of all semaphores, and the semaphores of some resources.
     pub(super) fn semaphores(&self, numbers: &mut SemaphoreIds, some: &[ResourceId]) -> Semaphores {
         let mut semaphores = Semaphores::default();
-        for semaphore in self.resources().iter().flat_map(semaphores_of) {
+        for semaphore in self.resources().iter().flat_map(|one| semaphores_of(one)) {
             let at = usize::from(numbers.of(&semaphore.id));
             let counts = &mut semaphores.counts;
             counts.resize(counts.len().max(at + 1), 0);
@@ -109,7 +109,7 @@ impl SemaphoreIds {
         if self.of.is_empty() {
             return;
         }
-        let declared = next.resources().iter().flat_map(semaphores_of).map(|semaphore| &semaphore.id);
+        let declared = next.resources().iter().flat_map(|one| semaphores_of(one)).map(|semaphore| &semaphore.id);
         let used: FxHashSet<&EcoString> = declared.chain(held.map(|(name, _)| name)).collect();
         self.of.retain(|name, _| used.contains(name));
         self.taken = self.of.values().copied().collect();

@@ -5,7 +5,8 @@ use kilter_engine::CheckResult;
 use kilter_model::Value;
 use kilter_provider::Found;
 
-use super::{Driver, Mode};
+use super::Driver;
+use crate::options::Mode;
 use crate::step::CallResult;
 
 impl Driver<'_, '_, '_, '_> {
@@ -17,12 +18,15 @@ impl Driver<'_, '_, '_, '_> {
             return None;
         }
         let (why, required) = match &done.result {
-            Err(why) => (self.opened.refusal(self.prepared.provider_index(done.vertex)).filter(|it| it == why)?, None),
+            Err(why) => (
+                self.environment.opened.refusal(self.prepared.provider_index(done.vertex)).filter(|it| it == why)?,
+                None,
+            ),
             Ok(found) => (self.cannot_be_created(done, found)?, self.outlook.required_before(done.vertex)),
         };
         let first = required.or_else(|| self.outlook.pending_before(done.vertex))?;
         let first = self.prepared.resource(first).reference.clone();
-        Some(self.board.unknown_as_a_whole(done.vertex, eco_format!("after {first} ({why})"), first))
+        Some(self.state.unknown_as_a_whole(done.vertex, eco_format!("after {first} ({why})"), first))
     }
 
     /// Returns the reason why a missing resource cannot be created: its type has an `ensure` that cannot be

@@ -1,57 +1,13 @@
 //! Paused runs, which start nothing new.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use ecow::EcoString;
 use kilter_engine::{Input, Stage, Timestamp};
 
-use super::{Driver, millis};
+use super::Driver;
+use super::pause_state::{Pause, PauseState};
+use crate::driver::clock::millis;
 use crate::observer::Event;
-
-/// Request to pause a run: it starts nothing new, and running calls continue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pause {
-    /// Maximum duration; none for a pause that only a resume ends.
-    pub longest: Option<Duration>,
-    /// Reason, as the requester wrote it.
-    pub why: EcoString,
-}
-
-/// Pause in a status snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paused {
-    /// Time since its start.
-    pub lasted: Duration,
-    /// Time until its end, if it is limited.
-    pub left: Option<Duration>,
-    /// Its reason.
-    pub why: EcoString,
-}
-
-/// Active pause.
-#[derive(Clone, Debug)]
-pub(super) struct PauseState {
-    since: Timestamp,
-    until: Option<Timestamp>,
-    why: EcoString,
-}
-
-impl PauseState {
-    /// Returns the time at which it ends, if it is limited.
-    pub(super) fn until(&self) -> Option<Timestamp> {
-        self.until
-    }
-
-    pub(super) fn told(&self, now: Timestamp) -> Paused {
-        let between = |from: Timestamp, to: Timestamp| Duration::from_millis(to.0.saturating_sub(from.0));
-        Paused {
-            lasted: between(self.since, now),
-            left: self.until.map(|until| between(now, until)),
-            why: self.why.clone(),
-        }
-    }
-}
 
 impl Driver<'_, '_, '_, '_> {
     /// Starts nothing new. Returns true if the run was paused already; the new request then replaces the earlier

@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::driver::clock::millis;
 use kilter_engine::{ResourceId, Timestamp};
 use kilter_provider::POLL;
 use rustc_hash::FxHashMap;
-
-use super::millis;
 
 /// Reason why a resource has no events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,9 +45,9 @@ impl Driver<'_, '_, '_, '_> {
                 if let Some(because) = brought_by {
                     // A package that creates the account chooses its attributes.
                     if done.effects.iter().any(is_account) {
-                        return Some(self.board.unknown_as_a_whole(done.vertex, because.reason(), because.resource));
+                        return Some(self.state.unknown_as_a_whole(done.vertex, because.reason(), because.resource));
                     }
-                    self.board.may_be_brought(done.vertex, &because);
+                    self.state.may_be_brought(done.vertex, &because);
                     done.effects.iter_mut().for_each(degrade);
                 }
                 predicted.expect(done.vertex, std::mem::take(&mut done.effects));
@@ -57,7 +57,7 @@ impl Driver<'_, '_, '_, '_> {
         // An earlier resource may remove the cause.
         let because = predicted.bringer(done.vertex)?;
         let reason = eco_format!("{} ({why})", because.reason());
-        Some(self.board.unknown_as_a_whole(done.vertex, reason, because.resource))
+        Some(self.state.unknown_as_a_whole(done.vertex, reason, because.resource))
     }
 
     /// Delays the checks of a batch that read objects which an unordered resource may still change. Returns the others.

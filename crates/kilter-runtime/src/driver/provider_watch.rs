@@ -1,20 +1,21 @@
 //! Watches of providers: each runs on its own thread, through all graphs that need the same watch.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{ResourceId, Timestamp};
-use kilter_model::Attributes;
+use kilter_engine::Timestamp;
 use kilter_provider::{Context, Provider, Registry, Wanted, WatchSink};
 
-use super::Mode;
-use super::stop::{CancelToken, LogSender, Message, ShutdownHandle};
+use super::cancel::CancelToken;
+use super::message::{LogSender, Message};
+use super::shutdown::ShutdownHandle;
+use super::watch_channel::{Inbox, WatchChannel, WatchStatus, WatchedResource, of_name};
+use crate::options::Mode;
 
 /// Delay before an ended watch is restarted. It doubles with each failure,
 const FIRST: Duration = Duration::from_secs(1);
@@ -26,113 +27,12 @@ const LONG: Duration = Duration::from_secs(60);
 /// Stack size in bytes of a thread that watches one resource. Several such threads may run, and each does little.
 const STACK: usize = 256 * 1024;
 
-/// Resources by name, sorted.
-pub(super) type Names = Vec<(EcoString, ResourceId)>;
-
-/// Events of a provider that the driver has not handled yet. Their number is bounded by the number of resources.
-#[derive(Debug, Default)]
-pub(super) struct PendingEvents {
-    pub(super) status: Option<WatchStatus>,
-    /// True if any resource may have changed.
-    pub(super) any: bool,
-    pub(super) changed: BTreeSet<EcoString>,
-    /// WatchStatus of the watches of single resources.
-    pub(super) of: BTreeMap<EcoString, WatchStatus>,
-}
-
-impl PendingEvents {
-    fn is_empty(&self) -> bool {
-        self.status.is_none() && !self.any && self.changed.is_empty() && self.of.is_empty()
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum WatchStatus {
-    Watching,
-    /// The watch does not run, with the reason.
-    Lost(EcoString),
-}
-
-/// Resource with its own watch.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct WatchedResource {
-    pub(super) name: EcoString,
-    pub(super) should: Attributes,
-    /// True if its metaparameters forbid changes, so that its watch must not change anything either.
-    pub(super) noop: bool,
-}
-
-/// Watch of a provider, shared between its thread and the driver.
-#[derive(Debug)]
-pub(super) struct WatchChannel {
-    pub(super) provider: u16,
-    /// The watched resource; none if the watch covers all resources of the provider.
-    alone: Option<WatchedResource>,
-    heard: Mutex<Inbox>,
-    ending: CancelToken,
-}
-
-#[derive(Debug, Default)]
-struct Inbox {
-    names: Names,
-    news: PendingEvents,
-}
-
-impl WatchChannel {
-    /// Returns true if this is the watch for these arguments.
-    pub(super) fn is_asked(&self, provider: u16, alone: Option<&WatchedResource>) -> bool {
-        self.provider == provider && self.alone.as_ref() == alone
-    }
-
-    pub(super) fn asked(&self) -> (u16, Option<EcoString>) {
-        (self.provider, self.alone.as_ref().map(|alone| alone.name.clone()))
-    }
-
-    fn heard(&self) -> MutexGuard<'_, Inbox> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the events since the last call.
-    pub(super) fn news(&self) -> PendingEvents {
-        std::mem::take(&mut self.heard().news)
-    }
-
-    /// Replaces the watched names; returns the previous ones.
-    pub(super) fn tells_of(&self, mut names: Names) -> Names {
-        names.sort_unstable();
-        std::mem::replace(&mut self.heard().names, names)
-    }
-
-    pub(super) fn names(&self) -> Names {
-        self.heard().names.clone()
-    }
-
-    pub(super) fn vertices(&self) -> Vec<ResourceId> {
-        self.heard().names.iter().map(|(_, vertex)| *vertex).collect()
-    }
-
-    pub(super) fn has(&self, vertex: ResourceId) -> bool {
-        self.heard().names.iter().any(|(_, known)| *known == vertex)
-    }
-
-    /// Returns the resources of this name.
-    pub(super) fn named(&self, name: &str) -> Vec<ResourceId> {
-        of_name(&self.heard().names, name).map(|(_, vertex)| *vertex).collect()
-    }
-}
-
-/// Returns the entries of this name.
-pub(super) fn of_name<'a>(names: &'a Names, name: &'a str) -> impl Iterator<Item = &'a (EcoString, ResourceId)> {
-    let first = names.partition_point(|(known, _)| known.as_str() < name);
-    names[first..].iter().take_while(move |(known, _)| known == name)
-}
-
 /// Watch of a provider, as the driver owns it. It must be [ended](Listener::end), and then [waited
 /// for](Listener::wait).
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) told: Arc<WatchChannel>,
-    pub(super) state: State,
+    pub(super) state: ListenerState,
     /// Start of the wait for the first status.
     pub(super) since: Timestamp,
     thread: Option<JoinHandle<()>>,
@@ -140,7 +40,7 @@ pub(super) struct Listener {
 
 /// WatchStatus of a provider's watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ListenerState {
     /// No status yet.
     Silent,
     Watching,
@@ -150,7 +50,7 @@ pub(super) enum State {
 impl Listener {
     pub(super) fn new(provider: u16, alone: Option<WatchedResource>, since: Timestamp) -> Listener {
         let told = WatchChannel { provider, alone, heard: Mutex::default(), ending: CancelToken::new() };
-        Listener { told: Arc::new(told), state: State::Silent, since, thread: None }
+        Listener { told: Arc::new(told), state: ListenerState::Silent, since, thread: None }
     }
 
     /// Starts the watch, unless it runs.

@@ -6,10 +6,12 @@ use ecow::EcoString;
 use kilter_engine::{Group, ResourceId};
 use kilter_model::State;
 
-use super::shelf::Read;
-use super::stop::{CallKind, Message};
-use super::{CallId, Driver};
+use super::Driver;
+use super::calls::CallKind;
+use super::message::Message;
+use crate::step::Read;
 use crate::step::{self, CallResult, Job};
+use crate::worker::CallId;
 
 impl Driver<'_, '_, '_, '_> {
     /// Checks resources with stored states, and reads the others with one call, which also reads ahead.
@@ -26,7 +28,7 @@ impl Driver<'_, '_, '_, '_> {
             return self.answer(CallKind::Check, step::failed(&vertices, &why));
         }
         let (known, unknown): (Vec<_>, Vec<_>) =
-            items.into_iter().map(|item| (self.shelves.take(at, &item.name), item)).partition(|(s, _)| s.is_some());
+            items.into_iter().map(|item| (self.shelves.take(at, item.name()), item)).partition(|(s, _)| s.is_some());
         let known = known.into_iter().map(|(state, item)| (item, state));
         let unknown = unknown.into_iter().map(|(state, item)| (item, state));
         if self.shelves.at(at).reading.is_some() {
@@ -44,17 +46,17 @@ impl Driver<'_, '_, '_, '_> {
 
     fn compare(&mut self, group: Group, items: Vec<(Job, Option<State>)>, again: bool) {
         let at = group.provider;
-        let surroundings = self.surroundings(at, CallKind::Check);
+        let context = self.environment.context(&self.prepared, at, CallKind::Check);
         let reads = items.iter().any(|(_, state)| state.is_none());
         let waits = reads || items.iter().any(|(item, _)| item.previewed);
         let vertices: Vec<ResourceId> = items.iter().map(|(item, _)| item.vertex).collect();
         let on_worker = group.checks_on_worker && waits;
-        let call = on_worker.then(|| self.begun(CallKind::Check, &vertices));
+        let call = on_worker.then(|| self.begun(CallKind::Check, &vertices, &context));
         let to_begin = call.and_then(|call| self.to_begin(call, CallKind::Check, &vertices));
         // While a state is held, stored states would be outdated. A call with a timeout reads for one resource
         // only.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
-            true => self.board.prefetchable(self.shelves.ahead(at, &self.prepared)),
+            true => self.state.prefetchable(self.shelves.ahead(at, &self.prepared)),
             false => Vec::new(),
         };
         if reads {
@@ -63,12 +65,12 @@ impl Driver<'_, '_, '_, '_> {
         let foreign = self.shelves.foreign_changes(at);
         let of = vertices.clone();
         let work = move || -> (Vec<CallResult>, Result<Read, EcoString>) {
-            if let Err(why) = surroundings.call(|cx| surroundings.open(cx, again)) {
+            if let Err(why) = context.call(|cx| context.open(cx, again)) {
                 return (step::failed(&of, &why), Err(why));
             }
-            surroundings.call_until(to_begin, |cx| {
+            context.call_until(to_begin, |cx| {
                 let mut done = Vec::with_capacity(items.len());
-                let provider = surroundings.provider();
+                let provider = context.provider();
                 match step::check_together(provider, cx, items, &ahead, &mut done) {
                     Ok(rest) => (done, Ok(rest)),
                     Err(why) => (step::failed(&of, &why), Err(why)),
@@ -134,7 +136,7 @@ impl Driver<'_, '_, '_, '_> {
         let (timed, rest): (Vec<ResourceId>, Vec<ResourceId>) =
             parked.into_iter().partition(|vertex| self.is_timed(*vertex));
         for vertices in (!rest.is_empty()).then_some(&*rest).into_iter().chain(timed.chunks(1)) {
-            let items = self.board.items(vertices);
+            let items = self.state.items(vertices);
             self.check_together(group, items);
         }
     }

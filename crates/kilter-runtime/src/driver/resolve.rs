@@ -29,7 +29,7 @@ pub(super) fn resolve(
     outputs: &FxHashMap<ResourceId, Attributes>,
 ) -> Resolution {
     let (resource, provider) = (prepared.resource(vertex), prepared.provider(vertex));
-    let scope = Sent { prepared, outputs, lookup: prepared.lookup() };
+    let scope = OutputScope { prepared, outputs, lookup: prepared.lookup() };
     let mut attributes = resource.attributes.clone();
     let (mut unknown, mut sent) = (Vec::new(), Vec::new());
     for deferred in resource.deferred() {
@@ -101,13 +101,13 @@ pub(super) fn sources(template: &Template) -> Box<[(ResourceRef, EcoString)]> {
     sources.into()
 }
 
-struct Sent<'a> {
+struct OutputScope<'a> {
     prepared: &'a Prepared,
     outputs: &'a FxHashMap<ResourceId, Attributes>,
     lookup: Lookup<'a>,
 }
 
-impl Scope for Sent<'_> {
+impl Scope for OutputScope<'_> {
     fn var(&self, name: &str) -> Found {
         self.prepared.catalog.vars.get(name).cloned().map_or(Found::Missing, Found::Found)
     }

@@ -12,8 +12,9 @@ use kilter_engine::ResourceId;
 use kilter_model::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::calls::CallId;
 use crate::prepare::Prepared;
+use crate::step::Read;
+use crate::worker::CallId;
 
 /// Cache of one provider.
 #[derive(Default)]
@@ -152,15 +153,4 @@ impl ReadCaches {
             shelf.changed.insert(name.clone());
         }
     }
-}
-
-/// Additional result of a read.
-#[derive(Debug, Default)]
-pub(crate) struct Read {
-    /// States of other resources.
-    pub(crate) states: Vec<State>,
-    /// Requested names of absent resources.
-    pub(crate) missing: Vec<EcoString>,
-    /// True if everything was read.
-    pub(crate) all: bool,
 }

@@ -10,18 +10,20 @@ use kilter_engine::{HoldConfig, IdAllocator, Machine, ResourceId, Timestamp};
 use kilter_provider::Level;
 use rustc_hash::FxHashMap;
 
-use super::board::RunState;
+use super::Driver;
+use super::call_context::CallEnvironment;
 use super::calls::Calls;
-use super::debts::{described, owed};
-use super::hold::{Hold, ReconcileLoop};
 use super::machine_config::SemaphoreIds;
+use super::message::LogSender;
 use super::opened::OpenProviders;
+use super::pending_refreshes::{described, owed};
+use super::reconcile_loop::{Hold, ReconcileLoop};
+use super::run_state::RunState;
 use super::shelf::ReadCaches;
-use super::stop::{LogSender, ShutdownHandle};
-use super::surroundings::LazyAttributes;
-use super::{Driver, Mode, Options, RunError};
+use super::shutdown::ShutdownHandle;
 use crate::journal::{Journal, JournalError};
 use crate::observer::{Event, Observer};
+use crate::options::{Mode, Options, RunError};
 use crate::outlook::Outlook;
 use crate::prepare::Prepared;
 use crate::report::Report;
@@ -80,12 +82,10 @@ fn drive(
         None => None,
     };
     let outlook = Outlook::new(&prepared, options.mode);
-    let outlook = match options.mode == Mode::Noop && hold.is_none() {
-        true => outlook.predicting(),
-        false => outlook,
-    };
+    let is_plan = options.mode == Mode::Noop && hold.is_none();
+    let outlook = Arc::new(if is_plan { outlook.predicting() } else { outlook });
     let (count, providers) = (prepared.resources().len(), prepared.registry.len());
-    let mut board = RunState::new(&prepared, options);
+    let mut state = RunState::new(&prepared, options);
     let (sender, receiver) = channel();
     let (start, now) = (Instant::now(), Timestamp::default());
     stop.listen(Some(sender.clone()));
@@ -96,7 +96,7 @@ fn drive(
         let mut holder = hold.map(|hold| ReconcileLoop::begin(hold, &sender));
         let all: Vec<ResourceId> = prepared.graph.vertices().collect();
         if let Some(holder) = &mut holder {
-            board.holds();
+            state.holds();
             holder.watch(&prepared, &all, options, &sender, now);
         }
         let mut numbers = SemaphoreIds::default();
@@ -117,19 +117,17 @@ fn drive(
         let driver = Driver {
             ids: IdAllocator::of_first(count),
             next: None,
-            outlook: Arc::new(outlook),
-            lazy: Arc::new(LazyAttributes::new(&prepared)),
+            environment: CallEnvironment::new(&prepared, &outlook, &opened, options, stop, &mail),
+            outlook,
             prepared,
-            opened: &opened,
             shelves: ReadCaches::new(providers, count),
             options,
             stop,
-            mail: &mail,
             sender,
             receiver,
             workers: Workers::new(scope, options.jobs.max(1)),
             machine: machine.with_semaphores(semaphores),
-            board,
+            state,
             holder,
             journal,
             observer,

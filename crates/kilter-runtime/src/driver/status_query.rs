@@ -7,9 +7,12 @@ use kilter_engine::{Disposition, ResourceId, Stage, Timestamp};
 use kilter_provider::WatchSource;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::Driver;
 use super::composite::StatusScope;
+use super::reconcile_loop::is_watched;
+use super::run_state::Standing;
 use super::window::{Contest, Question, ResourceStatus, StatusFilter, StatusSnapshot, Watched};
-use super::{Driver, Mode, hold};
+use crate::options::Mode;
 
 impl Driver<'_, '_, '_, '_> {
     /// Answers a request of another thread.
@@ -36,7 +39,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     fn standings(&self, which: &StatusFilter) -> Option<StatusSnapshot> {
-        let holder = self.holder.as_ref()?;
+        let (holder, standing) = (self.holder.as_ref()?, self.state.standing()?);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
         let looks: FxHashMap<ResourceId, Duration> =
             holder.next_looks().map(|(at, vertex)| (vertex, until(at))).collect();
@@ -47,7 +50,7 @@ impl Driver<'_, '_, '_, '_> {
             StatusFilter::Named(names) => self.asked_by_name(names),
         };
         let under_way = all().filter(|vertex| self.is_open(*vertex)).count();
-        let is_at_rest = |vertex: &ResourceId| !self.is_open(*vertex) && self.board.standing_of(*vertex).is_none();
+        let is_at_rest = |vertex: &ResourceId| !self.is_open(*vertex) && self.state.standing_report(*vertex).is_none();
         let watches = holder.watches();
         let queued = self.calls.ids_of(&self.workers.queued());
         Some(StatusSnapshot {
@@ -56,13 +59,13 @@ impl Driver<'_, '_, '_, '_> {
             quiet_for: self.quiet_since().map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
             paused: holder.paused.as_ref().map(|paused| paused.told(self.now)),
             in_flight: self.in_flight(),
-            counts: self.board.standing_counts(),
+            counts: self.state.standing_counts(),
             in_sync_now: all().filter(is_at_rest).count(),
             conditions: self.conditions(),
             polled: holder.polls.polled().count(),
-            oldest_check: holder.polls.polled().filter_map(|vertex| self.board.last_check(vertex, self.now)).max(),
+            oldest_check: holder.polls.polled().filter_map(|vertex| standing.last_check(vertex, self.now)).max(),
             under_way,
-            settled: self.board.settled(),
+            settled: self.state.settled(),
             watches: watches.watches,
             overflows: watches.overflows,
             begun_before: self
@@ -73,7 +76,7 @@ impl Driver<'_, '_, '_, '_> {
             composites: composites.into_iter().map(|at| self.composite_standing(at, &queued)).collect(),
             resources: vertices
                 .into_iter()
-                .map(|vertex| self.standing(vertex, looks.get(&vertex).copied(), &queued))
+                .map(|vertex| self.standing(standing, vertex, looks.get(&vertex).copied(), &queued))
                 .collect(),
             unknown,
         })
@@ -86,7 +89,7 @@ impl Driver<'_, '_, '_, '_> {
 
     fn is_notable(&self, vertex: ResourceId) -> bool {
         self.is_open(vertex)
-            || self.board.standing_of(vertex).is_some()
+            || self.state.standing_report(vertex).is_some()
             || self.machine.is_watched_only(vertex)
             || self.machine.contest(vertex).is_some()
             || self.holder.as_ref().is_some_and(|holder| holder.polls.why(vertex).is_some())
@@ -94,12 +97,13 @@ impl Driver<'_, '_, '_, '_> {
 
     fn standing(
         &self,
+        standing: &Standing,
         vertex: ResourceId,
         next_look: Option<Duration>,
         queued: &FxHashSet<ResourceId>,
     ) -> ResourceStatus {
         let resource = self.prepared.resource(vertex);
-        let report = self.board.standing_of(vertex);
+        let report = standing.report(vertex);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
         let (waits_for, semaphore, awaited) = match self.machine.stage(vertex) {
             Stage::Unwatched => (None, None, self.awaited(vertex)),
@@ -111,7 +115,7 @@ impl Driver<'_, '_, '_, '_> {
             }
             _ => (None, None, None),
         };
-        let failure = report.map_or_else(|| self.board.failure_under_way(vertex), |report| report.failure.clone());
+        let failure = report.map_or_else(|| self.state.failure_under_way(vertex), |report| report.failure.clone());
         ResourceStatus {
             reference: resource.reference.clone(),
             owner: self.owner(vertex),
@@ -125,14 +129,14 @@ impl Driver<'_, '_, '_, '_> {
             failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
             owed_by: self.owed_by(vertex),
             report: report.cloned(),
-            received: self.board.outputs.received(vertex),
+            received: self.state.outputs.received(vertex),
             watched_only: self.machine.is_watched_only(vertex),
             contest: self.contest(vertex),
             watched: self.watched(vertex),
             unwatched: self.why_unwatched(vertex),
-            last_check: self.board.last_check(vertex, self.now),
+            last_check: standing.last_check(vertex, self.now),
             next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
-            tally: self.board.tally(vertex),
+            tally: standing.counters().of(vertex),
         }
     }
 
@@ -144,14 +148,14 @@ impl Driver<'_, '_, '_, '_> {
             repairs: contest.repairs,
             since: between(contest.since, self.now),
             next_repair: between(self.now, contest.next),
-            differences: self.board.contested(vertex).to_vec(),
-            opponent: self.board.opponent(vertex),
+            differences: self.state.contests.repaired(vertex).to_vec(),
+            opponent: self.state.contests.opponent(vertex),
         })
     }
 
     /// Returns the word for the state of a resource.
     pub(super) fn word(&self, vertex: ResourceId, queued: &FxHashSet<ResourceId>) -> &'static str {
-        let report = self.board.standing_of(vertex);
+        let report = self.state.standing_report(vertex);
         match self.machine.stage(vertex) {
             Stage::Unwatched if self.awaited(vertex).is_some() => "waiting",
             Stage::Unwatched => "unwatched",
@@ -194,6 +198,6 @@ impl Driver<'_, '_, '_, '_> {
             WatchSource::Provider | WatchSource::ProviderPerResource => !is_silent,
             _ => true,
         });
-        if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }
+        if tells && is_watched(resource) { Watched::ByEvents } else { Watched::Once }
     }
 }

@@ -5,8 +5,8 @@ use kilter_engine::{Input, ResourceId};
 use kilter_provider::Level;
 
 use super::Driver;
+use super::calls::CallKind;
 use super::calls::{Call, Target};
-use super::stop::CallKind;
 use crate::journal::Journal;
 use crate::observer::Event;
 use crate::step::CallResult;
@@ -49,12 +49,12 @@ impl Driver<'_, '_, '_, '_> {
         let sent = outcome.outputs;
         if done.result.is_ok()
             && !sent.is_empty()
-            && let Err(why) = self.board.outputs.keep_superseded(&self.prepared, former, &sent)
+            && let Err(why) = self.state.outputs.keep_superseded(&self.prepared, former, &sent)
         {
             done.result = Err(why);
         }
         let (provider, name) = (former.of.0, &former.of.1);
-        self.board.needs_flush(provider);
+        self.state.flushes.add(provider);
         let type_name = self.prepared.registry.at(usize::from(provider)).schema().name.clone();
         let (level, message) = match &done.result {
             Ok(_) => (Level::Notice, "a call from before the edit of the manifest has ended".to_owned()),
@@ -63,7 +63,7 @@ impl Driver<'_, '_, '_, '_> {
                 (Level::Warning, format!("a call from before the edit of the manifest has failed{end}: {why}"))
             }
         };
-        let message = &self.board.sealed(type_name.as_str(), name, message);
+        let message = &self.state.sealed(type_name.as_str(), name, message);
         self.observer.event(Event::Log { level, type_name: type_name.as_str(), name, message });
     }
 

@@ -8,7 +8,7 @@ use std::mem::take;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::stop::Message;
+use super::message::Message;
 use crate::watch::{Subscriber, WatchEvent, WatchLost};
 
 /// Events of the hub that the driver has not taken yet.

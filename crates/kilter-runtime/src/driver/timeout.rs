@@ -1,60 +1,17 @@
 //! Per-call timeouts (`timeout`).
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ecow::eco_format;
 use kilter_engine::ResourceId;
 
 use super::Driver;
-use super::calls::CallId;
-use super::stop::{CallKind, CancelToken, Message, ShutdownHandle};
+use super::calls::CallKind;
+use super::deadline::{Deadline, RunningDeadline};
+use super::shutdown::PendingDeadline;
 use crate::step::CallResult;
-
-/// Timeout of one running call.
-#[derive(Debug)]
-pub(super) struct Deadline {
-    call: CallId,
-    pub(super) doing: CallKind,
-    begun: Instant,
-    /// Maximum duration.
-    longest: Duration,
-    pub(super) alarm: CancelToken,
-}
-
-impl Deadline {
-    /// Returns the time left.
-    fn left(&self) -> Duration {
-        self.longest.saturating_sub(self.begun.elapsed())
-    }
-}
-
-/// Call with a timeout that waits for a worker.
-pub(super) struct PendingDeadline {
-    call: CallId,
-    doing: CallKind,
-    longest: Duration,
-    sender: Sender<Message>,
-}
-
-impl PendingDeadline {
-    /// Starts the timeout. The time in the queue does not count.
-    pub(super) fn begin(self, stop: &ShutdownHandle) -> Arc<Deadline> {
-        let PendingDeadline { call, doing, longest, sender } = self;
-        let deadline = Arc::new(Deadline { call, doing, begun: Instant::now(), longest, alarm: CancelToken::new() });
-        stop.also_ends(&deadline);
-        // The receiver outlives the workers.
-        let _ = sender.send(Message::Begun(Arc::clone(&deadline)));
-        deadline
-    }
-}
-
-/// Running call with a timeout.
-pub(super) struct RunningDeadline {
-    deadline: Arc<Deadline>,
-    is_over: bool,
-}
+use crate::worker::CallId;
 
 impl Driver<'_, '_, '_, '_> {
     /// Returns the timeout for a call on a worker, if it is for one resource with a timeout.

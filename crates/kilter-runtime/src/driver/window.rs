@@ -1,23 +1,15 @@
 //! Status snapshots of a run: its resources, and the reasons why they are out of sync.
 
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 use ecow::EcoString;
 use kilter_model::{AttributeName, Difference, ReceivedValue, ResourceRef};
 
-use super::Conditions;
-use super::paused::{Pause, Paused};
-use super::stop::Message;
+use super::pause_state::{Pause, Paused};
+use crate::conditions::Conditions;
 use crate::opponent::Opponent;
 use crate::report::{Counts, ResourceReport};
-
-/// Channel through which other threads query and control a run that holds a state.
-#[derive(Debug, Default)]
-pub struct StatusHandle {
-    driver: Mutex<Option<Sender<Message>>>,
-}
 
 /// Selection of resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,62 +31,6 @@ pub(super) enum Question {
     Pause(Pause, Sender<bool>),
     /// Requests a resume; the answer is true if the run was paused.
     Resume(Sender<bool>),
-}
-
-/// Reason why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StatusError {
-    /// There is no run.
-    #[error("nothing is held just now: the run is about to start or to end")]
-    NoRun,
-    /// The driver is busy for longer than the timeout.
-    #[error("the run is busy and does not answer")]
-    Busy,
-}
-
-impl StatusHandle {
-    /// Requests a snapshot and waits up to `longest`.
-    ///
-    /// # Errors
-    /// If there is no answer.
-    pub fn look(&self, which: StatusFilter, longest: Duration) -> Result<StatusSnapshot, StatusError> {
-        self.ask(|answer| Question::Look(which, answer), longest)
-    }
-
-    /// Pauses the run; returns true if it was paused already.
-    ///
-    /// Running calls continue: [`StatusSnapshot::in_flight`] is their number.
-    ///
-    /// # Errors
-    /// If there is no answer.
-    pub fn pause(&self, pause: Pause, longest: Duration) -> Result<bool, StatusError> {
-        self.ask(|answer| Question::Pause(pause, answer), longest)
-    }
-
-    /// Resumes the run; returns true if it was paused.
-    ///
-    /// # Errors
-    /// If there is no answer.
-    pub fn resume(&self, longest: Duration) -> Result<bool, StatusError> {
-        self.ask(Question::Resume, longest)
-    }
-
-    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question, longest: Duration) -> Result<T, StatusError> {
-        let (sender, receiver) = channel();
-        let question = question(sender);
-        match &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(driver) => driver.send(Message::Query(question)).map_err(|_| StatusError::NoRun)?,
-            None => return Err(StatusError::NoRun),
-        }
-        receiver.recv_timeout(longest).map_err(|error| match error {
-            std::sync::mpsc::RecvTimeoutError::Timeout => StatusError::Busy,
-            std::sync::mpsc::RecvTimeoutError::Disconnected => StatusError::NoRun,
-        })
-    }
-
-    pub(super) fn attach(&self, driver: Option<Sender<Message>>) {
-        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = driver;
-    }
 }
 
 /// Snapshot of a run.

@@ -4,12 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kilter_engine::{Batch, CheckResult, Group, Input, ResourceId};
 
-use super::calls::{CallId, Target};
-use super::stop::{CallKind, Message};
-use super::surroundings::CallContext;
-use super::{APPLY_CHUNK, CHUNK, Driver};
+use super::call_context::CallContext;
+use super::calls::CallKind;
+use super::calls::Target;
+use super::message::Message;
+use super::{APPLY_CHUNK, Driver};
 use crate::observer::Event;
+use crate::step::CHUNK;
 use crate::step::{self, CallResult, Job};
+use crate::worker::CallId;
 
 impl Driver<'_, '_, '_, '_> {
     /// Changes resources. On this thread it works in portions, so that an interrupt need not wait for all of them.
@@ -20,7 +23,7 @@ impl Driver<'_, '_, '_, '_> {
                 self.drop_vertices(vertices);
                 continue;
             }
-            let items = self.board.changes(vertices, &self.machine);
+            let items = self.state.changes(vertices, &self.machine);
             self.dispatch(CallKind::Apply, batch.group, items);
         }
     }
@@ -47,32 +50,32 @@ impl Driver<'_, '_, '_, '_> {
                 continue;
             }
             let mut items = std::mem::take(&mut self.items);
-            let surroundings = self.surroundings(group.provider, CallKind::Check);
-            let answers = surroundings.call(|cx| self.board.checkable(cx, vertices, &mut items));
+            let context = self.environment.context(&self.prepared, group.provider, CallKind::Check);
+            let answers = context.call(|cx| self.state.checkable(cx, vertices, &mut items));
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
             for item in &mut items {
-                item.refresh = self.machine.is_owed_to(item.vertex) || self.board.would_be_refreshed(item.vertex);
+                item.refresh = self.machine.is_owed_to(item.vertex) || self.state.would_be_refreshed(item.vertex);
             }
             // The watches start before the checks.
             items.iter().for_each(|item| self.follow(item));
             match together {
                 _ if items.is_empty() => {}
                 true => self.check_together(group, items),
-                false if !group.checks_on_worker => self.check_here(&surroundings, items),
+                false if !group.checks_on_worker => self.check_here(&context, items),
                 false => self.dispatch(CallKind::Check, group, items),
             }
         }
     }
 
-    /// Checks resources on this thread. It allocates nothing per call, because a chain of dependent resources calls
-    /// it once for each.
-    fn check_here(&mut self, surroundings: &CallContext<'_>, mut items: Vec<Job>) {
+    /// Checks resources on this thread. It reuses its buffers, because a chain of dependent resources calls it once
+    /// for each.
+    fn check_here(&mut self, context: &CallContext<'_>, mut items: Vec<Job>) {
         let again = self.is_tried_again(items.iter().map(|item| item.vertex));
         let mut done = std::mem::take(&mut self.done);
-        surroundings.call(|cx| match surroundings.open(cx, again) {
-            Ok(()) => step::check(surroundings.provider(), cx, &items, &mut done),
+        context.call(|cx| match context.open(cx, again) {
+            Ok(()) => step::check(context.provider(), cx, &items, &mut done),
             Err(why) => done.extend(items.iter().flat_map(|item| step::failed(&[item.vertex], &why))),
         });
         self.tick();
@@ -94,20 +97,20 @@ impl Driver<'_, '_, '_, '_> {
         };
         let at = group.provider;
         if doing != CallKind::Check {
-            items.iter().for_each(|item| self.shelves.forget(at, &item.name));
+            items.iter().for_each(|item| self.shelves.forget(at, item.name()));
         }
         let vertices = || items.iter().map(|item| item.vertex);
-        let (surroundings, again) = (self.surroundings(at, doing), self.is_tried_again(vertices()));
+        let (context, again) = (self.environment.context(&self.prepared, at, doing), self.is_tried_again(vertices()));
         let of: Vec<ResourceId> = if on_worker { vertices().collect() } else { Vec::new() };
-        let call = on_worker.then(|| self.begun(doing, &of));
+        let call = on_worker.then(|| self.begun(doing, &of, &context));
         let to_begin = call.and_then(|call| self.to_begin(call, doing, &of));
         let work = move || {
-            let provider = surroundings.provider();
+            let provider = context.provider();
             // The time of the open does not count for the timeout of the call, because it is for all resources.
-            if let Err(why) = surroundings.call(|cx| surroundings.open(cx, again)) {
+            if let Err(why) = context.call(|cx| context.open(cx, again)) {
                 return items.iter().flat_map(|item| step::failed(&[item.vertex], &why)).collect();
             }
-            surroundings.call_until(to_begin, |cx| {
+            context.call_until(to_begin, |cx| {
                 let mut done = Vec::with_capacity(items.len());
                 match doing {
                     CallKind::Check => step::check(provider, cx, &items, &mut done),
@@ -132,7 +135,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Registers a call on a worker.
-    pub(super) fn begun(&mut self, doing: CallKind, vertices: &[ResourceId]) -> CallId {
+    pub(super) fn begun(&mut self, doing: CallKind, vertices: &[ResourceId], context: &CallContext<'_>) -> CallId {
         if let [only] = vertices {
             let reference = &self.prepared.resource(*only).reference;
             self.observer.event(Event::Begun { reference, doing: doing.word() });
@@ -147,16 +150,16 @@ impl Driver<'_, '_, '_, '_> {
                 sends: if doing == CallKind::Check {
                     None
                 } else {
-                    self.board.outputs.sends_as(&self.prepared, *vertex)
+                    self.state.outputs.sends_as(&self.prepared, *vertex)
                 },
             }
         };
-        self.calls.begin(doing, vertices.iter().map(target).collect())
+        self.calls.begin(doing, vertices.iter().map(target).collect(), context.outlook())
     }
 
     pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = ResourceId>) -> bool {
         // While a state is held, every attempt counts as a retry.
-        self.holder.is_some() || vertices.any(|vertex| self.board.is_tried_again(vertex))
+        self.holder.is_some() || vertices.any(|vertex| self.state.is_tried_again(vertex))
     }
 
     pub(super) fn answer(&mut self, doing: CallKind, done: Vec<CallResult>) {
@@ -175,11 +178,11 @@ impl Driver<'_, '_, '_, '_> {
             let owed_by = if self.holder.is_some() { self.owed_by(vertex) } else { Vec::new() };
             let input = match doing {
                 CallKind::Check => Input::Checked(vertex, self.verdict_unless_ended(done)),
-                CallKind::Apply => Input::Applied(vertex, self.board.applied(done, self.now, owed_by)),
-                CallKind::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
+                CallKind::Apply => Input::Applied(vertex, self.state.applied(done, self.now, owed_by)),
+                CallKind::Refresh => Input::Refreshed(vertex, self.state.refreshed(done, owed_by)),
             };
             self.machine.input(self.now, input);
-            self.board.report_done(vertex, &self.machine, self.observer);
+            self.state.report_done(vertex, &self.machine, self.observer);
         }
         self.renew();
     }
@@ -193,7 +196,7 @@ impl Driver<'_, '_, '_, '_> {
     fn verdict(&mut self, mut done: CallResult) -> CheckResult {
         let is_owed = self.machine.is_owed_to(done.vertex);
         let unknown = self.unknown(&mut done);
-        unknown.unwrap_or_else(|| self.board.checked(done, self.now, is_owed))
+        unknown.unwrap_or_else(|| self.state.checked(done, self.now, is_owed))
     }
 
     /// Returns true if an interrupt has cancelled the checks in flight.
@@ -208,10 +211,10 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Checks the resources whose received outputs have changed.
     fn renew(&mut self) {
-        for receiver in self.board.outputs.take_renewed() {
+        for receiver in self.state.outputs.take_renewed() {
             // New outputs reset the repair budget. A loop, in which a receiver triggers its own sender, must not
             // reset it forever.
-            if self.board.outputs.may_be_renewed(receiver, self.now) {
+            if self.state.outputs.may_be_renewed(receiver, self.now) {
                 self.machine.input(self.now, Input::ResetBudget(receiver));
             }
             self.is_stale(receiver);

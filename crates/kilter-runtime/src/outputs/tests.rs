@@ -74,7 +74,8 @@ fn outputs_are_read_back_unchanged() {
         ("lines", Value::array([secret(), "two".into(), Value::Float(1.0)])),
     ]);
     for should in [attributes(&[("command", "x".into())]), attributes(&[("command", Value::array([secret()]))])] {
-        let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
+        let declared =
+            OutputDeclaration { reference: &reference, attributes: &should, confidential: false, apart: &[] };
         Outputs::new(state.path()).keep(&declared, &sent).unwrap();
         holds_no_secret(state.path());
         assert!(fs::read_to_string(record(state.path())).unwrap().contains("2026-01-31"), "no secret, readable");
@@ -82,7 +83,7 @@ fn outputs_are_read_back_unchanged() {
         let later = Outputs::new(state.path());
         assert_eq!(later.kept(&declared, false).unwrap().as_ref(), Some(&sent));
         let other = attributes(&[("command", "y".into())]);
-        let other = Declared { attributes: &other, ..declared };
+        let other = OutputDeclaration { attributes: &other, ..declared };
         assert_eq!(later.kept(&other, false).unwrap(), None, "something else was declared then");
     }
 }
@@ -91,7 +92,7 @@ fn outputs_are_read_back_unchanged() {
 fn no_key_is_created_without_secrets() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
-    let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
+    let declared = OutputDeclaration { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let sent = attributes(&[("stdout", "open".into())]);
     Outputs::new(state.path()).keep(&declared, &sent).unwrap();
     assert_eq!(Outputs::new(state.path()).kept(&declared, true).unwrap(), Some(sent));
@@ -105,7 +106,7 @@ fn stored_outputs_do_not_reveal_equal_secrets() {
     let sent = attributes(&[("exit_code", Value::Integer(0))]);
     let secret = |pin: &str| attributes(&[("pin", Value::sensitive(pin.into()))]);
     let text = |should: &Attributes| {
-        let declared = Declared { reference: &reference, attributes: should, confidential: false, apart: &[] };
+        let declared = OutputDeclaration { reference: &reference, attributes: should, confidential: false, apart: &[] };
         Outputs::new(state.path()).keep(&declared, &sent).unwrap();
         fs::read_to_string(record(state.path())).unwrap()
     };
@@ -113,7 +114,7 @@ fn stored_outputs_do_not_reveal_equal_secrets() {
     assert_ne!(one, again, "not even whether it is the same");
     assert_eq!(one.len(), other.len());
     let kept = |should: &Attributes| {
-        let declared = Declared { reference: &reference, attributes: should, confidential: false, apart: &[] };
+        let declared = OutputDeclaration { reference: &reference, attributes: should, confidential: false, apart: &[] };
         Outputs::new(state.path()).kept(&declared, false)
     };
     assert_eq!(kept(&secret("12345678")).unwrap().as_ref(), Some(&sent));
@@ -125,8 +126,8 @@ fn stored_outputs_do_not_reveal_equal_secrets() {
 fn output_is_encrypted_if_a_receiver_declares_it_sensitive() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
-    let open = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
-    let confidential = Declared { confidential: true, ..open };
+    let open = OutputDeclaration { reference: &reference, attributes: &should, confidential: false, apart: &[] };
+    let confidential = OutputDeclaration { confidential: true, ..open };
     let sent = attributes(&[("stdout", "hunter2".into())]);
     let outputs = Outputs::new(state.path());
     outputs.keep(&open, &sent).unwrap();
@@ -142,7 +143,7 @@ fn output_is_encrypted_if_a_receiver_declares_it_sensitive() {
 fn clear_text_output_of_earlier_version_is_encrypted_on_read() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
-    let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
+    let declared = OutputDeclaration { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let sent = attributes(&[("stdout", secret())]);
     let clear = json!({
         "resource": "exec[token]",
@@ -168,7 +169,7 @@ fn encrypted_output_is_bound_to_its_resource_and_name() {
     let state = state_dir();
     let should = attributes(&[("command", "x".into())]);
     let (one, other) = (reference(), ResourceRef::new("exec", "other"));
-    let declared = |reference| Declared { reference, attributes: &should, confidential: false, apart: &[] };
+    let declared = |reference| OutputDeclaration { reference, attributes: &should, confidential: false, apart: &[] };
     let outputs = Outputs::new(state.path());
     outputs.keep(&declared(&one), &attributes(&[("stdout", secret()), ("stderr", "e".into())])).unwrap();
     let text = text(&outputs.path(&one));
@@ -186,7 +187,7 @@ fn encrypted_output_is_bound_to_its_resource_and_name() {
 fn truncated_or_changed_record_is_damaged() {
     let state = state_dir();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
-    let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
+    let declared = OutputDeclaration { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let outputs = Outputs::new(state.path());
     outputs.keep(&declared, &attributes(&[("stdout", secret()), ("exit_code", Value::Integer(0))])).unwrap();
     let whole = fs::read(record(state.path())).unwrap();

@@ -4,53 +4,24 @@
 //! result is newer than all these events.
 
 use std::ffi::OsStr;
-use std::mem::take;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustc_hash::FxHashSet;
 use rustix::fs::inotify::ReadFlags;
 
+use super::hub_events::HubEvents;
 use super::kernel::{Happening, NAMES, WatchLevel};
 use super::link::names;
 use super::map::WatchTree;
 use super::nodes::Nodes;
 use super::slab::Id;
 use super::subscriptions::Holder;
-use super::{Scope, Subscriber, WatchError, WatchEvent, WatchLost};
-
-/// Results of the events of one read.
-#[derive(Default)]
-pub(super) struct Heard {
-    told: Vec<Subscriber>,
-    pub(super) lost: Vec<WatchLost>,
-    /// Names that may refer to other objects now.
-    stale: Vec<Id>,
-    everything: bool,
-    /// Nodes that have been handled: stale names, paths with changed content, directories with entries.
-    seen_stale: FxHashSet<Id>,
-    touched: FxHashSet<Id>,
-    entered: FxHashSet<Id>,
-}
-
-impl Heard {
-    /// Returns the events to deliver; each subscriber appears once.
-    pub(super) fn into_told(mut self) -> Vec<WatchEvent> {
-        let mut all: Vec<WatchEvent> = take(&mut self.lost).into_iter().map(WatchEvent::Lost).collect();
-        if self.everything {
-            all.push(WatchEvent::Everything);
-        } else if !self.told.is_empty() {
-            self.told.sort_unstable();
-            self.told.dedup();
-            all.push(WatchEvent::Changed(self.told));
-        }
-        all
-    }
-}
+use super::{Scope, Subscriber, WatchError, WatchLost};
 
 impl WatchTree {
     /// Records one event.
-    pub(super) fn hear(&mut self, happening: Happening<'_>, heard: &mut Heard) {
+    pub(super) fn hear(&mut self, happening: Happening<'_>, heard: &mut HubEvents) {
         let Happening { watch, what, name } = happening;
         if what.contains(ReadFlags::QUEUE_OVERFLOW) {
             heard.everything = true;
@@ -72,7 +43,7 @@ impl WatchTree {
 
     /// Handles a mount or unmount: the path, and all links that lead to it or through it, may refer to other
     /// objects.
-    pub(super) fn mounted(&self, path: &[u8], heard: &mut Heard) {
+    pub(super) fn mounted(&self, path: &[u8], heard: &mut HubEvents) {
         let mut names = names(path).into_iter().flatten();
         heard.stale.extend(names.try_fold(Nodes::ROOT, |at, name| self.nodes.child(at, name)));
         let path = Path::new(OsStr::from_bytes(path));
@@ -83,7 +54,7 @@ impl WatchTree {
     }
 
     /// Handles the end of a watch by the kernel: the inode or its file system is gone.
-    fn ended(&mut self, happening: Happening<'_>, heard: &mut Heard) {
+    fn ended(&mut self, happening: Happening<'_>, heard: &mut HubEvents) {
         let ids: Vec<Id> = self.nodes_of(happening.watch).collect();
         self.watches.remove(&happening.watch);
         for id in ids {
@@ -94,7 +65,7 @@ impl WatchTree {
     }
 
     /// Handles an event on a name in a directory.
-    fn hear_in(&mut self, id: Id, what: ReadFlags, name: &[u8], heard: &mut Heard) {
+    fn hear_in(&mut self, id: Id, what: ReadFlags, name: &[u8], heard: &mut HubEvents) {
         self.enter(id, heard);
         let child = self.nodes.child(id, name);
         let is_directory = what.contains(ReadFlags::ISDIR);
@@ -117,7 +88,7 @@ impl WatchTree {
     }
 
     /// Handles an event in a directory.
-    fn enter(&self, id: Id, heard: &mut Heard) {
+    fn enter(&self, id: Id, heard: &mut HubEvents) {
         if !heard.entered.insert(id) {
             return;
         }
@@ -136,7 +107,7 @@ impl WatchTree {
     }
 
     /// Handles a change of content or attributes, reported by the directory or by the file itself.
-    fn touch(&self, id: Id, heard: &mut Heard) {
+    fn touch(&self, id: Id, heard: &mut HubEvents) {
         if !heard.touched.insert(id) {
             return;
         }
@@ -151,14 +122,14 @@ impl WatchTree {
         }
     }
 
-    fn tell(&self, holder: Holder, heard: &mut Heard) {
+    fn tell(&self, holder: Holder, heard: &mut HubEvents) {
         if let Holder::Subscriber(subscriber) = holder {
             heard.told.push(subscriber);
         }
     }
 
     /// Reads the file system for all paths that the events left stale.
-    pub(super) fn settle(&mut self, heard: &mut Heard) {
+    pub(super) fn settle(&mut self, heard: &mut HubEvents) {
         if heard.everything {
             self.overflows += 1;
             // The ends of watches may be among the lost events.
@@ -174,7 +145,7 @@ impl WatchTree {
     }
 
     /// Updates a stale name, and notifies the subscribers of it, of all paths below, and of links that lead there.
-    fn renew(&mut self, id: Id, heard: &mut Heard) {
+    fn renew(&mut self, id: Id, heard: &mut HubEvents) {
         let mut path = self.nodes.path(id);
         self.look(id, &mut path, heard);
         if self.nodes.get(id).is_none() {
@@ -195,7 +166,7 @@ impl WatchTree {
 
     /// Reports a path that cannot be watched to all affected subscribers: of paths below, of links that lead there,
     /// and of trees around it.
-    pub(super) fn lose(&self, id: Id, why: WatchError, heard: &mut Heard) {
+    pub(super) fn lose(&self, id: Id, why: WatchError, heard: &mut HubEvents) {
         let mut subscribers: Vec<Subscriber> = self.affected(id, &mut FxHashSet::default()).collect();
         for tree in self.trees_around(id) {
             for at in self.subscriptions.at(&self.nodes, tree).filter(|at| at.scope == Scope::Tree) {

@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::Reader;
 use rustix::io::Errno;
 
-use super::dispatch::Heard;
+use super::hub_events::HubEvents;
 use super::kernel::{Happening, Kernel, WatchId};
 use super::map::WatchTree;
 use super::mounts::Mounts;
@@ -117,7 +117,7 @@ impl Hub {
     /// Replaces the watched paths of many subscribers.
     #[must_use = "resources without a watch must be polled"]
     pub fn watch_all(&self, all: impl IntoIterator<Item = (Subscriber, Vec<PathWatch>)>) -> Vec<WatchLost> {
-        let mut heard = Heard::default();
+        let mut heard = HubEvents::default();
         let listening = match &self.0 {
             Ok(listening) => listening,
             Err(why) => return deaf(all.into_iter().map(|(subscriber, _)| subscriber), why),
@@ -136,7 +136,7 @@ impl Hub {
     /// Retries the watches that failed for a subscriber; returns those that still fail.
     #[must_use = "resources without a watch must be polled"]
     pub fn watch_again(&self, subscriber: Subscriber) -> Vec<WatchLost> {
-        let mut heard = Heard::default();
+        let mut heard = HubEvents::default();
         match &self.0 {
             Ok(listening) => lock(&listening.map).subscribe_again(subscriber, &mut heard),
             Err(why) => return deaf([subscriber], why),
@@ -233,8 +233,8 @@ impl InotifyReader {
     }
 
     /// Handles all events of one read. It releases the lock before events are delivered.
-    fn hear(&mut self, reader: &mut Reader<'_, &OwnedFd>, are_mounts: bool) -> rustix::io::Result<Heard> {
-        let mut heard = Heard::default();
+    fn hear(&mut self, reader: &mut Reader<'_, &OwnedFd>, are_mounts: bool) -> rustix::io::Result<HubEvents> {
+        let mut heard = HubEvents::default();
         let mut map = lock(&self.map);
         if let Some(mounts) = self.mounts.as_mut().filter(|_| are_mounts) {
             for point in mounts.changed() {

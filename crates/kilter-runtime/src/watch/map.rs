@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::dispatch::Heard;
+use super::hub_events::HubEvents;
 use super::kernel::{Kernel, WatchId, WatchLevel, named};
 use super::link::names;
 use super::nodes::Nodes;
@@ -64,7 +64,7 @@ impl WatchTree {
 
     /// Replaces the paths of a subscriber. It adds the new ones before it removes the old ones, so that common
     /// paths stay watched.
-    pub(super) fn subscribe(&mut self, subscriber: Subscriber, watches: Vec<PathWatch>, heard: &mut Heard) {
+    pub(super) fn subscribe(&mut self, subscriber: Subscriber, watches: Vec<PathWatch>, heard: &mut HubEvents) {
         let old = self.subscriptions.take(subscriber);
         for PathWatch { path, scope } in watches {
             let Some(node) = self.place(path.as_os_str().as_bytes()) else {
@@ -82,7 +82,7 @@ impl WatchTree {
     }
 
     /// Retries the failed watches of a subscriber.
-    pub(super) fn subscribe_again(&mut self, subscriber: Subscriber, heard: &mut Heard) {
+    pub(super) fn subscribe_again(&mut self, subscriber: Subscriber, heard: &mut HubEvents) {
         let watches = self.subscriptions.of(subscriber).map(|at| {
             let path = self.nodes.path(at.node);
             PathWatch { path: OsStr::from_bytes(named(&path)).into(), scope: at.scope }

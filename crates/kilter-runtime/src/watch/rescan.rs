@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::read_dir;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use super::dispatch::Heard;
+use super::hub_events::HubEvents;
 use super::kernel::{FoundKind, FoundObject, Refusal, WatchId, WatchLevel, named};
 use super::link::targets;
 use super::map::WatchTree;
@@ -41,7 +41,7 @@ enum SeenKind {
 impl WatchTree {
     /// Adds the watches of a new subscription: for the directories above without sufficient watches, and for the
     /// object at the path.
-    pub(super) fn look_down_to(&mut self, id: Id, scope: Scope, heard: &mut Heard) -> Result<(), WatchError> {
+    pub(super) fn look_down_to(&mut self, id: Id, scope: Scope, heard: &mut HubEvents) -> Result<(), WatchError> {
         let mut above: Vec<Id> = self.nodes.upward(id).skip(1).collect();
         above.reverse();
         let mut path = Vec::with_capacity(64);
@@ -75,7 +75,7 @@ impl WatchTree {
     }
 
     /// Updates a path and all nodes below it. Subscribers that a failed watch affects are reported as lost.
-    pub(super) fn look(&mut self, id: Id, path: &mut Vec<u8>, heard: &mut Heard) {
+    pub(super) fn look(&mut self, id: Id, path: &mut Vec<u8>, heard: &mut HubEvents) {
         let Look { seen, refused } = self.look_at(id, path, heard);
         if let Some(why) = refused {
             self.lose(id, why, heard);
@@ -102,7 +102,7 @@ impl WatchTree {
     }
 
     /// Updates one path, and watches the object as far as needed.
-    fn look_at(&mut self, id: Id, path: &[u8], heard: &mut Heard) -> Look {
+    fn look_at(&mut self, id: Id, path: &[u8], heard: &mut HubEvents) -> Look {
         let found = match self.kernel.look(path) {
             Ok(found) => found,
             Err(refusal) => {
@@ -159,7 +159,7 @@ impl WatchTree {
 
     /// Watches the target of a link. The link is registered before its target is read, so that links to each other
     /// do not cause an endless recursion.
-    fn follow(&mut self, id: Id, path: &[u8], heard: &mut Heard) {
+    fn follow(&mut self, id: Id, path: &[u8], heard: &mut HubEvents) {
         let directory = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or_default()];
         let Ok(text) = rustix::fs::readlink(named(path), Vec::new()) else { return self.forget_link(id) };
         let targets = targets(directory, text.as_bytes());
@@ -186,7 +186,7 @@ impl WatchTree {
     }
 
     /// Adds nodes for the directories in a directory of a watched tree.
-    fn grow(&mut self, id: Id, path: &[u8], heard: &mut Heard) {
+    fn grow(&mut self, id: Id, path: &[u8], heard: &mut HubEvents) {
         let Ok(entries) = read_dir(OsStr::from_bytes(named(path))) else { return };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -196,7 +196,7 @@ impl WatchTree {
     }
 
     /// Adds a node for one directory of a watched tree; the caller must update it.
-    pub(super) fn grow_child(&mut self, id: Id, name: &[u8], heard: &mut Heard) -> Option<Id> {
+    pub(super) fn grow_child(&mut self, id: Id, name: &[u8], heard: &mut HubEvents) -> Option<Id> {
         if self.nodes.upward(id).nth(MOST_LEVELS).is_some() {
             let path = OsString::from_vec(self.nodes.path(id)).into();
             self.lose(id, WatchError::Depth(path), heard);

@@ -37,13 +37,13 @@ struct Firewall {
 }
 
 /// The chains, or the rules.
-struct Kept {
+struct KeptCalls {
     schema: TypeSchema,
     firewall: Arc<Firewall>,
     names: fn(&Firewall) -> &Mutex<BTreeSet<String>>,
 }
 
-impl Kept {
+impl KeptCalls {
     fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
         (self.names)(&self.firewall).lock().unwrap()
     }
@@ -65,7 +65,7 @@ fn converge(names: &mut BTreeSet<String>, change: &Change<'_>) {
     };
 }
 
-impl Provider for Kept {
+impl Provider for KeptCalls {
     fn schema(&self) -> &TypeSchema {
         &self.schema
     }
@@ -98,13 +98,13 @@ impl Provider for Kept {
     }
 }
 
-impl Scheduling for Kept {
+impl Scheduling for KeptCalls {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
 }
 
-impl Generate for Kept {
+impl Generate for KeptCalls {
     fn generate(&self, _: &Context<'_>, wanted: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
         let purges = wanted.should.and_then(|should| should.get_bool("purge")) == Some(true);
         let rules = self.firewall.rules.lock().unwrap();
@@ -123,7 +123,7 @@ fn site_with(rule: &str, rules: &[&str]) -> (Site, Arc<Firewall>) {
     firewall.chains.lock().unwrap().insert("input".into());
     firewall.rules.lock().unwrap().extend(rules.iter().map(|rule| (*rule).to_owned()));
     let kept = |definition, names| {
-        Arc::new(Kept { schema: defined(definition), firewall: Arc::clone(&firewall), names }) as Arc<dyn Provider>
+        Arc::new(KeptCalls { schema: defined(definition), firewall: Arc::clone(&firewall), names }) as Arc<dyn Provider>
     };
     let providers = [kept(CHAIN, |firewall| &firewall.chains), kept(rule, |firewall| &firewall.rules)];
     (Site::new(providers), firewall)

@@ -47,7 +47,7 @@ impl Site {
     fn compile(&self, manifest: &str) -> Result<Catalog, Vec<String>> {
         let mut sources = Sources::new();
         sources.add(Source::new("site.yaml", manifest));
-        let nothing = Nothing;
+        let nothing = NoFacts;
         let inputs = Inputs { schemas: self, facts: &nothing, secrets: &nothing, loader: &nothing, overrides: &[] };
         let compiled = compile(&mut sources, &inputs);
         compiled.map(|compiled| compiled.catalog).map_err(|problems| {
@@ -171,9 +171,9 @@ fn timeless(line: &str) -> String {
 }
 
 /// No facts, secrets or includes.
-struct Nothing;
+struct NoFacts;
 
-impl Facts for Nothing {
+impl Facts for NoFacts {
     fn fact(&self, _: &str) -> Lookup {
         Lookup::Missing
     }
@@ -183,13 +183,13 @@ impl Facts for Nothing {
     }
 }
 
-impl Secrets for Nothing {
+impl Secrets for NoFacts {
     fn resolve(&self, _: &SecretSource) -> Result<Value, String> {
         Err("there are no secrets here".into())
     }
 }
 
-impl Loader for Nothing {
+impl Loader for NoFacts {
     fn load(&self, _: &str, path: &str) -> Result<Source, String> {
         Err(format!("there is no {path}"))
     }

@@ -25,7 +25,7 @@ pub(crate) struct Fixture {
 
 /// Events between two quiet points.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct HeardEvents {
     pub(crate) changed: BTreeSet<u64>,
     pub(crate) everything: bool,
     pub(crate) lost: Vec<WatchLost>,
@@ -84,10 +84,10 @@ impl Fixture {
 
     /// Waits until all that happened so far has been told. A change of mode is one event, which the
     /// kernel tells after those before it.
-    pub(crate) fn quiet(&self) -> Heard {
+    pub(crate) fn quiet(&self) -> HeardEvents {
         self.mode.set(self.mode.get() ^ 0o044);
         fs::set_permissions(self.path("../marker"), Permissions::from_mode(self.mode.get())).unwrap();
-        let mut heard = Heard::default();
+        let mut heard = HeardEvents::default();
         loop {
             match self.told.recv_timeout(DEADLINE).expect("what happened is told in time") {
                 WatchEvent::Changed(subscribers) => {

@@ -43,7 +43,7 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
     if let Some(provider) = providers::named(provider, type_name) {
         resource.particulars_mut().provider = Some(provider.into());
     }
-    let catalog = Catalog { resources: vec![resource], ..Catalog::default() };
+    let catalog = Catalog::of([resource]);
     signals::listen()?;
     let prepared = plan_of(catalog, &registry, &providers::declaring(registry.hostname()))
         .map_err(|rejected| signals::exit().unwrap_or_else(|| refuse(&rejected)))?;

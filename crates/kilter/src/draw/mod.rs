@@ -123,7 +123,7 @@ impl Drawing {
             notify: edge.notify,
             from: from(edge, prepared),
         });
-        let nodes = prepared.resources().iter().map(node).collect();
+        let nodes = prepared.resources().iter().map(|one| node(one)).collect();
         Drawing { nodes, edges: edges.collect(), left_out: prepared.left_out() }
     }
 }

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use wait4::Wait4;
 
-use super::run::Bench;
-use super::table::Table;
+use super::run::MeasureSetup;
+use super::table::CostTable;
 
 /// Memory limit in megabytes. It holds for any behaviour of a script.
 const ALLOWED: f64 = 64.0;
@@ -26,7 +26,7 @@ const FLOODS: [(&str, &[&str]); 9] = [
 ];
 
 /// Runs `kilter get tt a`, `kilter get tt` and `kilter set tt a v=2` against each flood.
-pub(crate) fn floods(bench: &Bench, table: &mut Table) {
+pub(crate) fn floods(bench: &MeasureSetup, table: &mut CostTable) {
     for (scenario, conventions) in FLOODS {
         for convention in conventions {
             let peak = requests(convention)
@@ -56,7 +56,7 @@ fn requests(convention: &str) -> Vec<(&'static str, &'static [&'static str])> {
 }
 
 /// Creates a directory with a script that misbehaves.
-fn script(bench: &Bench, convention: &str, phase: &str, scenario: &str) -> PathBuf {
+fn script(bench: &MeasureSetup, convention: &str, phase: &str, scenario: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a program knows where it is");
     let misbehave = own.with_file_name("misbehave");
     assert!(misbehave.is_file(), "{} is not built: `cargo build --release -p kilter-testkit`", misbehave.display());
@@ -67,7 +67,7 @@ fn script(bench: &Bench, convention: &str, phase: &str, scenario: &str) -> PathB
 }
 
 /// Creates a directory with a script that lists `count` resources of three attributes.
-fn listing(bench: &Bench, convention: &str, count: usize) -> PathBuf {
+fn listing(bench: &MeasureSetup, convention: &str, count: usize) -> PathBuf {
     let directory = bench.directory("listing");
     let answer = directory.join("answer");
     let entry = |number: usize| match convention {
@@ -113,7 +113,7 @@ fn place(directory: &Path, convention: &str, body: &str) {
 
 /// Returns the peak memory of the command in megabytes. The system also counts the largest process that the command
 /// has waited for. The result is slightly too high, because the scripts are small.
-fn peak(bench: &Bench, directory: &Path, convention: &str, words: &[&str]) -> f64 {
+fn peak(bench: &MeasureSetup, directory: &Path, convention: &str, words: &[&str]) -> f64 {
     let mut command: Command = bench.kilter(&[if convention == "mold" { "--mold" } else { "-I" }]);
     command.arg(directory).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));

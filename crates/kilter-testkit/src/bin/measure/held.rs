@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use kilter_testkit::outside::{KilterProcess, wait};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
-use super::run::{Bench, best};
-use super::table::Table;
+use super::run::{MeasureSetup, best};
+use super::table::CostTable;
 
 const HELD_FILES: usize = 100_000;
 const DIRECTORIES: usize = 100;
@@ -25,7 +25,7 @@ const CHANGES: usize = 400;
 /// Maximum memory per resource in bytes, in addition to its declaration.
 const IDLE: f64 = 1024.0;
 
-fn begin(bench: &Bench, manifest: &Path) -> KilterProcess {
+fn begin(bench: &MeasureSetup, manifest: &Path) -> KilterProcess {
     let mut command = bench.kilter(&["run", "--quiet"]);
     KilterProcess::begin(command.arg(manifest), &bench.state())
 }
@@ -44,7 +44,7 @@ fn manifest(directory: &Path, count: usize, edition: usize) -> PathBuf {
     manifest
 }
 
-fn place(bench: &Bench, name: &str) -> PathBuf {
+fn place(bench: &MeasureSetup, name: &str) -> PathBuf {
     let directory = bench.directory(name);
     for number in 0..DIRECTORIES {
         fs::create_dir(directory.join(format!("{number:02}"))).expect("there is room");
@@ -53,7 +53,7 @@ fn place(bench: &Bench, name: &str) -> PathBuf {
 }
 
 /// Measures 100,000 files: until quiet, at rest, and during an edit.
-pub(crate) fn held(bench: &Bench, table: &mut Table) {
+pub(crate) fn held(bench: &MeasureSetup, table: &mut CostTable) {
     let directory = place(bench, "held");
     let declared = manifest(&directory, HELD_FILES, 0);
     best(1, || bench.apply(&declared, &[]));
@@ -72,7 +72,7 @@ pub(crate) fn held(bench: &Bench, table: &mut Table) {
 }
 
 /// Measures an edit of ten resources among all: time until they are held, and number of checks.
-fn edited(directory: &Path, running: &KilterProcess, table: &mut Table) {
+fn edited(directory: &Path, running: &KilterProcess, table: &mut CostTable) {
     let before = running.held();
     let mut events = running.follow();
     let (mut took, mut most) = (Vec::new(), 0);
@@ -131,7 +131,7 @@ fn rested(running: &KilterProcess) {
 ///
 /// The result is the difference between runs with `2n` and `n` files, which excludes the fixed cost of a run. It is
 /// measured for files that were found in sync, and for files that the run created.
-pub(crate) fn idle(bench: &Bench, table: &mut Table) {
+pub(crate) fn idle(bench: &MeasureSetup, table: &mut CostTable) {
     for (what, is_made) in [("found in sync", true), ("created by the run", false)] {
         let [less, more] = [HELD_FILES / 2, HELD_FILES].map(|count| {
             let directory = place(bench, "idle");
@@ -153,7 +153,7 @@ pub(crate) fn idle(bench: &Bench, table: &mut Table) {
 }
 
 /// Measures the repair of one of 10,000 files: from the write to the restored content.
-pub(crate) fn mended(bench: &Bench, table: &mut Table) {
+pub(crate) fn mended(bench: &MeasureSetup, table: &mut CostTable) {
     let count = 10_000;
     let directory = place(bench, "repair");
     let running = begin(bench, &manifest(&directory, count, 0));

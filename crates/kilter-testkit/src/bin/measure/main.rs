@@ -20,7 +20,7 @@ mod workload;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use table::Table;
+use table::CostTable;
 
 fn main() -> ExitCode {
     if baseline::serve() {
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
         }
     };
     let scratch = std::env::temp_dir().join(format!("kilter-measure-{}", std::process::id()));
-    let bench = run::Bench::new(&kilter, scratch.clone());
-    let mut table = Table::default();
+    let bench = run::MeasureSetup::new(&kilter, scratch.clone());
+    let mut table = CostTable::default();
     // The kernel counts the memory of the parent at the fork for the child. So memory is measured first, before this
     // process has grown.
     let (of_gates, others): (Vec<_>, Vec<_>) = suite::ALL.iter().partition(|(_, is_gate, _)| *is_gate);

@@ -3,11 +3,11 @@
 use kilter_testkit::edits::{Edits, Lasted, edits};
 use kilter_testkit::storm::{StressTest, storm};
 
-use super::run::Bench;
-use super::table::Table;
+use super::run::MeasureSetup;
+use super::table::CostTable;
 
 /// Measures a million operations on files, in bursts.
-pub(crate) fn million(bench: &Bench, table: &mut Table) {
+pub(crate) fn million(bench: &MeasureSetup, table: &mut CostTable) {
     let of_it = StressTest { bursts: 16, operations: 62_500 };
     let directory = bench.directory("storm");
     let weathered = storm(of_it, |args| bench.kilter(args), &directory, &bench.state());
@@ -26,7 +26,7 @@ pub(crate) fn million(bench: &Bench, table: &mut Table) {
 }
 
 /// Measures a thousand edits.
-pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
+pub(crate) fn thousand(bench: &MeasureSetup, table: &mut CostTable) {
     let of_it = Edits { files: 1000, first: 50, further: 1000 };
     let directory = bench.directory("edits");
     let lasted = edits(of_it, |args| bench.kilter(args), &directory, &bench.state());

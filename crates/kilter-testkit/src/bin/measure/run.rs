@@ -18,25 +18,25 @@ pub(crate) struct Cost {
 }
 
 /// The command to measure, and a working directory.
-pub(crate) struct Bench {
+pub(crate) struct MeasureSetup {
     kilter: PathBuf,
     scratch: PathBuf,
 }
 
-impl Bench {
+impl MeasureSetup {
     /// Measures a copy of the program, as after an installation. A program directly from the linker lies in small
     /// pieces in the page cache. Each piece is mapped separately, so that a short run takes a tenth longer.
-    pub(crate) fn new(kilter: &Path, scratch: PathBuf) -> Bench {
+    pub(crate) fn new(kilter: &Path, scratch: PathBuf) -> MeasureSetup {
         std::fs::create_dir_all(&scratch).expect("the temporary directory can be written to");
         let installed = scratch.join("kilter");
         std::fs::copy(kilter, &installed).expect("there is room for the program");
-        Bench { kilter: installed, scratch }
+        MeasureSetup { kilter: installed, scratch }
     }
 
     /// Creates a new directory for a workload. Old directories are kept, because ext4 creates files much more slowly
     /// after many removals.
     pub(crate) fn directory(&self, name: &str) -> PathBuf {
-        Bench::directory_in(&self.scratch, name)
+        MeasureSetup::directory_in(&self.scratch, name)
     }
 
     /// Returns the state directory of the command.
@@ -133,7 +133,7 @@ pub(crate) fn least(costs: impl Iterator<Item = Cost>) -> Cost {
 ///
 /// # Panics
 /// If strace is not installed. `cargo xtask test` checks that.
-pub(crate) fn calls(bench: &Bench, command: &Command) -> (f64, f64) {
+pub(crate) fn calls(bench: &MeasureSetup, command: &Command) -> (f64, f64) {
     let log = bench.directory("strace").join("log");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o"]).arg(&log).arg(command.get_program()).args(command.get_args());

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::peer;
-use super::run::{Bench, Cost, best, best_of_both, least, once, once_read};
-use super::table::Table;
+use super::run::{Cost, MeasureSetup, best, best_of_both, least, once, once_read};
+use super::table::CostTable;
 
 /// Number of repetitions of short measurements. The minimum of a few runs is still above the actual cost.
 const SERIES: usize = 200;
@@ -46,7 +46,7 @@ fn alone(script: &Path, words: &[&str]) -> Command {
 
 /// Returns kilter's cost in addition to that of the script with a reader, and the cost of the script. The latter
 /// shows the current speed of the machine.
-fn above(bench: &Bench, script: (&Path, &[&str]), words: &[&str]) -> (Cost, Cost) {
+fn above(bench: &MeasureSetup, script: (&Path, &[&str]), words: &[&str]) -> (Cost, Cost) {
     let [kilter, own] =
         best_of_both(SERIES, [&mut || once(bench.kilter(words)), &mut || once_read(alone(script.0, script.1))]);
     (Cost { cpu: kilter.cpu - own.cpu, wall: kilter.wall - own.wall, ..kilter }, own)
@@ -57,7 +57,7 @@ fn script_alone(cost: f64) -> String {
 }
 
 /// Measures a listing of 1,000 resources, a single resource, and 500 separate queries.
-pub(crate) fn scripts(bench: &Bench, table: &mut Table) {
+pub(crate) fn scripts(bench: &MeasureSetup, table: &mut CostTable) {
     let place = bench.directory("scripts");
     let path = script(&place, 1000, METADATA);
     let include = place.display().to_string();
@@ -78,7 +78,7 @@ pub(crate) fn scripts(bench: &Bench, table: &mut Table) {
 }
 
 /// Measures the listing by kilter under the name `ralsh`, and by libral's `ralsh`.
-fn as_ralsh(bench: &Bench, table: &mut Table, place: &Path) {
+fn as_ralsh(bench: &MeasureSetup, table: &mut CostTable, place: &Path) {
     let Some(peer) = peer::ralsh() else { return };
     let own = place.join("ralsh");
     std::os::unix::fs::symlink(bench.kilter(&[]).get_program(), &own).expect("there is room");
@@ -92,7 +92,7 @@ fn as_ralsh(bench: &Bench, table: &mut Table, place: &Path) {
 }
 
 /// Measures a provider without a list: 500 single queries, some of them in parallel.
-fn many(bench: &Bench, table: &mut Table) {
+fn many(bench: &MeasureSetup, table: &mut CostTable) {
     let place = bench.directory("finds");
     let path = script(&place, 0, &METADATA.replace("[list, find]", "[find]"));
     let include = place.display().to_string();

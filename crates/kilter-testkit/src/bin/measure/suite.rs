@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::fresh::LoopbackFs;
-use super::run::{Bench, Cost, best, calls, once};
-use super::table::Table;
+use super::run::{Cost, MeasureSetup, best, calls, once};
+use super::table::CostTable;
 use super::{baseline, floods, held, outside, peer, scripts, workload};
 
-type Measure = fn(&Bench, &mut Table);
+type Measure = fn(&MeasureSetup, &mut CostTable);
 
 /// Name, flag for measurements that the tests run, and function.
 pub(crate) const ALL: &[(&str, bool, Measure)] = &[
@@ -33,33 +33,33 @@ pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("floods", true, floods::floods),
 ];
 
-fn applied(bench: &Bench, name: &str, make: impl Fn(&Path) -> PathBuf) -> (PathBuf, PathBuf) {
+fn applied(bench: &MeasureSetup, name: &str, make: impl Fn(&Path) -> PathBuf) -> (PathBuf, PathBuf) {
     let directory = bench.directory(name);
     let manifest = make(&directory);
     once(bench.apply(&manifest, &["--no-flush"]));
     (directory, manifest)
 }
 
-fn unchanged(bench: &Bench, manifest: &Path) -> Cost {
+fn unchanged(bench: &MeasureSetup, manifest: &Path) -> Cost {
     best(9, || bench.apply(manifest, &[]))
 }
 
-fn start(bench: &Bench, table: &mut Table) {
+fn start(bench: &MeasureSetup, table: &mut CostTable) {
     table.limit("empty manifest, CPU", empty(bench).cpu, "ms", 4.0);
 }
 
-fn empty(bench: &Bench) -> Cost {
+fn empty(bench: &MeasureSetup) -> Cost {
     let manifest = bench.directory("empty").join("empty.yaml");
     std::fs::write(&manifest, "resources: {}\n").expect("there is room");
     best(30, || bench.apply(&manifest, &[]))
 }
 
-fn get(bench: &Bench, table: &mut Table) {
+fn get(bench: &MeasureSetup, table: &mut CostTable) {
     let cost = best(20, || bench.kilter(&["get", "user", "root"]));
     table.limit("`kilter get user root`, CPU", cost.cpu, "ms", 8.0);
 }
 
-fn files(bench: &Bench, table: &mut Table) {
+fn files(bench: &MeasureSetup, table: &mut CostTable) {
     for count in [1000, 5000] {
         let (directory, manifest) = applied(bench, "files", |directory| workload::files(directory, count, false));
         let cost = unchanged(bench, &manifest);
@@ -72,7 +72,7 @@ fn files(bench: &Bench, table: &mut Table) {
     }
 }
 
-fn cfengine(bench: &Bench, table: &mut Table, what: &str, cost: Cost, count: usize) {
+fn cfengine(bench: &MeasureSetup, table: &mut CostTable, what: &str, cost: Cost, count: usize) {
     let directory = bench.directory("cfengine");
     let policy = workload::cfengine(&directory, count);
     if peer::cfengine(&policy).is_none() {
@@ -84,7 +84,7 @@ fn cfengine(bench: &Bench, table: &mut Table, what: &str, cost: Cost, count: usi
     table.ratio(what, cost.cpu, peer.cpu, "ms", "CFEngine", 0.1);
 }
 
-fn tampered(bench: &Bench, table: &mut Table) {
+fn tampered(bench: &MeasureSetup, table: &mut CostTable) {
     let count = 1000;
     let (directory, manifest) = applied(bench, "tampered", |directory| workload::files(directory, count, false));
     let cost = best(7, || {
@@ -96,24 +96,24 @@ fn tampered(bench: &Bench, table: &mut Table) {
     table.limit("1000 files, 1 % tampered, CPU", cost.cpu, "ms", 20.0);
 }
 
-fn mixed(bench: &Bench, table: &mut Table) {
+fn mixed(bench: &MeasureSetup, table: &mut CostTable) {
     let (_, manifest) = applied(bench, "mixed", |directory| workload::mixed(directory, 1000));
     table.limit("1000 files, directories and links, CPU", unchanged(bench, &manifest).cpu, "ms", 15.0);
 }
 
 /// Measures the first apply. Floor and kilter run alternately, on a fresh file system if mounting is allowed.
-fn first_apply(bench: &Bench, table: &mut Table) {
+fn first_apply(bench: &MeasureSetup, table: &mut CostTable) {
     let count = 5000;
     let fresh = LoopbackFs::new(bench.scratch());
     let place = fresh.as_ref().map_or(bench.scratch(), LoopbackFs::path);
     let run = |more: &[&str]| {
-        let directory = Bench::directory_in(place, "first");
+        let directory = MeasureSetup::directory_in(place, "first");
         let manifest = workload::files(&directory, count, false);
         // A flush also writes the data of other programs, so flush before the measurement.
         once(Command::new("sync"));
         once(bench.apply(&manifest, more))
     };
-    let floor = || baseline::cost(1, "write", || Bench::directory_in(place, "bare"), count);
+    let floor = || baseline::cost(1, "write", || MeasureSetup::directory_in(place, "bare"), count);
     let turns: Vec<[Cost; 3]> = (0..7).map(|_| [floor(), run(&["--no-flush"]), run(&[])]).collect();
     let [bare, quick, durable] = [0, 1, 2].map(|at| super::run::least(turns.iter().map(|turn| turn[at])));
     let on = if fresh.is_some() { "a fresh ext4" } else { "the file system of the scratch directory" };
@@ -122,7 +122,7 @@ fn first_apply(bench: &Bench, table: &mut Table) {
     table.ratio(&what, durable.wall, quick.wall, "ms", "not durable", 1.6);
 }
 
-fn guards(bench: &Bench, table: &mut Table) {
+fn guards(bench: &MeasureSetup, table: &mut CostTable) {
     let count = 500;
     let directory = bench.directory("guards");
     let manifest = workload::guarded(&directory, count, "onlyif: [[/usr/bin/test, \"!\", -e, /etc/passwd]]");
@@ -135,7 +135,7 @@ fn guards(bench: &Bench, table: &mut Table) {
     table.limit("500 in-process guards, CPU", best(9, || bench.apply(&manifest, &[])).cpu, "ms", 8.0);
 }
 
-fn accounts(bench: &Bench, table: &mut Table) {
+fn accounts(bench: &MeasureSetup, table: &mut CostTable) {
     let directory = bench.directory("accounts");
     let manifest = directory.join("accounts.yaml");
     let mut text = String::new();
@@ -151,7 +151,7 @@ fn accounts(bench: &Bench, table: &mut Table) {
     table.limit("all users and groups, nothing to change, CPU", unchanged(bench, &manifest).cpu, "ms", 8.0);
 }
 
-fn chain(bench: &Bench, table: &mut Table) {
+fn chain(bench: &MeasureSetup, table: &mut CostTable) {
     // The same files, so that only the relations differ.
     let (directory, apart) = applied(bench, "apart", |directory| workload::files(directory, 1000, false));
     let kept = directory.join("apart.yaml");
@@ -166,7 +166,7 @@ fn chain(bench: &Bench, table: &mut Table) {
     table.ratio("chain of 1000 files, CPU", other.cpu, one.cpu, "ms", "independent", 1.2);
 }
 
-fn linear(bench: &Bench, table: &mut Table) {
+fn linear(bench: &MeasureSetup, table: &mut CostTable) {
     let cost = |count: usize| {
         let (_, manifest) = applied(bench, "linear", |directory| workload::files(directory, count, false));
         best(3, || bench.apply(&manifest, &[])).cpu * 1e3 / count as f64
@@ -175,7 +175,7 @@ fn linear(bench: &Bench, table: &mut Table) {
     table.ratio("100,000 files, CPU a file", many, thousand, "µs", "of 1,000", 1.5);
 }
 
-fn system_calls(bench: &Bench, table: &mut Table) {
+fn system_calls(bench: &MeasureSetup, table: &mut CostTable) {
     let count = |files: usize| {
         let (_, manifest) = applied(bench, "calls", |directory| workload::files(directory, files, false));
         calls(bench, &bench.apply(&manifest, &[]))
@@ -192,7 +192,7 @@ fn system_calls(bench: &Bench, table: &mut Table) {
     table.limit("processes an in-process guard", (many_started - few_started) / 1000.0, "processes", 0.0);
 }
 
-fn memory(bench: &Bench, table: &mut Table) {
+fn memory(bench: &MeasureSetup, table: &mut CostTable) {
     let peak = |count: usize| {
         let (_, manifest) = applied(bench, "memory", |directory| workload::files(directory, count, false));
         best(3, || bench.apply(&manifest, &[])).memory

@@ -3,7 +3,7 @@
 use std::fmt;
 
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct CostTable {
     rows: Vec<Row>,
 }
 
@@ -15,7 +15,7 @@ struct Row {
     holds: bool,
 }
 
-impl Table {
+impl CostTable {
     /// Adds a figure with an upper limit.
     pub(crate) fn limit(&mut self, what: &str, measured: f64, unit: &str, limit: f64) {
         self.limit_beside(what, measured, String::new(), unit, limit);
@@ -50,7 +50,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for CostTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| what | kilter | beside | target | holds |")?;
         writeln!(f, "|---|---:|---:|---:|---|")?;
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_table_holds_when_it_has_rows_and_all_of_them_hold() {
-        let mut table = Table::default();
+        let mut table = CostTable::default();
         assert!(!table.holds());
         table.limit("a", 1.0, "ms", 1.0);
         assert!(table.holds());

@@ -16,7 +16,7 @@ pub(super) fn prepared(
     name: &str,
     should: &Attributes,
 ) -> Result<Prepared, Error> {
-    let catalog = Catalog { resources: vec![resource(provider, name, should)?], ..Catalog::default() };
+    let catalog = Catalog::of([resource(provider, name, should)?]);
     plan_of(catalog, registry, &providers::declaring(registry.hostname())).map_err(|rejected| refused(&rejected))
 }
 

@@ -1,16 +1,13 @@
-//! Saved pre-change state, restored when a resource is no longer declared.
+//! Saves the state of resources before their first change, and restores it when they are no longer declared.
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::ResourceId;
-use kilter_model::{Meta, Resource};
 use kilter_provider::{Context, RevertTo};
-use rustc_hash::FxHashSet;
 
 use super::RunState;
-use crate::driver::{Mode, Options};
-use crate::prepare::{Prepared, reverts_to};
+use crate::options::Mode;
+use crate::prepare::reverts_to;
 use crate::report::Status;
-use crate::reversals::RevertStore;
 use crate::step::catch_panic;
 
 impl RunState<'_> {
@@ -56,32 +53,5 @@ impl RunState<'_> {
         {
             before.kept.forget(self.prepared.provider(vertex), self.prepared.resource(vertex));
         }
-    }
-}
-
-/// Saved pre-change state of this manifest.
-pub(super) struct RevertTracker {
-    kept: RevertStore,
-    /// Resources whose saved state is removed when they are in sync.
-    over: FxHashSet<ResourceId>,
-}
-
-impl RevertTracker {
-    /// Returns none if no state is saved and no resource may need one.
-    pub(super) fn of(prepared: &Prepared, options: &Options) -> Option<RevertTracker> {
-        let kept = RevertStore::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
-        let is_reversed = |one: &Resource| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse);
-        if !kept.exists() && !prepared.resources().iter().any(is_reversed) {
-            return None;
-        }
-        let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.is_observe_only();
-        let is_over = |one: &Resource| one.is_reversal() || one.meta().is_none_or(is_to_stay);
-        let paths = kept.paths();
-        let is_kept =
-            |one: &Resource, vertex| !paths.is_empty() && paths.contains(&kept.path(prepared.provider(vertex), one));
-        let all = prepared.each();
-        let over =
-            all.filter(|(one, vertex)| is_over(one) && is_kept(one, *vertex)).map(|(_, vertex)| vertex).collect();
-        Some(RevertTracker { kept, over })
     }
 }

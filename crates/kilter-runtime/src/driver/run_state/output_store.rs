@@ -10,14 +10,14 @@ use kilter_provider::Context;
 
 use rustc_hash::FxHashMap;
 
-use super::Routes;
+use super::routes::Routes;
 use crate::driver::calls::Target;
 use crate::driver::resolve::{self, Resolution, sources};
-use crate::driver::{Mode, Options};
-use crate::outputs::{Declared, Outputs};
+use crate::options::{Mode, Options};
+use crate::outputs::{OutputDeclaration, Outputs};
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
-use crate::step::{ResolvedInputs, Should};
+use crate::step::ResolvedInputs;
 
 /// Maximum number of changed outputs per receiver without a count against its repair budget, and the period in
 /// milliseconds.
@@ -51,7 +51,7 @@ pub(in super::super) struct OutputStore<'run> {
 
 /// Result of storing outputs that a resource has sent.
 #[derive(Default)]
-pub(super) struct Sent {
+pub(super) struct SentOutputs {
     /// Secrets among the outputs: other secrets may be derived from them.
     pub(super) secrets: Vec<Value>,
     /// Note about outputs that could not be stored.
@@ -109,12 +109,9 @@ impl<'run> OutputStore<'run> {
         self.outputs.contains_key(&vertex) && self.routes.is_secret(vertex) == Some(is_secret)
     }
 
-    /// Returns the desired state of a resource, with received outputs as far as they are known.
-    pub(super) fn should(&self, prepared: &Arc<Prepared>, vertex: ResourceId) -> Should {
-        match self.resolved.get(&vertex) {
-            Some(resolved) => Should::Resolved(Arc::clone(resolved)),
-            None => Should::Declared(Arc::clone(prepared), vertex),
-        }
+    /// Returns the declared attributes of a resource with its received outputs; none if it has received none.
+    pub(super) fn resolved(&self, vertex: ResourceId) -> Option<&Arc<ResolvedInputs>> {
+        self.resolved.get(&vertex)
     }
 
     /// Returns the declared attributes of a resource, with received outputs as far as they are known.
@@ -131,9 +128,9 @@ impl<'run> OutputStore<'run> {
     }
 
     /// Takes the outputs of a resource that is in sync: reported ones, stored ones or the default.
-    pub(super) fn sent_before(&mut self, prepared: &Prepared, vertex: ResourceId, said: Attributes) -> Sent {
+    pub(super) fn sent_before(&mut self, prepared: &Prepared, vertex: ResourceId, said: Attributes) -> SentOutputs {
         if !self.routes.has(vertex) {
-            return Sent::default();
+            return SentOutputs::default();
         }
         let kept = match (said.is_empty(), &self.kept) {
             (true, Some(outputs)) => outputs.kept(&self.declared(prepared, vertex), self.mode == Mode::Apply),
@@ -143,14 +140,14 @@ impl<'run> OutputStore<'run> {
             Ok(kept) => {
                 let kept = kept.filter(|outputs| !outputs.is_empty());
                 if let Some(outputs) = kept.or_else(|| self.fallback(prepared, vertex)) {
-                    return Sent { secrets: self.sends(prepared, vertex, outputs), note: None };
+                    return SentOutputs { secrets: self.sends(prepared, vertex, outputs), note: None };
                 }
             }
             Err(why) => {
                 self.unavailable.insert(vertex, eco_format!("{why}"));
             }
         }
-        Sent::default()
+        SentOutputs::default()
     }
 
     /// Returns the default outputs of a resource that has never sent any.
@@ -167,17 +164,17 @@ impl<'run> OutputStore<'run> {
     }
 
     /// Takes the outputs of a change or a refresh.
-    pub(super) fn send(&mut self, prepared: &Prepared, vertex: ResourceId, sent: Attributes) -> Sent {
+    pub(super) fn send(&mut self, prepared: &Prepared, vertex: ResourceId, sent: Attributes) -> SentOutputs {
         // A later receiver cannot recreate a secret, so that secrets are always stored.
         let is_sent = self.routes.has(vertex);
         if sent.is_empty() || !is_sent && !sent.iter().any(|(_, value)| value.holds_sensitive()) {
-            return Sent::default();
+            return SentOutputs::default();
         }
         let kept = self.kept.as_ref().map(|outputs| outputs.keep(&self.declared(prepared, vertex), &sent));
         let failure = kept.and_then(Result::err);
         let note = failure.map(|error| eco_format!("its outputs could not be kept for later runs: {error}"));
         let secrets = if is_sent { self.sends(prepared, vertex, sent) } else { Vec::new() };
-        Sent { secrets, note }
+        SentOutputs { secrets, note }
     }
 
     /// Makes outputs available to receivers. Returns the secrets among them.
@@ -304,13 +301,13 @@ impl<'run> OutputStore<'run> {
         let provider = prepared.registry.at(usize::from(former.of.0));
         let (reference, confidential, apart) =
             (&former.reference, *confidential, provider.capabilities().outputs().output_independent_attributes());
-        let kept = outputs.keep(&Declared { reference, attributes, confidential, apart }, sent);
+        let kept = outputs.keep(&OutputDeclaration { reference, attributes, confidential, apart }, sent);
         kept.map_err(|error| eco_format!("its outputs could not be kept: {error}"))
     }
 
-    fn declared<'a>(&'a self, prepared: &'a Prepared, vertex: ResourceId) -> Declared<'a> {
+    fn declared<'a>(&'a self, prepared: &'a Prepared, vertex: ResourceId) -> OutputDeclaration<'a> {
         let resource = prepared.resource(vertex);
-        Declared {
+        OutputDeclaration {
             reference: &resource.reference,
             attributes: self.attributes(prepared, vertex),
             confidential: self.routes.is_secret(vertex) == Some(true),

@@ -6,7 +6,7 @@ use kilter_engine::ResourceId;
 use kilter_model::{AttributeName, Difference, ResourceRef};
 use rustc_hash::FxHashMap;
 
-use crate::driver::millis;
+use crate::driver::clock::millis;
 use crate::driver::window::ChangeCounters;
 
 /// Changes and refreshes of all resources.
@@ -68,7 +68,7 @@ impl Counters {
     }
 
     /// Returns the numbers of a resource.
-    pub(super) fn of(&self, vertex: ResourceId) -> ChangeCounters {
+    pub(in crate::driver) fn of(&self, vertex: ResourceId) -> ChangeCounters {
         let Some(done) = self.of.get(&vertex) else { return ChangeCounters::default() };
         let set = self.sets.get(done.set as usize).filter(|_| done.changes > 0);
         let time = |at: u64| UNIX_EPOCH + Duration::from_millis(at);

@@ -1,39 +1,47 @@
 //! State of each resource during a pass, and the report that is built from it.
 
-mod otherwise;
-mod outputs;
-mod planned;
+mod change_counters;
+mod contests;
+mod edit;
+mod flushes;
+mod known_secrets;
+mod output_store;
+mod plan_check;
 mod redaction;
-mod results;
-mod reverse;
+mod refresh_causes;
+mod reports;
+mod revert;
+mod revert_tracker;
 mod routes;
-mod status;
-mod tallies;
+mod settle;
+mod standing;
+mod unplanned_changes;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{ApplyResult, CheckResult, Disposition, EdgeId, Machine, ResourceId, Timestamp};
+use kilter_engine::{ApplyResult, CheckResult, Disposition, Machine, ResourceId, Timestamp};
 use kilter_model::{Because, Behaviour, Difference, Meta, ResourceRef, Unknown, Value};
-use kilter_provider::{Context, Found, Log};
+use kilter_provider::{Context, Found};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use outputs::OutputStore;
-use redaction::KnownSecrets;
-use reverse::RevertTracker;
+use contests::Contests;
+use flushes::PendingFlushes;
+use known_secrets::KnownSecrets;
+use output_store::OutputStore;
+use refresh_causes::RefreshCauses;
+use reports::Reports;
+use revert_tracker::RevertTracker;
 pub(super) use routes::Routes;
-pub(super) use tallies::Counters;
+pub(super) use standing::Standing;
 
 use super::resolve::Resolution;
-use super::{Mode, Options};
 use crate::observer::{Event, Observer};
-use crate::opponent::OpponentWatch;
+use crate::options::{Mode, Options};
 use crate::prepare::Prepared;
 use crate::report::{Counts, Deviation, Report, ResourceReport, Status};
-use crate::state_dir::StateDir;
-use crate::step::{CallResult, Job, catch_panic};
+use crate::step::{CallResult, Job};
 
 /// State of each resource during a pass. Resources that are in sync have no entry.
 pub(super) struct RunState<'run> {
@@ -46,32 +54,12 @@ pub(super) struct RunState<'run> {
     /// Resources that the plan creates and that did not exist when the run started. Only these may be brought by a
     /// package.
     missing_at_start: FxHashSet<ResourceId>,
-    /// Resources that changed or would change.
-    changed: FxHashMap<ResourceId, Disposition>,
-    /// Edges along which a change has sent a refresh, since the last change.
-    served: FxHashSet<EdgeId>,
-    /// Resources that only notifiers without a permitted change would refresh.
-    unrefreshed: FxHashSet<ResourceId>,
-    reports: Vec<(ResourceId, ResourceReport)>,
-    /// Resources out of sync, while a state is held. It replaces the full list of reports.
-    standing: Option<BTreeMap<ResourceId, ResourceReport>>,
-    /// Numbers of changes and refreshes, while a state is held.
-    tallies: Counters,
-    /// Contested resources, and the differences that their last repair removed.
-    contested: FxHashMap<ResourceId, Box<[Difference]>>,
-    /// Records of the processes that change contested resources.
-    opponents: FxHashMap<ResourceId, OpponentWatch>,
+    causes: RefreshCauses,
+    reports: Reports,
+    pub(super) contests: Contests,
+    pub(super) flushes: PendingFlushes,
     /// Saved pre-change state; none if the run saves none.
     before: Option<RevertTracker>,
-    /// Resources that have settled once, while a state is held.
-    settled_once: Vec<bool>,
-    /// Time of the last check of each resource while a state is held, in seconds of the driver's clock plus one; 0
-    /// for none.
-    checked_at: Vec<u32>,
-    /// Resources whose next check is a poll, without an event.
-    polled: FxHashSet<ResourceId>,
-    used: FxHashSet<u16>,
-    counts: Counts,
 }
 
 /// Collected results of one resource, from which its report is made.
@@ -121,32 +109,22 @@ impl<'run> RunState<'run> {
             secrets: KnownSecrets::default(),
             found: FxHashMap::default(),
             drafts: FxHashMap::default(),
-            missing_at_start: planned::missing_at_start(prepared),
-            changed: FxHashMap::default(),
-            served: FxHashSet::default(),
-            unrefreshed: FxHashSet::default(),
-            reports: Vec::new(),
-            standing: None,
-            tallies: Counters::default(),
-            contested: FxHashMap::default(),
-            opponents: FxHashMap::default(),
+            missing_at_start: plan_check::missing_at_start(prepared),
+            causes: RefreshCauses::default(),
+            reports: Reports::default(),
+            contests: Contests::default(),
+            flushes: PendingFlushes::default(),
             before: RevertTracker::of(prepared, options),
-            settled_once: Vec::new(),
-            checked_at: Vec::new(),
-            polled: FxHashSet::default(),
-            used: FxHashSet::default(),
-            counts: Counts::default(),
         }
     }
 
     fn item(&self, vertex: ResourceId) -> Job {
         let resource = self.prepared.resource(vertex);
-        let should = self.outputs.should(&self.prepared, vertex);
         let sends = !self.outputs.is_unused() && self.outputs.is_sender(vertex);
         Job {
             vertex,
-            name: resource.name.clone(),
-            should,
+            resource: Arc::clone(resource),
+            resolved: self.outputs.resolved(vertex).cloned(),
             found: None,
             refresh: false,
             sends,
@@ -371,7 +349,7 @@ impl<'run> RunState<'run> {
     pub(super) fn applied(&mut self, done: CallResult, now: Timestamp, owed_by: Vec<ResourceRef>) -> ApplyResult {
         self.has_checked(&done, now);
         let outcome = done.outcome.unwrap_or_default();
-        self.needs_flush(self.prepared.provider_index(done.vertex));
+        self.flushes.add(self.prepared.provider_index(done.vertex));
         let is_idle = done.result.as_ref().is_ok_and(|found| !found.acts_on_refresh);
         let refreshed = outcome.refreshed && !is_idle;
         let ran = match &done.result {
@@ -404,7 +382,7 @@ impl<'run> RunState<'run> {
     /// Handles the result of a refresh that the resources `owed_by` sent.
     pub(super) fn refreshed(&mut self, done: CallResult, owed_by: Vec<ResourceRef>) -> bool {
         let outcome = done.outcome.unwrap_or_default();
-        self.needs_flush(self.prepared.provider_index(done.vertex));
+        self.flushes.add(self.prepared.provider_index(done.vertex));
         let seal = self.seal(done.vertex);
         let draft = self.draft(done.vertex);
         draft.duration += done.duration;
@@ -433,55 +411,57 @@ impl<'run> RunState<'run> {
         observer.event(Event::Retrying { reference: &resource.reference, failure, delay });
     }
 
-    /// Flushes the providers that changed the system. A provider whose flush fails is flushed again later.
-    pub(super) fn flush_now(&mut self, log: &dyn Log) -> Vec<EcoString> {
-        let cx = Context::empty()
-            .with_log(log)
-            .with_var_dir(self.options.state_dir.as_ref().map(StateDir::path))
-            .with_hostname(self.prepared.registry.hostname())
-            .with_durability(self.options.durability);
-        let mut used: Vec<u16> = self.used.drain().collect();
-        used.sort_unstable();
-        let mut unflushed = Vec::new();
-        for at in used {
-            let provider = self.prepared.registry.at(usize::from(at));
-            let flushed = catch_panic(provider.as_ref(), || provider.capabilities().session().flush(&cx));
-            if let Err(error) = flushed.and_then(|flushed| flushed.map_err(|error| error.message)) {
-                unflushed.push(eco_format!("{}: {error}", provider.schema().name));
-                self.used.insert(at);
-            }
+    /// Returns the state of the resources while a state is held.
+    pub(super) fn standing(&self) -> Option<&Standing> {
+        self.reports.standing.as_ref()
+    }
+
+    /// Returns the report of a resource that is out of sync, while a state is held.
+    pub(super) fn standing_report(&self, vertex: ResourceId) -> Option<&ResourceReport> {
+        self.standing()?.report(vertex)
+    }
+
+    pub(super) fn standing_mut(&mut self) -> Option<&mut Standing> {
+        self.reports.standing.as_mut()
+    }
+
+    /// Starts to hold a state: from now on only resources out of sync have a report.
+    pub(super) fn holds(&mut self) {
+        self.reports.standing = Some(Standing::new(self.prepared.graph.slots()));
+        self.outputs.holds();
+    }
+
+    /// Counts the resources by state while a state is held.
+    pub(super) fn standing_counts(&self) -> Counts {
+        let (total, left_out) = (self.prepared.resources().len(), self.prepared.catalog.left_out);
+        self.standing().map_or_else(Counts::default, |standing| standing.counts(total, left_out))
+    }
+
+    /// Returns the numbers of settlements, by status.
+    pub(super) fn settled(&self) -> Counts {
+        self.reports.settled()
+    }
+
+    /// Returns the failure of a resource with a pending retry.
+    pub(super) fn failure_under_way(&self, vertex: ResourceId) -> Option<EcoString> {
+        self.drafts.get(&vertex)?.failure.clone()
+    }
+
+    /// Returns the differences of the last change of a resource, until the change has settled.
+    pub(super) fn repaired(&self, vertex: ResourceId) -> &[Difference] {
+        let Some(draft) = self.drafts.get(&vertex) else { return &[] };
+        if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
+    }
+
+    /// Records the time of a successful check.
+    fn has_checked(&mut self, done: &CallResult, now: Timestamp) {
+        if let (Some(standing), Ok(_)) = (&mut self.reports.standing, &done.result) {
+            standing.checked(done.vertex, now);
         }
-        unflushed
     }
 
-    /// Registers a provider for the next flush. The driver calls this after a change, never before: a flush that
-    /// runs while the call still waits for a worker must not count for that change.
-    pub(super) fn needs_flush(&mut self, provider: u16) {
-        self.used.insert(provider);
-    }
-
-    /// Returns true if changes of a provider may not be durable yet.
-    pub(super) fn is_unflushed(&self) -> bool {
-        !self.used.is_empty()
-    }
-
-    pub(super) fn report(mut self) -> Report {
-        let counts = self.standing_counts();
-        if let Some(standing) = self.standing.take() {
-            let mut reports: Vec<_> = standing.into_iter().collect();
-            reports.sort_by_key(|(vertex, _)| self.prepared.graph.place(*vertex));
-            // The kernel may have named an opponent after the check that found its change.
-            for (vertex, report) in reports.iter_mut().filter(|(_, report)| report.is_contested) {
-                let newest = self.opponents.get(vertex).and_then(OpponentWatch::newest);
-                report.opponent = newest.or_else(|| report.opponent.take());
-            }
-            let resources = reports.into_iter().map(|(_, report)| report).collect();
-            return Report { resources, counts, settled: Some(self.counts), ..Report::default() };
-        }
-        self.reports.sort_by_key(|(vertex, _)| *vertex);
-        let resources = self.reports.into_iter().map(|(_, report)| report).collect();
-        let counts = Counts { left_out: self.prepared.catalog.left_out, ..self.counts };
-        Report { resources, counts, ..Report::default() }
+    pub(super) fn report(self) -> Report {
+        self.reports.finish(&self.prepared, &self.contests)
     }
 }
 

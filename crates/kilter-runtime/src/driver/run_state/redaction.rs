@@ -2,44 +2,11 @@
 
 use ecow::EcoString;
 use kilter_engine::ResourceId;
-use kilter_model::{Attributes, Difference, Value};
+use kilter_model::Difference;
 use kilter_provider::Redactor;
-use rustc_hash::FxHashMap;
 
 use super::RunState;
-use super::outputs::Sent;
-use crate::prepare::Prepared;
-
-/// Secrets that no declaration of the current catalog contains: outputs, and attributes of former declarations.
-#[derive(Default)]
-pub(super) struct KnownSecrets {
-    values: Vec<Value>,
-    /// Values to redact in all output about resources of a type; created at the first use.
-    of_type: FxHashMap<u16, Redactor>,
-}
-
-impl KnownSecrets {
-    /// Remembers secrets.
-    pub(super) fn add(&mut self, secrets: impl IntoIterator<Item = Value>) {
-        for secret in secrets {
-            if !self.values.contains(&secret) {
-                self.values.push(secret);
-                self.of_type.clear();
-            }
-        }
-    }
-
-    /// Forgets the redactors of types, because their resources have other attributes now.
-    pub(super) fn forget_types(&mut self) {
-        self.of_type.clear();
-    }
-
-    /// Returns the secrets to redact for several resources: their own, those of the manifest, and the known ones.
-    fn with<'a>(&self, prepared: &Prepared, resources: impl IntoIterator<Item = &'a Attributes>) -> Redactor {
-        let own = resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value));
-        Redactor::of_values(own.chain(&prepared.catalog.secrets).chain(&self.values))
-    }
-}
+use super::output_store::SentOutputs;
 
 impl RunState<'_> {
     /// Returns the secrets to redact for a resource.
@@ -48,7 +15,7 @@ impl RunState<'_> {
     }
 
     /// Handles outputs that a resource has sent: their secrets are redacted from now on.
-    pub(super) fn has_sent(&mut self, vertex: ResourceId, sent: Sent) {
+    pub(super) fn has_sent(&mut self, vertex: ResourceId, sent: SentOutputs) {
         self.secrets.add(sent.secrets);
         if let Some(note) = sent.note {
             self.draft(vertex).notes.push(note);

@@ -1,34 +1,19 @@
-//! Messages to the driver from other threads: answers, log lines, stop requests.
+//! Stop requests, and the timeouts of calls that a request also cancels.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ecow::EcoString;
-use kilter_provider::{Interrupt, Level, Log};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
+use kilter_provider::Interrupt;
 
-use super::calls::CallId;
-use super::provider_watch::WatchChannel;
-use super::shelf::Read;
-use super::timeout::Deadline;
-use super::window::Question;
-use super::{PROGRESS_INTERVAL, RunError};
-use crate::step::CallResult;
-
-/// Effect of a stop request on calls in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InFlight {
-    /// They run to completion.
-    Finished,
-    /// They are cancelled.
-    Ended,
-    /// Their processes are killed.
-    Killed,
-}
+use super::calls::CallKind;
+use super::cancel::CancelToken;
+use super::deadline::Deadline;
+use super::message::Message;
+use crate::observer::InFlight;
+use crate::options::RunError;
+use crate::worker::CallId;
 
 /// Ends a run from another thread.
 ///
@@ -164,120 +149,22 @@ impl ShutdownHandle {
     }
 }
 
-/// Cancellation of calls, as providers see it: a flag, and a descriptor that becomes readable with it.
-#[derive(Debug)]
-pub(super) struct CancelToken {
-    flag: AtomicBool,
-    /// True if cancelled processes are to be killed at once.
-    urgent: Arc<AtomicBool>,
-    /// Without a descriptor, the flag is polled.
-    event: Result<OwnedFd, Errno>,
+/// Call with a timeout that waits for a worker.
+pub(super) struct PendingDeadline {
+    pub(super) call: CallId,
+    pub(super) doing: CallKind,
+    pub(super) longest: Duration,
+    pub(super) sender: Sender<Message>,
 }
 
-impl CancelToken {
-    pub(super) fn new() -> CancelToken {
-        CancelToken { flag: AtomicBool::default(), urgent: Arc::default(), event: eventfd(0, EventfdFlags::CLOEXEC) }
-    }
-
-    pub(super) fn raise(&self) {
-        self.flag.store(true, Ordering::Release);
-        if let Ok(event) = &self.event {
-            // The counter can only be full after 2^64 writes.
-            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// Demands a kill.
-    fn kill(&self) {
-        self.urgent.store(true, Ordering::Release);
-    }
-
-    pub(super) fn interrupt(&self) -> Interrupt<'_> {
-        Interrupt::new(&self.flag, self.event.as_ref().ok().map(AsFd::as_fd)).or_urgent(&self.urgent)
-    }
-
-    /// Waits until it is raised, or until the time is over.
-    pub(super) fn wait(&self, longest: Duration) {
-        let Ok(event) = &self.event else {
-            let begun = Instant::now();
-            while begun.elapsed() < longest && !self.interrupt().is_raised() {
-                std::thread::sleep(longest.saturating_sub(begun.elapsed()).min(PROGRESS_INTERVAL));
-            }
-            return;
-        };
-        let timeout = Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };
-        // An early wake-up is harmless.
-        let _ = poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&timeout));
-    }
-}
-
-/// Message to the driver from another thread.
-#[derive(Debug)]
-pub(super) enum Message {
-    Stop,
-    Done {
-        call: CallId,
-        doing: CallKind,
-        done: Vec<CallResult>,
-    },
-    /// A call that read for a provider has ended. It started after `foreign` changes by other providers.
-    Read {
-        call: CallId,
-        provider: u16,
-        done: Vec<CallResult>,
-        rest: Result<Read, EcoString>,
-        foreign: u64,
-    },
-    Log {
-        level: Level,
-        type_name: String,
-        name: String,
-        message: String,
-    },
-    /// A worker starts a call with a timeout.
-    Begun(Arc<Deadline>),
-    /// The manifest has been read.
-    Declared,
-    /// The hub has queued events.
-    WatchEvents,
-    /// A status, pause or resume request.
-    Query(Question),
-    /// The watch of a provider has queued events.
-    ProviderEvents(Arc<WatchChannel>),
-    /// The watch of a provider has ended on request.
-    WatchEnded(Arc<WatchChannel>),
-}
-
-impl std::fmt::Debug for CallResult {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Done({:?})", self.vertex)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallKind {
-    Check,
-    Apply,
-    Refresh,
-}
-
-impl CallKind {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            CallKind::Check => "checking",
-            CallKind::Apply => "changing",
-            CallKind::Refresh => "refreshing",
-        }
-    }
-}
-
-/// Sends log lines of providers to the driver.
-pub(super) struct LogSender(pub(super) Sender<Message>);
-
-impl Log for LogSender {
-    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
-        let (type_name, name, message) = (type_name.to_owned(), name.to_owned(), message.to_owned());
-        // Without a driver there is no receiver.
-        let _ = self.0.send(Message::Log { level, type_name, name, message });
+impl PendingDeadline {
+    /// Starts the timeout. The time in the queue does not count.
+    pub(super) fn begin(self, stop: &ShutdownHandle) -> Arc<Deadline> {
+        let PendingDeadline { call, doing, longest, sender } = self;
+        let deadline = Arc::new(Deadline { call, doing, begun: Instant::now(), longest, alarm: CancelToken::new() });
+        stop.also_ends(&deadline);
+        // The receiver outlives the workers.
+        let _ = sender.send(Message::Begun(Arc::clone(&deadline)));
+        deadline
     }
 }

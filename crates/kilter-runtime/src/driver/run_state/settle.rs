@@ -4,10 +4,10 @@ use kilter_engine::{Disposition, Graph, Machine, ResourceId, Stage};
 use kilter_model::{Because, Policy, ResourceRef};
 use kilter_provider::Level;
 
-use super::otherwise::unplanned_changes;
+use super::unplanned_changes::unplanned_changes;
 use super::{PendingReport, RunState, status};
-use crate::driver::Mode;
 use crate::observer::{Event, Observer};
+use crate::options::Mode;
 use crate::report::{ResourceReport, Status};
 
 impl RunState<'_> {
@@ -18,7 +18,7 @@ impl RunState<'_> {
         machine: &Machine,
         observer: &mut dyn Observer,
     ) {
-        let is_polled = self.polled.remove(&vertex);
+        let is_polled = self.standing_mut().is_some_and(|standing| standing.end_poll(vertex));
         let has_failed = self.drafts.get(&vertex).is_some_and(|draft| draft.failure.is_some());
         let status = match status(settlement) {
             // A retry was pending.
@@ -28,8 +28,8 @@ impl RunState<'_> {
             status => status,
         };
         let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
-        if let Some(has_settled) = self.settled_once.get_mut(vertex.slot()) {
-            *has_settled = true;
+        if let Some(standing) = self.standing_mut() {
+            standing.settled(vertex);
         }
         self.forget_before(vertex, status);
         if self.prepared.resource(vertex).is_reversal() && status != Status::InSync {
@@ -59,23 +59,23 @@ impl RunState<'_> {
         }
         if settlement == Disposition::WouldRefresh
             && !machine.is_owed_to(vertex)
-            && self.has_only_left_notifiers(vertex)
+            && self.causes.are_all_left(vertex, &self.prepared.graph, |by| self.is_left(by))
         {
-            self.unrefreshed.insert(vertex);
+            self.causes.note_left(vertex);
         }
-        self.counts.count(status, refreshed);
+        self.reports.count(status, refreshed);
         let is_changed = matches!(settlement, Disposition::Changed | Disposition::WouldChange);
         let needs_no_refresh = is_changed && is_idle && !refreshed && !would.is_empty() && self.refreshable(vertex);
         let is_served = draft_refreshed || needs_no_refresh && settlement == Disposition::Changed;
-        self.note_causes(vertex, settlement, is_served, machine);
-        let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
+        self.causes.note(vertex, settlement, is_served, machine);
+        let before = self.standing_mut().and_then(|standing| standing.reports.remove(&vertex));
         if status == Status::InSync && draft.as_ref().is_none_or(PendingReport::says_nothing) {
             return self.progress(observer);
         }
         let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
-        if self.standing.is_some() && status == Status::Failed {
-            self.tallies.failed(vertex);
+        if let Some(standing) = self.reports.standing.as_mut().filter(|_| status == Status::Failed) {
+            standing.counters.failed(vertex);
         }
         let (refreshed_by, unneeded) = match needs_no_refresh {
             true => (None, would),
@@ -84,7 +84,7 @@ impl RunState<'_> {
         let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
         report.refresh_not_needed = unneeded;
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
-        report.opponent = self.newest_opponent(vertex).filter(|_| report.is_contested);
+        report.opponent = self.contests.newest_opponent(vertex).filter(|_| report.is_contested);
         // A repeated check with the same result is not reported again.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {
@@ -96,18 +96,16 @@ impl RunState<'_> {
                 observer.event(Event::Log { level: Level::Warning, type_name, name, message });
             }
         }
-        match &mut self.standing {
-            Some(_) if matches!(status, Status::Changed | Status::Refreshed | Status::InSync) => {}
-            Some(standing) => drop(standing.insert(vertex, report)),
-            None => self.reports.push((vertex, report)),
-        }
+        self.reports.add(vertex, report);
         self.progress(observer);
     }
 
     /// Reports a change of a resource that received an event meanwhile. The next check is reported separately.
     pub(in super::super) fn report_done(&mut self, vertex: ResourceId, machine: &Machine, observer: &mut dyn Observer) {
         let is_done = |draft: &&mut PendingReport| draft.changed || draft.refreshed;
-        let (Some(_), Some(draft)) = (&self.standing, self.drafts.get_mut(&vertex).filter(is_done)) else { return };
+        let (Some(_), Some(draft)) = (&self.reports.standing, self.drafts.get_mut(&vertex).filter(is_done)) else {
+            return;
+        };
         // A refresh after a change is reported with it.
         if machine.settlement(vertex).is_some() || machine.stage(vertex) == Stage::Owed {
             return;
@@ -118,8 +116,8 @@ impl RunState<'_> {
         let settlement = if done.changed { Disposition::Changed } else { Disposition::Refreshed };
         let (status, refreshed) = (status(settlement), done.refreshed);
         let by = refreshed.then(|| self.refreshing(vertex, machine.graph()));
-        self.counts.count(status, refreshed);
-        self.note_causes(vertex, settlement, refreshed, machine);
+        self.reports.count(status, refreshed);
+        self.causes.note(vertex, settlement, refreshed, machine);
         let report = self.report_of(vertex, status, settlement, by, done);
         observer.event(Event::Settled(&report));
     }
@@ -158,7 +156,7 @@ impl RunState<'_> {
             document: draft.document,
             basis: draft.basis,
             found: draft.found,
-            is_left: self.is_left(vertex) || self.unrefreshed.contains(&vertex),
+            is_left: self.is_left(vertex) || self.causes.is_left(vertex),
             deviation: draft.deviation,
             tries: draft.tries,
             duration: draft.duration,
@@ -168,8 +166,8 @@ impl RunState<'_> {
     /// Counts a change, and the refresh that it included.
     pub(super) fn count_change(&mut self, vertex: ResourceId, refreshed: Option<Vec<ResourceRef>>) {
         let differences = self.drafts.get(&vertex).map(|draft| draft.differences.as_slice());
-        if self.standing.is_some() {
-            self.tallies.changed(vertex, differences.unwrap_or_default());
+        if let Some(standing) = &mut self.reports.standing {
+            standing.counters.changed(vertex, differences.unwrap_or_default());
         }
         if let Some(owed_by) = refreshed {
             self.count_refresh(vertex, owed_by);
@@ -178,41 +176,14 @@ impl RunState<'_> {
 
     /// Counts a refresh.
     pub(super) fn count_refresh(&mut self, vertex: ResourceId, owed_by: Vec<ResourceRef>) {
-        if self.standing.is_some() {
-            self.tallies.refreshed(vertex, owed_by);
-        }
-    }
-
-    /// Records a resource that refreshes others, and marks the refreshes of this one as served.
-    fn note_causes(&mut self, vertex: ResourceId, settlement: Disposition, refreshed: bool, machine: &Machine) {
-        let graph = machine.graph();
-        if refreshed && !self.changed.is_empty() {
-            // A notifier that changed again meanwhile causes another refresh.
-            let served =
-                graph.incoming(vertex).iter().filter(|edge| graph.edge(**edge).notify && !machine.is_owed(**edge));
-            self.served.extend(served);
-        }
-        match settlement {
-            Disposition::Changed | Disposition::Refreshed | Disposition::WouldChange | Disposition::WouldRefresh => {
-                for edge in graph.outgoing(vertex) {
-                    self.served.remove(&edge);
-                }
-                self.changed.insert(vertex, settlement);
-            }
-            Disposition::InSync => {
-                // A predicted change is gone. A completed change counts until its refreshes have been delivered.
-                let is_looked_at =
-                    |was: &Disposition| matches!(was, Disposition::WouldChange | Disposition::WouldRefresh);
-                if self.changed.get(&vertex).is_some_and(is_looked_at) {
-                    self.changed.remove(&vertex);
-                }
-            }
-            _ => {}
+        if let Some(standing) = &mut self.reports.standing {
+            standing.counters.refreshed(vertex, owed_by);
         }
     }
 
     fn progress(&self, observer: &mut dyn Observer) {
-        observer.event(Event::Progress { settled: self.counts.total, total: self.prepared.resources().len() });
+        observer
+            .event(Event::Progress { settled: self.reports.settled().total, total: self.prepared.resources().len() });
     }
 
     fn refreshable(&self, vertex: ResourceId) -> bool {
@@ -226,25 +197,13 @@ impl RunState<'_> {
 
     /// Returns true if a vertex has a notifier that changed or would change.
     pub(super) fn is_to_be_refreshed(&self, vertex: ResourceId) -> bool {
-        self.refreshable(vertex) && !self.refreshing(vertex, &self.prepared.graph).is_empty()
+        self.refreshable(vertex) && self.causes.of(vertex, &self.prepared.graph).next().is_some()
     }
 
     /// Returns the resources whose changes refresh a vertex.
     fn refreshing(&self, vertex: ResourceId, graph: &Graph) -> Vec<ResourceRef> {
-        self.changed_notifiers(vertex, graph).map(|by| self.prepared.resource(by).reference.clone()).collect()
-    }
-
-    fn changed_notifiers(&self, vertex: ResourceId, graph: &Graph) -> impl Iterator<Item = ResourceId> {
-        let edges = graph.incoming(vertex).iter().filter(|id| !self.changed.is_empty() && !self.served.contains(id));
-        let edges = edges.map(|id| graph.edge(*id)).filter(|edge| edge.notify);
-        edges.filter(|edge| self.changed.contains_key(&edge.from)).map(|edge| edge.from)
-    }
-
-    /// Returns true if no run makes the changes that would refresh a vertex.
-    fn has_only_left_notifiers(&self, vertex: ResourceId) -> bool {
-        let is_left = |by: ResourceId| self.is_left(by) || self.unrefreshed.contains(&by);
-        let mut notifiers = self.changed_notifiers(vertex, &self.prepared.graph).peekable();
-        notifiers.peek().is_some() && notifiers.all(is_left)
+        let causes = self.causes.of(vertex, graph);
+        causes.map(|cause| self.prepared.resource(cause).reference.clone()).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use kilter_model::Difference;
 use rustc_hash::FxHashSet;
 
 use super::RunState;
-use super::otherwise::unplanned_changes;
+use super::unplanned_changes::unplanned_changes;
 use crate::owners::canonical;
 use crate::plan::{Plan, Step};
 use crate::prepare::Prepared;
@@ -188,7 +188,7 @@ impl RunState<'_> {
             let resource = self.prepared.resource(package);
             let is_path = |owned: &str| canonical(owned) == path;
             let owner =
-                self.prepared.provider(package).capabilities().owner.filter(|_| self.changed.contains_key(&package));
+                self.prepared.provider(package).capabilities().owner.filter(|_| self.causes.has_changed(package));
             owner.is_some_and(|owner| !owner.owned(&resource.name, &resource.attributes, &is_path).is_empty())
         };
         let graph = &self.prepared.graph;
@@ -215,7 +215,7 @@ impl RunState<'_> {
             for first in edges.map(|edge| edge.from) {
                 let is_unknown =
                     || plan.step(&self.prepared.resource(first).reference).is_some_and(|step| step.is_unknown);
-                if self.changed.contains_key(&first) && is_unknown() {
+                if self.causes.has_changed(first) && is_unknown() {
                     return Some(first);
                 }
                 if seen.insert(first) {

@@ -1,0 +1,160 @@
+//! Context of calls to providers: the environment of a run, and the context for one provider.
+
+use std::sync::{Arc, OnceLock};
+
+use ecow::EcoString;
+use kilter_model::{Feature, Resource};
+use kilter_provider::{Context, Provider, Registry};
+
+use super::calls::CallKind;
+use super::message::LogSender;
+use super::opened::OpenProviders;
+use super::shutdown::PendingDeadline;
+use super::shutdown::ShutdownHandle;
+use crate::options::{Mode, Options};
+use crate::outlook::{CallOutlook, CurrentOutlook, Outlook};
+use crate::prepare::Prepared;
+use crate::state_dir::StateDir;
+
+/// Lazy attributes that each provider must always read, because a resource declares them. Computed at the first call
+/// of a provider: most providers of a registry have no resource, and building their schemas would take most of the
+/// time of a short run.
+struct LazyAttributes(Vec<OnceLock<Vec<EcoString>>>);
+
+impl LazyAttributes {
+    fn new(prepared: &Prepared) -> LazyAttributes {
+        LazyAttributes((0..prepared.registry.len()).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Computes the attributes for a provider. None for providers that can filter: the others read everything, and do
+    /// not know the resources.
+    fn compute(&self, prepared: &Prepared, at: u16) {
+        self.0[usize::from(at)].get_or_init(|| {
+            let schema = prepared.registry.at(usize::from(at)).schema();
+            if schema.has(Feature::SimpleGetFilter) {
+                return Vec::new();
+            }
+            let is_managed = |name: &str| {
+                let resources = prepared.resources().iter().zip(&*prepared.providers);
+                resources.filter(|(_, by)| **by == at).any(|(resource, _)| manages(resource, name))
+            };
+            let lazy = schema.attributes.iter().filter(|attribute| attribute.lazy);
+            lazy.map(|attribute| attribute.name.text().clone()).filter(|name| is_managed(name)).collect()
+        });
+    }
+
+    fn of(&self, at: u16) -> &[EcoString] {
+        self.0[usize::from(at)].get().map_or(&[], Vec::as_slice)
+    }
+}
+
+fn manages(resource: &Resource, attribute: &str) -> bool {
+    resource.get(attribute).is_some() || resource.deferred().iter().any(|deferred| deferred.attribute == *attribute)
+}
+
+/// Data that all calls of a run share.
+#[derive(Clone)]
+pub(super) struct CallEnvironment<'run> {
+    pub(super) opened: &'run OpenProviders,
+    pub(super) mail: &'run LogSender,
+    options: &'run Options,
+    stop: &'run ShutdownHandle,
+    /// Providers of the current catalog.
+    registry: Arc<Registry>,
+    lazy: Arc<LazyAttributes>,
+    outlook: Arc<CurrentOutlook>,
+}
+
+impl<'run> CallEnvironment<'run> {
+    pub(super) fn new(
+        prepared: &Prepared,
+        outlook: &Arc<Outlook>,
+        opened: &'run OpenProviders,
+        options: &'run Options,
+        stop: &'run ShutdownHandle,
+        mail: &'run LogSender,
+    ) -> CallEnvironment<'run> {
+        let (registry, lazy) = (Arc::clone(&prepared.registry), Arc::new(LazyAttributes::new(prepared)));
+        let outlook = Arc::new(CurrentOutlook::new(Arc::clone(outlook)));
+        CallEnvironment { opened, mail, options, stop, registry, lazy, outlook }
+    }
+
+    /// Takes another catalog. Calls of changed and removed resources keep the former one, because their resources may
+    /// depend on others that only it declares.
+    pub(super) fn edit<'a>(
+        &mut self,
+        next: &Prepared,
+        outlook: &Arc<Outlook>,
+        superseded: impl Iterator<Item = &'a CallOutlook>,
+    ) {
+        let former = self.outlook.get();
+        superseded.for_each(|call| call.keep(&former));
+        self.outlook.replace(Arc::clone(outlook));
+        self.registry = Arc::clone(&next.registry);
+        self.lazy = Arc::new(LazyAttributes::new(next));
+    }
+
+    /// Returns the context of calls to a provider. `prepared` is the current catalog.
+    pub(super) fn context(&self, prepared: &Prepared, provider: u16, doing: CallKind) -> CallContext<'run> {
+        self.lazy.compute(prepared, provider);
+        let outlook = Arc::new(CallOutlook::new(&self.outlook, provider));
+        CallContext { provider, doing, environment: self.clone(), outlook }
+    }
+}
+
+/// Context of calls to one provider, usable on any thread.
+pub(super) struct CallContext<'run> {
+    provider: u16,
+    doing: CallKind,
+    environment: CallEnvironment<'run>,
+    outlook: Arc<CallOutlook>,
+}
+
+impl CallContext<'_> {
+    pub(super) fn provider(&self) -> &dyn Provider {
+        self.environment.registry.at(usize::from(self.provider)).as_ref()
+    }
+
+    /// Returns the source of answers about other resources.
+    pub(super) fn outlook(&self) -> &Arc<CallOutlook> {
+        &self.outlook
+    }
+
+    /// Opens the provider unless it is open.
+    ///
+    /// # Errors
+    /// The reason why the provider cannot be used.
+    pub(super) fn open(&self, cx: &Context<'_>, again: bool) -> Result<(), EcoString> {
+        self.environment.opened.open(self.provider, self.provider(), cx, again)
+    }
+
+    pub(super) fn call<T>(&self, call: impl FnOnce(&Context<'_>) -> T) -> T {
+        self.call_until(None, call)
+    }
+
+    /// Makes a call with a context. With `to_begin`, the call has its own timeout.
+    pub(super) fn call_until<T>(&self, to_begin: Option<PendingDeadline>, call: impl FnOnce(&Context<'_>) -> T) -> T {
+        let CallEnvironment { options, stop, registry, lazy, mail, .. } = &self.environment;
+        let deadline = to_begin.map(|to_begin| to_begin.begin(stop));
+        let interrupt = match &deadline {
+            Some(deadline) => deadline.alarm.interrupt(),
+            None => stop.interrupt(self.doing),
+        };
+        let managed = |name: &str| self.outlook.manages(name);
+        let managed_below = |path: &str| self.outlook.manages_below(path);
+        let cx = Context::empty()
+            .with_log(*mail)
+            .with_interrupt(interrupt)
+            .with_ending(stop.ending())
+            .with_noop(options.mode == Mode::Noop)
+            .with_managed(&managed)
+            .with_managed_below(&managed_below)
+            .with_outlook(&*self.outlook)
+            .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
+            .with_hostname(registry.hostname())
+            .with_durability(options.durability)
+            .with_strictness(options.strictness)
+            .with_requested_attributes(lazy.of(self.provider));
+        call(&cx)
+    }
+}

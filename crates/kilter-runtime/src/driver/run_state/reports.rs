@@ -1,0 +1,59 @@
+//! Reports of settled resources, and the report of the run.
+
+use kilter_engine::ResourceId;
+
+use super::contests::Contests;
+use super::standing::Standing;
+use crate::prepare::Prepared;
+use crate::report::{Counts, Report, ResourceReport, Status};
+
+/// Reports of settled resources.
+#[derive(Default)]
+pub(super) struct Reports {
+    counts: Counts,
+    /// Reports of a single pass. Resources that are in sync have none.
+    all: Vec<(ResourceId, ResourceReport)>,
+    /// State of the resources while a state is held, instead of all reports.
+    pub(super) standing: Option<Standing>,
+}
+
+impl Reports {
+    /// Counts a settlement.
+    pub(super) fn count(&mut self, status: Status, refreshed: bool) {
+        self.counts.count(status, refreshed);
+    }
+
+    /// Returns the numbers of settlements, by status.
+    pub(super) fn settled(&self) -> Counts {
+        self.counts
+    }
+
+    /// Adds the report of a resource. While a state is held, it replaces the report before, and only a resource that is
+    /// out of sync has one.
+    pub(super) fn add(&mut self, vertex: ResourceId, report: ResourceReport) {
+        match &mut self.standing {
+            Some(_) if matches!(report.status, Status::Changed | Status::Refreshed | Status::InSync) => {}
+            Some(standing) => drop(standing.reports.insert(vertex, report)),
+            None => self.all.push((vertex, report)),
+        }
+    }
+
+    /// Returns the report of the run.
+    pub(super) fn finish(mut self, prepared: &Prepared, contests: &Contests) -> Report {
+        let left_out = prepared.catalog.left_out;
+        let Some(standing) = self.standing else {
+            self.all.sort_by_key(|(vertex, _)| *vertex);
+            let resources = self.all.into_iter().map(|(_, report)| report).collect();
+            return Report { resources, counts: Counts { left_out, ..self.counts }, ..Report::default() };
+        };
+        let counts = standing.counts(prepared.resources().len(), left_out);
+        let mut reports: Vec<_> = standing.reports.into_iter().collect();
+        reports.sort_by_key(|(vertex, _)| prepared.graph.place(*vertex));
+        // The kernel may have named an opponent after the check that found its change.
+        for (vertex, report) in reports.iter_mut().filter(|(_, report)| report.is_contested) {
+            report.opponent = contests.newest_opponent(*vertex).or_else(|| report.opponent.take());
+        }
+        let resources = reports.into_iter().map(|(_, report)| report).collect();
+        Report { resources, counts, settled: Some(self.counts), ..Report::default() }
+    }
+}

@@ -8,6 +8,7 @@ set -u
 [ -e /etc/.kilter-test ] || { echo "not in a copy of the machine: cargo test -p kilter --test providers" >&2 && exit 1; }
 [ -x "${KILTER-}" ] || { echo "KILTER has to name kilter's binary" >&2 && exit 1; }
 
+# shellcheck disable=SC2034 # The tests use it.
 providers=$(cd "$(dirname "$0")" && pwd)
 place=$(mktemp -d /var/tmp/kilter-test.XXXXXX)
 chmod 755 "$place"

@@ -1,8 +1,8 @@
 //! The built-in resource types.
 //!
 //! [`native`] returns their providers: `exec`, `exported`, `file`, `file_part`, `group`, `host`, `kv`, `noop`,
-//! `notify`, `password`, `test`, `timer`, `user`, `value`. Each reads and changes a given system: the real system,
-//! or a test system below a directory.
+//! `notify`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given system: the real
+//! system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -21,6 +21,7 @@ mod kv;
 mod noop;
 mod notify;
 mod password;
+mod service;
 mod state_files;
 mod test;
 mod timer;
@@ -45,6 +46,7 @@ pub use kv::KvProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
 pub use password::PasswordProvider;
+pub use service::ServiceProvider;
 pub use test::TestProvider;
 pub use timer::TimerProvider;
 pub use user::UserProvider;
@@ -64,6 +66,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
         Arc::new(PasswordProvider),
+        Arc::new(ServiceProvider::new()),
         Arc::new(TestProvider),
         Arc::new(TimerProvider::new()),
         Arc::new(UserProvider::sharing(accounts)),

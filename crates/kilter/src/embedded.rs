@@ -14,11 +14,10 @@ macro_rules! embedded {
 }
 
 /// Embedded scripts.
-pub(crate) static SCRIPTS: [EmbeddedScript; 7] = embedded! {
+pub(crate) static SCRIPTS: [EmbeddedScript; 6] = embedded! {
     "package" "apt",
     "package" "pip",
     "package" "npm",
-    "service" "systemd",
     "cron" "cron",
     "ssh_authorized_key" "ssh_authorized_key",
     "sysctl" "sysctl",

@@ -16,6 +16,11 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap()
 }
 
+/// The scripts that a built-in type has replaced.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/providers").canonicalize().unwrap()
+}
+
 /// Mounts writable copies over the directories, copies the tests of the providers, and runs the given command. No
 /// systemd runs there, and `/run` is empty.
 const SANDBOX: &str = r#"
@@ -28,6 +33,7 @@ const SANDBOX: &str = r#"
     mount -t tmpfs -o mode=755 kilter /run && mkdir /run/lock
     rm -rf /usr/local/share/kilter
     install -D -o root -g root -m 755 -t /var/lib/providers "$PROVIDERS"/*
+    install -o root -g root -m 755 -t /var/lib/providers "$EXAMPLES"/*
     cd /
     exec "$@""#;
 
@@ -49,6 +55,7 @@ fn sandboxed(command: &[&str]) -> Output {
         .env("LC_ALL", "C.UTF-8")
         .env("KILTER", KILTER)
         .env("PROVIDERS", directory())
+        .env("EXAMPLES", examples())
         .output()
         .expect("`unshare` is part of util-linux: apt-get install util-linux")
 }
@@ -71,7 +78,7 @@ fn hold(provider: &str) {
 
 #[test]
 fn units_are_enabled_without_running_systemd() {
-    hold("systemd");
+    hold("systemctl");
 }
 
 #[test]
@@ -109,7 +116,10 @@ fn every_provider_has_its_metadata_and_its_test() {
 
 /// Checks a provider. Its check file has the reasons for laws that do not apply.
 fn conforms(provider: &str) {
-    let script = directory().join(format!("{provider}.prov"));
+    conforms_at(&directory().join(format!("{provider}.prov")));
+}
+
+fn conforms_at(script: &Path) {
     let output = Command::new(KILTER).args(["provider", "check"]).arg(script).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
 }
@@ -153,8 +163,8 @@ fn sysctl_conforms() {
 }
 
 #[test]
-fn systemd_conforms() {
-    conforms("systemd");
+fn systemctl_conforms() {
+    conforms_at(&examples().join("systemctl.prov"));
 }
 
 #[test]
@@ -202,8 +212,9 @@ fn kilter_describes_every_provider_and_each_of_its_attributes() {
 #[test]
 fn the_programs_are_clean() {
     let (mut bash, mut python) = (Vec::new(), Vec::new());
-    for entry in std::fs::read_dir(directory()).unwrap() {
-        let path = entry.unwrap().path();
+    let of_host = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host/units.test");
+    let entries = [directory(), examples()].into_iter().flat_map(|all| std::fs::read_dir(all).unwrap());
+    for path in entries.map(|entry| entry.unwrap().path()).chain([of_host]) {
         let text = std::fs::read_to_string(&path).unwrap();
         match text.lines().next() {
             Some("#!/bin/bash" | "# shellcheck shell=bash") => bash.push(path),

@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 18] = [
+pub(super) const TABLE: [Page; 19] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("cron"),
     of_type!("exec"),
@@ -45,6 +45,7 @@ pub(super) const TABLE: [Page; 18] = [
     of_type!("noop"),
     of_type!("notify"),
     of_type!("password"),
+    of_type!("service"),
     of_type!("ssh_authorized_key"),
     of_type!("sysctl"),
     of_type!("test"),

@@ -147,12 +147,13 @@ exec[left alone]
 /// Installs a provider of this repository with its metadata, with the lists of dpkg in the test directory, on any
 /// machine.
 fn shipped(place: &Place, name: &str) {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").join(name);
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     let metadata = std::fs::read_to_string(file.with_extension("yaml")).unwrap();
     let is_kept = |line: &&str| !line.starts_with("  suitable:");
     let lines: Vec<&str> = metadata.lines().filter(is_kept).chain(["  suitable: true"]).collect();
     let metadata = lines.join("\n").replace("/var/lib/dpkg/info", &place.path().display().to_string());
     std::fs::create_dir_all(place.path().join("providers")).unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap();
     place.file(&format!("providers/{name}.yaml"), metadata + "\n");
     let script = place.file(&format!("providers/{name}.prov"), "#!/bin/sh\nexit 1\n");
     std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -164,8 +165,8 @@ fn shared_directories_have_no_owning_package() {
     let directories = std::fs::read_dir("/lib").unwrap().map(Result::unwrap).filter(is_directory);
     let directory = directories.map(|entry| entry.file_name().into_string().unwrap()).min().unwrap();
     let place = Place::new();
-    shipped(&place, "apt");
-    shipped(&place, "systemd");
+    shipped(&place, "providers/apt");
+    shipped(&place, "examples/providers/systemctl");
     // As packages were made before `/lib` was a link.
     place.file("web.list", format!("/.\n/lib\n/lib/{directory}\n/lib/{directory}/web\n"));
     let manifest = place.file(
@@ -173,7 +174,7 @@ fn shared_directories_have_no_owning_package() {
         format!(
             "resources:\n  package[web]: {{}}\n  file[/lib/{directory}/web]: {{content: x}}\n  \
              file[/lib/{directory}/mine]: {{content: x}}\n  \
-             file[/lib/systemd/system/own.service]: {{content: x}}\n  service[own]: {{}}\n"
+             file[/lib/systemd/system/own.service]: {{content: x}}\n  service[own]: {{provider: systemctl}}\n"
         ),
     );
     let drawn = place.run(&["-I", ".", "graph", &manifest]);

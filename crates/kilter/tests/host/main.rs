@@ -10,6 +10,7 @@ mod installed;
 mod main_job;
 mod providers;
 mod service;
+mod units;
 
 use std::path::Path;
 

@@ -23,11 +23,6 @@ fn hold(provider: &str) {
 }
 
 #[test]
-fn units_converge_and_run() {
-    sandboxed("providers::units_converge_and_run", || hold("systemd"));
-}
-
-#[test]
 fn apt_packages_converge() {
     sandboxed("providers::apt_packages_converge", || hold("apt"));
 }

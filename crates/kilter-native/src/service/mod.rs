@@ -1,0 +1,215 @@
+//! The type `service`: units of systemd, through its D-Bus interface.
+//!
+//! `bus` is the client of D-Bus, `systemd` has the calls of systemd, and `unit` knows names.
+
+mod bus;
+mod change;
+#[cfg(test)]
+mod fake;
+mod files;
+mod journal;
+mod read;
+mod schema;
+mod systemd;
+mod unit;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Change, Outcome, State};
+use kilter_provider::{
+    Batch, Context, Insync, Mode, Provider, ProviderError, Query, Redactor, Refresh, Relations, Scheduling,
+    Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
+};
+
+use crate::accounts::{RealRunner, Runner};
+use bus::{BusError, Connection, Sockets};
+use change::Reloads;
+use systemd::Systemd;
+
+/// Files and programs of systemd on a machine.
+#[derive(Clone)]
+struct Machine {
+    sockets: Sockets,
+    /// Directory that exists if systemd runs (sd_booted(3)).
+    booted: PathBuf,
+    /// Directory with the runtime files of systemd.
+    run: PathBuf,
+    /// Directory with the links of enabled units.
+    links: PathBuf,
+    runner: Arc<dyn Runner>,
+}
+
+/// Provides the type `service` through systemd.
+pub struct ServiceProvider {
+    machine: Machine,
+    /// Connection between two calls.
+    idle: Mutex<Option<Connection>>,
+    /// True while events are watched. systemd sends every event to every connection with root, so that no connection
+    /// stays idle.
+    is_watching: AtomicBool,
+    reloads: Reloads,
+    /// Declared names that are aliases, by the aliased unit.
+    aliases: Mutex<BTreeMap<String, BTreeSet<EcoString>>>,
+}
+
+impl ServiceProvider {
+    /// Creates a provider for the units of this machine.
+    pub fn new() -> ServiceProvider {
+        let sockets = Sockets { private: "/run/systemd/private".into(), bus: "/run/dbus/system_bus_socket".into() };
+        let runner = Arc::new(RealRunner);
+        ServiceProvider::on(Machine {
+            sockets,
+            booted: "/run/systemd/system".into(),
+            run: "/run/systemd".into(),
+            links: watch::LINKS.into(),
+            runner,
+        })
+    }
+
+    fn on(machine: Machine) -> ServiceProvider {
+        ServiceProvider {
+            machine,
+            idle: Mutex::default(),
+            is_watching: AtomicBool::new(false),
+            reloads: Reloads::default(),
+            aliases: Mutex::default(),
+        }
+    }
+
+    /// Asks systemd, over the connection of an earlier call if there is one.
+    fn ask<T>(
+        &self,
+        cx: &Context<'_>,
+        question: impl Fn(&mut Systemd<'_>) -> Result<T, BusError>,
+    ) -> Result<T, BusError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(connection) = idle {
+            let mut systemd = Systemd::on(connection, cx);
+            match question(&mut systemd) {
+                // systemd closes all connections when it executes itself again.
+                Err(BusError::Lost(_)) => {}
+                answer => return self.release(systemd, answer),
+            }
+        }
+        let mut systemd = Systemd::open(&self.machine.sockets, cx)?;
+        let answer = question(&mut systemd);
+        self.release(systemd, answer)
+    }
+
+    /// Keeps the connection for the next call, unless the answer to a call may still be on its way.
+    fn release<T>(&self, systemd: Systemd<'_>, answer: Result<T, BusError>) -> Result<T, BusError> {
+        if answer.is_ok() && !self.is_watching.load(Ordering::Acquire) {
+            *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(systemd.into_connection());
+        }
+        answer
+    }
+}
+
+impl Default for ServiceProvider {
+    fn default() -> ServiceProvider {
+        ServiceProvider::new()
+    }
+}
+
+impl Provider for ServiceProvider {
+    crate::builtin::describe!("service", "systemd", schema::schema, [scheduling, relations, refresh, watch]);
+
+    fn suitable(&self) -> Suitability {
+        if self.machine.booted.is_dir() {
+            return Suitability::Suitable;
+        }
+        let directory = self.machine.booted.display();
+        Suitability::Unsuitable(eco_format!("systemd does not run: there is no directory {directory}"))
+    }
+
+    fn validate(&self, name: &str, _: &Attributes, _: &[&str]) -> Vec<ValidationError> {
+        unit::problem(name).map(|problem| ValidationError::with("name", problem)).into_iter().collect()
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => self.list(cx),
+            Query::Named(wanted) => self.named(cx, wanted),
+        }
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let change = |change: &Change<'_>| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+        };
+        let sealed = |each: &Change<'_>| match each.should {
+            Some(should) => Redactor::of(should).outcome(change(each)),
+            None => change(each),
+        };
+        changes.iter().map(sealed).collect()
+    }
+
+    /// Compares `enable` as Puppet's provider for systemd does: `enabled_insync?` of a static or an indirect unit, and
+    /// `enabled?` of a masked one.
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        if attribute != "enable" {
+            return Insync::Default;
+        }
+        match (is.attributes.text("enable"), should.text("enable")) {
+            (Some("static"), Some("true" | "false")) | (Some("mask"), Some("false")) => Insync::Same,
+            _ => Insync::Default,
+        }
+    }
+}
+
+impl Scheduling for ServiceProvider {
+    /// Each start waits for its own job.
+    fn batch_size(&self) -> Batch {
+        Batch::One
+    }
+}
+
+impl Relations for ServiceProvider {
+    fn identities(&self, name: &str, _: &Attributes, say: &mut dyn FnMut(&str)) {
+        match name.strip_suffix(".service") {
+            Some(short) => say(short),
+            None => say(&eco_format!("{name}.service")),
+        }
+    }
+}
+
+impl Refresh for ServiceProvider {
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let refreshed = |()| Outcome { refreshed: true, ..Outcome::done() };
+        let outcome = self.restart(cx, wanted).map_or_else(Outcome::failed, refreshed);
+        match wanted.should {
+            Some(should) => Redactor::of(should).outcome(outcome),
+            None => outcome,
+        }
+    }
+
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        let was_running = is.exists && is.attributes.text("ensure") == Some("running");
+        match should.text("ensure") {
+            Some("running") => was_running,
+            Some(_) => false,
+            None => was_running,
+        }
+    }
+}
+
+impl Watch for ServiceProvider {
+    /// systemd reports changes of units, and the changes of unit files that it makes itself. Links that other programs
+    /// make have no event but that of the directory.
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        watch::sources()
+    }
+
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
+        self.follow(cx, tell)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,23 +4,20 @@ use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Name, Scope, Template};
 use kilter_model::foreign_words;
 use kilter_model::{
-    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Meta, Mismatch, REDACTED, RelationKind,
-    Resource, ResourceRef, Span, Title, TypeSchema, Value,
+    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Meta, REDACTED, RelationKind, Resource,
+    ResourceRef, Span, Title, TypeSchema, Value,
 };
 
-use crate::diagnostic::{Diagnostic, choose};
+use crate::diagnostic::{Diagnostic, KNOWN_BEFORE, choose};
 use crate::environment::Environment;
+use crate::index::{Entry, Index};
 use crate::meta::{self, Defaults};
+use crate::mismatch::mismatched;
 use crate::own::SelfScope;
 use crate::relations::{self, RELATIONS};
-use crate::resources::{Entry, Index, name_of};
-use crate::scalar::has_leading_zero;
-use crate::tree::{NodeKind, View};
+use crate::tree::View;
 use crate::types::Type;
 use crate::value::{BuildResult, Values};
-
-/// Hint for values that must be known before the run.
-pub(crate) const KNOWN_BEFORE: &str = "give it without outputs of other resources: by a variable or a fact";
 
 /// Compiles the bodies of resources in sequence.
 pub(crate) struct Body<'e, 't> {
@@ -450,54 +447,6 @@ impl<'e, 't> Body<'e, 't> {
     }
 }
 
-/// Creates the problem of a value that does not match the type of its attribute. It contains no secret.
-pub(crate) fn mismatched(
-    name: &str,
-    wanted: &DataType,
-    value: &Value,
-    mismatch: &Mismatch,
-    view: Option<View<'_>>,
-) -> Diagnostic {
-    if value.holds_sensitive() {
-        return Diagnostic::new(eco_format!("`{name}` expects {wanted}, got a sensitive value of another type"));
-    }
-    let problem = Diagnostic::new(eco_format!("`{name}` {mismatch}"));
-    problem.hint_if(advice(wanted, value, view))
-}
-
-/// Suggests a correction of a value.
-fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<EcoString> {
-    let wanted = &*wanted.open();
-    let quoted = view.is_some_and(|view| view.kind() != NodeKind::Plain);
-    let allowed = wanted.allowed();
-    match (wanted, value) {
-        (DataType::Boolean(_), Value::String(text)) => match text.to_lowercase().as_str() {
-            "yes" | "on" | "true" | "y" => Some("write true, without quotes".into()),
-            "no" | "off" | "false" | "n" => Some("write false, without quotes".into()),
-            _ => Some("write true or false".into()),
-        },
-        (_, Value::String(text)) if !allowed.is_empty() => Some(choose(text, &allowed, "allowed are")),
-        (_, _) if !allowed.is_empty() => Some(crate::diagnostic::list(&allowed, "allowed are")),
-        (DataType::Integer(..) | DataType::Float(..) | DataType::Numeric, Value::String(text)) => {
-            if !quoted && has_leading_zero(text) {
-                let digits = text.trim_start_matches('0');
-                let digits = if digits.is_empty() { "0" } else { digits };
-                Some(eco_format!("a number has no zeros in front: write {digits}, or 0o{digits} for an octal one"))
-            } else if crate::scalar::typed(text).is_some_and(|v| wanted.check(&v).is_ok()) {
-                Some(eco_format!("write {text}, without quotes"))
-            } else {
-                None
-            }
-        }
-        (DataType::Array(..), Value::String(_) | Value::Integer(_)) => Some("write a list: [x, y]".into()),
-        (DataType::String(..) | DataType::Pattern(_), Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => {
-            Some("string(x) converts a value to text; quotes make a literal a text".into())
-        }
-        (DataType::String(..), Value::Array(_)) => Some("one text is expected, not a list".into()),
-        _ => None,
-    }
-}
-
 /// Returns true if a part of a value has been redacted.
 fn tells_redacted(value: View<'_>, depth: u32) -> bool {
     if value.is_scalar() {
@@ -505,4 +454,10 @@ fn tells_redacted(value: View<'_>, depth: u32) -> bool {
     }
     let mut parts = value.elements().chain(value.entries().map(|(_, value)| value));
     depth < 64 && parts.any(|part| tells_redacted(part, depth + 1))
+}
+
+/// Returns the name of a resource on the system: the given namevar, or the title.
+fn name_of(given: Option<&Value>, title: &Title) -> EcoString {
+    // A number is a valid name, like a text.
+    given.filter(|value| !value.holds_sensitive()).and_then(Value::to_text).unwrap_or_else(|| title.text().clone())
 }

@@ -6,9 +6,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{PartOf, Span, TypeSchema};
 use serde_json::{Map, Value as Json};
 
-use crate::compile::Schemas;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::scalar::typed;
+use crate::schemas::Schemas;
 use crate::tree::{NodeKind, View};
 
 /// Keys of an entry of `collect`.

@@ -5,11 +5,11 @@ use kilter_model::definition;
 use kilter_model::{Span, TypeSchema, Value};
 use rustc_hash::FxHashMap;
 
-use crate::compile::Schemas;
 use crate::definition::{shown, value_of};
-use crate::diagnostic::{Diagnostic, choose};
+use crate::diagnostic::{Diagnostic, choose, twice};
 use crate::load::Loaded;
-use crate::tree::{View, twice};
+use crate::schemas::Schemas;
+use crate::tree::View;
 
 /// Keys of a composite type.
 const KEYS: [&str; 3] = ["desc", "attributes", "resources"];

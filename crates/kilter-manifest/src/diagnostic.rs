@@ -3,6 +3,9 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::Span;
 
+/// Hint for values that must be known before the run.
+pub(crate) const KNOWN_BEFORE: &str = "give it without outputs of other resources: by a variable or a fact";
+
 /// A problem with its position and hints for its repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -53,6 +56,11 @@ impl Diagnostic {
     }
 }
 
+/// Creates the problem of a duplicate key.
+pub(crate) fn twice(key: &str, at: Span, first: Span) -> Diagnostic {
+    Diagnostic::new(eco_format!("`{key}` is written twice")).at(at).also(first, "first written here")
+}
+
 /// Sorts problems by position and removes duplicates.
 pub(crate) fn sorted(mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
     problems.sort_by_key(|problem| problem.span.map_or((0, 0, 0), |span| (1, span.source.0, span.start)));
@@ -77,7 +85,7 @@ pub(crate) fn here_and_more(count: u32) -> EcoString {
 /// Returns "did you mean" with the nearest known word, or a list of the known words.
 pub(crate) fn choose(word: &str, known: &[&str], what: &str) -> EcoString {
     if let Some(near) = kilter_model::suggest::nearest(word, known.iter().copied()) {
-        return ecow::eco_format!("did you mean `{near}`?");
+        return eco_format!("did you mean `{near}`?");
     }
     list(known, what)
 }
@@ -87,5 +95,5 @@ pub(crate) fn list(known: &[&str], what: &str) -> EcoString {
     const MAX_LISTED: usize = 40;
     let shown = known.iter().take(MAX_LISTED).copied().collect::<Vec<_>>().join(", ");
     let more = if known.len() > MAX_LISTED { ", …" } else { "" };
-    ecow::eco_format!("{what}: {shown}{more}")
+    eco_format!("{what}: {shown}{more}")
 }

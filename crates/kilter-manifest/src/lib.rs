@@ -9,17 +9,27 @@
 //! This crate reads no file, no environment variable and no clock. It gets all external data through the traits in
 //! [`Inputs`]. It does not detect cycles among resources or values that a provider refuses.
 //!
-//! Modules:
-//! - text to tree: `yaml`, `fast_yaml` and `json` (fast parsers for common forms), `tree`, `scalar`;
-//! - tree to catalog: `load` (files and includes), `environment` (variables and facts), `value` (nodes to values),
-//!   `resources`, `attributes`, `relations`, `meta`;
-//! - type check of outputs against the attributes that use them: `output_types`;
-//! - exports to and from other machines: `export`, `collect`;
-//! - resources that are entries of others: `parts`;
-//! - composite types: `composite` (definitions), `own` (`self` in their members);
-//! - mgmt graphs to a tree: `mgmt`;
+//! [`compile`] is a sequence of passes. Each one has an output type that the later ones take:
+//!
+//! | pass | module | output |
+//! |---|---|---|
+//! | reads the texts with their includes | `load`, `yaml` | `Loaded`: trees |
+//! | reads composite types | `composite` | `Composites` |
+//! | collects variables, and evaluates them on first use | `environment` | `Environment` |
+//! | compiles default metaparameters | `meta` | `Defaults` |
+//! | finds all resources, and expands composite ones | `register` | `Registered`: index, owners |
+//! | compiles attributes and relations | `resources`, `attributes`, `relations` | [`Catalog`](kilter_model::Catalog) |
+//! | moves parts into their owners, adds exports | `parts`, `export` | the same catalog |
+//!
+//! No top-level module imports another one that imports it, directly or indirectly. From the lowest to the highest:
+//! - text to tree: `source`, `tree`, `scalar`, `yaml`, `fast_yaml` and `json` (fast parsers for common forms);
+//! - other formats to a tree: `mgmt`, `puppet`;
+//! - interfaces to the caller: `schemas`, `inputs`, `collect` (resources of other machines);
+//! - names in texts: `environment`, `own` (`self` in members of composite resources), `outputs`;
+//! - nodes to values: `value`, `output_types` (outputs against the attributes that use them), `mismatch`;
+//! - references to resources: `types`, `index`;
 //! - tree to type: `definition`;
-//! - problems: [`Diagnostic`], `render`, `scalar_span`.
+//! - problems: [`Diagnostic`], `render`, `places`, `scalar_span`, `secrets` (masks of secrets).
 //!
 //! *Start from* [`compile`] and [`Inputs`].
 
@@ -32,22 +42,27 @@ mod diagnostic;
 mod environment;
 mod export;
 mod fast_yaml;
+mod index;
+mod inputs;
 mod json;
+mod json_schema;
 mod load;
 mod meta;
 mod mgmt;
+mod mismatch;
 mod output_types;
 mod outputs;
 mod own;
 mod parts;
 mod places;
 mod puppet;
+mod register;
 mod relations;
 mod render;
 mod resources;
 mod scalar;
 mod scalar_span;
-mod schema;
+mod schemas;
 mod secrets;
 mod source;
 mod tree;
@@ -56,11 +71,12 @@ mod value;
 mod yaml;
 
 pub use collect::{Collect, RESERVED};
-pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile, compile_partly};
+pub use compile::{Compiled, compile, compile_partly};
 pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;
+pub use inputs::{Facts, Inputs, Loader, SecretSource, Secrets};
+pub use json_schema::json_schema;
 pub use places::AttributeSpans;
 pub use render::{MAX_SHOWN_PROBLEMS, render, render_warnings, to_json};
-pub use schema::json_schema;
-pub use secrets::SecretSource;
+pub use schemas::Schemas;
 pub use source::{Location, Source, Sources};

@@ -4,8 +4,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
 
 use crate::collect::{self, Collect};
-use crate::compile::Inputs;
 use crate::diagnostic::{Diagnostic, choose};
+use crate::inputs::Inputs;
 use crate::mgmt::Terms;
 use crate::puppet;
 use crate::source::{Source, Sources};

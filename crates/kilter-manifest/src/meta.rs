@@ -4,11 +4,11 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Behaviour, Contested, DataType, EventLimit, Meta, Policy, Poll, Semaphore, TypeSchema, Value};
 use rustc_hash::FxHashMap;
 
-use crate::attributes::{KNOWN_BEFORE, mismatched};
 use crate::composite::Composites;
-use crate::diagnostic::{Diagnostic, choose};
+use crate::diagnostic::{Diagnostic, KNOWN_BEFORE, choose};
 use crate::environment::Environment;
 use crate::load::Loaded;
+use crate::mismatch::mismatched;
 use crate::tree::View;
 use crate::value::{BuildResult, Values};
 

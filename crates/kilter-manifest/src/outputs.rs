@@ -5,7 +5,7 @@ use kilter_model::ResourceRef;
 use kilter_model::expr::{Lookup, Scope};
 
 use crate::environment::Environment;
-use crate::resources::Index;
+use crate::index::Index;
 
 /// The environment together with the outputs of resources. Outputs of resources that are left out are missing; all
 /// other outputs are still unknown.

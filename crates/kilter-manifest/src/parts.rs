@@ -8,10 +8,9 @@ use kilter_model::expr::Template;
 use kilter_model::{Catalog, Deferred, Hash, PartOf, Resource, Span, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attributes::KNOWN_BEFORE;
-use crate::compile::Schemas;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, KNOWN_BEFORE};
 use crate::environment::Environment;
+use crate::schemas::Schemas;
 use crate::source::small;
 
 /// Returns true if a resource is a part of another resource.

@@ -5,7 +5,7 @@ use kilter_model::{Relation, RelationKind, ResourceRef};
 
 use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
-use crate::resources::Index;
+use crate::index::Index;
 use crate::tree::View;
 
 pub(crate) const RELATIONS: [RelationKind; 4] =

@@ -1,25 +1,14 @@
-//! Sensitive values: their sources, and their positions in manifests.
+//! Positions of sensitive values in manifests.
 
 use ecow::EcoString;
 use kilter_model::{SourceId, Span};
 use rustc_hash::FxHashSet;
 
-use crate::compile::Schemas;
 use crate::composite::Composites;
 use crate::load::Loaded;
+use crate::schemas::Schemas;
 use crate::source::{Sources, small};
 use crate::tree::View;
-
-/// External source of a sensitive value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretSource {
-    /// Content of a file, without the final line break.
-    File(EcoString),
-    /// Value of an environment variable.
-    Env(EcoString),
-    /// Output of a command, without the final line break.
-    Command(Vec<EcoString>),
-}
 
 /// Returns the positions of all literal secrets: below `sensitive`, and in attributes that any type declares as
 /// sensitive. Includes doubtful cases.

@@ -7,8 +7,8 @@ use ecow::EcoString;
 use kilter_model::{AttributeSchema, Behaviour, TypeName, TypeSchema};
 use rustc_hash::FxHashMap;
 
-use crate::compile::Schemas;
 use crate::composite::{Composite, Composites};
+use crate::schemas::Schemas;
 
 /// A type that the manifest names, with precomputed parts of its schema.
 pub(crate) struct Type<'t> {

@@ -11,10 +11,10 @@ use kilter_model::{DataType, Field, Hash, Value};
 
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::{Environment, ParsedText};
+use crate::index::Index;
+use crate::inputs::SecretSource;
 use crate::outputs::Outputs;
-use crate::resources::Index;
 use crate::scalar;
-use crate::secrets::SecretSource;
 use crate::tree::{NodeKind, View};
 
 /// Maximum nesting of values, with aliases expanded.
@@ -50,6 +50,11 @@ pub(crate) struct Values<'e, 't> {
     /// True if the expected type is one of several alternatives.
     is_guess: bool,
     depth: u32,
+}
+
+/// Converts the node of a variable to a value; none if it is invalid, which has been reported.
+pub(crate) fn of_variable<'t>(environment: &Environment<'t>, view: View<'t>) -> Option<Value> {
+    Values::new(environment).build(view, &ANY).value()
 }
 
 impl<'e, 't> Values<'e, 't> {

@@ -4,8 +4,8 @@ use kilter_model::{AttributeSchema, Behaviour, DataType, TypeSchema, to_json};
 use serde_json::map::Entry;
 use serde_json::{Map, Value as Json, json};
 
-use crate::compile::Schemas;
 use crate::meta::{EVERY, META};
+use crate::schemas::Schemas;
 
 /// Returns the JSON Schema (draft 2020-12) of manifests with these types.
 pub fn json_schema(schemas: &dyn Schemas) -> Json {

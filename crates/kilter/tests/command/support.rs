@@ -102,12 +102,22 @@ impl Place {
     fn anonymous(&self, text: Vec<u8>) -> String {
         let text = String::from_utf8(text).unwrap();
         let text = text.replace(&self.path().display().to_string(), "DIR");
-        let milliseconds = text.find(" ms)").and_then(|end| Some((text[..end].rfind('(')?, end)));
-        match milliseconds {
-            Some((start, end)) => format!("{}(N{}", &text[..start], &text[end..]),
-            None => text,
+        without_duration(&text)
+    }
+}
+
+/// Returns a text with `(N ms)` instead of its first duration: `(8 ms)`, or `(2.1 s)` on a busy machine.
+pub(crate) fn without_duration(text: &str) -> String {
+    let is_number =
+        |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    for (end, _) in text.match_indices("s)") {
+        let Some(start) = text[..end].rfind('(') else { continue };
+        let Some((number, unit)) = text[start + 1..=end].split_once(' ') else { continue };
+        if is_number(number) && matches!(unit, "ms" | "s") {
+            return format!("{}(N ms{}", &text[..start], &text[end + 1..]);
         }
     }
+    text.to_owned()
 }
 
 /// Holds a text against the snapshot of that name.

@@ -46,10 +46,6 @@ const PACKAGES: [(&str, Option<&str>); 7] = [
     ("dpkg", None),
 ];
 
-/// Warning of a package on hold.
-const HELD: &str = "kilter ignores the hold of the package: it reads it (`held`) and never changes a package on hold; \
-                    `apt-mark hold` sets it";
-
 /// Returns true if a key below `resources` is a type of Puppet's shape.
 pub(crate) fn is_type(key: View<'_>, titles: View<'_>) -> bool {
     let name = key.text();
@@ -195,12 +191,6 @@ impl PuppetWriter {
         let user = body.get("user").map(View::text);
         let is_link = type_name == "file" && body.get("ensure").is_some_and(|ensure| ensure.text() == "link");
         for (name, value) in body.entries().filter(|(name, _)| !dropped.contains(&name.text())) {
-            if let ("package", "mark") = (type_name, name.text()) {
-                if value.text() == "hold" {
-                    self.warn(HELD.into(), value.span());
-                }
-                continue;
-            }
             if let ("cron" | "ssh_authorized_key", "target") = (type_name, name.text()) {
                 if !is_default_target(type_name, value.text(), user) {
                     let message = eco_format!(
@@ -275,7 +265,8 @@ impl PuppetWriter {
         let at = value.span();
         let (ensure, more) = match value.text() {
             "held" => {
-                self.warn(HELD.into(), at);
+                self.text("mark", name);
+                self.text("hold", at);
                 ("present", None)
             }
             "present" | "installed" => ("present", None),

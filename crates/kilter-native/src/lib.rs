@@ -1,8 +1,8 @@
 //! The built-in resource types.
 //!
 //! [`native`] returns their providers: `exec`, `exported`, `file`, `file_part`, `group`, `host`, `kv`, `noop`,
-//! `notify`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given system: the real
-//! system, or a test system below a directory.
+//! `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given system: the
+//! real system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -20,6 +20,7 @@ mod host;
 mod kv;
 mod noop;
 mod notify;
+mod package;
 mod password;
 mod service;
 mod state_files;
@@ -45,6 +46,7 @@ pub use host::HostProvider;
 pub use kv::KvProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
+pub use package::PackageProvider;
 pub use password::PasswordProvider;
 pub use service::ServiceProvider;
 pub use test::TestProvider;
@@ -65,6 +67,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(KvProvider::new(world)),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
+        Arc::new(PackageProvider::new(System::real(), kilter_process::trust::TrustPolicy::current())),
         Arc::new(PasswordProvider),
         Arc::new(ServiceProvider::new()),
         Arc::new(TestProvider),

@@ -14,8 +14,7 @@ macro_rules! embedded {
 }
 
 /// Embedded scripts.
-pub(crate) static SCRIPTS: [EmbeddedScript; 6] = embedded! {
-    "package" "apt",
+pub(crate) static SCRIPTS: [EmbeddedScript; 5] = embedded! {
     "package" "pip",
     "package" "npm",
     "cron" "cron",

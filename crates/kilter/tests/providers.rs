@@ -141,7 +141,8 @@ const MAIN_LAWS: [&str; 10] = [
 
 /// Puts a provider of a package manager to the test with the main laws.
 fn conforms_in_the_main(provider: &str) {
-    let script = directory().join(format!("{provider}.prov"));
+    let places = [directory(), examples()].map(|place| place.join(format!("{provider}.prov")));
+    let script = places.iter().find(|path| path.exists()).unwrap();
     let laws = MAIN_LAWS.iter().flat_map(|law| ["--law", law]);
     let output = Command::new(KILTER).args(["provider", "check"]).arg(script).args(laws).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
@@ -212,9 +213,10 @@ fn kilter_describes_every_provider_and_each_of_its_attributes() {
 #[test]
 fn the_programs_are_clean() {
     let (mut bash, mut python) = (Vec::new(), Vec::new());
-    let of_host = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host/units.test");
+    let tests =
+        ["units.test", "package.bash"].map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host").join(name));
     let entries = [directory(), examples()].into_iter().flat_map(|all| std::fs::read_dir(all).unwrap());
-    for path in entries.map(|entry| entry.unwrap().path()).chain([of_host]) {
+    for path in entries.map(|entry| entry.unwrap().path()).chain(tests) {
         let text = std::fs::read_to_string(&path).unwrap();
         match text.lines().next() {
             Some("#!/bin/bash" | "# shellcheck shell=bash") => bash.push(path),

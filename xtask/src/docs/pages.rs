@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 19] = [
+pub(super) const TABLE: [Page; 20] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("cron"),
     of_type!("exec"),
@@ -44,6 +44,7 @@ pub(super) const TABLE: [Page; 19] = [
     of_type!("kv"),
     of_type!("noop"),
     of_type!("notify"),
+    of_type!("package"),
     of_type!("password"),
     of_type!("service"),
     of_type!("ssh_authorized_key"),

@@ -15,7 +15,7 @@ const SHARED: [(&str, &[&str]); 8] = [
     ("file", &["ensure", "content", "source", "target", "owner", "group", "mode"]),
     ("group", &["ensure", "gid", "members"]),
     ("host", &["ensure", "ip", "host_aliases", "comment", "target"]),
-    ("package", &["ensure"]),
+    ("package", &["ensure", "mark"]),
     ("service", &["ensure", "enable"]),
     ("ssh_authorized_key", &["ensure", "user", "type", "key", "options", "target"]),
     (
@@ -128,9 +128,6 @@ fn resource(
     if !state.exists {
         attributes.push(("ensure", string("absent")));
     }
-    if type_name == "package" && state.attributes.get("held") == Some(&Value::Boolean(true)) {
-        attributes.push(("mark", string("hold")));
-    }
     let mut unknown: Vec<&str> = Vec::new();
     for (attribute, found) in &declared.attributes {
         match shared.is_none_or(|shared| shared.contains(&attribute.as_str())) {
@@ -168,6 +165,7 @@ fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -
             let version = state.attributes.get("version").and_then(Value::as_str);
             Some((name, version.map_or_else(|| value(found), string)))
         }
+        ("package", "mark") if text == Some("none") => None,
         // Puppet has no word for a unit that can be neither enabled nor disabled.
         ("service", "enable") if text == Some("static") => None,
         ("service", "enable") if is_until_boot(state) => None,

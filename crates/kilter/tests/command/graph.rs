@@ -149,8 +149,8 @@ exec[left alone]
 fn shipped(place: &Place, name: &str) {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     let metadata = std::fs::read_to_string(file.with_extension("yaml")).unwrap();
-    let is_kept = |line: &&str| !line.starts_with("  suitable:");
-    let lines: Vec<&str> = metadata.lines().filter(is_kept).chain(["  suitable: true"]).collect();
+    let is_kept = |line: &&str| !line.starts_with("  suitable:") && !line.starts_with("  default:");
+    let lines: Vec<&str> = metadata.lines().filter(is_kept).chain(["  suitable: true", "  default: true"]).collect();
     let metadata = lines.join("\n").replace("/var/lib/dpkg/info", &place.path().display().to_string());
     std::fs::create_dir_all(place.path().join("providers")).unwrap();
     let name = file.file_name().unwrap().to_str().unwrap();
@@ -165,7 +165,7 @@ fn shared_directories_have_no_owning_package() {
     let directories = std::fs::read_dir("/lib").unwrap().map(Result::unwrap).filter(is_directory);
     let directory = directories.map(|entry| entry.file_name().into_string().unwrap()).min().unwrap();
     let place = Place::new();
-    shipped(&place, "providers/apt");
+    shipped(&place, "examples/providers/apt");
     shipped(&place, "examples/providers/systemctl");
     // As packages were made before `/lib` was a link.
     place.file("web.list", format!("/.\n/lib\n/lib/{directory}\n/lib/{directory}/web\n"));

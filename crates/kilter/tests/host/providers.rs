@@ -6,11 +6,14 @@ use kilter_testkit::hosts::sandboxed;
 
 use crate::host_with_kilter;
 
-/// Runs the test of a provider, which is embedded in kilter.
+/// Runs the test of a provider, which is part of kilter.
 fn hold(provider: &str) {
     let host = host_with_kilter("keeper");
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap();
-    host.copy(&[(&directory, "/srv/providers")]);
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    host.copy(&[
+        (&tests.join("../../providers").canonicalize().unwrap(), "/srv/providers"),
+        (&tests.join("tests/host/package.bash"), "/srv/providers/package.test"),
+    ]);
     let answer = host.run(&["env", "KILTER=/usr/local/bin/kilter", &format!("/srv/providers/{provider}.test")]);
     assert_eq!(answer.code, 0, "{provider}:\n{}{}", answer.stdout, answer.stderr);
     // A test that ended before its end has held nothing.
@@ -24,7 +27,7 @@ fn hold(provider: &str) {
 
 #[test]
 fn apt_packages_converge() {
-    sandboxed("providers::apt_packages_converge", || hold("apt"));
+    sandboxed("providers::apt_packages_converge", || hold("package"));
 }
 
 #[test]

@@ -1,0 +1,307 @@
+//! apt: candidates, virtual packages, and changes of the machine.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_process::{Invocation, Output, Termination};
+use kilter_provider::{Context, Level};
+use rustc_hash::FxHashMap;
+
+use super::version;
+use crate::accounts::System;
+use crate::words::{cancel, ending_of};
+
+/// Maximum duration of a change. Some packages build kernel modules or databases.
+const CHANGE: Duration = Duration::from_secs(3 * 3600);
+const QUERY: Duration = Duration::from_secs(300);
+
+/// Maximum kept output in bytes.
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
+
+/// Time that apt-get waits for the lock of another program, in seconds.
+const LOCK_TIMEOUT: u32 = 600;
+
+/// Directory of apt's caches below that of the provider's data.
+const CACHES: &str = "package";
+
+/// Versions of a package that apt knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// Version that apt would install.
+    pub(super) candidate: Option<EcoString>,
+    /// All versions, the newest first.
+    pub(super) versions: Vec<EcoString>,
+}
+
+impl Policy {
+    /// Returns true if apt would not install a newer version than the installed one. A pin may prefer an older
+    /// version; `latest` never means a downgrade.
+    pub(super) fn is_latest(&self, installed: &str) -> bool {
+        self.candidate.as_ref().is_none_or(|candidate| version::compare(candidate, installed).is_le())
+    }
+}
+
+/// A call that failed: the message, and true if another program held the lock.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) message: EcoString,
+    pub(super) is_locked: bool,
+}
+
+/// apt on a machine.
+pub(super) struct Apt<'a> {
+    pub(super) system: &'a System,
+    pub(super) cx: &'a Context<'a>,
+}
+
+impl Apt<'_> {
+    /// Returns the versions that apt knows of packages. Names that apt does not know are missing.
+    ///
+    /// # Errors
+    /// If apt-cache fails.
+    pub(super) fn policies(&self, names: &[&str]) -> Result<FxHashMap<EcoString, Policy>, EcoString> {
+        if names.is_empty() {
+            return Ok(FxHashMap::default());
+        }
+        let output = self.query(self.cache("policy").arg("--").args(names))?;
+        Ok(policies(&output))
+    }
+
+    /// Returns the packages that provide each virtual package.
+    ///
+    /// # Errors
+    /// If apt-cache fails.
+    pub(super) fn providers(&self, names: &[&str]) -> Result<FxHashMap<EcoString, Vec<EcoString>>, EcoString> {
+        if names.is_empty() {
+            return Ok(FxHashMap::default());
+        }
+        let output = self.query(self.cache("showpkg").arg("--").args(names))?;
+        Ok(providers(&output))
+    }
+
+    /// Returns a call of apt-cache. Its caches are kilter's own, because a read must not write those of the machine. A
+    /// read without caches takes a second.
+    fn cache(&self, command: &str) -> Invocation {
+        let directory = self.cx.var_dir().map(|data| data.join(CACHES)).filter(|path| is_usable(path));
+        let file = |name: &str| match &directory {
+            Some(directory) => format!("Dir::Cache::{name}={}/{name}.bin", directory.display()),
+            None => format!("Dir::Cache::{name}="),
+        };
+        Invocation::new("apt-cache").args(["-o", &file("pkgcache"), "-o", &file("srcpkgcache"), command])
+    }
+
+    /// Returns the fields `Package`, `Version` and `Architecture` of a package file.
+    ///
+    /// # Errors
+    /// If it is no package file.
+    pub(super) fn fields(&self, file: &str) -> Result<[EcoString; 3], EcoString> {
+        const FIELDS: [&str; 3] = ["Package", "Version", "Architecture"];
+        let output = self.query(Invocation::new("dpkg-deb").args(["-f", file]).args(FIELDS))?;
+        let value = |field: &&str| {
+            let of =
+                |line: &'_ str| line.strip_prefix(field)?.strip_prefix(':').map(|value| EcoString::from(value.trim()));
+            output.lines().find_map(of).unwrap_or_default()
+        };
+        Ok([value(&FIELDS[0]), value(&FIELDS[1]), value(&FIELDS[2])])
+    }
+
+    /// Returns the packages that a change would remove, by a simulation.
+    ///
+    /// # Errors
+    /// If apt-get refuses the change.
+    pub(super) fn removals(&self, args: &[String]) -> Result<Vec<EcoString>, EcoString> {
+        let output = self.query(Invocation::new("apt-get").args(["-s", "-q", "-y"]).args(args))?;
+        let removed = |line: &str| {
+            let line = line.strip_prefix("Remv ").or_else(|| line.strip_prefix("Purg "))?;
+            line.split(' ').next().map(EcoString::from)
+        };
+        Ok(output.lines().filter_map(removed).collect())
+    }
+
+    fn query(&self, invocation: Invocation) -> Result<EcoString, EcoString> {
+        let name = invocation.program.to_string_lossy().into_owned();
+        let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(QUERY);
+        let finished = self.system.runner().run(&invocation, cancel(self.cx));
+        let finished = finished.map_err(|error| EcoString::from(error.with_sources()))?;
+        if finished.is_success() { Ok(finished.stdout.text().into()) } else { Err(failure(&name, &finished)) }
+    }
+
+    /// Updates the package lists.
+    ///
+    /// # Errors
+    /// If apt-get fails.
+    pub(super) fn update(&self) -> Result<(), Failed> {
+        self.change(apt_get().args(["-o", "APT::Update::Error-Mode=any", "update"]))
+    }
+
+    /// Changes packages in one transaction.
+    ///
+    /// # Errors
+    /// If apt-get fails.
+    pub(super) fn transaction(&self, args: &[String]) -> Result<(), Failed> {
+        let confold = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"];
+        self.change(apt_get().args(confold).args(args))
+    }
+
+    /// Sets or removes the hold of packages.
+    ///
+    /// # Errors
+    /// If apt-mark fails.
+    pub(super) fn mark(&self, word: &str, names: &[&str]) -> Result<(), Failed> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        self.change(Invocation::new("apt-mark").args([word, "--"]).args(names))
+    }
+
+    fn change(&self, invocation: Invocation) -> Result<(), Failed> {
+        let name = invocation.program.to_string_lossy().into_owned();
+        let holder = || super::lock::holder(self.system.root());
+        if let Some(holder) = holder() {
+            let message = format!("waits up to {LOCK_TIMEOUT} s for the lock of dpkg, which {holder} holds");
+            self.cx.log(Level::Notice, "package", "", &message);
+        }
+        let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(CHANGE);
+        let finished = self.system.runner().run(&invocation, cancel(self.cx));
+        let unlocked = |message: EcoString| Failed { message, is_locked: false };
+        let finished = finished.map_err(|error| unlocked(error.with_sources().into()))?;
+        for line in finished.stdout.text().lines().filter(|line| !line.trim().is_empty()) {
+            self.cx.log(Level::Debug, "package", "", line.trim_end());
+        }
+        if finished.is_success() {
+            return Ok(());
+        }
+        let is_locked = finished.stderr.text().contains("Could not get lock");
+        let message = failure(&name, &finished);
+        match holder().filter(|_| is_locked) {
+            Some(holder) => Err(Failed { message: format!("{message}\n{holder} holds the lock").into(), is_locked }),
+            None => Err(Failed { message, is_locked }),
+        }
+    }
+}
+
+/// Returns a call of apt-get that asks nothing and waits for the lock of dpkg.
+fn apt_get() -> Invocation {
+    let invocation = Invocation::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
+    let invocation = invocation.env("APT_LISTCHANGES_FRONTEND", "none").env("NEEDRESTART_SUSPEND", "1");
+    invocation.args(["-q", "-y", "-o", &format!("DPkg::Lock::Timeout={LOCK_TIMEOUT}")])
+}
+
+/// Creates a directory for caches. Returns false if it cannot be used.
+fn is_usable(path: &Path) -> bool {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).is_ok()
+}
+
+/// Describes a failed program by its errors, or else by the end of its output.
+fn failure(name: &str, finished: &Output) -> EcoString {
+    let how = match finished.ending {
+        Termination::Exited => format!("{name} failed with {}", finished.status),
+        Termination::Deadline => format!("{name} did not finish in time"),
+        Termination::OutputLimit => format!("{name} wrote too much"),
+        Termination::Cancelled => format!("{name} was interrupted"),
+    };
+    let output = [finished.stdout.text(), finished.stderr.text()].concat();
+    let is_telling = |line: &&str| {
+        ["E:", "W:", "N:", "dpkg:", "The following"].iter().any(|start| line.starts_with(start))
+            || line.starts_with(' ') && line.contains(" : ")
+    };
+    let telling: Vec<&str> = output.lines().filter(is_telling).collect();
+    let said = if telling.is_empty() { ending_of(&output) } else { ending_of(&telling.join("\n")) };
+    match said {
+        Some(said) => format!("{how}: {said}").into(),
+        None => how.into(),
+    }
+}
+
+/// Parses the output of `apt-cache policy`.
+fn policies(output: &str) -> FxHashMap<EcoString, Policy> {
+    let mut all = FxHashMap::default();
+    let mut current: Option<(EcoString, Policy)> = None;
+    for line in output.lines() {
+        if !line.starts_with(' ') {
+            all.extend(current.take());
+            current = line.strip_suffix(':').map(|name| (name.into(), Policy::default()));
+            continue;
+        }
+        let Some((_, policy)) = &mut current else { continue };
+        if let Some(candidate) = line.strip_prefix("  Candidate: ") {
+            policy.candidate = (candidate != "(none)").then(|| candidate.into());
+            continue;
+        }
+        // ` *** 1.0 500` and `     1.0 500`; the lines of the sources are indented further.
+        let version =
+            line.strip_prefix(" *** ").or_else(|| line.strip_prefix("     ").filter(|rest| !rest.starts_with(' ')));
+        if let Some(version) = version.and_then(|rest| rest.split(' ').next()) {
+            policy.versions.push(version.into());
+        }
+    }
+    all.extend(current);
+    all
+}
+
+/// Parses the output of `apt-cache showpkg`: the section `Reverse Provides` of each package.
+fn providers(output: &str) -> FxHashMap<EcoString, Vec<EcoString>> {
+    let mut all: FxHashMap<EcoString, Vec<EcoString>> = FxHashMap::default();
+    let (mut name, mut is_section) = (EcoString::new(), false);
+    for line in output.lines() {
+        if let Some(package) = line.strip_prefix("Package: ") {
+            (name, is_section) = (package.into(), false);
+        } else if line.starts_with("Reverse Provides:") {
+            is_section = true;
+        } else if is_section && let Some(provider) = line.split(' ').next().filter(|word| !word.is_empty()) {
+            let known = all.entry(name.clone()).or_default();
+            if !known.iter().any(|one| one == provider) {
+                known.push(provider.into());
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: &str = "\
+bash:
+  Installed: 5.2.15-2+b7
+  Candidate: 5.2.21-1
+  Version table:
+     5.2.21-1 100
+        100 http://deb.example.org/debian trixie/main amd64 Packages
+ *** 5.2.15-2+b7 500
+        500 http://deb.example.org/debian bookworm/main amd64 Packages
+        100 /var/lib/dpkg/status
+mail-transport-agent:
+  Installed: (none)
+  Candidate: (none)
+  Version table:
+libc6:i386:
+  Installed: (none)
+  Candidate: 2.36-9
+  Version table:
+     2.36-9 500
+        500 http://deb.example.org/debian bookworm/main i386 Packages
+";
+
+    #[test]
+    fn policies_have_candidates_and_versions() {
+        let all = policies(POLICY);
+        let bash = &all["bash"];
+        assert_eq!(bash.candidate.as_deref(), Some("5.2.21-1"));
+        assert_eq!(bash.versions, ["5.2.21-1", "5.2.15-2+b7"]);
+        assert!(!bash.is_latest("5.2.15-2+b7") && bash.is_latest("5.2.21-1") && bash.is_latest("6.0"));
+        assert_eq!(all["mail-transport-agent"], Policy::default());
+        assert_eq!(all["libc6:i386"].versions, ["2.36-9"]);
+    }
+
+    #[test]
+    fn providers_of_virtual_packages_are_listed_once() {
+        let output = "Package: awk\nVersions: \n\nReverse Depends: \n  base-files,awk\nDependencies: \nProvides: \nReverse Provides: \nmawk 1.3.4 (= )\noriginal-awk 1:2 (= )\nmawk 1.3.3 (= )\nPackage: bash\nVersions: \n5.2\nReverse Provides: \n";
+        let all = providers(output);
+        assert_eq!(all["awk"], ["mawk", "original-awk"]);
+        assert!(!all.contains_key("bash"));
+    }
+}

@@ -3,7 +3,6 @@
 // A wrapper that takes the default method of the trait would hide the method of the script.
 #![warn(clippy::missing_trait_methods)]
 
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
@@ -12,28 +11,9 @@ use kilter_provider::{
 };
 
 use crate::metadata::Metadata;
-use crate::script::{Script, script};
-use crate::surroundings::ScriptEnvironment;
-
-/// A script that is part of the program.
-#[derive(Debug)]
-pub struct EmbeddedScript {
-    /// The type.
-    pub type_name: &'static str,
-    /// Name of the provider, and of its files without the extension.
-    pub name: &'static str,
-    /// Text of the script, which starts with the name of its interpreter.
-    pub text: &'static str,
-    /// Metadata of the script.
-    pub metadata: &'static str,
-}
-
-impl EmbeddedScript {
-    /// Returns the name of the script in messages. It is not absolute, so it is the path of no file that kilter uses.
-    fn path(&self) -> PathBuf {
-        PathBuf::from(format!("embedded/{}.prov", self.name))
-    }
-}
+use crate::script::Script;
+use crate::scripts::script;
+use crate::surroundings::{EmbeddedScript, ScriptEnvironment};
 
 /// Provider of an embedded script. It parses the metadata when the type is used.
 pub struct EmbeddedProvider {

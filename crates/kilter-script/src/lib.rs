@@ -13,15 +13,19 @@
 //!
 //! Modules:
 //! - `convention`: requests and replies; `simple` and `json`: conventions of libral;
-//! - `mold`: convention and directories of mold;
+//! - `mold`: convention and directories of mold; `channel`: messages of its scripts;
 //! - `metadata`: converts YAML to a type; `condition`: `suitable` and `default`;
 //! - `coerce`: converts the output of a script to values of its type;
-//! - `provider`: implements the contract; `discovery`: directories and cache; `embedded`: scripts of the program;
+//! - `provider`: implements the contract; `discovery`: directories and cache; `scripts`: providers by convention;
+//!   `embedded`: scripts of the program;
 //! - [`yaml`]: YAML with locations;
 //! - `exchange`: calls of scripts; `recorded`: calls as data; `spoken`: output during a call.
 //!
+//! No top-level module imports another one that imports it, directly or indirectly.
+//!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
+mod channel;
 mod coerce;
 pub mod condition;
 mod confined;
@@ -29,15 +33,16 @@ mod convention;
 mod discovery;
 mod embedded;
 mod exchange;
+mod fault;
 mod heard;
 mod json;
 mod metadata;
 pub mod mold;
-mod owned;
 mod parallel_map;
 mod provider;
 pub mod recorded;
 mod script;
+mod scripts;
 mod secrets;
 mod simple;
 mod spoken;
@@ -51,12 +56,14 @@ pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, LineParser, ProtocolError, Record,
     RecordError, Refusal, Reply, Request, Update, WatchLine,
 };
-pub use discovery::{Found, FoundScript, Note, Scripts};
-pub use embedded::{EmbeddedProvider, EmbeddedScript};
+pub use discovery::{Found, FoundScript, Note};
+pub use embedded::EmbeddedProvider;
 pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner};
+pub use fault::{Fault, TextPosition};
 pub use json::Json;
-pub use metadata::{Actions, Fault, InSyncRule, Metadata, TextPosition};
+pub use metadata::{Actions, InSyncRule, Metadata};
 pub use provider::ScriptProvider;
-pub use script::{Script, script};
+pub use script::Script;
+pub use scripts::{Scripts, script};
 pub use simple::Simple;
-pub use surroundings::{CommandsFn, FactsFn, Limits, ScriptEnvironment};
+pub use surroundings::{CommandsFn, EmbeddedScript, FactsFn, Limits, ScriptEnvironment};

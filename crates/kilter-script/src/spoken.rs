@@ -5,7 +5,6 @@ use kilter_process::{Event, LineEnd, Lines, Stream};
 use kilter_provider::{Level, Redactor};
 
 use crate::convention::beginning;
-use crate::provider::known_level;
 
 /// Maximum length of a line, in characters.
 const MAX_LINE_CHARS: usize = 2000;
@@ -88,6 +87,25 @@ pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
         _ => 1,
     };
     if length > behind + 1 { first } else { bytes.len() }
+}
+
+/// Splits a line into its level and message. The level is a case-insensitive prefix `LEVEL:`, with warning as
+/// the default.
+pub(crate) fn level(line: &str) -> (Level, &str) {
+    known_level(line).unwrap_or((Level::Warning, line))
+}
+
+/// Splits a line into its level and message. None if there is no level.
+fn known_level(line: &str) -> Option<(Level, &str)> {
+    let (word, message) = line.split_once(':')?;
+    let level = match word.trim_end().to_ascii_lowercase().as_str() {
+        "debug" => Level::Debug,
+        "info" => Level::Info,
+        "warn" | "warning" => Level::Warning,
+        "error" => Level::Err,
+        _ => return None,
+    };
+    Some((level, message.trim_start()))
 }
 
 fn log_line(line: &str, otherwise: Level, log: &dyn Fn(Level, &str)) {

@@ -12,10 +12,9 @@ use kilter_process::trust::TrustPolicy;
 use kilter_process::{Capture, Environment, Invocation, which};
 use kilter_provider::PROGRAM;
 
+use crate::channel::{Historian, NoHistorian};
 use crate::condition::Machine;
-use crate::embedded::EmbeddedScript;
 use crate::exchange::{ProcessRunner, ScriptRunner};
-use crate::mold::{Historian, NoHistorian};
 
 /// Function that returns a top-level fact by name.
 pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
@@ -50,6 +49,26 @@ pub struct ScriptEnvironment {
     pub exchanges: Arc<dyn ScriptRunner>,
     /// The script, if it is part of the program and not a file.
     pub embedded: Option<&'static EmbeddedScript>,
+}
+
+/// A script that is part of the program.
+#[derive(Debug)]
+pub struct EmbeddedScript {
+    /// The type.
+    pub type_name: &'static str,
+    /// Name of the provider, and of its files without the extension.
+    pub name: &'static str,
+    /// Text of the script, which starts with the name of its interpreter.
+    pub text: &'static str,
+    /// Metadata of the script.
+    pub metadata: &'static str,
+}
+
+impl EmbeddedScript {
+    /// Returns the name of the script in messages. It is not absolute, so it is the path of no file that kilter uses.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("embedded/{}.prov", self.name))
+    }
 }
 
 /// Resource limits of a script call.

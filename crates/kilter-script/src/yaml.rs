@@ -5,7 +5,7 @@ use granit_parser::{Event, Parser, ScalarStyle};
 use kilter_model::Value;
 use rustc_hash::FxHashMap;
 
-use crate::metadata::{Fault, TextPosition};
+use crate::fault::{Fault, TextPosition};
 
 /// Maximum size of metadata, in bytes.
 const MAX_METADATA_BYTES: usize = 1 << 20;

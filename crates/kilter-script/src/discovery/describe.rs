@@ -15,9 +15,10 @@ use super::{FoundScript, Note, trusted_text};
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::ScriptCall;
-use crate::metadata::{Fault, Metadata, Origin};
-use crate::provider::level;
+use crate::fault::Fault;
+use crate::metadata::{Metadata, Origin};
 use crate::simple::Simple;
+use crate::spoken::level;
 use crate::surroundings::ScriptEnvironment;
 
 /// Maximum size of metadata, in bytes.
@@ -53,7 +54,7 @@ pub(super) fn look(
 }
 
 /// Parses the metadata of a script. Returns none if it is unusable, and the notes about it.
-pub(super) fn read(script: &FoundScript) -> (Option<Metadata>, Vec<Note>) {
+pub(crate) fn read(script: &FoundScript) -> (Option<Metadata>, Vec<Note>) {
     let mut notes = script.notes.clone();
     let parse = if script.file == script.path { Metadata::described } else { Metadata::parse };
     let metadata = match &script.described {

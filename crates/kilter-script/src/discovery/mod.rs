@@ -1,4 +1,4 @@
-//! Discovery of scripts in directories.
+//! Discovery of scripts in directories, with their unparsed metadata.
 
 mod cache;
 mod candidate;
@@ -15,22 +15,14 @@ use kilter_provider::Level;
 use crate::confined::ConfinementReporter;
 use crate::convention::line;
 use crate::parallel_map::parallel_map;
-use crate::script::{self, Script};
 use crate::surroundings::ScriptEnvironment;
 
 use candidate::ExecutableFile;
 
+pub(crate) use describe::read;
+
 /// Maximum number of scripts that describe themselves concurrently.
 const DESCRIBING: usize = 8;
-
-/// Providers found in directories, and notes about other files.
-#[derive(Default)]
-pub struct Scripts {
-    /// Providers, in the order of directories and file names.
-    pub providers: Vec<Arc<dyn Script>>,
-    /// Unused files with the reasons, and oddities of used files.
-    pub notes: Vec<Note>,
-}
 
 /// Scripts found in directories, with unparsed metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +51,7 @@ pub struct FoundScript {
 }
 
 impl Found {
-    /// Searches directories. See [`Scripts::find`].
+    /// Searches directories. See [`Scripts::find`](crate::Scripts::find).
     pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Found {
         let mut notes = Vec::new();
         let mut candidates: Vec<ExecutableFile> = Vec::new();
@@ -70,6 +62,17 @@ impl Found {
         let look = |candidate: &ExecutableFile| describe::look(candidate, cache, surroundings, &watch);
         let scripts = parallel_map(&candidates, DESCRIBING, look);
         Found { scripts, notes }
+    }
+
+    /// Describes the script in a file in any directory, without the cache.
+    pub(crate) fn at(file: &Path, surroundings: &Arc<ScriptEnvironment>) -> Found {
+        match candidate::at(file, &surroundings.trust) {
+            Err(why) => Found { scripts: Vec::new(), notes: vec![Note::warning(file, why)] },
+            Ok(candidate) => {
+                let watch = ConfinementReporter::default();
+                Found { scripts: vec![describe::look(&candidate, None, surroundings, &watch)], notes: Vec::new() }
+            }
+        }
     }
 }
 
@@ -104,59 +107,4 @@ pub(crate) fn trusted_text(trust: &TrustPolicy, path: &Path, longest: usize) -> 
         Distrust::Changeable { .. } => eco_format!("{distrust}"),
     })?;
     String::from_utf8(bytes).map(EcoString::from).map_err(|_| "it is not UTF-8".into())
-}
-
-impl Scripts {
-    /// Returns the providers in `directories`: the files `*.prov` in each directory and in its subdirectory
-    /// `providers`. A missing directory counts as empty. If two providers have the same type and name, the
-    /// first one wins.
-    ///
-    /// A script without a metadata file next to it is asked to describe itself once. `cache` stores the answer.
-    /// It stays valid while the path, size, times and inode of the script and the directories of the search
-    /// path are unchanged.
-    pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
-        Scripts::of(Found::look(directories, cache, surroundings), surroundings)
-    }
-
-    /// Creates the providers of scripts.
-    pub fn of(found: Found, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
-        let mut scripts = Scripts { providers: Vec::new(), notes: found.notes };
-        for found in &found.scripts {
-            let (metadata, notes) = describe::read(found);
-            scripts.notes.extend(notes);
-            if let Some(metadata) = metadata {
-                scripts.add(script::script(&found.path, metadata, surroundings));
-            }
-        }
-        scripts
-    }
-
-    /// Returns the provider in a file in any directory, with notes. Without a metadata file next to it, the
-    /// script describes itself. The cache is not used.
-    pub fn at(file: &Path, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
-        match candidate::at(file, &surroundings.trust) {
-            Err(why) => Scripts { providers: Vec::new(), notes: vec![Note::warning(file, why)] },
-            Ok(candidate) => {
-                let scripts = vec![describe::look(&candidate, None, surroundings, &ConfinementReporter::default())];
-                Scripts::of(Found { scripts, notes: Vec::new() }, surroundings)
-            }
-        }
-    }
-
-    fn add(&mut self, provider: Arc<dyn Script>) {
-        let is_same =
-            |known: &&Arc<dyn Script>| known.schema().name == provider.schema().name && known.name() == provider.name();
-        match self.providers.iter().find(is_same) {
-            None => self.providers.push(provider),
-            Some(known) => {
-                let message = eco_format!(
-                    "not used: {} is the provider `{}` of {} already",
-                    known.path().display(),
-                    provider.name(),
-                    provider.schema().name
-                );
-                self.notes.push(Note::warning(provider.path(), message));
-            }
-        }
-    }
 }

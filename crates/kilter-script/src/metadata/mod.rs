@@ -3,10 +3,10 @@
 mod actions;
 mod attributes;
 mod conditions;
-mod fault;
 pub(crate) mod identities;
 mod in_sync;
 mod mold;
+mod owned;
 pub(crate) mod owns;
 mod read;
 
@@ -24,11 +24,11 @@ use kilter_provider::{Insync, WatchSource};
 use crate::coerce::typed;
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::{owned, yaml};
+use crate::fault::Fault;
+use crate::yaml;
 
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
-pub use fault::{Fault, TextPosition};
 pub use in_sync::InSyncRule;
 pub(crate) use mold::{EXISTS, REFRESH, complete, is_action, is_word, of_words, other};
 pub(crate) use owns::Owns;

@@ -9,10 +9,10 @@ use kilter_model::{AttributeSchema, Feature, Hash, TypeSchema, Value};
 
 use super::attributes::Naming;
 use super::conditions::{self, Joined};
-use super::fault::{Fault, TextPosition};
 use super::{Actions, Metadata, Origin, actions, attributes, identities, in_sync, mold, owns};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
+use crate::fault::{Fault, TextPosition};
 use crate::yaml::{self, Node, YamlKind};
 
 /// Known keys of a provider.

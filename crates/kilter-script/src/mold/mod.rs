@@ -7,25 +7,22 @@
 //! *Start from* [`Mold::open`] and [`Channel`].
 
 mod actors;
-mod channel;
 mod directory;
 mod document;
 mod error;
 mod files;
-mod historian;
 mod kind;
 mod listing;
-mod netstring;
 mod recorder;
 mod resource;
 mod runner;
 mod watch;
 
+pub use crate::channel::{
+    Channel, ChannelEvent, Frame, Garbage, Historian, LONGEST_MESSAGE, Message, NoHistorian, RawLog, Spawn, read_log,
+};
 pub use actors::{ActorError, ChoreographyStep, Prescribed, manifest_of};
-pub use channel::{Channel, ChannelEvent, Message, Spawn, read_log};
 pub use directory::Mold;
 pub use error::{MoldCause, MoldError};
 pub use files::{Files, LiveFiles};
-pub use historian::{Historian, NoHistorian, RawLog};
-pub use netstring::{Frame, Garbage, LONGEST_MESSAGE};
 pub use resource::MoldProvider;

@@ -8,9 +8,7 @@ use kilter_process::{Event, Invocation, Status, Stream};
 use kilter_provider::Redactor;
 use serde_json::{Map, Value as Json, json};
 
-use super::channel::{Channel, ChannelEvent, Message};
-use super::historian::Historian;
-use super::netstring::{Frame, Garbage};
+use crate::channel::{Channel, ChannelEvent, Frame, Garbage, Historian, Message};
 use crate::secrets::can_search;
 use crate::spoken::whole_characters;
 

@@ -1,4 +1,4 @@
-//! Log lines of scripts on stderr.
+//! kilter's remarks about the calls of scripts.
 
 use kilter_process::Output;
 use kilter_provider::Level;
@@ -26,23 +26,4 @@ impl ScriptProvider {
         let call = Confining { who: &who, action: self.action(request), is_preview, lifted };
         self.confined.notes(call, finished).for_each(|message| log(Level::Warning, &message));
     }
-}
-
-/// Splits a line into its level and message. The level is a case-insensitive prefix `LEVEL:`, with warning as
-/// the default.
-pub(crate) fn level(line: &str) -> (Level, &str) {
-    known_level(line).unwrap_or((Level::Warning, line))
-}
-
-/// Splits a line into its level and message. None if there is no level.
-pub(crate) fn known_level(line: &str) -> Option<(Level, &str)> {
-    let (word, message) = line.split_once(':')?;
-    let level = match word.trim_end().to_ascii_lowercase().as_str() {
-        "debug" => Level::Debug,
-        "info" => Level::Info,
-        "warn" | "warning" => Level::Warning,
-        "error" => Level::Err,
-        _ => return None,
-    };
-    Some((level, message.trim_start()))
 }

@@ -27,7 +27,6 @@ use crate::surroundings::ScriptEnvironment;
 use crate::turns::CallLock;
 
 pub(crate) use error::{last_words, status};
-pub(crate) use log::{known_level, level};
 
 /// Provider of a script in the `simple` or `json` convention.
 pub struct ScriptProvider {

@@ -1,4 +1,7 @@
-//! Messages of channel 3: JSON tuples in netstrings.
+//! Messages of channel 3 of mold scripts: JSON tuples in netstrings.
+
+mod historian;
+mod netstring;
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -8,8 +11,11 @@ use kilter_model::{base64, from_base64};
 use serde_core::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::netstring::{self, Decoder, Frame, LONGEST_MESSAGE};
+use self::netstring::Decoder;
 use crate::convention::size::MemoryBudget;
+
+pub use historian::{Historian, NoHistorian, RawLog};
+pub use netstring::{Frame, Garbage, LONGEST_MESSAGE};
 
 /// Size in bytes of a message above which the number of its values is checked before parsing.
 const UNCHECKED: usize = 1 << 20;

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::channel::Message;
+use super::Message;
 
 /// Receiver of every message of channel 3, and of the observations of the runner: the start, input, outputs and
 /// exit of each script. Secrets given to the script are redacted.

@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, TypeSchema};
 use kilter_process::trust::TrustPolicy;
 
-use crate::metadata::Owns;
+use super::Owns;
 
 /// Maximum size of a list, in bytes. The longest lists of Debian have 4 MB.
 const MAX_LIST_BYTES: u64 = 16 << 20;

@@ -123,8 +123,10 @@ pub(crate) fn load(
 ) -> Result<Loaded, Exit> {
     let compile = |texts: Texts<'_>| compiled(session, texts, audience, registry);
     match input {
-        Input::Manifests(args) => manifests(session, args, &InputFiles::default(), None, compile),
-        Input::Held { args, noted, fallback } => manifests(session, args, noted, fallback, compile),
+        Input::Manifests(args) => {
+            manifests(session, args, &InputFiles::default(), None, ManifestKind::FileOrPipe, compile)
+        }
+        Input::Held { args, noted, fallback } => manifests(session, args, noted, fallback, ManifestKind::File, compile),
         Input::Text { name, text } => {
             let facts = facts::gather(session, &[], None);
             let noted = InputFiles::default();
@@ -140,11 +142,21 @@ pub(crate) fn load(
     }
 }
 
+/// Kinds of files that a manifest may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ManifestKind {
+    /// A regular file. A run reads it again, and a pipe without a writer would block that forever.
+    File,
+    /// A file, a pipe or a device.
+    FileOrPipe,
+}
+
 fn manifests(
     session: &Session,
     input: &ManifestArgs,
     noted: &InputFiles,
     fallback: Option<&Path>,
+    kind: ManifestKind,
     compile: impl FnOnce(Texts<'_>) -> Result<Loaded, Exit>,
 ) -> Result<Loaded, Exit> {
     let timeout = Duration::from_secs(input.timeout);
@@ -156,7 +168,7 @@ fn manifests(
         match session.record.record_or_replay(
             "manifest",
             || path.to_string_lossy().into(),
-            || read(session, path, &facts, timeout).map(RecordedSource),
+            || read(session, path, kind, &facts, timeout).map(RecordedSource),
         ) {
             Ok(RecordedSource(source)) => given.push(source.leniently(input.lenient)),
             Err(message) => failed = Some(output::fail(message)),
@@ -295,7 +307,13 @@ pub(crate) fn is_program(path: &Path) -> bool {
 }
 
 /// Reads one manifest: a file, the output of an executable, or standard input.
-fn read(session: &Session, path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
+fn read(
+    session: &Session,
+    path: &Path,
+    kind: ManifestKind,
+    facts: &facts::Gathered,
+    timeout: Duration,
+) -> Result<Source, String> {
     if path.as_os_str() == "-" {
         let text = signals::killable(|| std::io::read_to_string(std::io::stdin().lock()))
             .map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;
@@ -306,6 +324,9 @@ fn read(session: &Session, path: &Path, facts: &facts::Gathered, timeout: Durati
     let found = opened.metadata();
     if found.is_dir() {
         return Err(format!("the manifest {shown} is a directory: name the files in it, such as {shown}/*.yaml"));
+    }
+    if kind == ManifestKind::File && !found.is_file() {
+        return Err(format!("the manifest {shown} is not a file: a run has to read it again"));
     }
     if executable::is(found) && !opened.is_inherited() {
         let text = executable::output(&session.trust, path, facts, timeout)?;

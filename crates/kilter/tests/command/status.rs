@@ -328,6 +328,11 @@ fn status_of_a_broken_manifest_is_not_green() {
             }
         }
     }
+    // A pipe without a writer, which would block a read forever.
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    wait("the pipe", || coded(&place).1["outdated"]["messages"].to_string().contains("is not a file"));
+    assert_eq!(coded(&place).0, 4);
+    std::fs::remove_file(&path).unwrap();
     manifest(&place, SHORT);
     wait("the manifest", || coded(&place).1["outdated"].is_null());
     assert_eq!(coded(&place).0, 0);

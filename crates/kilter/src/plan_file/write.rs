@@ -9,6 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fsync, openat, readlinkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
+use crate::signals;
+
 /// Maximum number of symbolic links on the way to a file.
 const MAX_LINKS: usize = 40;
 /// File system of `/proc` (statfs(2)): its links lead to open files, and only the kernel can follow them.
@@ -29,10 +31,13 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
             FileType::Directory => Err("it is a directory".to_owned()),
             kind if kind == FileType::Symlink || is_own(found.st_uid) => {
                 let follow = if kind == FileType::Symlink { OFlags::empty() } else { OFlags::NOFOLLOW };
-                let fd =
-                    openat(&target.directory, &target.name, OFlags::WRONLY | OFlags::CLOEXEC | follow, Mode::empty());
-                let mut file = File::from(fd.map_err(io)?);
-                file.write_all(text.as_bytes()).map_err(|error| error.to_string())
+                let flags = OFlags::WRONLY | OFlags::CLOEXEC | follow;
+                // A pipe may never get a reader.
+                signals::killable(|| {
+                    let mut file = File::from(openat(&target.directory, &target.name, flags, Mode::empty())?);
+                    file.write_all(text.as_bytes())
+                })
+                .map_err(|error| error.to_string())
             }
             _ => Err(format!("it is not a file, and belongs to the user with uid {}", found.st_uid)),
         },

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 
+use crate::run::wait;
 use crate::support::{Ended, Place, is_root};
 
 /// A place with a manifest, in which DIR is the place.
@@ -212,6 +213,19 @@ fn plan_of_new_tree_lists_its_first_entries_and_counts_the_others() {
         assert_eq!(made, count - 2 + 1);
         assert_eq!(place.run(&["plan", "m.yaml"]).code, 0, "a second plan is empty");
     }
+}
+
+#[test]
+fn plan_to_a_pipe_without_a_reader_can_be_ended() {
+    let place = place("  file[DIR/a]: { content: a }\n");
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path().join("p"), rustix::fs::Mode::RUSR).unwrap();
+    let mut child = place.command(&["plan", "m.yaml", "-o", "p"]).stdout(Stdio::null()).spawn().unwrap();
+    // The command writes the plan after it has made the key. A signal before the open of the pipe does not end it.
+    wait("the key", || place.path().join("state/sealing.key").exists());
+    wait("the end", || {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+        child.try_wait().unwrap().is_some()
+    });
 }
 
 #[test]

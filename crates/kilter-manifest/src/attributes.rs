@@ -414,6 +414,7 @@ impl<'e, 't> Body<'e, 't> {
             a.name == "ensure"
                 && !given
                 && a.default.is_none()
+                && !words.is_empty()
                 && words.iter().all(|w| ["present", "absent"].contains(w))
         };
         let is_without_properties =

@@ -6,7 +6,7 @@ mod support;
 use support::World;
 
 use kilter_manifest::{Defined, Diagnostic, Source, Sources, define, render, render_warnings, to_json};
-use kilter_model::{Behaviour, Feature, RelationKind, Value};
+use kilter_model::{Behaviour, Feature, RelationKind, TypeSchema, Value};
 
 fn define_as(name: &str, text: &str) -> (Result<Defined, Vec<Diagnostic>>, Sources) {
     let mut sources = Sources::new();
@@ -134,6 +134,18 @@ attributes:
     assert_eq!(problems(&without, "{}"), missing("`way`"));
     let always = without.replace("chain: { type: String, ", "chain: { type: String, required: true, ");
     assert_eq!(problems(&always, "{}"), missing("`chain`, `way`"));
+}
+
+#[test]
+fn required_property_is_mandatory_without_ensure_of_another_type() {
+    for (ensure, is_needed) in [("Enum[present, absent]", false), ("String", true), ("Enum[running, stopped]", true)] {
+        let mut world = World::new();
+        let unit = TypeSchema::new("unit", "Units.").attribute("name", "String", Behaviour::Namevar, "Its name.");
+        let unit = unit.attribute("ensure", ensure, Behaviour::Property, "Its state.");
+        world.types.push(unit.attribute("size", "String", Behaviour::Property, "Its size.").required());
+        let (result, _) = world.compile("resources:\n  unit[x]: {}\n");
+        assert_eq!(result.is_err(), is_needed, "{ensure}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -72,13 +73,26 @@ struct Recorded {
 pub(crate) struct OpponentWatch {
     recorded: Arc<Mutex<Recorded>>,
     stop: Arc<OwnedFd>,
+    directory: DirectoryId,
+}
+
+/// Device and inode of a directory.
+type DirectoryId = (u64, u64);
+
+/// Returns the directory of a path.
+fn directory_of(path: &Path) -> Option<DirectoryId> {
+    let found = std::fs::metadata(path.parent()?).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl OpponentWatch {
-    /// Starts to record, in the directory that the path has now. A former watch of the path ends, and its process
-    /// stays the last one until the next event. Returns none if the kernel reports no process for this path.
+    /// Starts to record, in the directory that the path has now. A former watch of the path ends. If it has the same
+    /// directory, its process stays the last one until the next event. Returns none if the kernel reports no process
+    /// for this path.
     pub(crate) fn start(path: &Path, former: Option<OpponentWatch>) -> Option<OpponentWatch> {
         let mut group = EventGroup::of(path)?;
+        let directory = directory_of(path)?;
+        let former = former.filter(|former| former.directory == directory);
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?);
         let recorded = former.map(|former| Arc::clone(&former.recorded)).unwrap_or_default();
         // The thread of the former watch may still record a process that undid the repair immediately.
@@ -86,7 +100,13 @@ impl OpponentWatch {
         let (to, stopped) = (Arc::clone(&recorded), Arc::clone(&stop));
         let thread = thread::Builder::new().name("opponent".to_owned());
         thread.spawn(move || group.record(&to, &stopped)).ok()?;
-        Some(OpponentWatch { recorded, stop })
+        Some(OpponentWatch { recorded, stop, directory })
+    }
+
+    /// Returns true if the path is still in the watched directory. Processes that changed another directory of this
+    /// name undid no repair.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        directory_of(path) == Some(self.directory)
     }
 
     /// Returns the last recorded process, of this watch or one before it. Makes no system calls: a process that floods
@@ -366,18 +386,20 @@ mod tests {
         assert_eq!(pid(&mut second), Some(stranger.pid));
     }
 
+    /// Waits until a watch has recorded a process.
+    fn until(watch: &OpponentWatch, pid: u32) {
+        let begun = std::time::Instant::now();
+        while watch.last().is_none_or(|last| last.pid != pid) {
+            assert!(begun.elapsed().as_secs() < 60, "{:?} for {pid}", watch.last());
+            thread::yield_now();
+        }
+    }
+
     #[test]
     fn new_watch_keeps_the_process_of_the_former_one() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("f");
         let start = |former| OpponentWatch::start(&file, former).expect("run this test as root with CAP_SYS_ADMIN");
-        let until = |watch: &OpponentWatch, pid: u32| {
-            let begun = std::time::Instant::now();
-            while watch.last().is_none_or(|last| last.pid != pid) {
-                assert!(begun.elapsed().as_secs() < 60, "{:?} for {pid}", watch.last());
-                thread::yield_now();
-            }
-        };
         let (mut one, mut other) = (Stranger::begin(), Stranger::begin());
         let first = start(None);
         one.append(&file);
@@ -389,6 +411,22 @@ mod tests {
         let third = start(Some(second));
         until(&third, other.pid);
         assert_eq!(third.newest(), third.last());
+    }
+
+    #[test]
+    fn process_that_changed_a_moved_directory_is_forgotten() {
+        let place = tempfile::tempdir().unwrap();
+        let (directory, moved) = (place.path().join("d"), place.path().join("moved"));
+        let file = directory.join("f");
+        std::fs::create_dir(&directory).unwrap();
+        let first = OpponentWatch::start(&file, None).expect("run this test as root with CAP_SYS_ADMIN");
+        std::fs::rename(&directory, &moved).unwrap();
+        std::fs::create_dir(&directory).unwrap();
+        let mut stranger = Stranger::begin();
+        stranger.append(&moved.join("f"));
+        until(&first, stranger.pid);
+        assert!(!first.is_at(&file) && first.is_at(&moved.join("f")));
+        assert_eq!(OpponentWatch::start(&file, Some(first)).map(|second| second.last()), Some(None));
     }
 
     #[test]

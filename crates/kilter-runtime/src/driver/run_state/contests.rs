@@ -32,7 +32,8 @@ impl Contests {
     ) -> Option<Opponent> {
         self.repaired.insert(vertex, repaired);
         let former = self.opponents.remove(&vertex);
-        let last = former.as_ref().and_then(OpponentWatch::last);
+        let is_at = |former: &&OpponentWatch| path.is_some_and(|path| former.is_at(path));
+        let last = former.as_ref().filter(is_at).and_then(OpponentWatch::last);
         if self.opponents.len() < MAX_OPPONENT_WATCHES {
             let watch = path.and_then(|path| OpponentWatch::start(path, former));
             self.opponents.extend(watch.map(|watch| (vertex, watch)));

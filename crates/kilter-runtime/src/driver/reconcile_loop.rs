@@ -54,7 +54,7 @@ pub struct Hold<'a> {
     pub paused: Option<&'a Pause>,
     /// Receiver of status requests.
     pub window: Option<&'a StatusHandle>,
-    /// Path that status clients need: the driver reports [`Event::StatusSocketChanged`] after each event on it.
+    /// Path of the status socket. The driver reports `Event::StatusSocketChanged` after each event on it.
     pub status_socket: Option<&'a Path>,
 }
 

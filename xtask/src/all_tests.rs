@@ -67,7 +67,8 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
 
 /// Runs the tests of all libraries, which start neither kilter nor a test host. Run them before each commit.
 ///
-/// It selects targets and not packages: cargo would compile the dependencies of single packages again, with other features.
+/// It selects targets and not packages: cargo would compile the dependencies of single packages again, with other
+/// features.
 pub(crate) fn run_quick(root: &Path) -> ExitCode {
     let begun = Instant::now();
     let mut tally = TestCounts::default();

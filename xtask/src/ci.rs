@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: checks that every change must pass, the fastest first.
 //!
-//! The first run compiles cargo-deny for some minutes. It does so in parallel with the tests, which wait more than they compute.
+//! The first run compiles cargo-deny for some minutes. It does so in parallel with the tests, which wait more than
+//! they compute.
 
 use std::path::Path;
 use std::process::ExitCode;

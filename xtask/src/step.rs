@@ -31,7 +31,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
 
 /// Builds the workspace with its tests, and returns the path of the command.
 ///
-/// `cargo build -p kilter` would build most crates a second time: without the tests, their dependencies have other features.
+/// `cargo build -p kilter` would build most crates a second time: without the tests, their dependencies have other
+/// features.
 pub(crate) fn built_kilter(root: &Path) -> Result<PathBuf, String> {
     let args =
         ["test", "--no-run", "--workspace", "--quiet", "--locked", "--message-format", "json-render-diagnostics"];

@@ -8,8 +8,8 @@ use kilter_engine::{
 };
 use proptest::prelude::*;
 
-/// Runs a pass over unconnected vertices, one answer at a time. Returns the maximum number of concurrent holders of each
-/// semaphore.
+/// Runs a pass over unconnected vertices, one answer at a time. Returns the maximum number of concurrent holders of
+/// each semaphore.
 fn most_at_once(
     counts: &[u32],
     of: &BTreeMap<ResourceId, Vec<u16>>,

@@ -1,8 +1,8 @@
 //! The built-in resource types.
 //!
 //! [`native`] returns their providers: `exec`, `exported`, `file`, `file_part`, `group`, `host`, `kv`, `noop`,
-//! `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given system: the
-//! real system, or a test system below a directory.
+//! `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given
+//! system: the real system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.

@@ -77,8 +77,8 @@ pub(crate) fn apply_pre_exec(command: &mut Command, before: Before<'_>) {
     };
     // SAFETY: between fork and exec in a program with threads only async-signal-safe functions may run. The closure
     // makes up to ten raw system calls (umask, setsid, geteuid, setgroups, setresgid, setresuid, chdir, fstat, dup2
-    // or fcntl, fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error` from
-    // an errno is a number) and cannot panic.
+    // or fcntl, fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error`
+    // from an errno is a number) and cannot panic.
     unsafe {
         command.pre_exec(in_child);
     }

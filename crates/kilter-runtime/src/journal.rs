@@ -8,8 +8,8 @@
 //! shorter than its length has lost records, and kilter refuses it. A file without the first line has version 1,
 //! which earlier versions of kilter wrote.
 //!
-//! The length covers only data that is on disk, and a journal never shrinks: kilter replaces it by a new file instead. So
-//! a power failure cannot leave a length beyond the end of the file.
+//! The length covers only data that is on disk, and a journal never shrinks: kilter replaces it by a new file instead.
+//! So a power failure cannot leave a length beyond the end of the file.
 
 use std::collections::BTreeSet;
 use std::fs::File;

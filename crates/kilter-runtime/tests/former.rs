@@ -119,7 +119,8 @@ impl ManifestSource for Edited<'_> {
     }
 }
 
-/// Records the started calls and the log lines. Gives the calls their outcomes when the driver waits after the last edit.
+/// Records the started calls and the log lines. Gives the calls their outcomes when the driver waits after the last
+/// edit.
 struct CallLog<'a> {
     lines: Vec<String>,
     is_edited: &'a AtomicBool,

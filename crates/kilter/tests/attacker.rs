@@ -1,12 +1,12 @@
 //! An unprivileged account against root's `plan`, `apply` and `run`.
 //!
-//! The account makes links, FIFOs, hard links, exchanges, access lists, huge files and directories full of them. It makes
-//! them at every path that root manages, reads or executes, and at its own `authorized_keys`. It must not make root read
-//! or write a file of root, or wait.
+//! The account makes links, FIFOs, hard links, exchanges, access lists, huge files and directories full of them. It
+//! makes them at every path that root manages, reads or executes, and at its own `authorized_keys`. It must not make
+//! root read or write a file of root, or wait.
 //!
 //! `KILTER_ATTACK_SECONDS=600 cargo test -p kilter --test attacker -- --nocapture` runs it for ten minutes.
-//! `KILTER_ATTACK_PROGRAM` is the path of another kilter, such as one of `cargo xtask dist`, which is faster than a debug
-//! build.
+//! `KILTER_ATTACK_PROGRAM` is the path of another kilter, such as one of `cargo xtask dist`, which is faster than a
+//! debug build.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 

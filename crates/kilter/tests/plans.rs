@@ -1007,8 +1007,8 @@ impl Runner for CreatesDaemon {
     }
 }
 
-/// Plans a directory whose owner is a new user, and applies the plan after a change by another program. The directory is
-/// a purged copy of `from`.
+/// Plans a directory whose owner is a new user, and applies the plan after a change by another program. The directory
+/// is a purged copy of `from`.
 fn tree_of_new_user_after(
     before: &[&str],
     between: impl FnOnce(&Path),

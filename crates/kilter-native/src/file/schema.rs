@@ -269,8 +269,8 @@ state directory can read it.
   `backup/index` has the time and path of each replacement. The backup is not encrypted, so it is an error with a \
   sensitive `content`. The maximum size
   is 1 GiB. A lower limit applies to files that a user other than root and the user of kilter can write: 16 MiB in
-  total for one change. Each of these files counts as at least 4 KiB. kilter does not replace or remove a file beyond a \
-  limit.";
+  total for one change. Each of these files counts as at least 4 KiB. kilter does not replace or remove a file beyond \
+  a limit.";
 
 const CHECKSUM: &str = "\
 Comparison of a `source` and its copy. Default: `sha256`.

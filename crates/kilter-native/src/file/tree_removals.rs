@@ -1,4 +1,5 @@
-//! Entries of a directory that a purge may remove, if a plan does not know the content of the directory or of its source.
+//! Entries of a directory that a purge may remove, if a plan does not know the content of the directory or of its
+//! source.
 
 use std::cell::RefCell;
 

@@ -19,16 +19,17 @@ resources:
 kilter reads dpkg's database directly. All changes that are ready at the same time are one transaction of apt-get. If \
 the transaction fails, kilter repeats it for each package, so that one bad package does not stop the others.
 
-- **Nothing else is removed.** kilter refuses an installation for which apt would remove a package that is not declared \
-`absent`. A removal also removes the dependent packages, as apt does.
+- **Nothing else is removed.** kilter refuses an installation for which apt would remove a package that is not \
+declared `absent`. A removal also removes the dependent packages, as apt does.
 - **Holds.** kilter changes a package on hold only if the resource declares `mark`.
 - **Configuration files** that were edited stay, unless `configfiles` is `replace`.
-- **Virtual packages.** `package[mail-transport-agent]` is `present` if an installed package provides it. If one package \
-provides it, kilter installs that package. If several do, the message names them.
+- **Virtual packages.** `package[mail-transport-agent]` is `present` if an installed package provides it. If one \
+package provides it, kilter installs that package. If several do, the message names them.
 - **Locks.** If another program holds the lock of dpkg, kilter names it and waits up to ten minutes.
 - **Unattended.** Packages ask no questions, and needrestart restarts no services.
 
-**Automatic edges.** A package runs before the service with its name, before the resources at paths that it owns, before \
+**Automatic edges.** A package runs before the service with its name, before the resources at paths that it owns, \
+before \
 services whose unit file it owns, and before commands whose program it owns. An absent package runs after its service. \
 A package with a `source` runs after the file.";
 
@@ -43,8 +44,10 @@ pub(super) fn schema() -> TypeSchema {
             "ensure",
             &format!("Variant[Enum[present, installed, absent, purged, latest, held, broken], {VERSION}]"),
             property,
-            "State of the package: `present`, `absent`. Short forms: `purged` is `absent` with `purge: true`, `latest` is \
-             `present` with `latest: true`, `held` is `present` with `mark: hold`, and a version is `present` with that \
+            "State of the package: `present`, `absent`. Short forms: `purged` is `absent` with `purge: true`, \
+             `latest` is \
+             `present` with `latest: true`, `held` is `present` with `mark: hold`, and a version is `present` with \
+             that \
              `version`; `installed` is `present`. A package of which only configuration files are left is `absent`. \
              `broken` is the state of a package that dpkg has installed only partly; it cannot be declared.",
         )
@@ -59,15 +62,15 @@ pub(super) fn schema() -> TypeSchema {
             "version",
             VERSION,
             property,
-            "Version, as dpkg writes it: `1.22.1-9+deb12u1`. kilter compares versions as dpkg does, and also replaces a \
-             newer version by the declared one.",
+            "Version, as dpkg writes it: `1.22.1-9+deb12u1`. kilter compares versions as dpkg does, and also replaces \
+             a newer version by the declared one.",
         )
         .attribute(
             "latest",
             "Boolean",
             property,
-            "`true` if apt, by its lists and pins, would install no newer version. A version that is newer than the one \
-             that a pin prefers counts as the latest; declare `version` to go back. `false` cannot be declared.",
+            "`true` if apt, by its lists and pins, would install no newer version. A version that is newer than the \
+             one that a pin prefers counts as the latest; declare `version` to go back. `false` cannot be declared.",
         )
         .lazy()
         .attribute(
@@ -81,7 +84,8 @@ pub(super) fn schema() -> TypeSchema {
             "purge",
             "Boolean",
             parameter,
-            "`true`: with `ensure: absent`, remove the configuration files too, also of a package that is already removed.",
+            "`true`: with `ensure: absent`, remove the configuration files too, also of a package that is already \
+             removed.",
         )
         .default(Value::Boolean(false))
         .attribute(
@@ -90,7 +94,8 @@ pub(super) fn schema() -> TypeSchema {
             parameter,
             "Absolute path of a package file (`.deb`) to install from, instead of a repository: \
              `/srv/packages/agent_2.0_amd64.deb`. kilter uses it for an installation, for another `version`, and with \
-             `latest: true` if the file has a newer version. As root, kilter refuses a file that another user can change.",
+             `latest: true` if the file has a newer version. As root, kilter refuses a file that another user can \
+             change.",
         )
         .attribute(
             "install_options",
@@ -102,14 +107,16 @@ pub(super) fn schema() -> TypeSchema {
             "configfiles",
             "Enum[keep, replace]",
             parameter,
-            "Treatment of edited configuration files in an upgrade: `keep` them, or `replace` them by those of the package.",
+            "Treatment of edited configuration files in an upgrade: `keep` them, or `replace` them by those of the \
+             package.",
         )
         .default("keep")
         .attribute(
             "refresh_lists",
             r"Variant[Integer[0], Pattern[/\A[0-9]+[smhd]\z/]]",
             parameter,
-            "Maximum age of the package lists for an installation, in seconds or with a unit: `3600`, `1h`, `2d`. If they \
+            "Maximum age of the package lists for an installation, in seconds or with a unit: `3600`, `1h`, `2d`. If \
+             they \
              are older, kilter runs `apt-get update` before the transaction. Without it, kilter uses the lists as they \
              are.",
         )

@@ -176,8 +176,8 @@ impl Run<'_> {
         maximum.is_some_and(|maximum| self.age_of_lists().is_none_or(|age| age >= maximum))
     }
 
-    /// Returns the age of the package lists; none if there are none, or the clock is wrong. `apt-get update` changes the
-    /// directory only if it gets a new list.
+    /// Returns the age of the package lists; none if there are none, or the clock is wrong. `apt-get update` changes
+    /// the directory only if it gets a new list.
     fn age_of_lists(&self) -> Option<Duration> {
         let root = self.provider.system.root();
         let own = self.cx.var_dir().map(|data| data.join(REFRESHED));
@@ -201,7 +201,8 @@ impl Run<'_> {
     }
 
     /// Replaces virtual packages by the package that provides them, and fails installations that apt does not know.
-    /// apt-get would read an unknown name as a pattern or an order: `foo-` removes foo, `fo.` installs similar packages.
+    /// apt-get would read an unknown name as a pattern or an order: `foo-` removes foo, `fo.` installs similar
+    /// packages.
     fn resolve(&self, steps: &mut Vec<Step<'_>>, outcomes: &mut [Outcome]) {
         let is_named = |step: &Step<'_>| matches!(&step.goal, Goal::Install(word) if !word.starts_with('/'));
         let names: Vec<&str> = steps.iter().filter(|step| is_named(step)).map(|step| step.name.as_str()).collect();

@@ -13,8 +13,8 @@ use super::read::is_init_script;
 use super::systemd::{FileChange, SERVICE, Systemd, UNIT};
 use super::{ServiceProvider, unit};
 
-/// Number of checks after a start, and the pause between them. For systemd, a `simple` unit counts as started before its
-/// program runs, so that such a unit is observed for 0.25 s.
+/// Number of checks after a start, and the pause between them. For systemd, a `simple` unit counts as started before
+/// its program runs, so that such a unit is observed for 0.25 s.
 const CHECKS_AFTER_START: usize = 6;
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -71,8 +71,8 @@ impl ServiceProvider {
         Ok(())
     }
 
-    /// Restarts a unit, or reloads it if `refresh` is `reload` and the unit supports it. A stopped unit stays stopped. A
-    /// failed unit starts, because kilter requests its refresh only if an earlier refresh did not succeed.
+    /// Restarts a unit, or reloads it if `refresh` is `reload` and the unit supports it. A stopped unit stays stopped.
+    /// A failed unit starts, because kilter requests its refresh only if an earlier refresh did not succeed.
     pub(super) fn restart(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<(), EcoString> {
         let mut of = self.begin(cx, wanted.name)?;
         let reloads = wanted.should.and_then(|should: &Attributes| should.text("refresh")) == Some("reload");

@@ -23,8 +23,8 @@ const READS: usize = 3;
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Machine {
-    /// Returns the last lines since the last start of a unit, for the end of a message: lines of the unit, or else lines
-    /// of systemd about it. Empty if there is no journal.
+    /// Returns the last lines since the last start of a unit, for the end of a message: lines of the unit, or else
+    /// lines of systemd about it. Empty if there is no journal.
     ///
     /// systemd forgets the start of a unit that has ended without an error. The lines are then those since `begun`.
     pub(super) fn last_lines(

@@ -9,8 +9,8 @@ The name is the name of a unit: `nginx` and `nginx.service` are the same unit, `
 `backup.timer` is a unit of another type. `kilter get` lists all services; it finds other units by name. kilter \
 reloads a changed unit file before it starts the unit.
 
-A refresh restarts a running unit, or reloads it with `refresh: reload`. It does not start a stopped unit, but the next \
-run starts a unit that failed in a refresh. It does not restart a unit that the same run has started.
+A refresh restarts a running unit, or reloads it with `refresh: reload`. It does not start a stopped unit, but the \
+next run starts a unit that failed in a refresh. It does not restart a unit that the same run has started.
 
 If a unit ends directly after its start, the resource fails with the last lines of its journal. For a unit that counts \
 as started at once (`Type=simple`, `exec`, `idle`), kilter waits 0.25 s to detect that. If systemd restarts the unit \
@@ -23,8 +23,8 @@ resources:
   service[rpcbind.socket]: {ensure: stopped, enable: mask}
 ```
 
-**Limits.** kilter does not manage the units of a user (`systemctl --user`). It reports an error after it has stopped a \
-transient unit (`systemd-run`), because such a unit then disappears. It does not distinguish a mask until the next \
+**Limits.** kilter does not manage the units of a user (`systemctl --user`). It reports an error after it has stopped \
+a transient unit (`systemd-run`), because such a unit then disappears. It does not distinguish a mask until the next \
 boot from a permanent one. The call of a start or a stop waits until systemd has finished it, at most an hour or the \
 metaparameter `timeout`; systemd continues after that.";
 

@@ -15,8 +15,8 @@
 //! | an error of the provider | err | ``error of the provider `apt`: `updated` for apt_key[F1D2D2F9], which …`` |
 //! | a `set` that was given up | err | `Aborted: why` |
 //!
-//! A message about an attribute replaces `old → new`. A message given to a block function replaces `Updating`. A message given to an action function replaces
-//! `Updated`. In a preview, every text starts with `noop: `.
+//! A message about an attribute replaces `old → new`. A message given to a block function replaces `Updating`. A
+//! message given to an action function replaces `Updated`. In a preview, every text starts with `noop: `.
 
 mod blocks;
 mod calls;

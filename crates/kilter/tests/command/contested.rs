@@ -29,8 +29,8 @@ fn fight(place: &Place, file: &Path) {
     });
 }
 
-/// Changes the mode of the file `f` by `chmod` of another user, until `status` names that process. The process keeps its
-/// number and its name until the caller waits for it.
+/// Changes the mode of the file `f` by `chmod` of another user, until `status` names that process. The process keeps
+/// its number and its name until the caller waits for it.
 fn named_chmod(place: &Place, mode: &str) -> Child {
     let mut child: Option<(Child, Json)> = None;
     wait("the name of chmod", || {

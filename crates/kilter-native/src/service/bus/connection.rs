@@ -142,8 +142,8 @@ impl Connection {
         let mut connection = Connection { stream, destination, serial: 0, received, signals, keeps_signals: false };
         let uid = rustix::process::geteuid().as_raw().to_string();
         let uid: String = uid.bytes().map(|digit| format!("{digit:02x}")).collect();
-        // With one write, as sd-bus does: if systemd received `BEGIN` together with a call, it would not answer the call
-        // until more bytes arrive.
+        // With one write, as sd-bus does: if systemd received `BEGIN` together with a call, it would not answer the
+        // call until more bytes arrive.
         connection.send(format!("\0AUTH EXTERNAL {uid}\r\nBEGIN\r\n").as_bytes(), patience)?;
         let line = connection.line(patience)?;
         if !line.starts_with(b"OK ") {

@@ -1,6 +1,7 @@
 //! A client of D-Bus: calls, their answers, and signals, over a Unix socket.
 //!
-//! It blocks, waits no longer than a deadline, and ends at an interrupt. It knows no types but those that systemd needs.
+//! It blocks, waits no longer than a deadline, and ends at an interrupt. It knows no types but those that systemd
+//! needs.
 
 mod connection;
 mod message;

@@ -8,7 +8,7 @@ mod status;
 mod transaction;
 mod version;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use ecow::{EcoString, eco_format};
@@ -126,10 +126,19 @@ impl PackageProvider {
         state
     }
 
+    /// Returns name, version and architecture of a package file.
+    ///
+    /// # Errors
+    /// If another user can change the file, or it is no package.
+    fn file_fields(&self, apt: &Apt<'_>, source: &str) -> Result<[EcoString; 3], EcoString> {
+        self.trust.open(Path::new(source)).map_err(|why| eco_format!("source: {source}: {why}"))?;
+        apt.fields(source)
+    }
+
     /// Returns true if a package file has no newer version than the installed one. An unusable file is no newer
     /// version; the change reports it.
     fn is_file_installed(&self, cx: &Context<'_>, source: &str, row: &Package) -> bool {
-        let fields = Apt { system: &self.system, cx }.fields(source);
+        let fields = self.file_fields(&Apt { system: &self.system, cx }, source);
         fields.is_ok_and(|[_, version, _]| version::compare(&version, &row.version).is_le())
     }
 }

@@ -77,6 +77,8 @@ const SHOWPKG: &str = "Package: mta\nReverse Provides: \nexim4 4.9 (= )\npostfix
 struct FakeApt {
     calls: Mutex<Vec<String>>,
     failing: Mutex<Vec<&'static str>>,
+    /// Arguments of the calls of dpkg-deb.
+    read_files: Mutex<Vec<Vec<String>>>,
 }
 
 impl Runner for FakeApt {
@@ -95,6 +97,7 @@ impl Runner for FakeApt {
             return Ok(output(0, text));
         }
         if program == "dpkg-deb" {
+            self.read_files.lock().unwrap().push(args);
             return Ok(output(0, "Package: agent\nVersion: 2.0\nArchitecture: amd64\n"));
         }
         let is_option =
@@ -118,11 +121,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::trusting(TrustPolicy::any())
+    }
+
+    fn trusting(trust: TrustPolicy) -> Bench {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("var/lib/dpkg/updates")).unwrap();
         fs::write(root.path().join("var/lib/dpkg/status"), STATUS).unwrap();
         let apt = Arc::new(FakeApt::default());
-        let provider = PackageProvider::new(System::new(root.path(), apt.clone()), TrustPolicy::any());
+        let provider = PackageProvider::new(System::new(root.path(), apt.clone()), trust);
         Bench { root, apt, provider }
     }
 
@@ -259,6 +266,26 @@ fn package_file_must_be_the_package() {
     let failures = bench.set(&[("nginx", &[("source", &path)]), ("agent", &[("source", &path), ("version", "3")])]);
     assert!(failures[0].as_deref().unwrap().ends_with("is the package `agent`, not `nginx`"), "{failures:?}");
     assert!(failures[1].as_deref().unwrap().ends_with("has the version 2.0, not 3"), "{failures:?}");
+}
+
+#[test]
+fn package_file_that_others_can_change_is_not_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bench = Bench::trusting(TrustPolicy::current());
+    let path = bench.root.path().join("dpkg.deb");
+    fs::write(&path, "").unwrap();
+    for (mode, reads) in [(0o666, 0), (0o644, 1)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let should = Attributes::from_iter([
+            ("ensure", Value::from("present")),
+            ("source", Value::from(path.display().to_string().as_str())),
+            ("latest", Value::Boolean(true)),
+        ]);
+        let name = EcoString::from("dpkg");
+        let query = [Wanted::new(&name, Some(&should))];
+        bench.provider.get(&Context::empty(), Query::Named(&query)).unwrap();
+        assert_eq!(bench.apt.read_files.lock().unwrap().len(), reads, "{mode:o}");
+    }
 }
 
 #[test]

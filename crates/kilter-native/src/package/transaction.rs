@@ -154,8 +154,7 @@ impl Run<'_> {
         if is_whole.is_some_and(has_version) && !change.differs("latest") {
             return Ok(Goal::Nothing);
         }
-        self.provider.trust.open(Path::new(source)).map_err(|why| eco_format!("source: {source}: {why}"))?;
-        let [package, held, architecture] = self.apt.fields(source)?;
+        let [package, held, architecture] = self.provider.file_fields(&self.apt, source)?;
         let plain = name.split(':').next().unwrap_or(name);
         if package != plain {
             return Err(eco_format!("source: {source} is the package `{package}`, not `{plain}`"));

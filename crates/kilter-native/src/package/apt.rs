@@ -1,7 +1,7 @@
 //! apt: candidates, virtual packages, and changes of the machine.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_process::{Invocation, Output, Termination};
@@ -19,8 +19,11 @@ const QUERY: Duration = Duration::from_secs(300);
 /// Maximum kept output in bytes.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
 
-/// Time that apt-get waits for the lock of another program, in seconds.
+/// Maximum wait for the lock of another program, in seconds.
 const LOCK_TIMEOUT: u32 = 600;
+
+/// Time between two checks of the lock. The kernel does not report its release without taking it.
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Directory of apt's caches below that of the provider's data.
 const CACHES: &str = "package";
@@ -155,26 +158,52 @@ impl Apt<'_> {
         self.change(Invocation::new("apt-mark").args([word, "--"]).args(names))
     }
 
-    fn change(&self, invocation: Invocation) -> Result<(), Failed> {
-        let name = invocation.program.to_string_lossy().into_owned();
-        let holder = || super::lock::holder(self.system.root());
-        if let Some(holder) = holder() {
-            let message = format!("waits up to {LOCK_TIMEOUT} s for the lock of dpkg, which {holder} holds");
-            self.cx.log(Level::Notice, "package", "", &message);
+    /// Waits until no other program holds the lock of dpkg. apt-get can wait too, but the state of packages is only
+    /// certain after the wait, and apt-mark does not wait.
+    ///
+    /// # Errors
+    /// If the program holds the lock too long, or if the run is interrupted.
+    pub(super) fn wait_for_lock(&self) -> Result<(), Failed> {
+        let Some(mut holder) = self.holder() else { return Ok(()) };
+        let message = format!("waits up to {LOCK_TIMEOUT} s for the lock of dpkg, which {holder} holds");
+        self.cx.log(Level::Notice, "package", "", &message);
+        let locked = |message: String| Failed { message: message.into(), is_locked: true };
+        let until = Instant::now() + Duration::from_secs(LOCK_TIMEOUT.into());
+        while Instant::now() < until {
+            if self.cx.is_stopping() || self.cx.interrupt().is_raised() {
+                return Err(locked(format!("interrupted while {holder} held the lock of dpkg")));
+            }
+            std::thread::sleep(LOCK_PAUSE);
+            match self.holder() {
+                Some(next) => holder = next,
+                None => return Ok(()),
+            }
         }
+        Err(locked(format!("{holder} held the lock of dpkg for {LOCK_TIMEOUT} s")))
+    }
+
+    fn holder(&self) -> Option<String> {
+        super::lock::holder(self.system.root())
+    }
+
+    fn change(&self, invocation: Invocation) -> Result<(), Failed> {
+        self.wait_for_lock()?;
+        let name = invocation.program.to_string_lossy().into_owned();
         let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(CHANGE);
         let finished = self.system.runner().run(&invocation, cancel(self.cx));
         let unlocked = |message: EcoString| Failed { message, is_locked: false };
         let finished = finished.map_err(|error| unlocked(error.with_sources().into()))?;
         for line in finished.stdout.text().lines().filter(|line| !line.trim().is_empty()) {
-            self.cx.log(Level::Debug, "package", "", line.trim_end());
+            // dpkg overwrites its progress: `5%\r10%\r`.
+            let line = line.trim_end().rsplit('\r').next().unwrap_or_default();
+            self.cx.log(Level::Debug, "package", "", line);
         }
         if finished.is_success() {
             return Ok(());
         }
         let is_locked = finished.stderr.text().contains("Could not get lock");
         let message = failure(&name, &finished);
-        match holder().filter(|_| is_locked) {
+        match self.holder().filter(|_| is_locked) {
             Some(holder) => Err(Failed { message: format!("{message}\n{holder} holds the lock").into(), is_locked }),
             None => Err(Failed { message, is_locked }),
         }

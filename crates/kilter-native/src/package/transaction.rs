@@ -67,6 +67,12 @@ struct Run<'a> {
 impl Run<'_> {
     fn set(&self, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let mut outcomes = vec![Outcome::done(); changes.len()];
+        // The goals depend on the state that the other program leaves.
+        if mode == Mode::Apply
+            && let Err(failed) = self.apt.wait_for_lock()
+        {
+            return vec![Outcome::failed(failed.message); changes.len()];
+        }
         let packages = match self.provider.database.packages() {
             Ok(packages) => packages,
             Err(error) => return vec![Outcome::failed(error.message); changes.len()],

@@ -216,17 +216,77 @@ refuses "apt has no package" package kilter-late refresh_lists=1d
 changes package kilter-late refresh_lists=0s
 same "it is in the new lists" "$(status kilter-late)" "ii 1.0"
 
-# Another program holds the lock.
-python3 -c '
-import fcntl, time
+# hold_lock SECONDS: another program holds the lock.
+hold_lock() {
+    python3 -c '
+import fcntl, sys, time
 lock = open("/var/lib/dpkg/lock-frontend", "w")
 fcntl.lockf(lock, fcntl.LOCK_EX)
 print("locked", flush=True)
-time.sleep(3)' >"$place/lock" &
-until grep -q locked "$place/lock"; do sleep 0.1; done
+time.sleep(float(sys.argv[1]))' "$1" >"$place/lock" &
+    until grep -q locked "$place/lock"; do sleep 0.1; done
+}
+hold_lock 3
 kilter -v set package kilter-late ensure=purged >"$place/waited" 2>&1
 same "kilter waits for the lock and names its holder" \
     "$(grep -c 'waits up to 600 s for the lock of dpkg, which python3 (process ' "$place/waited")$(status kilter-late)" 1
+
+# apt-mark does not wait by itself.
+hold_lock 3
+holds "a mark waits for the lock too" kilter set package kilter-c mark=hold
+same "the mark is set" "$(status kilter-c)" "hi 1.0"
+
+# `kilter run` repairs packages after dpkg has replaced its database. apt-get holds the lock until its hooks have ended. The
+# hook here ends when kilter waits for the lock.
+# eventually WHAT NAME STATUS
+eventually() {
+    local tries=300
+    checks=$((checks + 1))
+    until [ "$(status "$2")" = "$3" ]; do
+        ((tries--)) || { failed "$1" "$(cat "$place/run")" && return; }
+        sleep 0.1
+    done
+}
+# run MANIFEST: starts kilter, without the function, because a signal to its process would not reach kilter.
+run() {
+    echo "$1" >"$place/run.yaml"
+    "$KILTER" --state-dir "$place/state" -v run "$place/run.yaml" >"$place/run" 2>&1 &
+    running=$!
+}
+stop() {
+    kill -INT "$running"
+    wait "$running"
+}
+# by_hand ARGUMENT...: calls apt-get, whose hook waits for kilter.
+by_hand() {
+    cat >"$place/hook.conf" <<END
+DPkg::Post-Invoke { "for try in \$(seq 100); do grep -q 'waits up to' $place/run && exit 0; sleep 0.1; done; exit 1"; };
+END
+    holds "kilter waits while apt-get holds the lock" \
+        env "APT_CONFIG=$place/hook.conf" apt-get -q -y -o DPkg::Lock::Timeout=60 "$@"
+}
+package kilter-kept 1.0
+publish
+run 'resources: { "package[kilter-kept]": {} }'
+eventually "a missing package is installed" kilter-kept "ii 1.0"
+by_hand remove kilter-kept
+eventually "a removed package is installed again" kilter-kept "ii 1.0"
+stop
+same "it waits once, for apt-get, and nothing fails" \
+    "$(grep -c 'waits up to 600 s for the lock of dpkg, which apt-get' "$place/run") $(grep -ci fail "$place/run")" "1 0"
+same "the log has no progress of dpkg" "$(grep -c 'Reading database .*%' "$place/run")" 0
+run 'resources: { "package[kilter-kept]": { ensure: absent } }'
+eventually "an unwanted package is removed" kilter-kept "rc 1.0"
+by_hand install kilter-kept
+eventually "an installed package is removed again" kilter-kept "rc 1.0"
+stop
+same "nothing fails here either" "$(grep -ci fail "$place/run")" 0
+run 'resources: { "package[kilter-kept]": { ensure: held } }'
+eventually "a package is put on hold" kilter-kept "hi 1.0"
+by_hand --allow-change-held-packages purge kilter-kept
+eventually "it is on hold after its repair" kilter-kept "hi 1.0"
+stop
+same "the mark does not fail" "$(grep -ci fail "$place/run")" 0
 
 # A pin that prefers an older version than the installed one.
 package kilter-back 2.0

@@ -213,6 +213,12 @@ pub trait Provider: Send + Sync {
         false
     }
 
+    /// Returns true if only resources that name the provider use it, for example because it has other names for the
+    /// same type. It is the default of a type that has no other provider.
+    fn is_named_only(&self) -> bool {
+        false
+    }
+
     /// Returns true if the provider is not part of the program. Built-in providers are preferred to an external
     /// one unless that is a default. Several external providers have no order of preference.
     fn is_external(&self) -> bool {

@@ -14,7 +14,7 @@ use crate::contract::{Provider, Suitability};
 ///
 /// A resource gets the provider named in its manifest, otherwise a suitable one. A default provider comes
 /// first, then a built-in one, then [external](Provider::is_external) ones. Several external providers have no
-/// order of preference.
+/// order of preference. Providers that are [named only](Provider::is_named_only) come last, suitable or not.
 #[derive(Clone, Default)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,
@@ -221,7 +221,8 @@ impl Registry {
             let found: Vec<usize> = among.iter().copied().filter(|&at| holds(&*self.providers[at])).collect();
             if found.is_empty() { among.to_vec() } else { found }
         };
-        let suitable = those(providers, &|provider| provider.suitable().is_suitable());
+        let unnamed = those(providers, &|provider| !provider.is_named_only());
+        let suitable = those(&unnamed, &|provider| provider.suitable().is_suitable());
         let default = those(&suitable, &|provider| provider.is_default());
         let own = those(&default, &|provider| !provider.is_external());
         let is_one_of_many = own.len() > 1 && own.iter().all(|&at| self.providers[at].is_external());
@@ -333,6 +334,7 @@ mod tests {
         name: &'static str,
         is_external: bool,
         is_default: bool,
+        is_named_only: bool,
         suitability: Suitability,
     }
 
@@ -353,6 +355,10 @@ mod tests {
             self.is_default
         }
 
+        fn is_named_only(&self) -> bool {
+            self.is_named_only
+        }
+
         fn is_external(&self) -> bool {
             self.is_external
         }
@@ -368,7 +374,8 @@ mod tests {
 
     fn own(name: &'static str) -> Made {
         let schema = TypeSchema::new("t", name);
-        Made { schema, name, is_external: false, is_default: false, suitability: Suitability::Suitable }
+        let suitability = Suitability::Suitable;
+        Made { schema, name, is_external: false, is_default: false, is_named_only: false, suitability }
     }
 
     fn script(name: &'static str) -> Made {
@@ -406,6 +413,15 @@ mod tests {
         assert_eq!(chosen(&[unsuitable(own("a")), script("s")]), ["s"]);
         assert_eq!(chosen(&[own("a"), unsuitable(default(script("s")))]), ["a"]);
         assert_eq!(chosen(&[script("s"), unsuitable(script("r"))]), ["s"]);
+    }
+
+    #[test]
+    fn named_only_provider_is_not_chosen_beside_others() {
+        let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
+        let named_only = |one: Made| Made { is_named_only: true, ..one };
+        assert_eq!(chosen(&[unsuitable(own("a")), named_only(script("s"))]), ["a"]);
+        assert_eq!(chosen(&[unsuitable(own("a")), named_only(script("s")), script("r")]), ["r"]);
+        assert_eq!(chosen(&[named_only(script("s"))]), ["s"]);
     }
 
     #[test]

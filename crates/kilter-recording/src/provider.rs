@@ -178,6 +178,10 @@ impl Provider for RecordingProvider {
         self.mode.record_or_replay("provider", || self.about("is_default", Json::Null), || self.inner.is_default())
     }
 
+    fn is_named_only(&self) -> bool {
+        self.inner.is_named_only()
+    }
+
     fn is_external(&self) -> bool {
         self.inner.is_external()
     }

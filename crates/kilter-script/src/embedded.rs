@@ -67,6 +67,10 @@ impl Provider for EmbeddedProvider {
         self.script().is_default() && !self.rivals.iter().any(|rival| rival.is_default())
     }
 
+    fn is_named_only(&self) -> bool {
+        self.script().is_named_only()
+    }
+
     fn is_external(&self) -> bool {
         true
     }

@@ -67,6 +67,8 @@ pub struct Metadata {
     pub suitable: Condition,
     /// Preference over other providers of its type.
     pub default: Condition,
+    /// True if only resources that name the provider use it: `default: false`.
+    pub is_named_only: bool,
     /// True if the provider supports previews: it obeys `ral_noop`.
     pub noop_safe: bool,
     /// True if calls that only read are confined, so that they cannot change the machine.

@@ -191,6 +191,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut MetadataReader) -> Meta
         one_time,
         refresh,
         suitable,
+        is_named_only: matches!(default, Some(Condition::Constant(false))),
         default: default.unwrap_or(Condition::Constant(false)),
         noop_safe,
         confine,

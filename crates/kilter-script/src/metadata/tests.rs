@@ -162,6 +162,15 @@ fn default_needs_one_true_clause() {
 }
 
 #[test]
+fn default_false_makes_a_provider_named_only() {
+    let is_named_only = |more: &str| good(&format!("{SMALLEST}{more}")).is_named_only;
+    assert!(is_named_only("\ndefault: false"));
+    assert!(
+        !is_named_only("") && !is_named_only("\ndefault: true") && !is_named_only("\ndefault: osfamily = 'archlinux'")
+    );
+}
+
+#[test]
 fn metadata_may_set_name_timeout_and_noop_support() {
     let metadata = good(&format!("{SMALLEST}\nname: systemd\nnoop_safe: true\ntimeout: 5\noutput: 64"));
     assert_eq!(metadata.name, "systemd");

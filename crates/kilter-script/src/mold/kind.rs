@@ -70,7 +70,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let words = rest.words("actions");
     let is_action_refresh = words.as_ref().is_some_and(|words| words.iter().any(|word| word == REFRESH));
     let refresh = rest.word(REFRESH).or_else(|| is_action_refresh.then(|| REFRESH.into()));
-    let is_default = rest.truth("default").unwrap_or(false);
+    let default = rest.truth("default");
     let is_open = rest.truth("open").unwrap_or(is_open);
     let parallel = rest.truth("parallel").unwrap_or(false);
     let manner = rest.manner();
@@ -102,7 +102,8 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let schema = if is_open { schema.with_others(other()) } else { schema };
     let metadata = metadata_of(schema, words.as_deref(), manner);
     let owns = owns.unwrap_or_default();
-    Ok(Metadata { identities, owns, watches, refresh, parallel, default: Condition::Constant(is_default), ..metadata })
+    let (is_named_only, default) = (default == Some(false), Condition::Constant(default.unwrap_or(false)));
+    Ok(Metadata { identities, owns, watches, refresh, parallel, default, is_named_only, ..metadata })
 }
 
 fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: ScriptMetadata) -> Metadata {
@@ -119,6 +120,7 @@ fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Scri
         refresh: None,
         suitable: Condition::Constant(true),
         default: Condition::Constant(false),
+        is_named_only: false,
         noop_safe: false,
         confine: manner.is_confined,
         parallel: false,

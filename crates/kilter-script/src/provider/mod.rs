@@ -110,6 +110,10 @@ impl Provider for ScriptProvider {
         self.metadata.default.evaluate(&*self.surroundings).holds()
     }
 
+    fn is_named_only(&self) -> bool {
+        self.metadata.is_named_only
+    }
+
     fn is_external(&self) -> bool {
         true
     }

@@ -330,4 +330,9 @@ printf 'Package: kilter-broken\nPin: version 0.9\nPin-Priority: 1001\n' >/etc/ap
 touch /etc/kilter-broken-may
 changes package kilter-broken ensure=present
 same "it has not gone back" "$(status kilter-broken)" "ii 1.0"
+
+# pip needs only Python. It has other packages, so only resources that name it use it.
+mv /usr/bin/apt-get "$place/apt-get"
+refuses "the provider \`apt\` of package is not suitable here: there is no command apt-get" package kilter-tool ensure=present
+mv "$place/apt-get" /usr/bin/apt-get
 finish

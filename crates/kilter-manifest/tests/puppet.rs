@@ -14,7 +14,7 @@ const TYPES: [(&str, &str, &str); 8] = [
     ("file", "path", "ensure content target owner group mode"),
     ("group", "name", "ensure gid"),
     ("host", "name", "ensure ip host_aliases"),
-    ("package", "name", "ensure version latest purge"),
+    ("package", "name", "ensure version latest purge mark"),
     ("service", "name", "ensure enable"),
     ("ssh_authorized_key", "name", "ensure user type key options"),
     (
@@ -91,7 +91,10 @@ fn puppet_output_of_each_type_is_read() {
         ),
         (
             "package",
-            &["package[adduser] {version: 3.134, ensure: present}", "package[apt] {version: 2.6.2, ensure: present}"],
+            &[
+                "package[adduser] {version: 3.134, ensure: present, mark: none}",
+                "package[apt] {version: 2.6.2, ensure: present, mark: none}",
+            ],
         ),
         (
             "service",

@@ -20,7 +20,7 @@ struct KeyStore {
 
 impl KeyStore {
     fn new() -> KeyStore {
-        let schema = TypeSchema::new("key", "KeyStore in memory.")
+        let schema = TypeSchema::new("key", "Keys in memory.")
             .attribute("ensure", "Enum[absent, present]", Behaviour::Property, "Whether it is there.")
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("secret", "Optional[Sensitive[String]]", Behaviour::Property, "What it opens with.");

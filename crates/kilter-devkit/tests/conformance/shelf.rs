@@ -64,7 +64,7 @@ struct Own {
 fn schema(defect: Option<Defect>, keyed: bool, count: usize) -> TypeSchema {
     let (property, parameter) = (Behaviour::Property, Behaviour::Parameter);
     let desc = if defect == Some(Defect::NotDescribed) { "" } else { "What is written on it." };
-    let mut schema = TypeSchema::new("thing", "ShelfContents on a shelf.")
+    let mut schema = TypeSchema::new("thing", "Things on a shelf.")
         .attribute("ensure", "Enum[present, absent]", property, "Whether it is there.")
         .default("present")
         .attribute("name", "String[1]", Behaviour::Namevar, "Its name.")

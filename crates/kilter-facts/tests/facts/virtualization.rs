@@ -46,7 +46,7 @@ fn hypervisors_are_recognised_by_firmware() {
     assert_virtual(
         [
             ("sys/class/dmi/id/sys_vendor", "Microsoft Corporation\n"),
-            ("sys/class/dmi/id/product_name", "Virtual FakeRoot\n"),
+            ("sys/class/dmi/id/product_name", "Virtual Machine\n"),
         ],
         "hyperv",
     );

@@ -13,13 +13,9 @@ use kilter_process::{Cancel, Invocation, Output, SpawnError};
 
 use crate::{assert_edges, assert_held_but};
 
-const NO_PREVIEW: &str = "the provider does not have the feature `supports_noop`, so kilter requests no preview";
-
-const NOT_APPLICABLE: [(&str, &str); 4] = [
+const NOT_APPLICABLE: [(&str, &str); 2] = [
     ("titles-fit-namevars", "the type has one namevar"),
     ("a-refresh-is-served", "the provider does not have the feature `refresh`"),
-    ("preview-changes-nothing", NO_PREVIEW),
-    ("preview-foresees-rightly", NO_PREVIEW),
 ];
 
 /// The directories of the machine that the tools may write in.

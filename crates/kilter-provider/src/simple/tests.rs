@@ -17,7 +17,7 @@ struct KeyProvider {
 
 impl KeyProvider {
     fn new(ensure: &str, namevars: &[&str]) -> KeyProvider {
-        let schema = TypeSchema::new("key", "KeyProvider.").attribute("ensure", ensure, Behaviour::Property, "");
+        let schema = TypeSchema::new("key", "Keys.").attribute("ensure", ensure, Behaviour::Property, "");
         let add = |schema: TypeSchema, name: &&str| schema.attribute(name, "String", Behaviour::Namevar, "");
         let schema = namevars.iter().fold(schema, add).attribute("size", "Optional[Integer]", Behaviour::Property, "");
         KeyProvider { schema, calls: Mutex::default() }

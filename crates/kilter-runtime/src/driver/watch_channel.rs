@@ -19,7 +19,7 @@ pub(super) struct PendingEvents {
     /// True if any resource may have changed.
     pub(super) any: bool,
     pub(super) changed: BTreeSet<EcoString>,
-    /// WatchStatus of the watches of single resources.
+    /// Status of the watches of single resources.
     pub(super) of: BTreeMap<EcoString, WatchStatus>,
 }
 

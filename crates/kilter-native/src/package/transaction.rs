@@ -15,7 +15,7 @@ use super::status::{Package, Packages, Status};
 use super::{PackageProvider, is_removal, version};
 use crate::words::texts;
 
-/// What a package needs.
+/// Change that a package needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Goal {
     /// Nothing but perhaps a mark.

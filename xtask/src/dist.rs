@@ -42,6 +42,9 @@ pub(crate) fn command(root: &Path) -> Result<Command, String> {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     // Compresses the relocations that a position-independent program processes at its start.
     flags.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
+    // At `opt-level = "z"` even a function that only returns a field is called. A limit of 10 instead of 5 makes kilter
+    // smaller and faster.
+    flags.push("-Cllvm-args=--inline-threshold=10".to_owned());
     // The Rust compiler links this target with LLD, which can keep one copy of equal functions. Nearly all pages of the
     // program become resident, so a smaller program needs less memory.
     if target == LINKED_WITH_LLD {

@@ -1,6 +1,6 @@
 //! Measures the engine alone: CPU time to build and check a graph and to plan over it.
 //!
-//! `cargo run --release -p kilter-engine --example graph_bench`
+//! `cargo run --profile bench -p kilter-engine --example graph_bench`
 
 use kilter_engine::{
     CheckResult, Command, Edge, Graph, Group, Input, Machine, Origin, Reason, RefreshToken, ResourceId, Timestamp,

@@ -91,7 +91,7 @@ fn components(graph: &Graph, vertices: &[ResourceId]) -> Vec<Vec<ResourceId>> {
             }
         }
     }
-    found.sort_by_key(|knot| knot[0]);
+    found.sort_unstable_by_key(|knot| knot[0]);
     found
 }
 

@@ -195,7 +195,7 @@ fn entries_of(directory: &Path, policy: &TrustPolicy, gathered: &mut Gathered) -
         return Vec::new();
     }
     let mut paths: Vec<PathBuf> = entries.iter().map(std::fs::DirEntry::path).filter(|path| is_meant(path)).collect();
-    paths.sort();
+    paths.sort_unstable();
     let mut usable = Vec::new();
     for path in paths {
         match usable_mode(&path, policy) {

@@ -79,7 +79,7 @@ impl Facts {
         names.extend(builtin::names().map(EcoString::from));
         names.extend(self.file_facts(|gathered| gathered.facts.keys().cloned().collect::<Vec<_>>()));
         names.extend(self.executable_facts(|gathered| gathered.facts.keys().cloned().collect::<Vec<_>>()));
-        names.sort();
+        names.sort_unstable();
         names.dedup();
         names
     }

@@ -69,7 +69,7 @@ impl FactSource {
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(path)) else { return Vec::new() };
         let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-        names.sort();
+        names.sort_unstable();
         names
     }
 }

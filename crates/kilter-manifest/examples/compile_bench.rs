@@ -1,6 +1,6 @@
 //! Compiles a generated manifest and prints what it takes per resource.
 //!
-//! `cargo run --release -p kilter-manifest --example compile_bench -- [COUNT] [ROUNDS]`
+//! `cargo run --profile bench -p kilter-manifest --example compile_bench -- [COUNT] [ROUNDS]`
 
 use std::time::Instant;
 

@@ -410,12 +410,11 @@ impl<'e, 't> Body<'e, 't> {
         // Resource API, implementation).
         let is_absent = resource.attributes.text("ensure") == Some("absent");
         let is_open = |(a, given): (&AttributeSchema, &bool)| {
-            let words = a.data_type.allowed();
-            a.name == "ensure"
-                && !given
-                && a.default.is_none()
-                && !words.is_empty()
-                && words.iter().all(|w| ["present", "absent"].contains(w))
+            let is_of_existence = || {
+                let words = a.data_type.allowed();
+                !words.is_empty() && words.iter().all(|w| ["present", "absent"].contains(w))
+            };
+            !given && a.name == "ensure" && a.default.is_none() && is_of_existence()
         };
         let is_without_properties =
             type_.composite.is_none() && (is_absent || attributes.iter().zip(&self.given).any(is_open));

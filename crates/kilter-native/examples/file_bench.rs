@@ -1,6 +1,6 @@
 //! Measures a check of unchanged files against the bare system calls.
 //!
-//! `cargo run --release -p kilter-native --example file_bench -- [FILES] [ROUNDS]`; with a third
+//! `cargo run --profile bench -p kilter-native --example file_bench -- [FILES] [ROUNDS]`; with a third
 //! argument (`floor` or `provider`) only that part runs, once, for `strace -c -f`.
 
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! Holds `kilter_process::run` against the bare spawn and wait of the standard library.
 //!
-//! `cargo run --release -p kilter-process --example spawn_bench`: CPU of this process and its
+//! `cargo run --profile bench -p kilter-process --example spawn_bench`: CPU of this process and its
 //! children, for 500 starts of `/usr/bin/test` a round, rounds taken in turns. Run it as root.
 
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
 //! Cost of validation and comparison: CPU time for 100,000 resources with ten attributes.
 //!
-//! `cargo run --release -p kilter-provider --example check_bench`
+//! `cargo run --profile bench -p kilter-provider --example check_bench`
 
 use kilter_model::{AttributeName, Attributes, Behaviour, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{Context, Mode, Provider, ProviderError, Query, compare};

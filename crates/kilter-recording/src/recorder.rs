@@ -71,7 +71,7 @@ impl Recorder {
             let names = state.sensitive.entry(provider.schema().name.to_string()).or_default();
             let sealed = provider.schema().attributes.iter().filter(|attribute| is_sealed(attribute));
             names.extend(sealed.map(|attribute| attribute.name.to_string()));
-            names.sort();
+            names.sort_unstable();
             names.dedup();
         }
     }

@@ -1,4 +1,4 @@
-//! Cost of watches: `cargo run --release -p kilter-runtime --example watch_bench`.
+//! Cost of watches: `cargo run --profile bench -p kilter-runtime --example watch_bench`.
 //!
 //! Time from a write to the call of `tell`, beside a bare loop of inotify in the same run; time and memory
 //! to register 100,000 files in 100 directories.

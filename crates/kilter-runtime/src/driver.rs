@@ -362,7 +362,9 @@ impl Driver<'_, '_, '_, '_> {
             Mode::Apply => {
                 let place = |vertex: ResourceId| prepared.graph.place(vertex);
                 let mut owed = self.machine.owed();
-                owed.sort_by_key(|token| (token.first == token.second, place(token.first), place(token.second)));
+                owed.sort_unstable_by_key(|token| {
+                    (token.first == token.second, place(token.first), place(token.second))
+                });
                 self.debts(&owed)
             }
             Mode::Noop => Vec::new(),

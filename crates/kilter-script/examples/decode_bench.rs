@@ -1,6 +1,6 @@
 //! Measures the decoding of 100,000 resources from the output of a script, in both conventions.
 //!
-//! `cargo run --release -p kilter-script --example decode_bench`; the bounds are those of docs/performance.md.
+//! `cargo run --profile bench -p kilter-script --example decode_bench`; the bounds are those of docs/performance.md.
 
 use std::time::{Duration, Instant};
 

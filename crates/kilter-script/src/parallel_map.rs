@@ -25,7 +25,7 @@ pub(crate) fn parallel_map<T: Sync, R: Send>(items: &[T], jobs: usize, work: imp
         worker();
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
+    done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn report(state: &mut State, attribute: &str, left: &[EcoString]) {
     }
     let mut names = texts(state.attributes.get(attribute));
     names.extend(left.iter().cloned());
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     state.attributes.set(attribute, Value::strings(names));
 }

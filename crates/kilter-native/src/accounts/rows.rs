@@ -49,7 +49,7 @@ impl GroupRow {
         let gid = fields.nth(1)?.parse().ok()?;
         let members = fields.next().unwrap_or_default().split(',').map(str::trim);
         let mut members: Vec<EcoString> = members.filter(|member| !member.is_empty()).map(EcoString::from).collect();
-        members.sort();
+        members.sort_unstable();
         members.dedup();
         Some(GroupRow { name, gid, members })
     }

@@ -158,7 +158,7 @@ pub fn clean_temporary_files(state_dir: Option<&Path>, directories: &[PathBuf], 
     for directory in directories {
         clean(directory, &|maker, stat| temp_names::is_dead(maker, stat), noop, &mut cleaned);
     }
-    cleaned.removed.sort();
+    cleaned.removed.sort_unstable();
     cleaned.removed.dedup();
     cleaned
 }
@@ -288,7 +288,7 @@ mod tests {
         assert!(file(dead).exists() && state.join(DIRECTORY).join(dead).exists());
         assert_eq!(clean_temporary_files(Some(&state), &[], false), listed);
         let mut left: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        left.sort();
+        left.sort_unstable();
         assert_eq!(left, [".kilter.1-0-1-x", ".kilter.2-0-1-0123456789abcdef", ".kilter.conf"]);
         assert!(!state.join(DIRECTORY).exists());
     }

@@ -188,7 +188,7 @@ impl Provider for GroupProvider {
         for Declaration { should, .. } in resources.iter_mut() {
             if let Some(members) = should.get("members") {
                 let mut names = texts(Some(members));
-                names.sort();
+                names.sort_unstable();
                 names.dedup();
                 let names = sealed_like(members, Value::strings(names));
                 should.set("members", names);

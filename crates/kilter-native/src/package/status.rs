@@ -322,7 +322,7 @@ impl Database {
             .filter(|path| path.file_name().is_some_and(is_file))
             .take(MAX_JOURNAL_FILES)
             .collect();
-        paths.sort();
+        paths.sort_unstable();
         paths
     }
 }

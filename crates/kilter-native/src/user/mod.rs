@@ -373,7 +373,7 @@ fn canonicalize(should: &mut Attributes) {
             }
             "groups" => {
                 let mut groups = texts(Some(value));
-                groups.sort();
+                groups.sort_unstable();
                 groups.dedup();
                 *value = sealed_like(value, Value::strings(groups));
             }

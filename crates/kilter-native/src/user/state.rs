@@ -34,7 +34,7 @@ fn state(row: &UserRow, groups: &Groups, shadows: Option<&Shadows>) -> State {
     attributes.push("uid", i64::from(row.uid));
     attributes.push("gid", i64::from(row.gid));
     let mut names: Vec<_> = groups.listing(&row.name).map(|group| group.name.clone()).collect();
-    names.sort();
+    names.sort_unstable();
     attributes.push("groups", Value::strings(names));
     if !row.home.is_empty() {
         attributes.push("home", row.home.clone());

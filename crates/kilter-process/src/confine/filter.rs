@@ -52,7 +52,7 @@ const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 /// System calls of another architecture (32-bit programs) have different numbers. The program kills a process that
 /// makes such a call.
 pub(super) fn compile(architecture: u32, mut refused: Vec<Refused>) -> BpfProgram {
-    refused.sort_by_key(|refused| refused.call);
+    refused.sort_unstable_by_key(|refused| refused.call);
     let mut ranges: Vec<Range> = Vec::with_capacity(refused.len());
     for one in refused {
         let number = number(&one);

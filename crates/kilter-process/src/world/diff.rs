@@ -99,7 +99,7 @@ fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
     let entries = Dir::read_from(directory)?.map(|entry| Ok(entry?.file_name().to_owned()));
     let names: io::Result<Vec<CString>> = entries.collect();
     let mut names: Vec<CString> = names?.into_iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")).collect();
-    names.sort();
+    names.sort_unstable();
     Ok(names)
 }
 

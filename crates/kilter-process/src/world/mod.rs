@@ -144,7 +144,7 @@ impl Sandbox {
         for top in &self.tops {
             diff::of(top, is_noise, &mut lines)?;
         }
-        lines.sort();
+        lines.sort_unstable();
         Ok(lines.concat())
     }
 }

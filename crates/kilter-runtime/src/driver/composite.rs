@@ -111,7 +111,7 @@ impl Driver<'_, '_, '_, '_> {
                 None => counts.push((word, 1)),
             }
         }
-        counts.sort_by_key(|(word, _)| WORDS.iter().position(|known| known == word).unwrap_or(WORDS.len()));
+        counts.sort_unstable_by_key(|(word, _)| WORDS.iter().position(|known| known == word).unwrap_or(WORDS.len()));
         CompositeStanding {
             reference: reference.clone(),
             owner: owner.map(|owner| self.composites()[owner as usize].reference.clone()),

@@ -46,7 +46,7 @@ pub(super) fn collect(given: &Path, trust: &TrustPolicy, candidates: &mut Vec<Ex
             notes.push(Note::warning(&directory, eco_format!("{distrust}")));
             continue;
         }
-        paths.sort();
+        paths.sort_unstable();
         for path in paths {
             match candidate(path.clone(), trust) {
                 Ok(candidate) if candidates.iter().any(|known| is_same(known, &candidate)) => {}

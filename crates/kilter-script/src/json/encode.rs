@@ -59,6 +59,6 @@ fn object(attributes: &Attributes, without: Option<&str>) -> Json {
     let known = attributes.iter().filter(|(name, value)| !value.is_undef() && Some(name.as_str()) != without);
     let mut entries: Vec<(String, Json)> =
         known.map(|(name, value)| (name.to_string(), to_json_clear(value))).collect();
-    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     Json::Object(entries.into_iter().collect::<Map<String, Json>>())
 }

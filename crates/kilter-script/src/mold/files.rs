@@ -91,7 +91,7 @@ fn scripts(directory: &Path, trust: &TrustPolicy, notes: &mut Vec<Note>) -> Vec<
         notes.push(Note::warning(directory, eco_format!("{distrust}")));
         return Vec::new();
     }
-    paths.sort();
+    paths.sort_unstable();
     let mut found = Vec::new();
     for path in paths {
         match script(&path, trust) {

@@ -63,7 +63,7 @@ impl MoldProvider {
         if let Some(name) = repeated(&states) {
             return Err(wrong(eco_format!("`{name}` occurs twice")));
         }
-        undeclared.sort();
+        undeclared.sort_unstable();
         undeclared.dedup();
         self.pass_over(cx, "", &undeclared);
         Ok(states)

@@ -41,7 +41,7 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocat
 fn words(invocation: Invocation, update: &Update<'_>) -> Result<Invocation, Refusal> {
     let mut attributes: Vec<(&AttributeName, &Value)> =
         update.should.iter().filter(|(name, value)| **name != "name" && !value.is_undef()).collect();
-    attributes.sort_by_key(|(name, _)| *name);
+    attributes.sort_unstable_by_key(|(name, _)| *name);
     let mut invocation = invocation.arg(word("name", update.name.as_bytes())?);
     for (name, value) in attributes {
         invocation = invocation.arg(word(name.as_str(), &written(value))?);

@@ -71,6 +71,6 @@ fn listed(session: &Session, directory: &Path) -> Result<Vec<PathBuf>, Exit> {
     let is_key = |path: &PathBuf| path.extension().is_some_and(|end| end == "pub" || end == "pem");
     let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
     let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_key).collect();
-    paths.sort();
+    paths.sort_unstable();
     Ok(paths)
 }

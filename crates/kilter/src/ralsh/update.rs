@@ -119,7 +119,7 @@ fn changes(report: &ResourceReport) -> Vec<Difference> {
         true => report.differences.clone(),
         false => report.told.clone(),
     };
-    changes.sort_by(|one, other| one.attribute.as_str().cmp(other.attribute.as_str()));
+    changes.sort_unstable_by(|one, other| one.attribute.as_str().cmp(other.attribute.as_str()));
     changes
 }
 

@@ -48,7 +48,7 @@ impl Reports {
         };
         let counts = standing.counts(prepared.resources().len(), left_out);
         let mut reports: Vec<_> = standing.reports.into_iter().collect();
-        reports.sort_by_key(|(vertex, _)| prepared.graph.place(*vertex));
+        reports.sort_unstable_by_key(|(vertex, _)| prepared.graph.place(*vertex));
         // The kernel may have named an opponent after the check that found its change.
         for (vertex, report) in reports.iter_mut().filter(|(_, report)| report.is_contested) {
             report.opponent = contests.newest_opponent(*vertex).or_else(|| report.opponent.take());

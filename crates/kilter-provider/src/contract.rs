@@ -100,6 +100,19 @@ impl Suitability {
     }
 }
 
+/// Rank of a provider among the suitable providers of its type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preference {
+    /// It precedes the others.
+    Default,
+    /// It has no special rank.
+    #[default]
+    Normal,
+    /// Only resources that name the provider use it, for example because it has other names for the same type. It is
+    /// the provider of a type that has no other.
+    NamedOnly,
+}
+
 /// Result of a custom comparison of an attribute (Puppet Resource API, "custom_insync").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Insync {
@@ -208,15 +221,9 @@ pub trait Provider: Send + Sync {
         Suitability::Suitable
     }
 
-    /// Returns true if the provider is preferred to other suitable providers of its type.
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    /// Returns true if only resources that name the provider use it, for example because it has other names for the
-    /// same type. It is the default of a type that has no other provider.
-    fn is_named_only(&self) -> bool {
-        false
+    /// Returns the rank of the provider among the providers of its type.
+    fn preference(&self) -> Preference {
+        Preference::Normal
     }
 
     /// Returns true if the provider is not part of the program. Built-in providers are preferred to an external

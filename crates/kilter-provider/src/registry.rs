@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 
 use crate::capabilities::contradiction;
 use crate::context::DEFAULT_HOSTNAME;
-use crate::contract::{Provider, Suitability};
+use crate::contract::{Preference, Provider, Suitability};
 
 /// Providers of a program, by type. A type may have several providers.
 ///
 /// A resource gets the provider named in its manifest, otherwise a suitable one. A default provider comes
 /// first, then a built-in one, then [external](Provider::is_external) ones. Several external providers have no
-/// order of preference. Providers that are [named only](Provider::is_named_only) come last, suitable or not.
+/// order of preference. Providers that are [named only](Preference::NamedOnly) come last, suitable or not.
 #[derive(Clone, Default)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,
@@ -52,8 +52,8 @@ pub struct Candidate {
     pub name: &'static str,
     /// Ability to work on this machine.
     pub suitability: Suitability,
-    /// True if it is preferred to other suitable providers.
-    pub is_default: bool,
+    /// Rank among the providers of the type.
+    pub preference: Preference,
     /// True if resources without a declared provider use it.
     pub is_chosen: bool,
 }
@@ -64,7 +64,9 @@ impl Candidate {
         match &self.suitability {
             _ if self.is_chosen => None,
             Suitability::Unsuitable(why) => Some(eco_format!("it is not suitable: {why}")),
-            Suitability::Suitable if self.is_default => Some(eco_format!("`{chosen}` comes first")),
+            Suitability::Suitable if self.preference == Preference::Default => {
+                Some(eco_format!("`{chosen}` comes first"))
+            }
             Suitability::Suitable => {
                 Some(eco_format!("`{chosen}` is preferred; declare `provider: {}` for this one", self.name))
             }
@@ -221,9 +223,9 @@ impl Registry {
             let found: Vec<usize> = among.iter().copied().filter(|&at| holds(&*self.providers[at])).collect();
             if found.is_empty() { among.to_vec() } else { found }
         };
-        let unnamed = those(providers, &|provider| !provider.is_named_only());
+        let unnamed = those(providers, &|provider| provider.preference() != Preference::NamedOnly);
         let suitable = those(&unnamed, &|provider| provider.suitable().is_suitable());
-        let default = those(&suitable, &|provider| provider.is_default());
+        let default = those(&suitable, &|provider| provider.preference() == Preference::Default);
         let own = those(&default, &|provider| !provider.is_external());
         let is_one_of_many = own.len() > 1 && own.iter().all(|&at| self.providers[at].is_external());
         match is_one_of_many && self.providers[own[0]].suitable().is_suitable() {
@@ -271,7 +273,7 @@ impl Registry {
                 index,
                 name: provider.name(),
                 suitability: provider.suitable(),
-                is_default: provider.is_default(),
+                preference: provider.preference(),
                 is_chosen: Some(index) == chosen,
             }
         };
@@ -333,8 +335,7 @@ mod tests {
         schema: TypeSchema,
         name: &'static str,
         is_external: bool,
-        is_default: bool,
-        is_named_only: bool,
+        preference: Preference,
         suitability: Suitability,
     }
 
@@ -351,12 +352,8 @@ mod tests {
             self.suitability.clone()
         }
 
-        fn is_default(&self) -> bool {
-            self.is_default
-        }
-
-        fn is_named_only(&self) -> bool {
-            self.is_named_only
+        fn preference(&self) -> Preference {
+            self.preference
         }
 
         fn is_external(&self) -> bool {
@@ -375,7 +372,7 @@ mod tests {
     fn own(name: &'static str) -> Made {
         let schema = TypeSchema::new("t", name);
         let suitability = Suitability::Suitable;
-        Made { schema, name, is_external: false, is_default: false, is_named_only: false, suitability }
+        Made { schema, name, is_external: false, preference: Preference::Normal, suitability }
     }
 
     fn script(name: &'static str) -> Made {
@@ -406,7 +403,7 @@ mod tests {
     #[test]
     fn builtin_provider_precedes_scripts_and_default_precedes_both() {
         let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
-        let default = |one: Made| Made { is_default: true, ..one };
+        let default = |one: Made| Made { preference: Preference::Default, ..one };
         assert_eq!(chosen(&[own("a"), own("b")]), ["a"]);
         assert_eq!(chosen(&[script("s"), own("a")]), ["a"]);
         assert_eq!(chosen(&[own("a"), default(script("s"))]), ["s"]);
@@ -418,7 +415,7 @@ mod tests {
     #[test]
     fn named_only_provider_is_not_chosen_beside_others() {
         let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
-        let named_only = |one: Made| Made { is_named_only: true, ..one };
+        let named_only = |one: Made| Made { preference: Preference::NamedOnly, ..one };
         assert_eq!(chosen(&[unsuitable(own("a")), named_only(script("s"))]), ["a"]);
         assert_eq!(chosen(&[unsuitable(own("a")), named_only(script("s")), script("r")]), ["r"]);
         assert_eq!(chosen(&[named_only(script("s"))]), ["s"]);
@@ -426,7 +423,7 @@ mod tests {
 
     #[test]
     fn equal_scripts_are_ambiguous() {
-        let default = |one: Made| Made { is_default: true, ..one };
+        let default = |one: Made| Made { preference: Preference::Default, ..one };
         let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
         assert_eq!(chosen(&[script("r"), script("s")]), ["r", "s"]);
         assert_eq!(chosen(&[default(script("q")), default(script("r")), script("s")]), ["q", "r"]);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Because, Difference, Outcome, ResourceRef, State, Unknown, UnknownCause, Value};
-use kilter_provider::{Insync, Level, Suitability};
+use kilter_provider::{Insync, Level, Preference, Suitability};
 use kilter_script::{Found, FoundScript, Note};
 use serde_json::{Value as Json, json};
 
@@ -151,6 +151,28 @@ impl Recordable for Outcome {
 
     fn missing() -> Outcome {
         Outcome::failed(MISSING)
+    }
+}
+
+impl Recordable for Preference {
+    fn to_json(&self) -> Json {
+        match self {
+            Preference::Default => true.into(),
+            Preference::Normal => Json::Null,
+            Preference::NamedOnly => false.into(),
+        }
+    }
+
+    fn from_json(json: &Json) -> Option<Preference> {
+        Some(match json {
+            Json::Bool(true) => Preference::Default,
+            Json::Bool(false) => Preference::NamedOnly,
+            _ => Preference::Normal,
+        })
+    }
+
+    fn missing() -> Preference {
+        Preference::Normal
     }
 }
 

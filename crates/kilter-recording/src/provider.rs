@@ -13,8 +13,8 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
 use kilter_provider::{
     Actions, Batch, Capabilities, Context, Declaration, Effect, Explain, Footprint, Found, Generate, Insync, Level,
-    Log, Mode, Owner, Placement, Predict, Provider, ProviderError, ProviderEvent, Query, ReadOne, Refresh, Scheduling,
-    Session, SideEffects, Suitability, ValidationError, Wanted,
+    Log, Mode, Owner, Placement, Predict, Preference, Provider, ProviderError, ProviderEvent, Query, ReadOne, Refresh,
+    Scheduling, Session, SideEffects, Suitability, ValidationError, Wanted,
 };
 use serde_json::{Value as Json, json};
 
@@ -171,15 +171,11 @@ impl Provider for RecordingProvider {
         self.mode.record_or_replay("provider", || self.about("suitable", Json::Null), || self.inner.suitable())
     }
 
-    fn is_default(&self) -> bool {
+    fn preference(&self) -> Preference {
         if self.passes() {
-            return self.inner.is_default();
+            return self.inner.preference();
         }
-        self.mode.record_or_replay("provider", || self.about("is_default", Json::Null), || self.inner.is_default())
-    }
-
-    fn is_named_only(&self) -> bool {
-        self.inner.is_named_only()
+        self.mode.record_or_replay("provider", || self.about("preference", Json::Null), || self.inner.preference())
     }
 
     fn is_external(&self) -> bool {

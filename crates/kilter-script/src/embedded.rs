@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Capabilities, Context, Declaration, Insync, Mode, Provider, ProviderError, Query, Suitability, ValidationError,
+    Capabilities, Context, Declaration, Insync, Mode, Preference, Provider, ProviderError, Query, Suitability,
+    ValidationError,
 };
 
 use crate::metadata::Metadata;
@@ -63,12 +64,14 @@ impl Provider for EmbeddedProvider {
         self.script().suitable()
     }
 
-    fn is_default(&self) -> bool {
-        self.script().is_default() && !self.rivals.iter().any(|rival| rival.is_default())
-    }
-
-    fn is_named_only(&self) -> bool {
-        self.script().is_named_only()
+    /// Returns the rank of the script. A rival that is the default of its type takes precedence.
+    fn preference(&self) -> Preference {
+        match self.script().preference() {
+            Preference::Default if self.rivals.iter().any(|rival| rival.preference() == Preference::Default) => {
+                Preference::Normal
+            }
+            rank => rank,
+        }
     }
 
     fn is_external(&self) -> bool {

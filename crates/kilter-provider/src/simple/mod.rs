@@ -14,7 +14,9 @@ pub use provider::SimpleProvider;
 
 use crate::capabilities::Capabilities;
 use crate::context::Context;
-use crate::contract::{Declaration, Insync, Mode, Provider, ProviderError, Query, Suitability, ValidationError};
+use crate::contract::{
+    Declaration, Insync, Mode, Preference, Provider, ProviderError, Query, Suitability, ValidationError,
+};
 use crate::logging::ChangeLog;
 
 /// Reason why a type cannot have a simple provider.
@@ -136,8 +138,8 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.suitable()
     }
 
-    fn is_default(&self) -> bool {
-        self.inner.is_default()
+    fn preference(&self) -> Preference {
+        self.inner.preference()
     }
 
     fn capabilities(&self) -> Capabilities<'_> {

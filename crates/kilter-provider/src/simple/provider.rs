@@ -5,7 +5,7 @@ use kilter_model::{Attributes, State, TypeSchema};
 use super::Name;
 use crate::capabilities::Capabilities;
 use crate::context::Context;
-use crate::contract::{Declaration, Insync, ProviderError, Query, Suitability, ValidationError};
+use crate::contract::{Declaration, Insync, Preference, ProviderError, Query, Suitability, ValidationError};
 use crate::logging::{ChangeLog, Failure};
 
 /// A provider that creates, updates and deletes one resource at a time (Puppet Resource API, "Implementing
@@ -26,9 +26,9 @@ pub trait SimpleProvider: Send + Sync {
         Suitability::Suitable
     }
 
-    /// See [`Provider::is_default`](crate::Provider::is_default).
-    fn is_default(&self) -> bool {
-        false
+    /// See [`Provider::preference`](crate::Provider::preference).
+    fn preference(&self) -> Preference {
+        Preference::Normal
     }
 
     /// Returns the capabilities of the provider. It cannot have [`Generate`](crate::Generate).

@@ -7,9 +7,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Feature, Outcome, State, TypeSchema, Value, from_json};
 use kilter_process::{Confinement, Output};
 use kilter_provider::{
-    Actions, Batch, Capabilities, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Provider, ProviderError, Query,
-    ReadOne, Redactor, Refresh, Relations, Scheduling, Strictness, Suitability, ValidationError, Wanted, Watch,
-    WatchSink, WatchSource,
+    Actions, Batch, Capabilities, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Preference, Provider,
+    ProviderError, Query, ReadOne, Redactor, Refresh, Relations, Scheduling, Strictness, Suitability, ValidationError,
+    Wanted, Watch, WatchSink, WatchSource,
 };
 use serde_json::Value as Json;
 
@@ -248,8 +248,12 @@ impl Provider for MoldProvider {
         }
     }
 
-    fn is_default(&self) -> bool {
-        self.kind.default.evaluate(&*self.runner.surroundings).holds()
+    fn preference(&self) -> Preference {
+        match self.kind.default.evaluate(&*self.runner.surroundings).holds() {
+            true => Preference::Default,
+            false if self.kind.is_named_only => Preference::NamedOnly,
+            false => Preference::Normal,
+        }
     }
 
     fn is_external(&self) -> bool {

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Capabilities, Context, Insync, Interrupt, Mode, Owner, Provider, ProviderError, Query, Refresh, Relations,
-    Scheduling, Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
+    Batch, Capabilities, Context, Insync, Interrupt, Mode, Owner, Preference, Provider, ProviderError, Query, Refresh,
+    Relations, Scheduling, Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
 };
 
 use crate::condition::{Condition, ConditionResult};
@@ -106,12 +106,12 @@ impl Provider for ScriptProvider {
         }
     }
 
-    fn is_default(&self) -> bool {
-        self.metadata.default.evaluate(&*self.surroundings).holds()
-    }
-
-    fn is_named_only(&self) -> bool {
-        self.metadata.is_named_only
+    fn preference(&self) -> Preference {
+        match self.metadata.default.evaluate(&*self.surroundings).holds() {
+            true => Preference::Default,
+            false if self.metadata.is_named_only => Preference::NamedOnly,
+            false => Preference::Normal,
+        }
     }
 
     fn is_external(&self) -> bool {

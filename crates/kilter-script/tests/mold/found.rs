@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State};
-use kilter_provider::{Context, Level, Mode, Provider, Query, Suitability, Wanted, actions, get_checked};
+use kilter_provider::{Context, Level, Mode, Preference, Provider, Query, Suitability, Wanted, actions, get_checked};
 use kilter_script::{Script, Scripts};
 
 use crate::harness::{MoldDir, MoldTestLog, attributes};
@@ -79,7 +79,10 @@ fn mold_script_with_metadata_is_a_provider() {
     let place = keeper(METADATA);
     let provider = one(&place);
     let schema = provider.schema();
-    assert_eq!((schema.name.as_str(), provider.name(), provider.is_default()), ("thing", "keeper", true));
+    assert_eq!(
+        (schema.name.as_str(), provider.name(), provider.preference()),
+        ("thing", "keeper", Preference::Default)
+    );
     assert!(provider.suitable().is_suitable() && provider.is_external() && schema.has(Feature::Refresh));
     let names: Vec<&str> = schema.attributes.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["path", "exists", "size"]);
@@ -174,7 +177,7 @@ fn conditions_and_noop_support_equal_other_conventions() {
     let place = keeper(&METADATA.replace("[sh]", "[no-such-command]").replace("default: true", "default: false"));
     let provider = one(&place);
     assert!(matches!(provider.suitable(), Suitability::Unsuitable(why) if why.contains("no-such-command")));
-    assert!(!provider.is_default());
+    assert_eq!(provider.preference(), Preference::NamedOnly);
 
     let place = keeper(&METADATA.replace("[list, shake]", "[inspect, list, shake]"));
     for mode in [Mode::Apply, Mode::Preview] {

@@ -114,10 +114,12 @@ pub(super) fn default_text(default: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kilter_provider::Preference;
+
     use super::*;
 
     fn candidate(name: &'static str, suitability: Suitability, is_chosen: bool) -> Candidate {
-        Candidate { index: 0, name, suitability, is_default: false, is_chosen }
+        Candidate { index: 0, name, suitability, preference: Preference::Normal, is_chosen }
     }
 
     #[test]

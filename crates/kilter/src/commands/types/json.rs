@@ -1,7 +1,7 @@
 //! Types for programs (docs/reference/json.md).
 
 use kilter_model::{AttributeSchema, OutputSchema, to_json};
-use kilter_provider::{Candidate, Provider, Registry};
+use kilter_provider::{Candidate, Preference, Provider, Registry};
 use serde_json::{Value as Json, json};
 
 /// Returns all types.
@@ -50,7 +50,7 @@ fn candidate(candidate: &Candidate, chosen: &str) -> Json {
         "name": candidate.name,
         "chosen": candidate.is_chosen,
         "suitable": candidate.suitability.is_suitable(),
-        "default": candidate.is_default,
+        "default": candidate.preference == Preference::Default,
         "why_not": candidate.why_not(chosen).as_deref(),
     })
 }

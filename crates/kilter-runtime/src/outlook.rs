@@ -97,8 +97,8 @@ impl Outlook {
         }
     }
 
-    /// Returns a resource that always runs before `vertex`, may change anything, and is not in sync yet: preferably one
-    /// that a type relates to `vertex`, otherwise the first that a relation names, otherwise the first one.
+    /// Returns a resource that always runs before `vertex`, may change anything, and is not in sync yet.
+    /// Prefers one that a type relates to `vertex`, then the first that a relation names, then the first one.
     pub(crate) fn pending_before(&self, vertex: ResourceId) -> Option<ResourceId> {
         let graph = &self.prepared.graph;
         let is_pending = |other: &&Unbounded| {

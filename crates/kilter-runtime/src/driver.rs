@@ -7,7 +7,6 @@ mod clock;
 mod composite;
 mod conditions;
 mod deadline;
-mod debts;
 mod edit;
 mod hold;
 mod listening;
@@ -16,6 +15,7 @@ mod manifest_source;
 mod message;
 mod not_installed;
 mod opened;
+mod owed_refreshes;
 mod pause_state;
 mod paused;
 mod pending_refreshes;
@@ -365,7 +365,7 @@ impl Driver<'_, '_, '_, '_> {
                 owed.sort_unstable_by_key(|token| {
                     (token.first == token.second, place(token.first), place(token.second))
                 });
-                self.debts(&owed)
+                self.owed_refreshes(&owed)
             }
             Mode::Noop => Vec::new(),
         };

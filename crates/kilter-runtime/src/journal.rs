@@ -80,14 +80,14 @@ const HEADER_BYTES: u64 = HEADER.len() as u64 + 17;
 const MAX_APPENDED_BYTES: u64 = 1 << 20;
 
 /// Resource that changed, and resource to refresh.
-pub(crate) type Debt = (ResourceRef, ResourceRef);
+pub(crate) type OwedRefresh = (ResourceRef, ResourceRef);
 
 /// Journal of pending refreshes. It writes no file before a refresh is pending.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: Option<File>,
-    owed: BTreeSet<Debt>,
+    owed: BTreeSet<OwedRefresh>,
     durability: Durability,
     /// Bytes that were appended since the file was created.
     appended: u64,
@@ -111,7 +111,7 @@ impl Journal {
     }
 
     /// Returns the pending refreshes.
-    pub fn owed(&self) -> impl Iterator<Item = &Debt> {
+    pub fn owed(&self) -> impl Iterator<Item = &OwedRefresh> {
         self.owed.iter()
     }
 
@@ -119,13 +119,14 @@ impl Journal {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub fn owe(&mut self, debts: Vec<Debt>) -> Result<(), JournalError> {
+    pub fn owe(&mut self, owed_refreshes: Vec<OwedRefresh>) -> Result<(), JournalError> {
         self.refuse_if_removed()?;
-        let new: Vec<&Debt> = debts.iter().filter(|debt| self.owed.insert((*debt).clone())).collect();
-        let written = self.append("owe", &debts);
+        let new: Vec<&OwedRefresh> =
+            owed_refreshes.iter().filter(|owed_refresh| self.owed.insert((*owed_refresh).clone())).collect();
+        let written = self.append("owe", &owed_refreshes);
         if written.is_err() {
-            for debt in new {
-                self.owed.remove(debt);
+            for owed_refresh in new {
+                self.owed.remove(owed_refresh);
             }
         }
         written
@@ -137,15 +138,15 @@ impl Journal {
     }
 
     /// Forgets delivered refreshes that could not be recorded: the next successful rewrite omits them.
-    pub(crate) fn forget(&mut self, debts: &[Debt]) {
-        for debt in debts {
-            self.owed.remove(debt);
+    pub(crate) fn forget(&mut self, owed_refreshes: &[OwedRefresh]) {
+        for owed_refresh in owed_refreshes {
+            self.owed.remove(owed_refresh);
         }
     }
 
     /// Remembers pending refreshes that could not be recorded: the next successful rewrite contains them.
-    pub(crate) fn owe_later(&mut self, debts: Vec<Debt>) {
-        self.owed.extend(debts);
+    pub(crate) fn owe_later(&mut self, owed_refreshes: Vec<OwedRefresh>) {
+        self.owed.extend(owed_refreshes);
     }
 
     /// Records delivered refreshes.
@@ -155,9 +156,9 @@ impl Journal {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub fn paid(&mut self, debts: &[Debt]) -> Result<(), JournalError> {
-        self.forget(debts);
-        self.append("paid", debts)
+    pub fn paid(&mut self, owed_refreshes: &[OwedRefresh]) -> Result<(), JournalError> {
+        self.forget(owed_refreshes);
+        self.append("paid", owed_refreshes)
     }
 
     /// Refuses to write to a file without a name, which would be lost at the end of the run.
@@ -172,8 +173,8 @@ impl Journal {
         Err(JournalError::Io { attempt: "append to", path: self.path.clone(), source })
     }
 
-    fn append(&mut self, word: &str, debts: &[Debt]) -> Result<(), JournalError> {
-        let line = line(word, debts);
+    fn append(&mut self, word: &str, owed_refreshes: &[OwedRefresh]) -> Result<(), JournalError> {
+        let line = line(word, owed_refreshes);
         // While a state is held, a refresh may be pending forever: the file is rewritten before it grows.
         if self.appended > MAX_APPENDED_BYTES {
             self.file = None;
@@ -221,7 +222,7 @@ impl Journal {
     /// If the journal cannot be written.
     pub fn restore(&mut self) -> Result<(), JournalError> {
         self.file = None;
-        let owed: Vec<Debt> = self.owed.iter().cloned().collect();
+        let owed: Vec<OwedRefresh> = self.owed.iter().cloned().collect();
         // It always writes a record, because an empty file may fit on a full disk.
         self.append("owe", &owed)
     }
@@ -240,7 +241,7 @@ impl Journal {
             _ => {}
         }
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        let owed: Vec<Debt> = self.owed.iter().cloned().collect();
+        let owed: Vec<OwedRefresh> = self.owed.iter().cloned().collect();
         let record = if owed.is_empty() { String::new() } else { line("owe", &owed) };
         let length = HEADER_BYTES + record.len() as u64;
         file.write_all((header(length) + &record).as_bytes())?;
@@ -262,8 +263,8 @@ fn header(length: u64) -> String {
 }
 
 /// Returns the pending refreshes of a file.
-fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
-    let cut = |complete, known: BTreeSet<Debt>| JournalError::Cut {
+fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<OwedRefresh>, JournalError> {
+    let cut = |complete, known: BTreeSet<OwedRefresh>| JournalError::Cut {
         path: path.to_owned(),
         left: bytes.len() as u64,
         complete,
@@ -287,8 +288,8 @@ fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
 }
 
 /// Returns a record.
-fn line(word: &str, debts: &[Debt]) -> String {
-    let pairs: Vec<Json> = debts.iter().map(|(a, b)| json!([a.to_string(), b.to_string()])).collect();
+fn line(word: &str, owed_refreshes: &[OwedRefresh]) -> String {
+    let pairs: Vec<Json> = owed_refreshes.iter().map(|(a, b)| json!([a.to_string(), b.to_string()])).collect();
     let text = json!({ word: pairs }).to_string();
     format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()))
 }
@@ -297,7 +298,7 @@ fn line(word: &str, debts: &[Debt]) -> String {
 ///
 /// # Errors
 /// The number of the first damaged line.
-fn replay(bytes: &[u8]) -> Result<BTreeSet<Debt>, usize> {
+fn replay(bytes: &[u8]) -> Result<BTreeSet<OwedRefresh>, usize> {
     let mut owed = BTreeSet::new();
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     for (at, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -306,7 +307,7 @@ fn replay(bytes: &[u8]) -> Result<BTreeSet<Debt>, usize> {
     Ok(owed)
 }
 
-fn record(line: &[u8], owed: &mut BTreeSet<Debt>) -> Option<()> {
+fn record(line: &[u8], owed: &mut BTreeSet<OwedRefresh>) -> Option<()> {
     let (crc, text) = (line.get(..8)?, line.get(9..)?);
     let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
     if crc32fast::hash(text) != crc {
@@ -315,10 +316,10 @@ fn record(line: &[u8], owed: &mut BTreeSet<Debt>) -> Option<()> {
     let json: Json = serde_json::from_slice(text).ok()?;
     let (word, pairs) = json.as_object()?.iter().next()?;
     for pair in pairs.as_array()? {
-        let debt = (pair.get(0)?.as_str()?.parse().ok()?, pair.get(1)?.as_str()?.parse().ok()?);
+        let owed_refresh = (pair.get(0)?.as_str()?.parse().ok()?, pair.get(1)?.as_str()?.parse().ok()?);
         match word.as_str() {
-            "owe" => owed.insert(debt),
-            "paid" => owed.remove(&debt),
+            "owe" => owed.insert(owed_refresh),
+            "paid" => owed.remove(&owed_refresh),
             _ => return None,
         };
     }
@@ -329,11 +330,11 @@ fn record(line: &[u8], owed: &mut BTreeSet<Debt>) -> Option<()> {
 mod tests {
     use super::*;
 
-    fn debt(first: &str, second: &str) -> Debt {
+    fn owed_refresh(first: &str, second: &str) -> OwedRefresh {
         (first.parse().unwrap(), second.parse().unwrap())
     }
 
-    fn owed(directory: &Path) -> Vec<Debt> {
+    fn owed(directory: &Path) -> Vec<OwedRefresh> {
         Journal::open(directory, Durability::Flushed).unwrap().owed().cloned().collect()
     }
 
@@ -341,9 +342,9 @@ mod tests {
     fn removed_journal_has_no_pending_refreshes() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![debt("a[x]", "b[y]")]).unwrap();
+        journal.owe(vec![owed_refresh("a[x]", "b[y]")]).unwrap();
         std::fs::remove_file(directory.path().join("journal")).unwrap();
-        let error = journal.owe(vec![debt("a[x]", "c[z]")]).unwrap_err().to_string();
+        let error = journal.owe(vec![owed_refresh("a[x]", "c[z]")]).unwrap_err().to_string();
         assert!(error.contains("append to"), "{error}");
         assert_eq!(journal.owed().count(), 1);
     }
@@ -352,17 +353,17 @@ mod tests {
     fn pending_refreshes_are_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![debt("file[/a]", "exec[b]"), debt("file[/c]", "exec[b]")]).unwrap();
-        journal.paid(&[debt("file[/a]", "exec[b]")]).unwrap();
-        assert_eq!(owed(directory.path()), [debt("file[/c]", "exec[b]")]);
-        journal.paid(&[debt("file[/c]", "exec[b]")]).unwrap();
+        journal.owe(vec![owed_refresh("file[/a]", "exec[b]"), owed_refresh("file[/c]", "exec[b]")]).unwrap();
+        journal.paid(&[owed_refresh("file[/a]", "exec[b]")]).unwrap();
+        assert_eq!(owed(directory.path()), [owed_refresh("file[/c]", "exec[b]")]);
+        journal.paid(&[owed_refresh("file[/c]", "exec[b]")]).unwrap();
         assert_eq!(owed(directory.path()), []);
     }
 
     #[test]
     fn truncated_journal_keeps_the_refreshes_of_complete_lines() {
         let directory = tempfile::tempdir().unwrap();
-        let (one, two) = ([debt("file[/a]", "exec[b]")], [debt("file[/c]", "exec[d]")]);
+        let (one, two) = ([owed_refresh("file[/a]", "exec[b]")], [owed_refresh("file[/c]", "exec[d]")]);
         let first = line("owe", &one).len();
         // Version 1 has no first line, so that a truncated line is not detected.
         std::fs::write(directory.path().join("journal"), line("owe", &one) + &line("owe", &two)).unwrap();
@@ -372,7 +373,7 @@ mod tests {
             let expected = usize::from(cut >= first);
             assert_eq!(owed(directory.path()).len(), expected, "cut at {cut}");
             let mut again = Journal::open(directory.path(), Durability::Flushed).unwrap();
-            again.owe(vec![debt("file[/e]", "exec[f]")]).unwrap();
+            again.owe(vec![owed_refresh("file[/e]", "exec[f]")]).unwrap();
             assert_eq!(owed(directory.path()).len(), expected + 1, "appended after a cut at {cut}");
         }
     }
@@ -382,9 +383,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
-        let first = HEADER_BYTES as usize + line("owe", &[debt("file[/a]", "exec[b]")]).len();
-        journal.owe(vec![debt("file[/c]", "exec[d]")]).unwrap();
+        journal.owe(vec![owed_refresh("file[/a]", "exec[b]")]).unwrap();
+        let first = HEADER_BYTES as usize + line("owe", &[owed_refresh("file[/a]", "exec[b]")]).len();
+        journal.owe(vec![owed_refresh("file[/c]", "exec[d]")]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         for cut in 0..bytes.len() {
             std::fs::write(&path, &bytes[..cut]).unwrap();
@@ -401,9 +402,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![debt("file[/a]", "exec[b]"), debt("file[/c]", "exec[d]")]).unwrap();
+        journal.owe(vec![owed_refresh("file[/a]", "exec[b]"), owed_refresh("file[/c]", "exec[d]")]).unwrap();
         let flushed = std::fs::metadata(&path).unwrap().len() as usize;
-        journal.paid(&[debt("file[/a]", "exec[b]")]).unwrap();
+        journal.paid(&[owed_refresh("file[/a]", "exec[b]")]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         for cut in flushed..bytes.len() {
             std::fs::write(&path, &bytes[..cut]).unwrap();
@@ -416,9 +417,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
+        journal.owe(vec![owed_refresh("file[/a]", "exec[b]")]).unwrap();
         let before = std::fs::read(&path).unwrap();
-        let next = line("owe", &[debt("file[/c]", "exec[d]")]);
+        let next = line("owe", &[owed_refresh("file[/c]", "exec[d]")]);
         for cut in 0..=next.len() {
             std::fs::write(&path, [&before, &next.as_bytes()[..cut]].concat()).unwrap();
             assert_eq!(owed(directory.path()).len(), 1 + usize::from(cut == next.len()), "cut at {cut}");
@@ -442,15 +443,15 @@ mod tests {
     fn journal_does_not_grow_while_a_refresh_is_pending() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Unflushed).unwrap();
-        journal.owe(vec![debt("file[/stays]", "exec[owed]")]).unwrap();
+        journal.owe(vec![owed_refresh("file[/stays]", "exec[owed]")]).unwrap();
         for round in 0..30_000 {
-            let one = [debt(&format!("file[/{round}]"), "exec[b]")];
+            let one = [owed_refresh(&format!("file[/{round}]"), "exec[b]")];
             journal.owe(one.to_vec()).unwrap();
             journal.paid(&one).unwrap();
         }
         let size = std::fs::metadata(directory.path().join("journal")).unwrap().len();
         assert!(size < MAX_APPENDED_BYTES + 4096, "{size}");
-        assert_eq!(owed(directory.path()), [debt("file[/stays]", "exec[owed]")]);
+        assert_eq!(owed(directory.path()), [owed_refresh("file[/stays]", "exec[owed]")]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use kilter_engine::{
 };
 
 use crate::journal::Journal;
-use crate::properties::{Property, Violation, blocking, debts, ending, entitled, order, plan, retries};
+use crate::properties::{Property, Violation, blocking, ending, entitled, order, owed_refreshes, plan, retries};
 use crate::system::System;
 use crate::world::GeneratedGraph;
 
@@ -115,8 +115,8 @@ impl<'a> Observed<'a> {
         tick: u64,
     ) -> Result<(), Violation> {
         match command {
-            Command::JournalRefresh(tokens) => debts::owes_only_what_acts(self, tokens),
-            Command::ClearRefresh(tokens) => debts::pays_only_what_was_served(self, tokens, journal, system),
+            Command::JournalRefresh(tokens) => owed_refreshes::owes_only_what_acts(self, tokens),
+            Command::ClearRefresh(tokens) => owed_refreshes::pays_only_what_was_served(self, tokens, journal, system),
             Command::Check(batch) => {
                 order::batch_is_in_manifest_order(batch)?;
                 batch.vertices.iter().try_for_each(|vertex| self.begin(Act::Check, *vertex, journal, tick))
@@ -150,10 +150,10 @@ impl<'a> Observed<'a> {
         match act {
             Act::Check => ending::a_check_has_a_reason(self, vertex)?,
             Act::Apply => entitled::an_apply_follows_a_difference(self, vertex)?,
-            Act::Refresh => entitled::a_refresh_follows_a_debt(self, vertex, journal)?,
+            Act::Refresh => entitled::refresh_follows_an_owed_refresh(self, vertex, journal)?,
         }
         if act != Act::Check {
-            debts::is_journalled(self, vertex, journal)?;
+            owed_refreshes::is_journalled(self, vertex, journal)?;
         }
         if act != Act::Check {
             self.serve(vertex, journal);
@@ -281,7 +281,7 @@ impl<'a> Observed<'a> {
     /// # Errors
     /// If a crash at this moment would lose a refresh.
     pub(crate) fn changed(&self, vertex: ResourceId, journal: &Journal) -> Result<(), Violation> {
-        debts::is_journalled(self, vertex, journal)
+        owed_refreshes::is_journalled(self, vertex, journal)
     }
 
     /// Checks the state when all commands have been carried out and no answer has arrived.
@@ -289,8 +289,8 @@ impl<'a> Observed<'a> {
     /// # Errors
     /// The violated property.
     pub(crate) fn quiet(&mut self, machine: &Machine, journal: &Journal) -> Result<(), Violation> {
-        debts::the_journal_is_what_is_owed(machine, journal)?;
-        debts::what_was_served_is_paid(self, journal)?;
+        owed_refreshes::the_journal_is_what_is_owed(machine, journal)?;
+        owed_refreshes::what_was_served_is_paid(self, journal)?;
         self.seen.iter_mut().for_each(|seen| seen.served.clear());
         order::nothing_ready_is_held_back(self)
     }
@@ -308,7 +308,7 @@ impl<'a> Observed<'a> {
             ending::what_is_said_to_be_in_its_state_is(self, system)?;
         }
         if matches!(self.mode, RunMode::Clean | RunMode::Calm) {
-            debts::every_change_was_followed_by_a_refresh(self, system)?;
+            owed_refreshes::every_change_was_followed_by_a_refresh(self, system)?;
         }
         Ok(())
     }

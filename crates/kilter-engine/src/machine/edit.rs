@@ -136,7 +136,7 @@ impl Machine {
         self.would_notify.clear();
         self.would_notify.resize(count, false);
         self.owe(owed);
-        let is_served = |(_, debt): &(_, &RefreshState)| **debt == RefreshState::Served;
+        let is_served = |(_, owed_refresh): &(_, &RefreshState)| **owed_refresh == RefreshState::Served;
         for (edge, _) in old.edges().iter().zip(&old_owed).filter(is_served) {
             if let Some(edge) = self.graph.find(edge.from, edge.to)
                 && self.owed[edge.at()] == RefreshState::Owed
@@ -149,11 +149,13 @@ impl Machine {
             // former parents. A notifier may have changed again during the call.
             let is_left = |edge: &&EdgeId| self.graph.find(old.edge(**edge).from, vertex).is_none();
             let along = old.incoming(vertex).iter().filter(is_left).map(|edge| old_owed[edge.at()]);
-            let debts = along.chain([old_inherited[vertex.slot()]]).filter(|debt| *debt != RefreshState::Nothing);
-            let mut debts = debts.peekable();
+            let owed_refreshes = along
+                .chain([old_inherited[vertex.slot()]])
+                .filter(|owed_refresh| *owed_refresh != RefreshState::Nothing);
+            let mut owed_refreshes = owed_refreshes.peekable();
             if self.inherited[vertex.slot()] == RefreshState::Owed
-                && debts.peek().is_some()
-                && debts.all(|debt| debt == RefreshState::Served)
+                && owed_refreshes.peek().is_some()
+                && owed_refreshes.all(|owed_refresh| owed_refresh == RefreshState::Served)
             {
                 self.inherited[vertex.slot()] = RefreshState::Served;
             }

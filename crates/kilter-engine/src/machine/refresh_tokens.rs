@@ -83,9 +83,9 @@ impl Machine {
     /// Marks the pending refreshes of a vertex as in progress.
     pub(super) fn mark_in_progress(&mut self, vertex: ResourceId) {
         for &edge in self.graph.incoming(vertex) {
-            let debt = &mut self.owed[edge.at()];
-            if *debt == RefreshState::Owed {
-                *debt = RefreshState::Served;
+            let owed_refresh = &mut self.owed[edge.at()];
+            if *owed_refresh == RefreshState::Owed {
+                *owed_refresh = RefreshState::Served;
             }
         }
         let inherited = &mut self.inherited[vertex.slot()];

@@ -116,7 +116,7 @@ impl GroupProvider {
     }
 
     /// Fails if a member does not exist and no earlier resource may create it.
-    fn foresee(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+    fn require_members(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let outlook = cx.outlook();
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
             return Ok(());
@@ -165,7 +165,7 @@ impl Provider for GroupProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
-            Mode::Preview => self.foresee(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+            Mode::Preview => self.require_members(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
         let sealed = |each: &Change<'_>| match each.should {

@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_engine::{Graph, RefreshToken, ResourceId, Timestamp};
 use kilter_model::ResourceRef;
 
-use crate::journal::{Debt, Journal};
+use crate::journal::{Journal, OwedRefresh};
 use crate::lookup::Lookup;
 use crate::options::{Mode, Options};
 
@@ -34,17 +34,21 @@ pub(super) fn described(error: &dyn std::error::Error) -> EcoString {
 
 /// Returns the refreshes that earlier runs left pending for resources of this one.
 pub(super) fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph) -> Vec<RefreshToken> {
-    journal.into_iter().flat_map(Journal::owed).filter_map(|debt| token_of(lookup, debt, graph)).collect()
+    journal
+        .into_iter()
+        .flat_map(Journal::owed)
+        .filter_map(|owed_refresh| token_of(lookup, owed_refresh, graph))
+        .collect()
 }
 
 /// Returns the declared resources for which a refresh from `first` is pending.
 pub(super) fn owed_for(lookup: &Lookup<'_>, journal: Option<&Journal>, first: &ResourceRef) -> Vec<ResourceId> {
-    let debts = journal.into_iter().flat_map(Journal::owed).filter(|debt| debt.0 == *first);
-    debts.filter_map(|(_, second)| lookup.referred(second)).collect()
+    let owed_refreshes = journal.into_iter().flat_map(Journal::owed).filter(|owed_refresh| owed_refresh.0 == *first);
+    owed_refreshes.filter_map(|(_, second)| lookup.referred(second)).collect()
 }
 
 /// Converts a journal entry to a token; none if the graph does not contain the resource to refresh.
-pub(super) fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Option<RefreshToken> {
+pub(super) fn token_of(lookup: &Lookup<'_>, (first, second): &OwedRefresh, graph: &Graph) -> Option<RefreshToken> {
     let second = lookup.referred(second)?;
     let first = lookup.referred(first).filter(|first| graph.find(*first, second).is_some());
     Some(first.map_or(RefreshToken::orphaned(second), |first| RefreshToken { first, second }))

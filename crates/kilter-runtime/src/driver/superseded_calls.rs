@@ -83,9 +83,11 @@ impl Driver<'_, '_, '_, '_> {
         let mut changes = superseded.filter(|(call, _)| call.is_change()).peekable();
         changes.peek()?;
         let lookup = self.prepared.lookup();
-        let debts = self.journal.iter().flat_map(Journal::owed);
-        let owed_by: Vec<_> =
-            debts.filter(|(_, second)| lookup.referred(second) == Some(vertex)).map(|(first, _)| first).collect();
+        let owed_refreshes = self.journal.iter().flat_map(Journal::owed);
+        let owed_by: Vec<_> = owed_refreshes
+            .filter(|(_, second)| lookup.referred(second) == Some(vertex))
+            .map(|(first, _)| first)
+            .collect();
         changes.find(|(_, target)| owed_by.contains(&&target.reference))
     }
 

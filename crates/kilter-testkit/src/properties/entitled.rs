@@ -28,7 +28,7 @@ pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: Resource
 }
 
 /// Checks that a refresh is pending and follows a check that found the vertex in sync.
-pub(crate) fn a_refresh_follows_a_debt(
+pub(crate) fn refresh_follows_an_owed_refresh(
     run: &Observed<'_>,
     vertex: ResourceId,
     journal: &Journal,

@@ -1,10 +1,10 @@
 //! Properties that must hold for every run, each with its own function.
 
 pub(crate) mod blocking;
-pub(crate) mod debts;
 pub(crate) mod ending;
 pub(crate) mod entitled;
 pub(crate) mod order;
+pub(crate) mod owed_refreshes;
 pub(crate) mod plan;
 pub(crate) mod retries;
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use super::Driver;
 use super::calls::CallKind;
 use super::pending_refreshes::{JOURNAL_RETRY, JournalFailure, described, hold_state_dir, token_of};
-use crate::journal::{Debt, Journal, JournalError};
+use crate::journal::{Journal, JournalError, OwedRefresh};
 use crate::observer::Event;
 use crate::step;
 
@@ -21,13 +21,13 @@ impl Driver<'_, '_, '_, '_> {
         for token in tokens {
             self.unrecorded.remove(&token.first);
         }
-        let debts = self.debts(tokens);
-        let Err(why) = self.journalled(|journal| journal.owe(debts)) else { return };
+        let owed_refreshes = self.owed_refreshes(tokens);
+        let Err(why) = self.journalled(|journal| journal.owe(owed_refreshes)) else { return };
         // A running change cannot be refused: when it started, it notified no resource.
         let under_way: FxHashSet<ResourceId> = self.calls.ids().collect();
         let (late, next): (Vec<RefreshToken>, Vec<RefreshToken>) =
             tokens.iter().partition(|token| under_way.contains(&token.first));
-        let late = self.debts(&late);
+        let late = self.owed_refreshes(&late);
         if let Some(journal) = &mut self.journal {
             journal.owe_later(late);
         }
@@ -39,11 +39,11 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Removes delivered refreshes from the journal. If that fails, a crash leads to one refresh too many.
     pub(super) fn paid(&mut self, tokens: &[RefreshToken]) {
-        let debts = self.debts(tokens);
+        let owed_refreshes = self.owed_refreshes(tokens);
         // The failure has been reported, and the write is retried.
-        let written = self.journalled(|journal| journal.paid(&debts));
+        let written = self.journalled(|journal| journal.paid(&owed_refreshes));
         if let (Err(_), Some(journal)) = (written, &mut self.journal) {
-            journal.forget(&debts);
+            journal.forget(&owed_refreshes);
         }
     }
 
@@ -132,23 +132,26 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Returns the resources whose changes have a pending or running refresh of a vertex.
     pub(super) fn owed_by(&self, vertex: ResourceId) -> Vec<ResourceRef> {
-        self.debts(&self.machine.owed_to(vertex)).into_iter().map(|(first, _)| first).collect()
+        self.owed_refreshes(&self.machine.owed_to(vertex)).into_iter().map(|(first, _)| first).collect()
     }
 
     /// Converts tokens to journal entries. An inherited token stands for the entries of all notifiers that left the
     /// graph.
-    pub(super) fn debts(&self, tokens: &[RefreshToken]) -> Vec<Debt> {
+    pub(super) fn owed_refreshes(&self, tokens: &[RefreshToken]) -> Vec<OwedRefresh> {
         let reference = |vertex: ResourceId| &self.prepared.resource(vertex).reference;
-        let mut debts = Vec::with_capacity(tokens.len());
+        let mut owed_refreshes = Vec::with_capacity(tokens.len());
         for token in tokens {
             if token.first != token.second {
-                debts.push((reference(token.first).clone(), reference(token.second).clone()));
+                owed_refreshes.push((reference(token.first).clone(), reference(token.second).clone()));
                 continue;
             }
             let lookup = self.prepared.lookup();
             let owed = self.journal.iter().flat_map(Journal::owed);
-            debts.extend(owed.filter(|debt| token_of(&lookup, debt, self.machine.graph()) == Some(*token)).cloned());
+            owed_refreshes.extend(
+                owed.filter(|owed_refresh| token_of(&lookup, owed_refresh, self.machine.graph()) == Some(*token))
+                    .cloned(),
+            );
         }
-        debts
+        owed_refreshes
     }
 }

@@ -22,12 +22,13 @@ pub(crate) struct Lowered {
 
 /// Types that Puppet and kilter share. The listed attributes only select Puppet's implementation, or cannot be
 /// declared.
-const SHARED: [(&str, &[&str]); 10] = [
+const SHARED: [(&str, &[&str]); 11] = [
     ("cron", &["provider"]),
     ("exec", &["provider"]),
     ("file", &["provider", "ctime", "mtime", "type"]),
     ("group", &["provider"]),
     ("host", &["provider"]),
+    ("mount", &["provider"]),
     ("notify", &["provider"]),
     ("package", &["provider"]),
     ("service", &["provider"]),
@@ -181,7 +182,8 @@ impl PuppetWriter {
             };
             named = here.map(|here| (here, provider.span()));
         }
-        if let Some(why) = left_out(type_name, title.text()) {
+        let ensure = body.get("ensure").map_or("", View::text);
+        if let Some(why) = left_out(type_name, title.text(), ensure) {
             return self.warn(why.into(), title.span());
         }
         self.text(&eco_format!("{type_name}[{}]", title.text()), title.span());
@@ -228,6 +230,12 @@ impl PuppetWriter {
                 return self.builder.report(problem.at(at).hint(hint));
             }
             ("host", "target") if value.text() == "/etc/hosts" => return,
+            ("mount", "target") if value.text() == "/etc/fstab" => return,
+            // Puppet prints numbers as texts.
+            ("mount", "dump" | "pass") if value.is_scalar() => {
+                self.text(name.text(), name.span());
+                return self.plain(value.text(), at);
+            }
             ("cron" | "ssh_authorized_key", _) if one.text() == "absent" && name.text() != "ensure" => return,
             ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") => {
                 let times: Vec<&str> = match value.is_scalar() {
@@ -289,7 +297,7 @@ impl PuppetWriter {
 }
 
 /// Returns the reason why a resource that Puppet lists is left out. Declared, it would be another one.
-fn left_out(type_name: &str, title: &str) -> Option<&'static str> {
+fn left_out(type_name: &str, title: &str, ensure: &str) -> Option<&'static str> {
     match type_name {
         "service" if title.ends_with("@.service") || title.ends_with('@') => {
             Some("templates of units are left out: they are no services; declare an instance, `getty@tty1`")
@@ -297,6 +305,7 @@ fn left_out(type_name: &str, title: &str) -> Option<&'static str> {
         "cron" if title.starts_with("unmanaged:") => {
             Some("entries that Puppet does not manage are left out: they have no name, and would be added once more")
         }
+        "mount" if ensure == "ghost" => Some("mounts without an entry in /etc/fstab are left out"),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct AnyTypes(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 14] = [
+const TYPES: [(&str, &str, &str); 15] = [
     (
         "exec",
         "name",
@@ -28,6 +28,7 @@ const TYPES: [(&str, &str, &str); 14] = [
     ("password", "name", "length saved check_recovery"),
     ("service", "name", "ensure enable refresh"),
     ("ssh_authorized_key", "name", "ensure user type key options"),
+    ("mount", "name", "ensure device fstype options dump pass"),
     ("sysctl", "name", "value live kept"),
     ("timer", "name", "interval"),
     ("value", "name", "any"),
@@ -123,6 +124,11 @@ fn mgmt_kinds_map_to_types() {
         ("kv", "key: k, value: '3', skipcmpstyle: 1", "kv[x] {key: k, value: 3, skipcmpstyle: str}"),
         ("kv", "key: k", "kv[x] {key: k, ensure: absent}"),
         ("kv", "key: k, value:", "kv[x] {key: k, ensure: absent}"),
+        (
+            "mount",
+            "state: exists, device: /dev/x, type: ext4, options: {ro: '', size: 1g}, freq: 0, passno: 2",
+            "mount[x] {ensure: mounted, device: /dev/x, fstype: ext4, dump: 0, pass: 2, options: ro,size=1g}",
+        ),
         ("svc", "state: running, startup: disabled", "service[x] {ensure: running, enable: false}"),
         ("svc", "session: false", "service[x] {}"),
         ("pkg", "state: uninstalled", "package[x] {ensure: absent}"),

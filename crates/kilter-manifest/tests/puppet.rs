@@ -9,11 +9,12 @@ mod support;
 
 use support::World;
 
-const TYPES: [(&str, &str, &str); 8] = [
+const TYPES: [(&str, &str, &str); 9] = [
     ("cron", "name", "ensure command user minute hour monthday month weekday special environment"),
     ("file", "path", "ensure content target owner group mode"),
     ("group", "name", "ensure gid"),
     ("host", "name", "ensure ip host_aliases"),
+    ("mount", "name", "ensure device fstype options dump pass"),
     ("package", "name", "ensure version latest purge mark"),
     ("service", "name", "ensure enable"),
     ("ssh_authorized_key", "name", "ensure user type key options"),
@@ -151,6 +152,7 @@ fn package_hold_is_a_mark() {
 fn templates_and_unmanaged_entries_of_puppet_are_left_out_with_a_warning() {
     for (type_name, left, taken, warning) in [
         ("service", "service[getty@.service]", "service[cron.service]", "templates of units are left out"),
+        ("mount", "mount[/proc]", "mount[/mnt/data]", "mounts without an entry in /etc/fstab are left out"),
         ("cron", "cron[unmanaged:unnamed-1]", "cron[named]", "entries that Puppet does not manage are left out"),
     ] {
         let (resources, warnings) = compiled(&printed(&format!("{type_name}-left-out")));
@@ -196,6 +198,10 @@ fn puppet_values_map_to_values_of_the_type() {
         ("cron: {a: {environment: A=b, minute: '*'}}", "cron[a] {environment: [A=b], minute: *}"),
         ("file: {/a: {content: '{x} y', ensure: absent}}", "file[/a] {content: {x} y, ensure: absent}"),
         ("file: {/a: {content: '${x}'}}", "file[/a] {content: ${x}}"),
+        (
+            "mount: {/a: {ensure: unmounted, dump: '0', pass: '2', provider: parsed, target: /etc/fstab}}",
+            "mount[/a] {ensure: unmounted, dump: 0, pass: 2}",
+        ),
         ("file: {/a: }", "file[/a] {}"),
     ] {
         assert_eq!(compiled(&format!("resources:\n  {resource}\n")).0, [expected], "{resource}");

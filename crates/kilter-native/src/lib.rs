@@ -1,7 +1,7 @@
 //! The built-in resource types.
 //!
-//! [`native`] returns their providers: `exec`, `exported`, `file`, `file_part`, `group`, `host`, `kv`, `noop`,
-//! `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given
+//! [`native`] returns their providers: `exec`, `exported`, `file`, `file_part`, `group`, `host`, `kv`,
+//! `mount`, `noop`, `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given
 //! system: the real system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
@@ -18,6 +18,7 @@ mod file_part;
 mod group;
 mod host;
 mod kv;
+mod mount;
 mod noop;
 mod notify;
 mod package;
@@ -44,6 +45,7 @@ pub use file_part::FilePartProvider;
 pub use group::GroupProvider;
 pub use host::HostProvider;
 pub use kv::KvProvider;
+pub use mount::MountProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
 pub use package::PackageProvider;
@@ -65,6 +67,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
         Arc::new(KvProvider::new(world)),
+        Arc::new(MountProvider::new(System::real())),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
         Arc::new(PackageProvider::new(System::real(), kilter_process::trust::TrustPolicy::current())),

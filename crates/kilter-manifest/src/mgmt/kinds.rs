@@ -1,6 +1,6 @@
 //! Translation of mgmt's kinds to types.
 
-use ecow::eco_format;
+use ecow::{EcoString, eco_format};
 
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
@@ -21,7 +21,7 @@ pub(super) struct MgmtKind {
 }
 
 /// Kinds of mgmt without a type in kilter.
-pub(super) const LATER: [&str; 42] = [
+pub(super) const LATER: [&str; 41] = [
     "augeas",
     "aws:ec2",
     "bmc:firmware",
@@ -51,7 +51,6 @@ pub(super) const LATER: [&str; 42] = [
     "http:server:ui",
     "json:edit",
     "line",
-    "mount",
     "net",
     "nspawn",
     "remote",
@@ -66,12 +65,13 @@ pub(super) const LATER: [&str; 42] = [
     "virt:network:range",
 ];
 
-static KINDS: [MgmtKind; 17] = [
+static KINDS: [MgmtKind; 18] = [
     MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
     MgmtKind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
     MgmtKind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
     MgmtKind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
     MgmtKind { name: "kv", type_name: "kv", fields: KV, refreshes: true, lower: kv },
+    MgmtKind { name: "mount", type_name: "mount", fields: MOUNT, refreshes: true, lower: mount },
     MgmtKind { name: "msg", type_name: "notify", fields: MSG, refreshes: true, lower: msg },
     MgmtKind { name: "noop", type_name: "noop", fields: &[("comment", Text)], refreshes: true, lower: same },
     MgmtKind { name: "password", type_name: "password", fields: PASSWORD, refreshes: true, lower: same },
@@ -137,6 +137,8 @@ const FILE: &[(&str, Shape)] = &[
     ("selinux", Unsupported),
 ];
 const GROUP: &[(&str, Shape)] = &[("state", Text), ("gid", Number)];
+const MOUNT: &[(&str, Shape)] =
+    &[("state", Text), ("device", Text), ("type", Text), ("options", Words), ("freq", Number), ("passno", Number)];
 const KV: &[(&str, Shape)] =
     &[("key", Text), ("value", Text), ("mapped", Truth), ("skiplessthan", Truth), ("skipcmpstyle", Number)];
 const MSG: &[(&str, Shape)] =
@@ -351,6 +353,25 @@ fn msg(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
 fn svc(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     word(reader, fields, "state", &[("running", "running"), ("stopped", "stopped")], lowered, "ensure");
     word(reader, fields, "startup", &[("enabled", "true"), ("disabled", "false")], lowered, "enable");
+}
+
+/// Translates a mount. Options without a value are written alone.
+fn mount(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
+    word(reader, fields, "state", &[("exists", "mounted"), ("absent", "absent")], lowered, "ensure");
+    copy(fields, "device", lowered, "device");
+    copy(fields, "type", lowered, "fstype");
+    copy(fields, "freq", lowered, "dump");
+    copy(fields, "passno", lowered, "pass");
+    let Some((Piece::Mapping(options, at), _)) = fields.get("options") else { return };
+    let texts = options.iter().filter_map(|(name, value)| match (name, value) {
+        (Piece::Text(name, _), Piece::Text(value, _)) if value.is_empty() => Some(name.clone()),
+        (Piece::Text(name, _), Piece::Text(value, _)) => Some(eco_format!("{name}={value}")),
+        _ => None,
+    });
+    let texts: Vec<EcoString> = texts.collect();
+    if !texts.is_empty() {
+        lowered.push("options", *at, Piece::Text(texts.join(",").into(), *at));
+    }
 }
 
 fn pkg(_: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {

@@ -7,7 +7,7 @@ use crate::puppet::{string, value};
 use crate::visible::visible;
 
 /// Types that kilter and Puppet (with its `_core` modules) share, with the attributes of both.
-const SHARED: [(&str, &[&str]); 8] = [
+const SHARED: [(&str, &[&str]); 9] = [
     (
         "cron",
         &["ensure", "command", "user", "minute", "hour", "monthday", "month", "weekday", "special", "environment"],
@@ -15,6 +15,7 @@ const SHARED: [(&str, &[&str]); 8] = [
     ("file", &["ensure", "content", "source", "target", "owner", "group", "mode"]),
     ("group", &["ensure", "gid", "members"]),
     ("host", &["ensure", "ip", "host_aliases", "comment", "target"]),
+    ("mount", &["ensure", "device", "fstype", "options", "dump", "pass"]),
     ("package", &["ensure", "mark"]),
     ("service", &["ensure", "enable"]),
     ("ssh_authorized_key", &["ensure", "user", "type", "key", "options", "target"]),

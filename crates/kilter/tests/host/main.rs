@@ -8,6 +8,7 @@ mod confinement;
 mod hosts;
 mod installed;
 mod main_job;
+mod mounts;
 mod providers;
 mod service;
 mod units;

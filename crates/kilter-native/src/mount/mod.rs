@@ -1,0 +1,586 @@
+//! The type `mount`: entries of `/etc/fstab`, and the file systems and swap areas mounted from them.
+
+mod fstab;
+mod live;
+mod watch;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
+use kilter_process::{Invocation, Termination};
+use kilter_provider::{
+    AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, PathState, Predict, Provider, ProviderError,
+    Query, Redactor, Refresh, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
+    WatchSource,
+};
+
+use crate::accounts::System;
+use crate::file::whole::{self, AtomicRewrite};
+use crate::words::{cancel, ending_of};
+use fstab::{FstabEntry, FstabTable, SWAP};
+use live::{LiveMount, LiveMounts};
+
+const PROGRAMS: [&str; 2] = ["mount", "umount"];
+
+/// Maximum duration of a mount. Network file systems wait for their servers.
+const DEADLINE: Duration = Duration::from_secs(300);
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+
+const DESC: &str = "\
+Mounted file systems and swap areas, and their entries in `/etc/fstab`.
+
+```yaml
+resources:
+  mount[/srv/data]:
+    device: /dev/disk/by-label/data
+    fstype: ext4
+    options: noatime,nodev
+    pass: 2
+  mount[/srv/cache]:
+    device: tmpfs
+    fstype: tmpfs
+    options: size=64m,mode=0755
+  mount[/srv/www]:
+    device: /srv/data/www
+    fstype: none
+    options: bind,ro
+  mount[/mnt/old]:
+    ensure: absent
+```
+
+The name is the mount point. The mount point must exist, for example as a `file` resource with `ensure: directory`. \
+A swap area has `fstype: swap`, and its device is the name.
+
+kilter keeps all other lines of `/etc/fstab` byte for byte. It unmounts before it removes an entry, and mounts after \
+it has written one. If only the options of a mounted file system change, kilter remounts it, as at a refresh; with \
+another device or type, it unmounts and mounts again. It also remounts if a declared flag is not in effect: `ro`, \
+`rw`, `nosuid`, `nodev`, `noexec` or an opposite of these. It never unmounts a busy file system by force. A list \
+has the entries of `/etc/fstab`; other mounts are read by name.
+
+Resources below the mount point are changed after the mount.";
+
+/// Provides the type `mount`.
+pub struct MountProvider {
+    system: System,
+    /// Held from the read of the file to the last mount.
+    turn: Mutex<()>,
+}
+
+/// Entry and mount of a name.
+struct Found<'a> {
+    entry: Option<&'a FstabEntry>,
+    live: Option<&'a LiveMount>,
+}
+
+/// Reaction of a mount to a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    Mount,
+    Remount,
+    /// Unmounts before the entry is written, and mounts afterwards.
+    MountAgain,
+    /// Unmounts before the entry is written.
+    Unmount,
+}
+
+fn schema() -> TypeSchema {
+    TypeSchema::new("mount", DESC)
+        .attribute(
+            "ensure",
+            "Enum[mounted, unmounted, defined, present, absent, ghost]",
+            Behaviour::Property,
+            "State: `mounted` has an entry and is mounted, `unmounted` has an entry only. `defined` (or `present`) has \
+             an entry and may be mounted. `absent` is neither. `ghost` is mounted without an entry; it cannot be \
+             declared.",
+        )
+        .default("mounted")
+        .attribute(
+            "name",
+            "String[1]",
+            Behaviour::Namevar,
+            "Mount point: `/srv/data`. Of a swap area the device: `/swapfile`.",
+        )
+        .attribute(
+            "device",
+            "String[1]",
+            Behaviour::Property,
+            "Device, label, network path or directory: `/dev/sdb1`, `UUID=3e6be9de`, `nas:/export`, `tmpfs`. Required \
+             unless `ensure` is `absent` or the type is `swap`.",
+        )
+        .attribute(
+            "fstype",
+            "String[1]",
+            Behaviour::Property,
+            "Type of the file system: `ext4`, `nfs`, `tmpfs`, `swap`, `none` for a bind mount. Required unless `ensure` \
+             is `absent`.",
+        )
+        .attribute(
+            "options",
+            "String[1]",
+            Behaviour::Property,
+            "Options, separated by commas: `noatime,nodev`. Their order does not matter. A new entry has `defaults`.",
+        )
+        .attribute("dump", "Integer[0, 1]", Behaviour::Property, "1 if dump(8) includes the file system: `0`, `1`.")
+        .attribute(
+            "pass",
+            "Integer[0, 9]",
+            Behaviour::Property,
+            "Order of the checks at boot: `1` for `/`, `2` for others, `0` for no check.",
+        )
+        .attribute(
+            "remounts",
+            "Boolean",
+            Behaviour::Parameter,
+            "False if the file system cannot be remounted: kilter unmounts and mounts it instead.",
+        )
+        .default(true)
+        .attribute(
+            "active_options",
+            "String",
+            Behaviour::ReadOnly,
+            "Options that the kernel shows for the mount: `rw,noatime`.",
+        )
+        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
+}
+
+/// Returns a name without a slash at the end.
+fn trimmed(name: &str) -> &str {
+    match name.trim_end_matches('/') {
+        "" => name,
+        name => name,
+    }
+}
+
+/// Returns the options in an order that does not depend on their notation.
+fn sorted(options: &str) -> Vec<&str> {
+    let mut options: Vec<&str> = options.split(',').filter(|option| !option.is_empty()).collect();
+    options.sort_unstable();
+    options.dedup();
+    options
+}
+
+fn is_absent(should: &Attributes) -> bool {
+    should.text("ensure") == Some("absent")
+}
+
+impl Found<'_> {
+    fn state(&self, name: &EcoString) -> State {
+        let ensure = match (self.entry, self.live) {
+            (None, None) => return State::absent(name.clone()),
+            (None, Some(_)) => "ghost",
+            (Some(_), None) => "unmounted",
+            (Some(_), Some(_)) => "mounted",
+        };
+        let mut attributes = Attributes::from_iter([("ensure", ensure), ("name", name.as_str())]);
+        if let Some(entry) = self.entry {
+            attributes.push("device", entry.device.clone());
+            attributes.push("fstype", entry.fstype.clone());
+            attributes.push("options", entry.options.clone());
+            attributes.push("dump", entry.dump);
+            attributes.push("pass", entry.pass);
+        } else if let Some(live) = self.live {
+            attributes.push("device", live.device.clone());
+            attributes.push("fstype", live.fstype.clone());
+        }
+        if let Some(live) = self.live.filter(|live| !live.options.is_empty()) {
+            attributes.push("active_options", live.options.clone());
+        }
+        State::present(name.clone(), attributes)
+    }
+
+    /// Returns the entry with the declared attributes.
+    fn merged(&self, name: &str, should: &Attributes) -> FstabEntry {
+        let new = FstabEntry { options: "defaults".into(), ..FstabEntry::default() };
+        let mut entry = self.entry.cloned().unwrap_or(new);
+        let fields = [("device", &mut entry.device), ("fstype", &mut entry.fstype), ("options", &mut entry.options)];
+        for (attribute, field) in fields {
+            if let Some(value) = should.text(attribute) {
+                *field = value.into();
+            }
+        }
+        for (attribute, field) in [("dump", &mut entry.dump), ("pass", &mut entry.pass)] {
+            if let Some(value) = should.get(attribute).and_then(Value::as_integer) {
+                *field = value;
+            }
+        }
+        if entry.is_swap() {
+            entry.device = name.into();
+            entry.dir = "none".into();
+        } else {
+            entry.dir = name.into();
+        }
+        entry
+    }
+
+    /// Returns the reaction to a change of the entry to `new`.
+    fn step(&self, new: &FstabEntry, should: &Attributes) -> Step {
+        let ensure = should.text("ensure").unwrap_or("mounted");
+        let Some(live) = self.live else {
+            return if ensure == "mounted" { Step::Mount } else { Step::Nothing };
+        };
+        if ensure == "unmounted" {
+            return Step::Unmount;
+        }
+        let other = |old: &FstabEntry| old.device != new.device || old.fstype != new.fstype;
+        let has_other_options = self.entry.is_none_or(|old| sorted(&old.options) != sorted(&new.options))
+            || !live::missing_flags(&new.options, &live.options).is_empty();
+        match () {
+            () if self.entry.is_some_and(other) => Step::MountAgain,
+            () if !has_other_options => Step::Nothing,
+            () if new.is_swap() || should.get_bool("remounts") == Some(false) => Step::MountAgain,
+            () => Step::Remount,
+        }
+    }
+}
+
+impl MountProvider {
+    /// Creates a provider for the mounts of a system.
+    pub fn new(system: System) -> MountProvider {
+        MountProvider { system, turn: Mutex::new(()) }
+    }
+
+    fn path(&self) -> String {
+        self.system.etc("fstab").to_string_lossy().into_owned()
+    }
+
+    fn live(&self) -> Result<LiveMounts, EcoString> {
+        let path = self.system.root().join("proc");
+        LiveMounts::read(&path).map_err(|error| eco_format!("cannot read the mounts below {}: {error}", path.display()))
+    }
+
+    fn run(&self, cx: &Context<'_>, tool: Invocation) -> Result<(), EcoString> {
+        let name = tool.program.to_string_lossy().into_owned();
+        let tool = tool.captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
+        let finished = self.system.runner().run(&tool, cancel(cx)).map_err(|error| error.with_sources())?;
+        if finished.is_success() {
+            return Ok(());
+        }
+        let how = match finished.ending {
+            Termination::Exited => eco_format!("{name} failed with {}", finished.status),
+            Termination::Deadline => eco_format!("{name} did not finish within {} s", DEADLINE.as_secs()),
+            Termination::OutputLimit => eco_format!("{name} wrote too much"),
+            Termination::Cancelled => eco_format!("{name} was interrupted"),
+        };
+        Err(match ending_of(&finished.stderr.text()) {
+            Some(said) => eco_format!("{how}: {said}"),
+            None => how,
+        })
+    }
+
+    /// Mounts a file system or activates a swap area by its entry.
+    fn mount(&self, cx: &Context<'_>, name: &str, is_swap: bool) -> Result<(), EcoString> {
+        self.run(cx, Invocation::new(if is_swap { "swapon" } else { "mount" }).args(["--", name]))
+    }
+
+    fn unmount(&self, cx: &Context<'_>, name: &str, live: &LiveMount) -> Result<(), EcoString> {
+        self.run(cx, Invocation::new(if live.fstype == SWAP { "swapoff" } else { "umount" }).args(["--", name]))
+    }
+
+    fn remount(&self, cx: &Context<'_>, name: &str, options: &str) -> Result<(), EcoString> {
+        // Without `bind`, mount(8) would change the options of the file system, which other mounts share.
+        let is_bind = options.split(',').any(|option| option == "bind" || option == "rbind");
+        let mut words = if is_bind { "remount,bind".to_owned() } else { "remount".to_owned() };
+        // Without options, mount(8) takes those of the entry, and keeps others of the mount that the entry no longer has.
+        for option in options.split(',').filter(|option| !matches!(*option, "bind" | "rbind" | "defaults" | "")) {
+            words.push(',');
+            words.push_str(option);
+        }
+        self.run(cx, Invocation::new("mount").args(["-o", &words, "--", name]))
+    }
+
+    /// Makes systemd read the file again. It makes units of the entries, and would act on the former ones.
+    fn reload_systemd(&self, cx: &Context<'_>) -> Result<(), EcoString> {
+        match self.system.root().join("run/systemd/system").is_dir() {
+            true => self.run(cx, Invocation::new("systemctl").arg("daemon-reload")),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the changes: unmounts, writes the file once, mounts.
+    fn change(&self, cx: &Context<'_>, changes: &[Change<'_>]) -> Result<Vec<Outcome>, EcoString> {
+        let failed = |error: whole::WholeError| EcoString::from(error.to_string());
+        let path = self.path();
+        let file = AtomicRewrite::open(&path).map_err(failed)?;
+        let old = FstabTable::parse(file.bytes());
+        let mut table = FstabTable::parse(file.bytes());
+        let live = self.live()?;
+        let mut outcomes = vec![Outcome::done(); changes.len()];
+        let mut later = Vec::new();
+        // A mount inside of another one is unmounted first and mounted last.
+        let mut order: Vec<usize> = (0..changes.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(trimmed(changes[at].name).len()));
+        for at in order {
+            let name = trimmed(changes[at].name);
+            let found = Found { entry: old.find(name), live: live.find(name) };
+            let planned = match changes[at].should.filter(|should| !is_absent(should)) {
+                None => (None, if found.live.is_some() { Step::Unmount } else { Step::Nothing }),
+                Some(should) => {
+                    let entry = found.merged(name, should);
+                    if let Some(problem) =
+                        problems(name, Some(&entry.device), Some(&entry.fstype), &entry.options).pop()
+                    {
+                        // Values from other resources have not been validated before.
+                        outcomes[at] = Outcome::failed(problem.to_string());
+                        continue;
+                    }
+                    let step = found.step(&entry, should);
+                    (Some(entry), step)
+                }
+            };
+            let (entry, step) = planned;
+            if let (Step::Unmount | Step::MountAgain, Some(live)) = (step, found.live)
+                && let Err(why) = self.unmount(cx, name, live)
+            {
+                outcomes[at] = Outcome::failed(why);
+                continue;
+            }
+            match entry {
+                Some(entry) => {
+                    later.push((at, name, step, entry.clone()));
+                    table.put(entry);
+                }
+                None => table.remove(name),
+            }
+        }
+        if table.bytes() != file.bytes() {
+            let lost = file.replace(&table.bytes(), 0o644, cx).map_err(failed)?;
+            if let Some(first) = outcomes.first_mut().filter(|_| !lost.is_empty()) {
+                first.notes.push(eco_format!("{path}: could not keep {}", lost.join(", ")));
+            }
+            self.reload_systemd(cx)?;
+        }
+        for (at, name, step, entry) in later.into_iter().rev() {
+            let done = match step {
+                Step::Mount | Step::MountAgain => self.mount(cx, name, entry.is_swap()),
+                Step::Remount => self.remount(cx, name, &entry.options),
+                Step::Nothing | Step::Unmount => Ok(()),
+            };
+            if let Err(why) = done {
+                outcomes[at] = Outcome::failed(why);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Fails if the mount point does not exist and no earlier resource may create it.
+    fn require_mount_point(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let name = trimmed(change.name);
+        let is_mounted = change.should.is_some_and(|should| {
+            should.text("ensure").is_none_or(|ensure| ensure == "mounted") && should.text("fstype") != Some(SWAP)
+        });
+        let path = self.system.root().join(name.trim_start_matches('/'));
+        if !is_mounted || path.is_dir() || cx.outlook().may_change_before(change.name) {
+            return Ok(());
+        }
+        Err(eco_format!("the mount point {name} is not a directory: declare `file[{name}]` with `ensure: directory`"))
+    }
+}
+
+/// Returns the problems of an entry. A value that is not known is none.
+fn problems(name: &str, device: Option<&str>, fstype: Option<&str>, options: &str) -> Vec<ValidationError> {
+    let mut problems = Vec::new();
+    if !whole::is_normal(name) {
+        let problem =
+            ValidationError::with("name", format!("`{name}` is not an absolute path without `.`, `..` and `//`"));
+        problems.push(problem.hint("the name is the mount point, and of a swap area the device"));
+    }
+    for (attribute, value) in [("name", Some(name)), ("device", device), ("fstype", fstype), ("options", Some(options))]
+    {
+        let Some(value) = value else { continue };
+        if value.contains(|c: char| c.is_control() && c != '\t') {
+            problems.push(ValidationError::with(attribute, "a field of fstab(5) has one line"));
+        } else if matches!(attribute, "fstype" | "options") && value.contains(char::is_whitespace) {
+            problems.push(ValidationError::with(attribute, format!("`{value}` contains white space")));
+        }
+        if value.is_empty() {
+            problems.push(ValidationError::with(attribute, "a field of fstab(5) cannot be empty"));
+        }
+    }
+    problems
+}
+
+impl Provider for MountProvider {
+    crate::builtin::describe!("mount", "fstab", schema, [relations, refresh, predict, watch]);
+
+    fn suitable(&self) -> Suitability {
+        let path = std::ffi::OsStr::new(kilter_process::DEFAULT_PATH);
+        let is_missing = |program: &&&str| kilter_process::which(std::ffi::OsStr::new(**program), path).is_none();
+        match PROGRAMS.iter().find(is_missing) {
+            Some(program) => Suitability::Unsuitable(eco_format!("there is no command {program}")),
+            None => Suitability::Suitable,
+        }
+    }
+
+    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let bytes = whole::read(&self.path()).map_err(|error| ProviderError::new(error.to_string()))?;
+        let table = FstabTable::parse(&bytes.unwrap_or_default());
+        let live = self.live().map_err(ProviderError::new)?;
+        let found = |name: &str| Found { entry: table.find(name), live: live.find(name) };
+        Ok(match query {
+            Query::All => table.entries().iter().map(|entry| found(entry.name()).state(entry.name())).collect(),
+            Query::Named(wanted) => wanted.iter().map(|one| found(trimmed(one.name)).state(one.name)).collect(),
+        })
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        if mode == Mode::Preview {
+            let previewed =
+                |change| self.require_mount_point(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
+            return changes.iter().map(previewed).collect();
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcomes = self.change(cx, changes);
+        let outcomes = outcomes.unwrap_or_else(|why| vec![Outcome::failed(why); changes.len()]);
+        let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
+            Some(should) => Redactor::of(should).outcome(outcome),
+            None => outcome,
+        };
+        outcomes.into_iter().zip(changes).map(hidden).collect()
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
+        let (device, fstype) = (should.text("device"), should.text("fstype"));
+        let mut found = problems(name, device, fstype, should.text("options").unwrap_or("defaults"));
+        let is_missing = |attribute: &str| should.get(attribute).is_none() && !deferred.contains(&attribute);
+        if should.text("ensure") == Some("ghost") {
+            found.push(
+                ValidationError::with("ensure", "`ghost` is a state that kilter finds: mounted without an entry")
+                    .hint("write `mounted` to add the entry, or `absent` to unmount"),
+            );
+        } else if !is_absent(should) {
+            if is_missing("device") && fstype != Some(SWAP) {
+                let problem = ValidationError::with("device", "an entry needs a device");
+                found.push(problem.hint("add `device`, such as /dev/sdb1 or tmpfs, or `ensure: absent`"));
+            }
+            if is_missing("fstype") {
+                let problem = ValidationError::with("fstype", "an entry needs the type of the file system");
+                found.push(problem.hint("add `fstype`, such as ext4, or `auto`; `none` for a bind mount"));
+            }
+        }
+        if let Some(device) = device.filter(|device| fstype == Some(SWAP) && *device != name) {
+            let problem =
+                ValidationError::with("device", format!("the device of a swap area is its name, not `{device}`"));
+            found.push(problem.hint("remove `device`"));
+        }
+        let seal = Redactor::of(should);
+        found.into_iter().map(|problem| seal.problem(problem)).collect()
+    }
+
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        let (found, wanted) = (is.attributes.text(attribute), should.text(attribute));
+        match attribute {
+            "ensure" if matches!(wanted, Some("defined" | "present")) => {
+                match matches!(found, Some("mounted" | "unmounted")) {
+                    true => Insync::Same,
+                    false => Insync::Differs(None),
+                }
+            }
+            "options" => {
+                let (found, wanted) = (found.unwrap_or_default(), wanted.unwrap_or_default());
+                if sorted(found) != sorted(wanted) {
+                    return Insync::Differs(None);
+                }
+                let active = is.attributes.text("active_options").filter(|_| is_kept_mounted(should));
+                match active.map(|active| live::missing_flags(wanted, active)) {
+                    Some(missing) if !missing.is_empty() => {
+                        Insync::Differs(Some(eco_format!("the mount does not have `{}`", missing.join(","))))
+                    }
+                    _ => Insync::Same,
+                }
+            }
+            _ => Insync::Default,
+        }
+    }
+}
+
+/// Returns true if a mounted file system stays mounted.
+fn is_kept_mounted(should: &Attributes) -> bool {
+    should.text("ensure") != Some("unmounted") && !is_absent(should)
+}
+
+impl Refresh for MountProvider {
+    /// Remounts a mounted file system.
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = trimmed(wanted.name);
+        let none = Attributes::new();
+        let should = wanted.should.unwrap_or(&none);
+        let options = should.text("options").unwrap_or("defaults");
+        let done = self.live().and_then(|live| match live.find(name) {
+            Some(live) if live.fstype == SWAP || should.get_bool("remounts") == Some(false) => {
+                self.unmount(cx, name, live).and_then(|()| self.mount(cx, name, live.fstype == SWAP))
+            }
+            Some(_) => self.remount(cx, name, options),
+            None => Ok(()),
+        });
+        let outcome = done.map_or_else(Outcome::failed, |()| Outcome { refreshed: true, ..Outcome::done() });
+        Redactor::of(should).outcome(outcome)
+    }
+
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        matches!(is.attributes.text("ensure"), Some("mounted" | "ghost")) && is_kept_mounted(should)
+    }
+}
+
+impl Relations for MountProvider {
+    fn identities(&self, name: &str, _: &Attributes, say: &mut dyn FnMut(&str)) {
+        if trimmed(name) != name {
+            say(trimmed(name));
+        }
+    }
+
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        let path = trimmed(name);
+        if is_absent(should) {
+            add(AutoEdge { by: Match::Ancestor, direction: Direction::After, ..AutoEdge::require("mount", path) });
+            add(AutoEdge { direction: Direction::After, ..AutoEdge::require("file", path) });
+            return;
+        }
+        add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("mount", path) });
+        add(AutoEdge { by: Match::PathOrAncestor, ..AutoEdge::require("file", path) });
+        if let Some(device) = should.text("device").filter(|device| device.starts_with('/')) {
+            add(AutoEdge { by: Match::PathOrAncestor, ..AutoEdge::require("file", device) });
+            add(AutoEdge { by: Match::PathOrAncestor, ..AutoEdge::require("mount", device) });
+        }
+    }
+
+    fn names_are_paths(&self) -> bool {
+        true
+    }
+}
+
+impl Predict for MountProvider {
+    fn side_effects(&self, _: &Attributes) -> SideEffects {
+        SideEffects::Own
+    }
+
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
+        let unknown = |path: &str| Effect::Path { path: path.into(), node: PathState::Unknown };
+        Some(vec![unknown("/etc/fstab"), unknown(trimmed(change.name))])
+    }
+
+    fn footprint(&self, name: &str, _: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        say(Footprint::Writes { path: "/etc/fstab", is_whole: false });
+        say(Footprint::Writes { path: trimmed(name), is_whole: false });
+    }
+}
+
+impl Watch for MountProvider {
+    /// Returns the watch for the file. The kernel reports mounts to the provider.
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
+        let path = self.path().into();
+        vec![WatchSource::Path { path, scope: kilter_provider::Scope::This }, WatchSource::Provider]
+    }
+
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
+        let path = self.system.root().join("proc/self/mountinfo");
+        watch::follow(&path, cx, tell)
+            .map_err(|error| ProviderError::new(format!("watch of {}: {error}", path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

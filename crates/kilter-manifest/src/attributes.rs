@@ -13,7 +13,7 @@ use crate::environment::Environment;
 use crate::index::{Entry, Index};
 use crate::meta::{self, Defaults};
 use crate::mismatch::mismatched;
-use crate::own::SelfScope;
+use crate::own::{SelfScope, TextScope};
 use crate::relations::{self, RELATIONS};
 use crate::tree::View;
 use crate::types::Type;
@@ -109,24 +109,24 @@ impl<'e, 't> Body<'e, 't> {
     /// owners and of their types. The innermost owner has the highest priority.
     fn begun(&self, type_: &Type<'t>) -> Option<Meta> {
         let mut begun = self.defaults.of(type_.name.as_str()).cloned();
-        let asker = self.environment.asker();
+        let asker = self.environment.scope();
         let mut owners: Vec<&SelfScope<'t>> = Vec::new();
-        let mut next = asker.as_deref();
+        let mut next = asker.own.as_deref();
         while let Some(own) = next {
             owners.push(own);
-            next = own.owner.as_deref();
+            next = own.outer.own.as_deref();
         }
         for own in owners.into_iter().rev() {
             for meta in self.defaults.of_composite(own.schema.name.as_str()) {
-                self.environment.within(None);
+                self.environment.within(TextScope::default());
                 begun = meta::compile(self.environment, meta, &Values::new(self.environment), begun);
             }
             if let Some(meta) = own.meta {
-                self.environment.within(own.owner.clone());
+                self.environment.within(own.outer.clone());
                 begun = meta::compile(self.environment, meta, &Values::new(self.environment), begun);
             }
         }
-        self.environment.within(asker.clone());
+        self.environment.within(asker);
         begun
     }
 
@@ -168,6 +168,8 @@ impl<'e, 't> Body<'e, 't> {
         match name {
             // These keys are processed before all others.
             "when" | "provider" => {}
+            "for_each" if !key.tree().is_literal() => {}
+            "titles" if self.environment.scope().each.is_some_and(|each| each.is_title) => {}
             "meta" => {
                 let begun = resource.meta().cloned();
                 let meta = meta::compile(self.environment, value, values, begun);
@@ -213,7 +215,7 @@ impl<'e, 't> Body<'e, 't> {
         let name = key.text();
         let mut known: Vec<&str> = type_.attributes().iter().map(|a| a.name.as_str()).collect();
         known.extend(RELATIONS.iter().map(|kind| kind.word()));
-        known.extend(["when", "meta", "provider"]);
+        known.extend(["when", "for_each", "meta", "provider"]);
         let message = eco_format!("`{}` has no attribute `{name}`", type_.name);
         let has = |word: &str| known.contains(&word);
         let hint = match meta::names().contains(&name) {
@@ -297,7 +299,7 @@ impl<'e, 't> Body<'e, 't> {
                     catalog.facts.insert(name.clone(), value);
                 }
             }
-            Name::Own(_) | Name::Output(..) => {}
+            Name::Own(_) | Name::Each(_) | Name::Output(..) => {}
         });
     }
 

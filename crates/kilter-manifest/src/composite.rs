@@ -146,7 +146,7 @@ fn read<'t>(
 
 /// Reports unsupported settings of an attribute.
 fn check_attribute(name: View<'_>, attribute: View<'_>, problems: &mut Vec<Diagnostic>) {
-    if ["when", "meta", "provider"].contains(&name.text()) {
+    if ["when", "for_each", "titles", "meta", "provider"].contains(&name.text()) {
         let message = eco_format!("`{}` cannot be the name of an attribute", name.text());
         problems.push(Diagnostic::new(message).at(name.span()));
     }
@@ -169,7 +169,7 @@ fn check_attribute(name: View<'_>, attribute: View<'_>, problems: &mut Vec<Diagn
 
 /// Returns the number of nodes, up to a maximum. Aliases can multiply nodes, and the granted budget must not grow
 /// with them.
-fn weigh(view: View<'_>, depth: u32) -> usize {
+pub(crate) fn weigh(view: View<'_>, depth: u32) -> usize {
     const MOST: usize = 10_000;
     if depth > 16 {
         return 1;

@@ -3,7 +3,6 @@
 mod text;
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Scope};
@@ -16,7 +15,7 @@ use crate::diagnostic::Diagnostic;
 use crate::inputs::Inputs;
 use crate::load::Loaded;
 use crate::mgmt::Terms;
-use crate::own::SelfScope;
+use crate::own::TextScope;
 use crate::tree::View;
 
 /// Marks a value as unknown because of a problem that has been reported. Problems that follow from it are not
@@ -54,9 +53,9 @@ pub(crate) struct Environment<'t> {
     budget: Cell<usize>,
     /// True if secrets are fetched.
     fetches: Cell<bool>,
-    /// Composite owner of the current resource.
-    own: RefCell<Option<Rc<SelfScope<'t>>>>,
-    /// Attributes of composite resources, by the variables that represent them.
+    /// Meaning of `self` and `each` in the current resource.
+    scope: RefCell<TextScope<'t>>,
+    /// Attributes of composite resources and elements of `for_each`, by the variables that represent them.
     owned: RefCell<FxHashMap<EcoString, Lookup>>,
     /// True if the complete manifest was read.
     pub(crate) complete: bool,
@@ -111,7 +110,7 @@ impl<'t> Environment<'t> {
             budget: Cell::new(budget),
             // An incomplete manifest may lack the condition that keeps a secret's command from running.
             fetches: Cell::new(loaded.complete),
-            own: RefCell::default(),
+            scope: RefCell::default(),
             owned: RefCell::default(),
             complete: loaded.complete,
         }
@@ -126,17 +125,17 @@ impl<'t> Environment<'t> {
         }
     }
 
-    /// Sets the composite owner of the next resources, if any, and returns the previous owner.
-    pub(crate) fn within(&self, own: Option<Rc<SelfScope<'t>>>) -> Option<Rc<SelfScope<'t>>> {
-        self.own.replace(own)
+    /// Sets the scope of the next texts, and returns the previous one.
+    pub(crate) fn within(&self, scope: TextScope<'t>) -> TextScope<'t> {
+        self.scope.replace(scope)
     }
 
-    /// Returns the composite owner of the current resource.
-    pub(crate) fn asker(&self) -> Option<Rc<SelfScope<'t>>> {
-        self.own.borrow().clone()
+    /// Returns the scope of the current texts.
+    pub(crate) fn scope(&self) -> TextScope<'t> {
+        self.scope.borrow().clone()
     }
 
-    /// Stores an attribute of a composite resource.
+    /// Stores an attribute of a composite resource, or a part of an element of `for_each`.
     pub(crate) fn own(&self, variable: EcoString, value: Value) {
         self.owned.borrow_mut().insert(variable, Lookup::Found(value));
     }
@@ -190,9 +189,11 @@ impl<'t> Environment<'t> {
     }
 
     pub(crate) fn report(&self, mut problem: Diagnostic) {
-        if let Some(own) = &*self.own.borrow()
-            && problem.span != Some(own.span)
-        {
+        let TextScope { own, each } = &*self.scope.borrow();
+        if let Some(each) = each.as_deref().filter(|each| problem.span != Some(each.span)) {
+            problem = problem.also(each.span, eco_format!("in the resource for `{}`", each.label));
+        }
+        if let Some(own) = own.as_deref().filter(|own| problem.span != Some(own.span)) {
             problem = problem.also(own.span, eco_format!("part of `{}`", own.reference));
         }
         self.problems.borrow_mut().push(problem);
@@ -234,7 +235,7 @@ impl<'t> Environment<'t> {
         *slot.state.borrow_mut() = BindingState::Busy;
         self.busy.borrow_mut().push(name.clone());
         // The value of a variable does not depend on the resource that uses it.
-        let asker = self.within(None);
+        let asker = self.within(TextScope::default());
         let value = (self.convert)(self, view);
         self.within(asker);
         self.busy.borrow_mut().pop();

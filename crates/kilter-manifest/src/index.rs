@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 use indexmap::{Equivalent, IndexMap};
@@ -11,7 +10,7 @@ use kilter_model::{ResourceRef, TypeSchema};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::diagnostic::{Diagnostic, choose};
-use crate::own::SelfScope;
+use crate::own::TextScope;
 use crate::source::small;
 use crate::tree::View;
 use crate::types::Types;
@@ -85,8 +84,10 @@ pub(crate) struct Index<'t> {
     entries: IndexMap<Key, Entry<'t>, FxBuildHasher>,
     /// Member numbers of each composite resource.
     groups: FxHashMap<u32, Range<u32>>,
-    /// Composite owner of each member.
-    owners: FxHashMap<u32, Rc<SelfScope<'t>>>,
+    /// Scopes of the resources whose texts may contain `self` or `each`.
+    scopes: FxHashMap<u32, TextScope<'t>>,
+    /// True if the titles of some resources are unknown because of a problem that has been reported.
+    pub(crate) lacks_resources: bool,
     /// Remaining number of comparisons for "did you mean" hints.
     comparisons: Cell<usize>,
 }
@@ -98,7 +99,8 @@ impl<'t> Index<'t> {
             types,
             entries: IndexMap::with_capacity_and_hasher(count, FxBuildHasher),
             groups: FxHashMap::default(),
-            owners: FxHashMap::default(),
+            scopes: FxHashMap::default(),
+            lacks_resources: false,
             comparisons: Cell::new(MOST_COMPARISONS),
         }
     }
@@ -113,19 +115,19 @@ impl<'t> Index<'t> {
         self.groups.insert(at, at + 1..self.len());
     }
 
-    /// Sets the composite owner of a member.
-    pub(crate) fn set_owner(&mut self, member: u32, owner: Rc<SelfScope<'t>>) {
-        self.owners.insert(member, owner);
+    /// Sets the scope of a resource.
+    pub(crate) fn set_scope(&mut self, number: u32, scope: TextScope<'t>) {
+        self.scopes.insert(number, scope);
     }
 
-    /// Returns the composite owner of a member.
-    pub(crate) fn owner(&self, member: u32) -> Option<Rc<SelfScope<'t>>> {
-        self.owners.get(&member).cloned()
+    /// Returns the scope of a resource.
+    pub(crate) fn scope(&self, number: u32) -> TextScope<'t> {
+        self.scopes.get(&number).cloned().unwrap_or_default()
     }
 
-    /// Returns true if a resource has a composite owner.
-    pub(crate) fn has_members(&self) -> bool {
-        !self.owners.is_empty()
+    /// Returns true if a resource has a scope.
+    pub(crate) fn has_scopes(&self) -> bool {
+        !self.scopes.is_empty()
     }
 
     /// Returns the number of resources.

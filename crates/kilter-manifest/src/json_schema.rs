@@ -22,8 +22,10 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
     let mut definitions = common();
     definitions
         .extend(types.iter().map(|schema| (definition(schema), resource(&schemas.variants(schema.name.as_str())))));
-    definitions.insert("resources.composite".to_owned(), resources(with_others(&types, patterns.clone())));
-    definitions.insert("resources".to_owned(), resources(patterns));
+    let lists: Map<String, Json> = types.iter().map(|schema| (schema.name.to_string(), titles(schema))).collect();
+    let others = with_others(&types, patterns.clone());
+    definitions.insert("resources.composite".to_owned(), resources(others, lists.clone()));
+    definitions.insert("resources".to_owned(), resources(patterns, lists));
     let composite = composite();
     definitions.insert("defaults.composite".to_owned(), defaults(&types, json!({ TYPE_NAME: begun() })));
     definitions.insert("defaults".to_owned(), defaults(&types, json!({})));
@@ -117,11 +119,26 @@ fn collect(types: &[&TypeSchema]) -> Json {
     })
 }
 
-/// Returns the schema of resources by reference.
-fn resources(patterns: Map<String, Json>) -> Json {
+/// Returns the schema of the lists of titles below the name of a type.
+fn titles(schema: &TypeSchema) -> Json {
+    let group = json!({
+        "type": "object",
+        "$ref": format!("#/$defs/{}", definition(schema)),
+        "required": ["titles"],
+    });
+    let title = json!({ "type": ["string", "number", "boolean"] });
+    json!({
+        "description": "Resources of the type by their titles, with the same body.",
+        "anyOf": [group, { "type": "array", "items": { "anyOf": [title, group] } }],
+    })
+}
+
+/// Returns the schema of resources: by reference, and lists of titles by type.
+fn resources(patterns: Map<String, Json>, lists: Map<String, Json>) -> Json {
     json!({
         "description": "Resources by reference: `type[title]`.",
         "type": ["object", "null"],
+        "properties": lists,
         "patternProperties": patterns,
         "additionalProperties": false,
     })
@@ -134,6 +151,10 @@ fn with_others(types: &[&TypeSchema], mut patterns: Map<String, Json>) -> Map<St
     let others = format!("^(?!({})\\[)[a-z][a-z0-9_:]*\\[[\\s\\S]+\\]$", known.join("|"));
     patterns
         .insert(others, json!({ "description": "A resource of a type below `types`.", "type": ["object", "null"] }));
+    patterns.insert(
+        TYPE_NAME.to_owned(),
+        json!({ "description": "Resources by their titles, with the same body.", "type": ["object", "array"] }),
+    );
     patterns
 }
 
@@ -272,6 +293,20 @@ fn resource(variants: &[&TypeSchema]) -> Json {
         "type": ["string", "boolean"],
     });
     properties.entry("when".to_owned()).or_insert(when);
+    let for_each = json!({
+        "description": "A list or a mapping: declares a resource for each element, which is `${each.value}`; \
+                        `${each.key}` is its key in a mapping.",
+        "anyOf": [{ "type": ["array", "object"] }, { "$ref": "#/$defs/expression" }],
+    });
+    properties.entry("for_each".to_owned()).or_insert(for_each);
+    let titles = json!({
+        "description": "Below the name of a type: the titles of the resources that this body declares.",
+        "anyOf": [
+            { "type": "array", "items": { "type": ["string", "number", "boolean"] } },
+            { "$ref": "#/$defs/expression" },
+        ],
+    });
+    properties.entry("titles".to_owned()).or_insert(titles);
     let provider = json!({
         "description": "The provider for the resource, of those that its type has; without it a suitable one is \
                         chosen.",

@@ -25,8 +25,8 @@
 //! - text to tree: `source`, `tree`, `scalar`, `yaml`, `fast_yaml` and `json` (fast parsers for common forms);
 //! - other formats to a tree: `mgmt`, `puppet`;
 //! - interfaces to the caller: `schemas`, `inputs`, `collect` (resources of other machines);
-//! - names in texts: `environment`, `own` (`self` in members of composite resources), `outputs`;
-//! - nodes to values: `value`, `output_types` (outputs against the attributes that use them), `mismatch`;
+//! - names in texts: `environment`, `own` (`self` in members of composite resources, `each`), `outputs`;
+//! - nodes to values: `value`, `for_each` (entries that declare several resources), `output_types` (outputs against the attributes that use them), `mismatch`;
 //! - references to resources: `types`, `index`;
 //! - tree to type: `definition`;
 //! - problems: [`Diagnostic`], `render`, `places`, `scalar_span`, `secrets` (masks of secrets).
@@ -42,6 +42,7 @@ mod diagnostic;
 mod environment;
 mod export;
 mod fast_yaml;
+mod for_each;
 mod index;
 mod inputs;
 mod json;

@@ -1,4 +1,5 @@
-//! `self`: references of a member to its composite resource.
+//! Names that depend on the place of a text: `self` in a member of a composite resource, `each` in a resource with
+//! `for_each`.
 //!
 //! A text with `self.port` is treated as a text with a variable in that position. The variable has a name that no
 //! manifest can define: `vars["site[blog].port"]`. So all rules for variables apply, in a run and in a plan. A value
@@ -23,8 +24,8 @@ pub(crate) struct SelfScope<'t> {
     pub(crate) span: Span,
     /// Metaparameters for its members.
     pub(crate) meta: Option<View<'t>>,
-    /// Composite resource that contains this one.
-    pub(crate) owner: Option<Rc<SelfScope<'t>>>,
+    /// Scope of its declaration.
+    pub(crate) outer: TextScope<'t>,
     /// Attributes that wait for outputs, as expressions. The flag is true for sensitive ones.
     pub(crate) deferred: FxHashMap<EcoString, (EcoString, bool)>,
 }
@@ -36,7 +37,45 @@ impl SelfScope<'_> {
     }
 }
 
-/// A text in which `self` has been replaced.
+/// An element of `for_each`, as the texts of its resource see it.
+pub(crate) struct EachElement {
+    /// Prefix of the variables that represent its key and its value.
+    pub(crate) variable: EcoString,
+    /// Position of the element, or of `for_each` if the elements come from an expression.
+    pub(crate) span: Span,
+    /// Its key or number, for messages.
+    pub(crate) label: EcoString,
+    /// True for an element of `titles`.
+    pub(crate) is_title: bool,
+}
+
+/// Parts of an element.
+const EACH: [&str; 2] = ["key", "value"];
+
+impl EachElement {
+    /// Returns the name of the variable that represents a part.
+    pub(crate) fn variable(&self, part: &str) -> EcoString {
+        eco_format!("{}.{part}", self.variable)
+    }
+}
+
+/// What `self` and `each` mean in a text.
+#[derive(Clone, Default)]
+pub(crate) struct TextScope<'t> {
+    /// Composite resource that contains the text.
+    pub(crate) own: Option<Rc<SelfScope<'t>>>,
+    /// Element of `for_each` that the text is evaluated for.
+    pub(crate) each: Option<Rc<EachElement>>,
+}
+
+impl TextScope<'_> {
+    /// Returns true if neither name has a meaning.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_none() && self.each.is_none()
+    }
+}
+
+/// A text in which `self` and `each` have been replaced.
 pub(crate) struct Bound {
     pub(crate) text: EcoString,
     /// True if a sensitive value that depends on outputs was inserted.
@@ -69,7 +108,7 @@ impl Bound {
 
 /// Collects the replacements in a text.
 pub(crate) struct Binding<'a, 't> {
-    own: Option<&'a SelfScope<'t>>,
+    scope: &'a TextScope<'t>,
     /// Evaluates a title with `${…}`.
     title: &'a dyn Fn(&str) -> Option<EcoString>,
     replacements: Vec<(Range<u32>, EcoString)>,
@@ -78,11 +117,11 @@ pub(crate) struct Binding<'a, 't> {
 }
 
 impl<'a, 't> Binding<'a, 't> {
-    pub(crate) fn new(own: Option<&'a SelfScope<'t>>, title: &'a dyn Fn(&str) -> Option<EcoString>) -> Binding<'a, 't> {
-        Binding { own, title, replacements: Vec::new(), is_sealed: false, errors: Vec::new() }
+    pub(crate) fn new(scope: &'a TextScope<'t>, title: &'a dyn Fn(&str) -> Option<EcoString>) -> Binding<'a, 't> {
+        Binding { scope, title, replacements: Vec::new(), is_sealed: false, errors: Vec::new() }
     }
 
-    /// Replaces `self` in a template; returns none if there is no change.
+    /// Replaces `self` and `each` in a template; returns none if there is no change.
     ///
     /// # Errors
     /// If it names an unknown attribute or resource.
@@ -91,7 +130,7 @@ impl<'a, 't> Binding<'a, 't> {
         self.bound(text)
     }
 
-    /// Replaces `self` in an expression; returns none if there is no change.
+    /// Replaces `self` and `each` in an expression; returns none if there is no change.
     ///
     /// # Errors
     /// If it names an unknown attribute or resource.
@@ -103,7 +142,7 @@ impl<'a, 't> Binding<'a, 't> {
     fn see(&mut self, name: Name<'_>, at: Range<u32>) {
         match name {
             Name::Own(name) => {
-                let Some(own) = self.own else { return };
+                let Some(own) = self.scope.own.as_deref() else { return };
                 if own.schema.find(name).is_none() {
                     let known: Vec<&str> = own.schema.attributes.iter().map(|a| a.name.as_str()).collect();
                     let message = eco_format!("`{}` has no attribute `{name}`", own.schema.name);
@@ -119,6 +158,22 @@ impl<'a, 't> Binding<'a, 't> {
                     }
                     None => eco_format!("vars[{}]", quoted(&own.variable(name))),
                 };
+                self.replacements.push((at, text));
+            }
+            Name::Each(name) => {
+                let Some(each) = self.scope.each.as_deref() else { return };
+                if !EACH.contains(&name.as_str()) {
+                    let message = eco_format!("an element of `for_each` has no `{name}`");
+                    let hint = Some(match kilter_model::suggest::nearest(name, EACH) {
+                        Some(near) => eco_format!("did you mean `each.{near}`?"),
+                        None => eco_format!(
+                            "it has `each.key` and `each.value`; an entry of its value is each.value.{name}"
+                        ),
+                    });
+                    self.errors.push(ExprError { message, at, hint });
+                    return;
+                }
+                let text = eco_format!("vars[{}]", quoted(&each.variable(name)));
                 self.replacements.push((at, text));
             }
             Name::Output(reference, output) if !is_plain(reference.title.as_str()) => {

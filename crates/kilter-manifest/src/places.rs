@@ -3,6 +3,7 @@
 use kilter_model::{Resource, SourceId, Span};
 use rustc_hash::FxHashMap;
 
+use crate::for_each;
 use crate::source::Sources;
 use crate::tree::{Tree, View};
 use crate::yaml::parse;
@@ -45,8 +46,18 @@ impl AttributeSpans {
     }
 }
 
+/// Returns true if a position is that of a title in a group.
+fn is_of_titles(group: View<'_>, key: Span) -> bool {
+    let list = group.get(for_each::TITLES);
+    list.is_some_and(|list| list.span() == key || list.elements().any(|title| title.span() == key))
+}
+
 impl Indexed {
     fn find(&self, key: Span) -> Option<View<'_>> {
-        self.tree.resources().find(|(name, _)| name.span() == key).map(|(_, body)| body)
+        self.tree.resources().find_map(|(name, body)| match for_each::groups(name, body) {
+            _ if name.span() == key => Some(body),
+            Some(mut groups) => groups.find(|group| is_of_titles(*group, key)),
+            None => None,
+        })
     }
 }

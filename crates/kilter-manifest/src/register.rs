@@ -1,6 +1,5 @@
 //! Registers all resources of a manifest, with the members of composite resources, before their bodies are compiled.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -9,21 +8,22 @@ use kilter_model::{Catalog, ResourceRef, Span, Title, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attributes::Body;
-use crate::composite::{Composite, Composites, NAME};
+use crate::composite::{Composite, Composites, NAME, weigh};
 use crate::diagnostic::{Diagnostic, choose, twice};
 use crate::environment::Environment;
+use crate::for_each::{self, TITLES};
 use crate::index::{Entry, Index};
 use crate::load::Loaded;
 use crate::meta::Defaults;
-use crate::own::SelfScope;
+use crate::own::{EachElement, SelfScope, TextScope};
 use crate::source::small;
-use crate::tree::{Tree, View};
+use crate::tree::{NodeKind, Tree, View};
 use crate::types::Types;
 
 /// Maximum number of composite resources, with nested ones.
 const MOST_COMPOSITE: usize = 100_000;
 
-/// Maximum number of resources after expansion, if there are composite resources.
+/// Maximum number of resources after expansion, if there are composite resources or `for_each`.
 const MOST_RESOURCES: u32 = 1_000_000;
 
 /// Maximum nesting of composite resources.
@@ -51,6 +51,7 @@ pub(crate) struct Repeated<'t> {
     pub(crate) type_id: u32,
     pub(crate) title: EcoString,
     pub(crate) entry: Entry<'t>,
+    pub(crate) scope: TextScope<'t>,
 }
 
 /// Registers the resources of all texts.
@@ -72,7 +73,7 @@ pub(crate) fn register<'t>(
     let (nested, may_lack_types) = (Vec::new(), OnceCell::new());
     let mut registration = Registration { environment, loaded, defaults, found, nested, owner: None, may_lack_types };
     for (key, body) in loaded.trees.iter().flat_map(Tree::resources) {
-        registration.register(key, body);
+        registration.entry(key, body);
     }
     registration.found
 }
@@ -91,34 +92,135 @@ struct Registration<'e, 't> {
 }
 
 impl<'t> Registration<'_, 't> {
-    /// Registers a resource in the index.
-    fn register(&mut self, key: View<'t>, body: View<'t>) {
-        let Some(reference) = self.reference(key) else { return };
-        let (type_name, title) = match ResourceRef::split(&reference) {
+    /// Registers the resources of an entry below `resources`: one, those of `for_each`, or those of a list of titles.
+    fn entry(&mut self, key: View<'t>, body: View<'t>) {
+        // The tree has already reported keys that are not texts.
+        if !key.is_scalar() || key.is_null() {
+            return;
+        }
+        if key.tree().is_literal() {
+            return self.register(key, body, key.text(), key.span());
+        }
+        if let Some(groups) = for_each::groups(key, body) {
+            return groups.for_each(|group| self.group(key, group));
+        }
+        match body.get("for_each") {
+            None => {
+                if let Some(reference) = self.environment.text(key) {
+                    self.register(key, body, &reference, key.span());
+                }
+            }
+            Some(list) => self.for_each(key, body, list),
+        }
+    }
+
+    /// Registers a resource for each element of `for_each`.
+    fn for_each(&mut self, key: View<'t>, body: View<'t>, list: View<'t>) {
+        let Some(elements) = for_each::elements(self.environment, list) else {
+            self.found.index.lacks_resources = true;
+            return;
+        };
+        let (scope, weight) = (self.environment.scope(), weigh(body, 0));
+        for (number, element) in (1..).zip(elements) {
+            let name = element.key.to_text().filter(|_| !element.key.holds_sensitive());
+            let (variable, label) = match &name {
+                Some(name) => (eco_format!("{} {name}", element.key.kind()), name.clone()),
+                None => (eco_format!("{number}"), eco_format!("element {number}")),
+            };
+            let owner = scope.own.as_ref().map(|own| eco_format!("{} ", own.reference)).unwrap_or_default();
+            let variable = eco_format!("each {variable} of {owner}{}", key.text());
+            let each = EachElement { variable, span: element.view.span(), label, is_title: false };
+            if !self.enter(&scope, each, (element.key, element.value), weight) {
+                break;
+            }
+            if let Some(reference) = self.environment.text(key) {
+                self.register(key, body, &reference, key.span());
+            }
+        }
+        self.environment.within(scope);
+    }
+
+    /// Registers the resources of a group below the name of a type: a mapping with `titles`, or a title alone.
+    fn group(&mut self, type_: View<'t>, group: View<'t>) {
+        let list = match group.kind() {
+            NodeKind::Sequence => None,
+            NodeKind::Mapping => group.get(TITLES),
+            _ => Some(group).filter(|title| !title.is_null()),
+        };
+        let Some(list) = list else {
+            let message = eco_format!("the list of `{}` contains titles, or mappings with `{TITLES}`", type_.text());
+            let hint = eco_format!("such as - {TITLES}: [a, b]");
+            return self.environment.report(Diagnostic::new(message).at(group.span()).hint(hint));
+        };
+        if let Some((at, _)) = group.entries().find(|(key, _)| key.text() == "for_each") {
+            let problem = Diagnostic::new(eco_format!("`for_each` and `{TITLES}` exclude each other")).at(at.span());
+            let hint = eco_format!("write `{}[${{each.value}}]` with `for_each` alone", type_.text());
+            return self.environment.report(problem.hint(hint));
+        }
+        let titles = match group.is_scalar() {
+            true => self.environment.text(group).map(|text| vec![(EcoString::from(text), group)]),
+            false => for_each::titles(self.environment, list),
+        };
+        let Some(titles) = titles else {
+            self.found.index.lacks_resources = true;
+            return;
+        };
+        let (scope, weight) = (self.environment.scope(), weigh(group, 0));
+        for (title, view) in titles {
+            let reference = eco_format!("{}[{title}]", type_.text());
+            let owner = scope.own.as_ref().map(|own| eco_format!("{} ", own.reference)).unwrap_or_default();
+            let variable = eco_format!("each of {owner}{reference}");
+            let each = EachElement { variable, span: view.span(), label: title.clone(), is_title: true };
+            let title = Value::String(title);
+            if !self.enter(&scope, each, (title.clone(), title), weight) {
+                break;
+            }
+            self.register(view, group, &reference, type_.span());
+        }
+        self.environment.within(scope);
+    }
+
+    /// Makes an element known to the texts of its resource, whose body has `weight` nodes. Returns false if there are too many resources.
+    fn enter(&mut self, scope: &TextScope<'t>, each: EachElement, parts: (Value, Value), weight: usize) -> bool {
+        if self.found.index.len() >= MOST_RESOURCES {
+            let message = eco_format!("more than {MOST_RESOURCES} resources in all");
+            self.environment.report(Diagnostic::new(message).at(each.span));
+            return false;
+        }
+        // The nodes count twice: once in the compilation, and once in the search for outputs.
+        self.environment.grant(2 * weight);
+        self.environment.own(each.variable("key"), parts.0);
+        self.environment.own(each.variable("value"), parts.1);
+        self.environment.within(TextScope { own: scope.own.clone(), each: Some(Rc::new(each)) });
+        true
+    }
+
+    /// Registers a resource in the index. `type_span` is the position of the name of its type.
+    fn register(&mut self, key: View<'t>, body: View<'t>, reference: &str, type_span: Span) {
+        let (type_name, title) = match ResourceRef::split(reference) {
             Ok(parts) => parts,
             Err(error) => {
                 let problem = Diagnostic::new(eco_format!("{error}")).at(key.span());
-                return self.environment.report(problem.hint_if(reference_hint(&reference)));
+                return self.environment.report(problem.hint_if(reference_hint(reference)));
             }
         };
         let type_id = self.found.index.types.id(type_name);
         if self.found.index.types.get(type_id).schema.is_none() && !self.may_lack_types() {
-            self.environment.report(self.unknown(type_name, key.span()));
+            self.environment.report(self.unknown(type_name, type_span));
         }
-        if !body.is_mapping() && !body.is_null() {
+        // A title alone is its own body.
+        if !body.is_mapping() && !body.is_null() && body.index() != key.index() {
             let message = eco_format!("`{reference}` is not followed by attributes");
             let hint = "write NAME: VALUE below it, or {} for none";
             self.environment.report(Diagnostic::new(message).at(body.span()).hint(hint));
         }
         if let Some((number, first)) = self.found.index.get(type_id, title) {
-            let problem = twice(&reference, key.span(), first.key.span());
-            let hint = (key.span() == first.key.span())
-                .then_some("each resource of the type has one: put `${self.name}` into the title");
-            self.environment.report(problem.hint_if(hint));
-            // Its body may have problems as well. That of a part is compiled with each composite resource.
-            if self.nested.is_empty() {
-                let entry = Entry::new(key, body, None);
-                self.found.repeated.push(Repeated { number, type_id, title: title.into(), entry });
+            let is_same_entry = key.span() == first.key.span();
+            self.environment.report(self.twice(key, reference, number, first.key.span()));
+            // Its body may have problems as well. A body that declares several resources is compiled with each.
+            if self.nested.is_empty() && !is_same_entry {
+                let (entry, scope) = (Entry::new(key, body, None), self.environment.scope());
+                self.found.repeated.push(Repeated { number, type_id, title: title.into(), entry, scope });
             }
             return;
         }
@@ -134,6 +236,10 @@ impl<'t> Registration<'_, 't> {
         found.kept += u32::from(at.is_some());
         let title = EcoString::from(title);
         let number = found.index.insert(type_id, title.clone(), Entry::new(key, body, at));
+        let scope = self.environment.scope();
+        if !scope.is_empty() {
+            found.index.set_scope(number, scope);
+        }
         if wanted.is_none() {
             found.doubtful.insert(number);
         }
@@ -153,6 +259,22 @@ impl<'t> Registration<'_, 't> {
             self.found.composites[at as usize].parts.end = self.found.kept;
         }
         self.found.index.close_group(number);
+    }
+
+    /// Creates the problem of a resource whose reference an earlier one has: the one with `number`, written at `first`.
+    fn twice(&self, key: View<'t>, reference: &str, number: u32, first: Span) -> Diagnostic {
+        if key.span() != first {
+            return twice(reference, key.span(), first);
+        }
+        let (each, other) = (self.environment.scope().each, self.found.index.scope(number).each);
+        let (Some(each), Some(other)) = (each, other) else {
+            let hint = "each resource of the type has one: put `${self.name}` into the title";
+            return twice(reference, key.span(), first).hint(hint);
+        };
+        twice(reference, each.span, other.span).hint(match each.is_title || key.text().contains("each") {
+            true => "two elements give the same title: take one of them out",
+            false => "each element declares a resource: put `${each.key}` or `${each.value}` into the title",
+        })
     }
 
     /// Returns true if a text that could not be read completely may define types.
@@ -211,13 +333,13 @@ impl<'t> Registration<'_, 't> {
         let mut body = Body::early(self.environment, &self.found.index, self.defaults);
         let type_ = self.found.index.types.get(type_id);
         let said = body.compile(number, type_, title, entry, &mut Catalog::default());
-        let owner = self.environment.asker();
+        let outer = self.environment.scope();
         let mut own = SelfScope {
             reference: said.reference.clone(),
             schema: &composite.schema,
             span,
             meta,
-            owner: owner.clone(),
+            outer: outer.clone(),
             deferred: FxHashMap::default(),
         };
         for attribute in &composite.schema.attributes {
@@ -247,25 +369,13 @@ impl<'t> Registration<'_, 't> {
             own.deferred.insert(deferred.attribute.text().clone(), (expression, is_sealed));
         }
         let own = Rc::new(own);
-        self.environment.within(Some(own.clone()));
+        self.environment.within(TextScope { own: Some(own), each: None });
         self.nested.push(type_id);
         for (key, body) in composite.members.into_iter().flat_map(View::entries) {
-            let before = self.found.index.len();
-            self.register(key, body);
-            if self.found.index.len() > before {
-                self.found.index.set_owner(before, own.clone());
-            }
+            self.entry(key, body);
         }
         self.nested.pop();
-        self.environment.within(owner);
-    }
-
-    fn reference(&self, key: View<'t>) -> Option<Cow<'t, str>> {
-        // The tree has already reported keys that are not texts.
-        if !key.is_scalar() || key.is_null() {
-            return None;
-        }
-        if key.tree().is_literal() { Some(key.text().into()) } else { self.environment.text(key) }
+        self.environment.within(outer);
     }
 
     /// Returns the value of `when`; none if it is wrong, which has been reported.
@@ -282,9 +392,7 @@ impl<'t> Registration<'_, 't> {
 
 fn reference_hint(text: &str) -> Option<EcoString> {
     let Some((type_name, rest)) = text.split_once('[') else {
-        return Some(eco_format!(
-            "write `{text}[TITLE]`; the key `{text}` alone needs titles below it, each with its attributes"
-        ));
+        return Some(eco_format!("write `{text}[TITLE]`, or a list of titles below `{text}`: `titles: [a, b]`"));
     };
     let lower = type_name.to_lowercase();
     (lower != type_name).then(|| eco_format!("type names are in lower case: `{lower}[{rest}`"))

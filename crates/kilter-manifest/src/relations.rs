@@ -73,7 +73,7 @@ fn resolve<'t>(environment: &Environment<'t>, index: &Index<'t>, number: u32, vi
         }
     };
     let Some(other) = index.find_from(number, type_name, title) else {
-        if environment.complete {
+        if environment.complete && !index.lacks_resources {
             report(index.dangling(&text));
         }
         return None;

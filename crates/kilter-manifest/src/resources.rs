@@ -12,6 +12,7 @@ use crate::environment::Environment;
 use crate::export;
 use crate::index::Index;
 use crate::meta::Defaults;
+use crate::own::TextScope;
 use crate::parts;
 use crate::register::{Registered, Repeated};
 
@@ -38,8 +39,8 @@ pub(crate) fn compile<'t>(
         if type_.schema.is_none() {
             continue;
         }
-        if index.has_members() {
-            environment.within(index.owner(number));
+        if index.has_scopes() {
+            environment.within(index.scope(number));
         }
         // A resource that may not be part of the run must not run the commands of its secrets.
         let is_certain = !doubtful.contains(&number);
@@ -53,7 +54,7 @@ pub(crate) fn compile<'t>(
             catalog.resources.push(Arc::new(resource));
         }
     }
-    environment.within(None);
+    environment.within(TextScope::default());
     let repeated = compile_repeated(environment, &index, &repeated, &mut body);
     if !doubtful.is_empty() {
         let doubtful: FxHashSet<u32> = doubtful.iter().filter_map(|number| index.position(*number)).collect();
@@ -61,11 +62,12 @@ pub(crate) fn compile<'t>(
     }
     check_names(environment, &index, &doubtful, &explicit, &catalog);
     let is_declared = |type_name: &str, title: &str| index.find(type_name, title).is_some();
+    let may_be_declared = |type_name: &str, title: &str| index.lacks_resources || is_declared(type_name, title);
     // An exported part is exported by itself, and not again with its owner.
     let is_exported = |resource: &Resource| resource.meta().is_some_and(|meta| !meta.export.is_empty());
-    parts::fold(&mut catalog, &|resource| !is_exported(resource), &is_declared, environment);
+    parts::fold(&mut catalog, &|resource| !is_exported(resource), &may_be_declared, environment);
     export::add(&mut catalog, &is_declared, environment);
-    parts::fold(&mut catalog, &is_exported, &is_declared, environment);
+    parts::fold(&mut catalog, &is_exported, &may_be_declared, environment);
     catalog.resources.extend(repeated);
     catalog
 }
@@ -80,14 +82,16 @@ fn compile_repeated<'t>(
 ) -> Vec<Arc<Resource>> {
     let mut resources = Vec::new();
     let fetches = environment.allow_fetches(false);
-    for Repeated { number, type_id, title, entry } in repeated {
+    for Repeated { number, type_id, title, entry, scope } in repeated {
         let type_ = index.types.get(*type_id);
+        environment.within(scope.clone());
         if type_.schema.is_some() {
             let resource = body.compile(*number, type_, title, entry, &mut Catalog::default());
             // A composite resource has no provider.
             resources.extend(type_.composite.is_none().then(|| Arc::new(resource)));
         }
     }
+    environment.within(TextScope::default());
     environment.allow_fetches(fetches);
     resources
 }

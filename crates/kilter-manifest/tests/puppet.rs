@@ -223,11 +223,7 @@ fn puppet_output_problems_have_places() {
     for (text, message, place) in [
         ("resources:\n  file:\n    /x:\n      mood: good\n", "`file` has no attribute `mood`", "4:7"),
         ("resources:\n  fiel:\n    /x:\n      mode: '0644'\n", "unknown type `fiel`", "3:5"),
-        (
-            "resources:\n  file:\n    path: /x\n",
-            "write `file[TITLE]`; the key `file` alone needs titles below it",
-            "2:3",
-        ),
+        ("resources:\n  file:\n    path: /x\n", "write `file[TITLE]`, or a list of titles below `file`", "2:3"),
         ("resources:\n  file: /x\n", "write `file[TITLE]`", "2:3"),
         ("file:\n  /x:\n    mode: '0644'\n", "below `resources:`, indented", "1:1"),
     ] {

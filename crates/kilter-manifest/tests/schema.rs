@@ -110,6 +110,9 @@ fn manifests_that_compile_fit_the_schema() {
         json!({"types": {"site": {"desc": "x", "attributes": {"port": {"type": "Integer", "default": 80}}, "resources": {"file[/a]": {"mode": "0644"}, "other[b]": null}}, "other": {}}, "resources": {"site[a]": {"port": 80}}}),
         json!({"types": {"site": {}}, "defaults": {"site": {"meta": {"retry": 1}}, "file": {"meta": {"retry": 1}}, "*": null}}),
         json!({"include": "types.yaml", "defaults": {"site": {"meta": {"retry": 1}}}}),
+        json!({"resources": {"user[${each.key}]": {"for_each": {"a": 1}, "uid": "${each.value}"}, "file[${each.value}]": {"for_each": ["/a"]}}}),
+        json!({"resources": {"user": {"titles": ["a", 7], "uid": 5}, "file": ["/a", {"titles": "${vars.x}", "mode": "0644"}]}}),
+        json!({"types": {"site": {}}, "resources": {"site": {"titles": ["a"]}, "user": ["b"]}}),
         json!({"resources": {"service[s]": {"enable": "mask", "ensure": "running"}, "file[/t]": {"limits": {"a": 10}}}}),
     ] {
         assert!(check(manifest.clone()), "{manifest}");

@@ -13,7 +13,7 @@ use crate::own::{Binding, Bound};
 use crate::scalar_span::place;
 use crate::tree::View;
 
-/// A parsed text, with `self` replaced.
+/// A parsed text, with `self` and `each` replaced.
 pub(crate) struct ParsedText<P> {
     pub(crate) parsed: P,
     bound: Option<Bound>,
@@ -40,18 +40,18 @@ impl<P> ParsedText<P> {
 }
 
 impl Environment<'_> {
-    /// Parses a template and replaces `self` in it.
+    /// Parses a template and replaces `self` and `each` in it.
     pub(crate) fn template(&self, view: View<'_>) -> Option<ParsedText<Template>> {
         let text = view.text();
         let template = Template::parse(text);
         let template = template.map_err(|error| self.report_all_syntax(text, error, view)).ok()?;
-        let own = self.asker();
+        let scope = self.scope();
         let title = |title: &str| self.title(title, view);
-        let bound = Binding::new(own.as_deref(), &title).template(&template, text);
+        let bound = Binding::new(&scope, &title).template(&template, text);
         self.read(template, bound, view, Template::parse)
     }
 
-    /// Parses an expression and replaces `self` in it.
+    /// Parses an expression and replaces `self` and `each` in it.
     fn expression(&self, view: View<'_>) -> Option<ParsedText<Expr>> {
         let text = view.text();
         let expr = match Expr::parse(text) {
@@ -66,9 +66,9 @@ impl Environment<'_> {
                 return None;
             }
         };
-        let own = self.asker();
+        let scope = self.scope();
         let title = |title: &str| self.title(title, view);
-        let bound = Binding::new(own.as_deref(), &title).expression(&expr, text);
+        let bound = Binding::new(&scope, &title).expression(&expr, text);
         self.read(expr, bound, view, Expr::parse)
     }
 
@@ -106,9 +106,9 @@ impl Environment<'_> {
 
     /// Returns the title of a resource whose output is used. The title may contain `${…}`.
     fn title(&self, title: &str, view: View<'_>) -> Option<EcoString> {
-        let own = self.asker();
+        let scope = self.scope();
         let template = Template::parse(title).ok()?;
-        let template = match Binding::new(own.as_deref(), &|_| None).template(&template, title) {
+        let template = match Binding::new(&scope, &|_| None).template(&template, title) {
             Ok(None) => template,
             Ok(Some(bound)) => Template::parse(&bound.text).ok()?,
             Err(errors) => {

@@ -53,13 +53,20 @@ pub(crate) fn is_graph(tree: &Tree) -> bool {
         return false;
     }
     let lists = |resources: View<'_>| {
-        resources.is_mapping() && resources.count() > 0 && resources.entries().all(|(_, list)| is_list(list))
+        resources.is_mapping()
+            && resources.count() > 0
+            && resources.entries().all(|(_, list)| is_list(list) && !is_titles(list))
     };
     root.get("resources").is_some_and(lists)
 }
 
 fn is_list(view: View<'_>) -> bool {
     view.kind() == crate::tree::NodeKind::Sequence
+}
+
+/// Returns true for a list of titles of a manifest.
+fn is_titles(list: View<'_>) -> bool {
+    list.elements().any(|one| one.is_scalar() && !one.is_null() || one.get("titles").is_some())
 }
 
 pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {

@@ -39,7 +39,7 @@ impl<'t> Values<'_, 't> {
             let (what, found) = match name {
                 Name::Var(name) => (eco_format!("variable `{name}`"), self.environment.var(name)),
                 Name::Fact(name) => (eco_format!("fact `{name}`"), self.environment.fact(name)),
-                Name::Own(_) | Name::Output(..) => return,
+                Name::Own(_) | Name::Each(_) | Name::Output(..) => return,
             };
             if matches!(found, Lookup::Missing) {
                 let at = read.before(at);
@@ -76,7 +76,8 @@ impl<'t> Values<'_, 't> {
             );
         };
         let Some((at, schema)) = index.find(reference.type_name.as_str(), reference.title.as_str()) else {
-            return self.environment.complete.then(|| index.dangling(&reference.to_string()));
+            return (self.environment.complete && !index.lacks_resources)
+                .then(|| index.dangling(&reference.to_string()));
         };
         let schema = schema?;
         if at == self.asker {

@@ -219,7 +219,7 @@ fn check_names(schema: &TypeSchema, template: &Template, path: &Path, faults: &m
         let fault = match name {
             Name::Var(name) if schema.find(name).is_some() => return,
             Name::Var(name) => no_attribute(schema, path.clone(), name),
-            Name::Fact(_) | Name::Own(_) | Name::Output(..) => {
+            Name::Fact(_) | Name::Own(_) | Name::Each(_) | Name::Output(..) => {
                 Fault::new(path.clone(), "only the resource's own values may be used here")
                     .hint("vars.NAME is the value of the attribute NAME")
             }

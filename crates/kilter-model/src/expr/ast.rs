@@ -50,6 +50,8 @@ pub(super) enum NodeKind {
     Fact(EcoString),
     /// An attribute of the composite resource that contains the expression.
     Own(EcoString),
+    /// `key` or `value` of the element of `for_each` that the expression is evaluated for.
+    Each(EcoString),
     Output(Box<(ResourceRef, EcoString)>),
     Member(Box<Node>, EcoString),
     Index(Box<(Node, Node)>),
@@ -132,6 +134,7 @@ impl Node {
             NodeKind::Var(name) => see(Name::Var(name), self.at.into()),
             NodeKind::Fact(name) => see(Name::Fact(name), self.at.into()),
             NodeKind::Own(name) => see(Name::Own(name), self.at.into()),
+            NodeKind::Each(name) => see(Name::Each(name), self.at.into()),
             NodeKind::Output(output) => see(Name::Output(&output.0, &output.1), self.at.into()),
             kind => kind.each(&mut |child| child.names(see)),
         }
@@ -141,7 +144,12 @@ impl Node {
 impl NodeKind {
     pub(super) fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Node)) {
         match self {
-            NodeKind::Literal(_) | NodeKind::Var(_) | NodeKind::Fact(_) | NodeKind::Own(_) | NodeKind::Output(_) => {}
+            NodeKind::Literal(_)
+            | NodeKind::Var(_)
+            | NodeKind::Fact(_)
+            | NodeKind::Own(_)
+            | NodeKind::Each(_)
+            | NodeKind::Output(_) => {}
             NodeKind::List(nodes) | NodeKind::Call(_, nodes) => nodes.iter().for_each(see),
             NodeKind::Map(entries) => entries.iter().for_each(|(key, value)| {
                 see(key);

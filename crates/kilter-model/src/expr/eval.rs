@@ -74,6 +74,11 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
                 trouble("`self` is the resource of a composite type that this belongs to, and it belongs to none");
             Err(failed(message.with("it is known in the resources below `types`"), node.at))
         }
+        NodeKind::Each(_) => {
+            let message =
+                trouble("`each` is an element of `for_each`, and this belongs to no resource with `for_each`");
+            Err(failed(message.with("add `for_each` to the resource, such as for_each: [a, b]"), node.at))
+        }
         NodeKind::Output(output) => {
             let (reference, name) = &**output;
             found(scope.output(reference, name), node.at, || no_output(reference, name))
@@ -286,6 +291,7 @@ fn has(argument: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
         NodeKind::Var(_)
             | NodeKind::Fact(_)
             | NodeKind::Own(_)
+            | NodeKind::Each(_)
             | NodeKind::Output(_)
             | NodeKind::Member(..)
             | NodeKind::Index(_)

@@ -114,6 +114,9 @@ pub enum Name<'a> {
     /// An attribute of the composite resource that contains the text, `self.port`. It is replaced by its value
     /// before the text is evaluated.
     Own(&'a EcoString),
+    /// `each.key` or `each.value`: a part of the element of `for_each` that the text is evaluated for. It is replaced
+    /// in the same way.
+    Each(&'a EcoString),
     /// An output of a resource.
     Output(&'a ResourceRef, &'a EcoString),
 }

@@ -304,7 +304,7 @@ impl<'t> Parser<'t> {
         if let Some(value) = literal {
             return Node::new(NodeKind::Literal(value), self.advance()?);
         }
-        if matches!(name, "vars" | "facts" | "self") {
+        if matches!(name, "vars" | "facts" | "self" | "each") {
             return self.root(name);
         }
         match self.lexer.text.as_bytes().get(self.lexer.pos) {
@@ -339,6 +339,7 @@ impl<'t> Parser<'t> {
         let kind = match root {
             "vars" => NodeKind::Var(name),
             "facts" => NodeKind::Fact(name),
+            "each" => NodeKind::Each(name),
             _ => NodeKind::Own(name),
         };
         Node::new(kind, start.to(end))

@@ -75,7 +75,7 @@ impl<'p> TemplateInputs<'p> {
                 same &= match name {
                     Name::Var(name) => self.before.vars.get(name) == self.after.vars.get(name),
                     Name::Fact(name) => self.before.facts.get(name) == self.after.facts.get(name),
-                    Name::Own(_) | Name::Output(..) => true,
+                    Name::Own(_) | Name::Each(_) | Name::Output(..) => true,
                 }
             });
         }

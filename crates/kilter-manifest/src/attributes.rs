@@ -8,6 +8,7 @@ use kilter_model::{
     ResourceRef, Span, Title, TypeSchema, Value,
 };
 
+use crate::attribute_defaults::DefaultValue;
 use crate::diagnostic::{Diagnostic, KNOWN_BEFORE, choose};
 use crate::environment::Environment;
 use crate::index::{Entry, Index};
@@ -85,6 +86,9 @@ impl<'e, 't> Body<'e, 't> {
                 continue;
             }
             self.entry(key, value, number, type_, &values, &mut resource, catalog);
+        }
+        if !is_literal {
+            self.add_defaults(type_, entry, &mut resource);
         }
         match type_.schema.filter(|schema| !schema.title_patterns.is_empty()) {
             Some(schema) => {
@@ -187,6 +191,32 @@ impl<'e, 't> Body<'e, 't> {
                     resource.particulars_mut().broken.push(name.into());
                 }
             },
+        }
+    }
+
+    /// Adds the defaults that the text declares for attributes that the resource does not mention. `null` counts as a
+    /// mention, so that it removes a default.
+    fn add_defaults(&mut self, type_: &Type<'t>, entry: &Entry<'t>, resource: &mut Resource) {
+        for default in self.defaults.attributes.of(entry.key.span().source, type_.name.text()) {
+            let name = &default.attribute.name;
+            // Another provider of the type may lack the attribute.
+            let Some(at) = type_.attributes().iter().position(|attribute| attribute.name == *name) else { continue };
+            let attribute = &type_.attributes()[at];
+            let is_settable = !matches!(attribute.behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
+            if self.given[at] || !is_settable || entry.body().get(name.as_str()).is_some() {
+                continue;
+            }
+            self.given[at] = true;
+            // The value of a resource that is left out is not evaluated.
+            if !self.is_early && entry.at().is_none() {
+                continue;
+            }
+            match default.value(self.environment, attribute) {
+                DefaultValue::Value(Value::Undef) => self.given[at] = false,
+                DefaultValue::Value(value) => resource.attributes.push(attribute.name.clone(), value),
+                DefaultValue::Skipped => {}
+                DefaultValue::Broken => resource.particulars_mut().broken.push(attribute.name.text().clone()),
+            }
         }
     }
 

@@ -52,6 +52,7 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     let defaults = Defaults::compile(&environment, &loaded, &composites);
     let registered = register(&environment, &loaded, &composites, &defaults);
     let mut catalog = resources::compile(&environment, registered, &defaults);
+    defaults.attributes.check_rest(&environment);
     environment.evaluate_rest();
     catalog.secrets = environment.sensitive_vars();
     warnings.extend(environment.take_warnings());

@@ -199,6 +199,11 @@ impl<'t> Environment<'t> {
         self.problems.borrow_mut().push(problem);
     }
 
+    /// Adds a warning.
+    pub(crate) fn warn(&self, warning: Diagnostic) {
+        self.warnings.borrow_mut().push(warning);
+    }
+
     /// Records the position of a secret.
     pub(crate) fn hide(&self, span: Span) {
         self.secrets.borrow_mut().push(span);

@@ -27,7 +27,10 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
     definitions.insert("resources.composite".to_owned(), resources(others, lists.clone()));
     definitions.insert("resources".to_owned(), resources(patterns, lists));
     let composite = composite();
-    definitions.insert("defaults.composite".to_owned(), defaults(&types, json!({ TYPE_NAME: begun() })));
+    definitions.insert(
+        "defaults.composite".to_owned(),
+        defaults(&types, json!({ TYPE_NAME: { "type": ["object", "null"] } })),
+    );
     definitions.insert("defaults".to_owned(), defaults(&types, json!({})));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -75,8 +78,8 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
 
 /// Returns the schema of `defaults`, by type.
 fn defaults(types: &[&TypeSchema], others: Json) -> Json {
-    let names = types.iter().map(|schema| schema.name.as_str()).chain([EVERY]);
-    let known: Map<String, Json> = names.map(|name| (name.to_owned(), begun())).collect();
+    let known = types.iter().map(|schema| (schema.name.to_string(), begun(Some(schema))));
+    let known: Map<String, Json> = known.chain([(EVERY.to_owned(), begun(None))]).collect();
     json!({
         "description": "Defaults of resources, by type; `*` stands for all types.",
         "type": ["object", "null"],
@@ -86,11 +89,21 @@ fn defaults(types: &[&TypeSchema], others: Json) -> Json {
     })
 }
 
-/// Returns the schema of the defaults of a type.
-fn begun() -> Json {
+/// Returns the schema of the defaults of a type, or of all types.
+fn begun(of: Option<&TypeSchema>) -> Json {
+    let settable = |a: &&AttributeSchema| !matches!(a.behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
+    let mut properties: Map<String, Json> = of
+        .into_iter()
+        .flat_map(|schema| schema.attributes.iter().filter(settable).map(move |attribute| (schema, attribute)))
+        .map(|(schema, attribute)| {
+            let path = format!("#/$defs/{}/properties/{}", definition(schema), attribute.name);
+            (attribute.name.to_string(), json!({ "$ref": path }))
+        })
+        .collect();
+    properties.insert("meta".to_owned(), json!({ "$ref": "#/$defs/meta" }));
     json!({
         "type": ["object", "null"],
-        "properties": { "meta": { "$ref": "#/$defs/meta" } },
+        "properties": properties,
         "additionalProperties": false,
     })
 }

@@ -16,7 +16,7 @@
 //! | reads the texts with their includes | `load`, `yaml` | `Loaded`: trees |
 //! | reads composite types | `composite` | `Composites` |
 //! | collects variables, and evaluates them on first use | `environment` | `Environment` |
-//! | compiles default metaparameters | `meta` | `Defaults` |
+//! | reads defaults of metaparameters and attributes | `meta`, `attribute_defaults` | `Defaults` |
 //! | finds all resources, and expands composite ones | `register` | `Registered`: index, owners |
 //! | compiles attributes and relations | `resources`, `attributes`, `relations` | [`Catalog`](kilter_model::Catalog) |
 //! | moves parts into their owners, adds exports | `parts`, `export` | the same catalog |
@@ -26,13 +26,15 @@
 //! - other formats to a tree: `mgmt`, `puppet`;
 //! - interfaces to the caller: `schemas`, `inputs`, `collect` (resources of other machines);
 //! - names in texts: `environment`, `own` (`self` in members of composite resources, `each`), `outputs`;
-//! - nodes to values: `value`, `for_each` (entries that declare several resources), `output_types` (outputs against the attributes that use them), `mismatch`;
+//! - nodes to values: `value`, `for_each` (entries that declare several resources), `output_types` (outputs against the
+//!   attributes that use them), `mismatch`;
 //! - references to resources: `types`, `index`;
 //! - tree to type: `definition`;
 //! - problems: [`Diagnostic`], `render`, `places`, `scalar_span`, `secrets` (masks of secrets).
 //!
 //! *Start from* [`compile`] and [`Inputs`].
 
+mod attribute_defaults;
 mod attributes;
 mod collect;
 mod compile;

@@ -142,7 +142,9 @@ impl LoadWalk<'_> {
                     let hint = match name {
                         "vars" => "write NAME: VALUE below it",
                         "types" => "write NAME: { attributes: …, resources: … } below it",
-                        "defaults" => "write TYPE: { meta: { NAME: VALUE } } below it, or \"*\": for all types",
+                        "defaults" => {
+                            "write TYPE: { ATTRIBUTE: VALUE, meta: { NAME: VALUE } } below it, or \"*\": for all types"
+                        }
                         _ => "write type[title]: below it, such as file[/etc/motd]:",
                     };
                     let problem = Diagnostic::new(eco_format!("`{name}` is a mapping")).at(value.span());

@@ -1,9 +1,10 @@
 //! Metaparameters for the engine: those of a resource, and defaults for types and for all resources.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Behaviour, Contested, DataType, EventLimit, Meta, Policy, Poll, Semaphore, TypeSchema, Value};
+use kilter_model::{Contested, DataType, EventLimit, Meta, Policy, Poll, Semaphore, TypeSchema, Value};
 use rustc_hash::FxHashMap;
 
+use crate::attribute_defaults::AttributeDefaults;
 use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, KNOWN_BEFORE, choose};
 use crate::environment::Environment;
@@ -59,7 +60,7 @@ pub(crate) fn names() -> [&'static str; META.len()] {
     META.map(|(name, ..)| name)
 }
 
-/// Default metaparameters per type, and for all resources.
+/// Defaults per type, and for all resources.
 #[derive(Default)]
 pub(crate) struct Defaults<'t> {
     all: Option<Meta>,
@@ -67,20 +68,26 @@ pub(crate) struct Defaults<'t> {
     of_type: FxHashMap<EcoString, Option<Meta>>,
     /// Defaults for composite types. They apply to members and override the defaults of the members' own types.
     of_composite: FxHashMap<EcoString, Vec<View<'t>>>,
+    /// Defaults of attributes.
+    pub(crate) attributes: AttributeDefaults<'t>,
 }
 
 impl<'t> Defaults<'t> {
-    /// Compiles the defaults of a manifest: `defaults: { "*": { meta: … }, file: { meta: … } }`.
+    /// Compiles the defaults of a manifest: `defaults: { "*": { meta: … }, file: { meta: …, mode: … } }`.
     pub(crate) fn compile(
         environment: &Environment<'t>,
         loaded: &'t Loaded,
-        composites: &Composites<'_>,
+        composites: &'t Composites<'t>,
     ) -> Defaults<'t> {
         let mut defaults = Defaults::default();
         let sections: Vec<(View<'t>, View<'t>)> = loaded.sections("defaults").flat_map(View::entries).collect();
         // Defaults for all types come first, wherever they are written.
         for (_, body) in sections.iter().filter(|(key, _)| key.text() == EVERY) {
-            defaults.all = of_body(environment, *body, defaults.all.take(), None);
+            defaults.all = of_body(environment, *body, defaults.all.take(), &mut |key, _| {
+                let problem = Diagnostic::new(eco_format!("there are no defaults for `{}` of all types", key.text()));
+                let hint = "only for `meta`; defaults of attributes stand below the name of a type";
+                environment.report(problem.at(key.span()).hint(hint));
+            });
             if let Some(all) = &mut defaults.all {
                 all.reverse_of_all = all.reverse;
             }
@@ -90,7 +97,10 @@ impl<'t> Defaults<'t> {
             if environment.inputs.schemas.schema(name).is_none() {
                 if let Some(composite) = composites.get(name) {
                     let told = environment.problem_count();
-                    of_body(environment, *body, None, Some(&composite.schema));
+                    let attributes = &mut defaults.attributes;
+                    of_body(environment, *body, None, &mut |attribute, value| {
+                        add(environment, attributes, *key, &[&composite.schema], (attribute, value));
+                    });
                     // An error is reported once, and not for each member.
                     let meta = body.get("meta").filter(|_| environment.problem_count() == told);
                     defaults.of_composite.entry(name.into()).or_default().extend(meta);
@@ -104,7 +114,11 @@ impl<'t> Defaults<'t> {
                 continue;
             }
             let begun = defaults.of_type.remove(name).unwrap_or_else(|| defaults.all.clone());
-            defaults.of_type.insert(name.into(), of_body(environment, *body, begun, None));
+            let (variants, attributes) = (environment.inputs.schemas.variants(name), &mut defaults.attributes);
+            let meta = of_body(environment, *body, begun, &mut |attribute, value| {
+                add(environment, attributes, *key, &variants, (attribute, value));
+            });
+            defaults.of_type.insert(name.into(), meta);
         }
         defaults
     }
@@ -126,33 +140,39 @@ impl<'t> Defaults<'t> {
 /// Key that stands for all types.
 pub(crate) const EVERY: &str = "*";
 
-/// Compiles the defaults in a body, on top of earlier ones. `composite` is the schema of the type if it is a
-/// composite type.
+/// Adds the default of an attribute.
+fn add<'t>(
+    environment: &Environment<'t>,
+    attributes: &mut AttributeDefaults<'t>,
+    type_: View<'t>,
+    variants: &[&'t TypeSchema],
+    (key, value): (View<'t>, View<'t>),
+) {
+    let name = key.text();
+    if names().contains(&name) && !variants.iter().any(|schema| schema.find(name).is_some()) {
+        let problem = Diagnostic::new(eco_format!("`{}` has no attribute `{name}`", type_.text())).at(key.span());
+        return environment.report(problem.hint(eco_format!("it belongs below `meta`: meta: {{ {name}: … }}")));
+    }
+    attributes.add(environment, type_, variants, (key, value));
+}
+
+/// Compiles the metaparameters in a body of `defaults`, on top of earlier ones. Calls `other` with all other keys.
 fn of_body<'t>(
     environment: &Environment<'t>,
     body: View<'t>,
     mut begun: Option<Meta>,
-    composite: Option<&TypeSchema>,
+    other: &mut dyn FnMut(View<'t>, View<'t>),
 ) -> Option<Meta> {
     if !body.is_mapping() && !body.is_null() {
         let problem = Diagnostic::new("defaults of a type are a mapping").at(body.span());
-        environment.report(problem.hint("such as file: { meta: { retry: 3 } }"));
+        environment.report(problem.hint("such as file: { mode: \"0644\", meta: { retry: 3 } }"));
     }
     for (key, value) in body.entries() {
         match key.text() {
             "meta" => begun = compile(environment, value, &Values::new(environment), begun),
-            name => {
-                let problem = Diagnostic::new(eco_format!("there are no defaults for `{name}`")).at(key.span());
-                let may_have = |schema: &&TypeSchema| {
-                    schema.find(name).is_some_and(|attribute| attribute.behaviour != Behaviour::Namevar)
-                };
-                environment.report(problem.hint(match composite.filter(may_have) {
-                    None => "only for `meta`".into(),
-                    Some(TypeSchema { name, .. }) => {
-                        eco_format!("only for `meta`: the type `{name}` itself declares the `default` of an attribute")
-                    }
-                }));
-            }
+            _ if key.is_scalar() => other(key, value),
+            // The tree has already reported keys that are not texts.
+            _ => {}
         }
     }
     begun

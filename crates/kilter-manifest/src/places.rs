@@ -34,15 +34,17 @@ impl AttributeSpans {
         AttributeSpans::default()
     }
 
-    /// Returns the position of an attribute's value. Returns the position of the resource's key if no attribute is
-    /// named or the manifest does not contain it (a default).
+    /// Returns the position of an attribute's value, which may be a default of the text. Returns the position of the
+    /// resource's key if no attribute is named or the text does not contain it.
     ///
     /// `sources` must be those that the resource was compiled from.
     pub fn of(&mut self, sources: &Sources, resource: &Resource, attribute: Option<&str>) -> Span {
         let Some(name) = attribute else { return resource.span };
         let source = resource.span.source;
         let indexed = self.trees.entry(source).or_insert_with(|| Indexed { tree: parse(source, sources).tree });
-        indexed.find(resource.span).and_then(|body| body.get(name)).map_or(resource.span, View::span)
+        let own = indexed.find(resource.span).and_then(|body| body.get(name));
+        let value = own.or_else(|| indexed.default(resource.reference.type_name.as_str(), name));
+        value.map_or(resource.span, View::span)
     }
 }
 
@@ -53,6 +55,11 @@ fn is_of_titles(group: View<'_>, key: Span) -> bool {
 }
 
 impl Indexed {
+    /// Returns the default of an attribute.
+    fn default(&self, type_name: &str, attribute: &str) -> Option<View<'_>> {
+        self.tree.roots().filter_map(|root| root.get("defaults")?.get(type_name)?.get(attribute)).last()
+    }
+
     fn find(&self, key: Span) -> Option<View<'_>> {
         self.tree.resources().find_map(|(name, body)| match for_each::groups(name, body) {
             _ if name.span() == key => Some(body),

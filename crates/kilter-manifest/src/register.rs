@@ -180,7 +180,8 @@ impl<'t> Registration<'_, 't> {
         self.environment.within(scope);
     }
 
-    /// Makes an element known to the texts of its resource, whose body has `weight` nodes. Returns false if there are too many resources.
+    /// Makes an element known to the texts of its resource, whose body has `weight` nodes. Returns false if there are
+    /// too many resources.
     fn enter(&mut self, scope: &TextScope<'t>, each: EachElement, parts: (Value, Value), weight: usize) -> bool {
         if self.found.index.len() >= MOST_RESOURCES {
             let message = eco_format!("more than {MOST_RESOURCES} resources in all");
@@ -345,6 +346,7 @@ impl<'t> Registration<'_, 't> {
         for attribute in &composite.schema.attributes {
             let (name, variable) = (attribute.name.as_str(), own.variable(attribute.name.as_str()));
             let is_given = || entry.body().get(name).is_some_and(|given| !given.is_null());
+            let is_broken = || said.broken().iter().any(|broken| attribute.name == **broken);
             // A given attribute without a value was reported as invalid, or is null.
             let is_told = || self.environment.problem_count() > 0;
             match said.attributes.get(name) {
@@ -353,7 +355,9 @@ impl<'t> Registration<'_, 't> {
                 None if said.deferred().iter().any(|deferred| deferred.attribute == *name) => {
                     self.environment.own_later(variable);
                 }
-                None if attribute.required || is_given() && is_told() => self.environment.own_broken(variable),
+                None if attribute.required || is_broken() || is_given() && is_told() => {
+                    self.environment.own_broken(variable);
+                }
                 None => self.environment.own(variable, Value::Undef),
             }
         }

@@ -197,7 +197,7 @@ const CASES: &[BrokenCase] = &[
     ("defaults: 3\n", &[("`defaults` is a mapping", "1:11")]),
     ("defaults:\n  file: 3\n", &[("defaults of a type are a mapping", "2:9")]),
     ("defaults:\n  flie: { meta: { retry: 1 } }\n", &[("unknown type `flie`", "2:3")]),
-    ("defaults:\n  file: { mode: \"0644\" }\n", &[("there are no defaults for `mode`", "2:11")]),
+    ("defaults:\n  file: { mdoe: \"0644\" }\n", &[("`file` has no attribute `mdoe`", "2:11")]),
     ("defaults:\n  \"*\": { meta: { retires: 1 } }\n", &[("unknown metaparameter `retires`", "2:18")]),
     ("resources:\n  file[/a]: { meta: { retires: 1 } }\n", &[("unknown metaparameter `retires`", "2:23")]),
     ("resources:\n  file[/a]: { meta: { noop: 1 } }\n", &[("`noop` expects a Boolean value", "2:29")]),

@@ -376,26 +376,21 @@ fn composite_defaults_yield_to_resource_metaparameters() {
 }
 
 #[test]
-fn composite_defaults_accept_only_meta() {
+fn wrong_composite_defaults_are_reported_once() {
     let defaults = |text: &str| told(&format!("{SITE}defaults:\n  {text}\nresources:\n  site[a]:\n  site[b]:\n"));
     for (text, problem, hint) in [
-        (
-            "site: { port: 81 }",
-            "there are no defaults for `port`",
-            "only for `meta`: the type `site` itself declares the `default` of an attribute",
-        ),
-        ("site: { name: x }", "there are no defaults for `name`", "help: only for `meta`\n"),
-        ("site: { prot: 81 }", "there are no defaults for `prot`", "help: only for `meta`\n"),
-        ("file: { mode: \"0644\" }", "there are no defaults for `mode`", "help: only for `meta`\n"),
+        ("site: { port: x }", "`port` expects an Integer", ""),
+        ("site: { name: x }", "there are no defaults for `name`", "names a single resource"),
+        ("site: { prot: 81 }", "`site` has no attribute `prot`", "did you mean `port`?"),
         ("siet: { meta: { retry: 1 } }", "unknown type `siet`", "did you mean `site`?"),
-        ("site: 3", "defaults of a type are a mapping", "such as file: { meta: { retry: 3 } }"),
+        ("site: 3", "defaults of a type are a mapping", "such as file: { mode: \"0644\", meta: { retry: 3 } }"),
     ] {
         let told = defaults(text);
         assert!(told.contains(problem) && told.contains(hint) && told.contains("site.yaml:17:"), "{text}: {told}");
         assert_eq!(told.matches("error:").count(), 1, "{text}: {told}");
     }
-    let secret = defaults("site: { secret: hunter2 }");
-    assert!(secret.contains("there are no defaults for `secret`") && !secret.contains("hunter2"), "{secret}");
+    let secret = defaults("site: { secret: [hunter2] }");
+    assert!(secret.contains("`secret` expects") && !secret.contains("hunter2"), "{secret}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ vars:
   syntax: "${1 +} and ${vars.}" #! unexpected `}`, expected a value #! `vars` is not followed by a name
 defaults:
   fil: { meta: { retry: 3 } } #! unknown type `fil`
-  file: { meta: { retri: 3 }, mode: "0644" } #! unknown metaparameter `retri` #! there are no defaults for `mode`
+  file: { meta: { retri: 3 }, mdoe: "0644" } #! unknown metaparameter `retri` #! `file` has no attribute `mdoe`
 types:
   site:
     attributes:

@@ -1,8 +1,9 @@
 //! The index of all resources in a manifest: finds a resource by its reference or its number.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 use indexmap::{Equivalent, IndexMap};
@@ -88,6 +89,8 @@ pub(crate) struct Index<'t> {
     scopes: FxHashMap<u32, TextScope<'t>>,
     /// True if the titles of some resources are unknown because of a problem that has been reported.
     pub(crate) lacks_resources: bool,
+    /// Numbers of all resources of a type, by the id of the type; filled on demand.
+    of_type: RefCell<FxHashMap<u32, Rc<[u32]>>>,
     /// Remaining number of comparisons for "did you mean" hints.
     comparisons: Cell<usize>,
 }
@@ -101,6 +104,7 @@ impl<'t> Index<'t> {
             groups: FxHashMap::default(),
             scopes: FxHashMap::default(),
             lacks_resources: false,
+            of_type: RefCell::default(),
             comparisons: Cell::new(MOST_COMPARISONS),
         }
     }
@@ -173,6 +177,13 @@ impl<'t> Index<'t> {
             Some((key, _)) if BorrowedKey(type_id, title).equivalent(key) => Some(before),
             _ => self.entries.get_index_of(&BorrowedKey(type_id, title)).map(small),
         }
+    }
+
+    /// Returns the numbers of all resources of a type. Called after all resources have been added.
+    pub(crate) fn of_type(&self, type_id: u32) -> Rc<[u32]> {
+        let numbers =
+            || (0..).zip(self.entries.keys()).filter(|(_, key)| key.type_id == type_id).map(|(number, _)| number);
+        Rc::clone(self.of_type.borrow_mut().entry(type_id).or_insert_with(|| numbers().collect()))
     }
 
     /// Returns the member numbers of a composite resource.

@@ -1,4 +1,5 @@
-//! Scripts that are part of the program: the directory `providers` of the sources.
+//! Scripts that are part of the program: the directory `providers` of the sources. A link in the crate leads there, so
+//! that the published crate contains them.
 
 use kilter_script::EmbeddedScript;
 
@@ -7,8 +8,8 @@ macro_rules! embedded {
         [$(EmbeddedScript {
             type_name: $type_name,
             name: $name,
-            text: include_str!(concat!("../../../providers/", $name, ".prov")),
-            metadata: include_str!(concat!("../../../providers/", $name, ".yaml")),
+            text: include_str!(concat!("../providers/", $name, ".prov")),
+            metadata: include_str!(concat!("../providers/", $name, ".yaml")),
         }),*]
     };
 }
@@ -43,7 +44,7 @@ mod tests {
 
     #[test]
     fn each_script_of_the_directory_is_embedded() {
-        let directory = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../providers")).unwrap();
+        let directory = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/providers")).unwrap();
         let names = directory.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut found: Vec<String> = names.filter_map(|name| name.strip_suffix(".prov").map(str::to_owned)).collect();
         let mut embedded: Vec<&str> = SCRIPTS.iter().map(|script| script.name).collect();

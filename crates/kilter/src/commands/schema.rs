@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::{output, providers, signals};
 
 /// Schema of mold's documents.
-const MOLD: &str = include_str!("../../../../docs/schemas/mold.schema.json");
+const MOLD: &str = include_str!("mold.schema.json");
 
 pub(crate) fn run(args: &SchemaArgs, session: &Session) -> Exit {
     match args.of {

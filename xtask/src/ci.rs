@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::step::{cargo, nice, output, succeeds};
+use crate::step::{cargo, installed, output, succeeds};
 use crate::{all_tests, docs, layers};
 
 /// Version of cargo-deny for `deny.toml`.
@@ -73,13 +73,7 @@ fn rustdoc(root: &Path) -> Result<(), String> {
 
 /// Advisories are not checked, because their database would have to be downloaded.
 fn deny(root: &Path) -> Result<(), String> {
-    let installed = output(cargo(root).args(["deny", "--version"])).unwrap_or_default();
-    if installed.trim() != format!("cargo-deny {CARGO_DENY}") {
-        println!("installing cargo-deny {CARGO_DENY}: some minutes, once");
-        let args = ["install", "cargo-deny", "--locked", "--quiet", "--version", CARGO_DENY];
-        // A separate build directory, so that the build does not depend on the workspace's settings.
-        succeeds(nice(cargo(root).args(args)).env_remove("CARGO_TARGET_DIR"))?;
-    }
+    installed(root, "cargo-deny", CARGO_DENY)?;
     output(cargo(root).args(["deny", "--workspace", "--locked", "check", "licenses", "bans", "sources"]))?;
     println!("deny: licenses, bans and sources: ok");
     Ok(())

@@ -29,8 +29,7 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
 /// Builds the program and returns its path.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     succeeds(&mut command(root)?)?;
-    let directory = root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
-    let program = directory.join(host()?).join("dist/kilter");
+    let program = target_directory(root).join(host()?).join("dist/kilter");
     // An empty environment has no search path of a dynamic linker.
     output(Command::new(&program).arg("--version").env_clear())?;
     Ok(program)
@@ -50,15 +49,37 @@ pub(crate) fn command(root: &Path) -> Result<Command, String> {
     if target == LINKED_WITH_LLD {
         flags.push("-Clink-arg=-Wl,--icf=all".to_owned());
     }
+    flags.extend(remapped(root).into_iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())));
     flags.extend(WEAK_FUNCTIONS.iter().map(|function| format!("-Clink-arg=-Wl,-u,{function}")));
     let mut build = cargo(root);
     build.args(["build", "--locked", "--profile", "dist", "-p", "kilter", "--target", &target]);
     build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    // An incremental build has other bytes than a fresh one.
+    build.env("CARGO_INCREMENTAL", "0");
     Ok(build)
 }
 
+/// Returns the directories of this machine whose names the program must not contain, and their replacements.
+///
+/// Messages of panics contain the paths of source files. Without the replacements, the bytes of the program would
+/// depend on the build directory. If several prefixes match, the compiler uses the last one.
+pub(crate) fn remapped(root: &Path) -> Vec<(PathBuf, &'static str)> {
+    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME")?;
+        Some(Path::new(&home).join(".cargo"))
+    });
+    let mut directories = vec![(root.to_owned(), "/kilter"), (target_directory(root), "/target")];
+    directories.extend(cargo_home.map(|home| (home.join("registry/src"), "/cargo")));
+    directories
+}
+
+/// Returns cargo's build directory.
+fn target_directory(root: &Path) -> PathBuf {
+    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
 /// Returns the target of this machine, such as `x86_64-unknown-linux-gnu`.
-fn host() -> Result<String, String> {
+pub(crate) fn host() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = output(Command::new(rustc).arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));

@@ -7,6 +7,7 @@
 //! | `host` | boots a test host with kilter, and runs a shell or a command there |
 //! | `layers` | checks the dependencies of the crates against `layers.toml` |
 //! | `dist` | builds the static program for installation |
+//! | `package` | builds that program and packages of it; `--try` installs them on a test host |
 //! | `measure` | builds that program and measures it; `--gates` selects the measurements without noise |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes no files |
 //!
@@ -19,6 +20,7 @@ mod docs;
 mod hosts;
 mod layers;
 mod measure;
+mod package;
 mod requirements;
 mod step;
 
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 use all_tests::Simulation;
 
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
-                     measure [--gates] [NAME...] | layers | docs [--check]";
+                     package [--try] | measure [--gates] [NAME...] | layers | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
         ["host", command @ ..] => hosts::run(&root, command),
         ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
         ["dist"] => told(dist::run(&root)),
+        ["package"] => told(package::run(&root)),
+        ["package", "--try"] => told(package::try_packages(&root)),
         ["layers"] => told(layers::run(&root)),
         ["docs"] => told(docs::run(&root, docs::Pages::Write)),
         ["docs", "--check"] => told(docs::run(&root, docs::Pages::Check)),

@@ -29,6 +29,20 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|_| format!("`{}` prints what is not UTF-8", shown(command)))
 }
 
+/// Installs a subcommand of cargo in this version, if it is not there. Most need some minutes.
+pub(crate) fn installed(root: &Path, name: &str, version: &str) -> Result<(), String> {
+    let subcommand = name.trim_start_matches("cargo-");
+    let found = output(cargo(root).args([subcommand, "--version"])).unwrap_or_default();
+    if found.split_whitespace().any(|word| word == version) {
+        return Ok(());
+    }
+    println!("installing {name} {version}: some minutes, once");
+    let mut install = cargo(root);
+    install.args(["install", name, "--locked", "--quiet", "--version", version]);
+    // A separate build directory, so that the build does not depend on the workspace's settings.
+    succeeds(nice(&install).env_remove("CARGO_TARGET_DIR"))
+}
+
 /// Builds the workspace with its tests, and returns the path of the command.
 ///
 /// `cargo build -p kilter` would build most crates a second time: without the tests, their dependencies have other

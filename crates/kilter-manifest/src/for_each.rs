@@ -122,8 +122,11 @@ fn without_braces(view: View<'_>) -> Option<EcoString> {
 
 /// Returns the groups of titles below the name of a type. Each is a mapping with `titles`, or a title alone.
 pub(crate) fn groups<'t>(key: View<'t>, body: View<'t>) -> Option<impl Iterator<Item = View<'t>>> {
+    // Nearly all keys are references.
+    if !key.is_scalar() || key.text().contains('[') {
+        return None;
+    }
+    let is_group = body.get(TITLES).is_some();
     let is_list = body.kind() == NodeKind::Sequence;
-    let is_group = body.is_mapping() && body.get(TITLES).is_some();
-    let is_type = key.is_scalar() && !key.text().contains('[');
-    (is_type && (is_list || is_group)).then(|| body.elements().chain(is_group.then_some(body)))
+    (is_list || is_group).then(|| body.elements().chain(is_group.then_some(body)))
 }

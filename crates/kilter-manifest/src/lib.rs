@@ -30,6 +30,7 @@
 //!   attributes that use them), `mismatch`;
 //! - references to resources: `types`, `index`;
 //! - tree to type: `definition`;
+//! - warnings about whole manifests: `lint`;
 //! - problems: [`Diagnostic`], `render`, `places`, `scalar_span`, `secrets` (masks of secrets).
 //!
 //! *Start from* [`compile`] and [`Inputs`].
@@ -49,6 +50,7 @@ mod index;
 mod inputs;
 mod json;
 mod json_schema;
+mod lint;
 mod load;
 mod meta;
 mod mgmt;
@@ -79,6 +81,7 @@ pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;
 pub use inputs::{Facts, Inputs, Loader, SecretSource, Secrets};
 pub use json_schema::json_schema;
+pub use lint::lint;
 pub use places::AttributeSpans;
 pub use render::{MAX_SHOWN_PROBLEMS, render, render_warnings, to_json};
 pub use schemas::Schemas;

@@ -96,6 +96,9 @@ pub(crate) enum Command {
     /// Show the pending changes, and save them as a plan
     #[command(after_help = examples::PLAN)]
     Plan(PlanArgs),
+    /// Check manifests without touching the machine: show all problems and warnings
+    #[command(after_help = examples::CHECK)]
+    Check(CheckManifestArgs),
     /// Bring the machine to the declared state and keep it there: watch, repair, and reload the manifest
     #[command(after_help = examples::RUN)]
     Run(RunArgs),
@@ -335,6 +338,16 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
     /// Format of the plan
+    #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
+    pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter check`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckManifestArgs {
+    #[command(flatten)]
+    pub(crate) input: ManifestArgs,
+    /// Format of the problems and warnings
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
 }

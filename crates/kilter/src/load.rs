@@ -12,18 +12,21 @@ use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
-use kilter_manifest::{Compiled, Diagnostic, Inputs, Source, Sources, compile_partly, render_warnings};
+use kilter_manifest::{
+    Compiled, Diagnostic, Inputs, MAX_SHOWN_PROBLEMS, Source, Sources, compile_partly, lint, render, render_warnings,
+    to_json,
+};
 use kilter_model::{RelationKind, Value};
 use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
 use kilter_recording::RecordMode;
-use kilter_runtime::{IneffectiveNotification, Plan, PlanDocument, PlanProvenance, Prepared};
+use kilter_runtime::{IneffectiveNotification, Plan, PlanDocument, PlanProvenance, Prepared, plan_of};
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::collected::Collected;
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::{facts, output, reversals, signals, trust};
+use crate::{facts, output, providers, reversals, signals, trust};
 use recorded::RecordedSource;
 use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
@@ -122,11 +125,15 @@ pub(crate) fn load(
     registry: &Registry,
 ) -> Result<Loaded, Exit> {
     let compile = |texts: Texts<'_>| compiled(session, texts, audience, registry);
+    let with_collected = |(loaded, collected)| Loaded { collected, ..loaded };
     match input {
         Input::Manifests(args) => {
             manifests(session, args, &InputFiles::default(), None, ManifestKind::FileOrPipe, compile)
+                .map(with_collected)
         }
-        Input::Held { args, noted, fallback } => manifests(session, args, noted, fallback, ManifestKind::File, compile),
+        Input::Held { args, noted, fallback } => {
+            manifests(session, args, noted, fallback, ManifestKind::File, compile).map(with_collected)
+        }
         Input::Text { name, text } => {
             let facts = facts::gather(session, &[], None);
             let noted = InputFiles::default();
@@ -142,6 +149,68 @@ pub(crate) fn load(
     }
 }
 
+/// Reads and compiles manifests, and reports all their problems and warnings. Reads no resource.
+///
+/// # Errors
+/// If a manifest could not be read, which has been reported.
+pub(crate) fn check(
+    session: &Session,
+    args: &ManifestArgs,
+    audience: ErrorFormat,
+    is_strict: bool,
+    registry: &Registry,
+) -> Result<Exit, Exit> {
+    let noted = InputFiles::default();
+    let report = |texts: Texts<'_>| Ok(checked(session, texts, audience, is_strict, registry));
+    manifests(session, args, &noted, None, ManifestKind::FileOrPipe, report).map(|(exit, _)| exit)
+}
+
+fn checked(session: &Session, texts: Texts<'_>, audience: ErrorFormat, is_strict: bool, registry: &Registry) -> Exit {
+    let (sources, mut compiled, mut problems) = compile_texts(session, &texts, registry);
+    let mut warnings = std::mem::take(&mut compiled.warnings);
+    let count = compiled.catalog.resources.len();
+    if problems.is_empty() {
+        let Compiled { catalog, mut places, .. } = compiled;
+        match plan_of(catalog, registry, &providers::declaring(registry.hostname())) {
+            Ok(prepared) => warnings.extend(prepared.ineffective_notifications().iter().map(ineffective)),
+            Err(rejected) => problems = diagnostics::problems(&rejected, &mut places, &sources),
+        }
+    } else {
+        problems = diagnostics::with_others(problems, compiled, &sources, registry);
+    }
+    // A name that is missing because of a problem could look unused.
+    if problems.is_empty() {
+        warnings.extend(lint(&sources, texts.given.len()));
+        warnings.sort_by_key(|warning| warning.span);
+    }
+    if audience == ErrorFormat::Programs {
+        let mut document = serde_json::json!({
+            "resources": count,
+            "problems": to_json(&problems, &sources),
+            "warnings": to_json(&warnings, &sources),
+        });
+        if problems.len() > MAX_SHOWN_PROBLEMS {
+            document["more"] = (problems.len() - MAX_SHOWN_PROBLEMS).into();
+        }
+        output::data(&format!("{document:#}\n"));
+    }
+    for text in [render(&problems, &sources, true), render_warnings(&warnings, &sources, true)] {
+        if !text.is_empty() {
+            output::line(text.trim_end());
+        }
+    }
+    let number = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let (of_problems, of_warnings) = (number(problems.len(), "problem"), number(warnings.len(), "warning"));
+    let summary = format!("{}: {of_problems}, {of_warnings}\n", number(count, "resource"));
+    if audience == ErrorFormat::People {
+        output::data(&summary);
+    }
+    match problems.is_empty() && (warnings.is_empty() || !is_strict) {
+        true => Exit::Done,
+        false => Exit::NotStarted,
+    }
+}
+
 /// Kinds of files that a manifest may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ManifestKind {
@@ -151,14 +220,16 @@ enum ManifestKind {
     FileOrPipe,
 }
 
-fn manifests(
+/// Reads the manifests of a command line and hands their texts to `compile`. Returns its result, and the resources that
+/// others exported for this machine.
+fn manifests<T>(
     session: &Session,
     input: &ManifestArgs,
     noted: &InputFiles,
     fallback: Option<&Path>,
     kind: ManifestKind,
-    compile: impl FnOnce(Texts<'_>) -> Result<Loaded, Exit>,
-) -> Result<Loaded, Exit> {
+    compile: impl FnOnce(Texts<'_>) -> Result<T, Exit>,
+) -> Result<(T, Option<Collected>), Exit> {
     let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(session, &input.facts_dirs, directory(&input.manifests).as_deref());
     let mut given = Vec::with_capacity(input.manifests.len());
@@ -186,7 +257,7 @@ fn manifests(
     let result = compile(texts);
     // The problems of the manifests that could be read have been reported.
     let result = result.and_then(|loaded| failed.map_or(Ok(loaded), Err));
-    let result = result.map(|loaded| Loaded { collected: includes.into_collected(), ..loaded });
+    let result = result.map(|loaded| (loaded, includes.into_collected()));
     facts::warn(&facts);
     match signals::exit() {
         Some(exit) => Err(exit),
@@ -215,24 +286,30 @@ impl<'a> Texts<'a> {
     }
 }
 
-fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry: &Registry) -> Result<Loaded, Exit> {
-    let Texts { given, is_whole, origin, vars, facts, includes, timeout } = texts;
+/// Compiles texts. Returns the sources with all includes, and all problems.
+fn compile_texts(session: &Session, texts: &Texts<'_>, registry: &Registry) -> (Sources, Compiled, Vec<Diagnostic>) {
     let mut sources = Sources::new();
-    for source in &given {
+    for source in &texts.given {
         sources.add(source.clone());
     }
-    if !is_whole {
+    if !texts.is_whole {
         sources.mark_incomplete();
     }
     let inputs = Inputs {
         schemas: &Types(registry),
-        facts: facts.as_facts(),
-        secrets: &SecretsFrom { session, timeout },
-        loader: includes.as_loader(),
-        overrides: &vars,
+        facts: texts.facts.as_facts(),
+        secrets: &SecretsFrom { session, timeout: texts.timeout },
+        loader: texts.includes.as_loader(),
+        overrides: &texts.vars,
     };
-    let (mut compiled, problems) = compile_partly(&mut sources, &inputs);
+    let (compiled, problems) = compile_partly(&mut sources, &inputs);
     register_secrets(&session.record, &compiled, &sources);
+    (sources, compiled, problems)
+}
+
+fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry: &Registry) -> Result<Loaded, Exit> {
+    let (sources, mut compiled, problems) = compile_texts(session, &texts, registry);
+    let Texts { given, origin, vars, facts, includes, .. } = texts;
     if !problems.is_empty() {
         let problems = diagnostics::with_others(problems, compiled, &sources, registry);
         return Err(diagnostics::print(&problems, &sources, audience));

@@ -56,12 +56,13 @@ pub(super) const TABLE: [Page; 20] = [
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "types",
     "get",
     "set",
     "act",
     "plan",
+    "check",
     "apply",
     "run",
     "status",

@@ -30,6 +30,17 @@ Examples:
 `plan` makes no changes. It exits with 0 if there is nothing to change, 2 if changes are pending,
 4 if a resource could not be checked.";
 
+pub(super) const CHECK: &str = "\
+Examples:
+  kilter check web.yaml
+  kilter check base.yaml web.yaml --strict error    in CI: a warning is an error too
+  kilter check web.yaml --format json | jq .problems
+
+`check` compiles the manifests as `plan` does: with their includes, facts, variables and secrets. It
+checks types, attributes, values, relations and cycles, and warns about probable mistakes. It reads
+and changes no resource, and runs no guard. It exits with 0 if there is no problem, 1 otherwise.
+With `--strict error` it also exits with 1 if there is a warning.";
+
 pub(super) const RUN: &str = "\
 Examples:
   kilter run web.yaml

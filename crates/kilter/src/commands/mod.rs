@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod apply;
+pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod facts;
@@ -46,6 +47,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
     match &cli.command {
         Command::Apply(args) => in_session(&|session| apply::run(args, session)),
         Command::Plan(args) => in_session(&|session| plan::run(args, session)),
+        Command::Check(args) => in_session(&|session| check::run(args, global.strict, session)),
         Command::Run(args) => in_session(&|session| run::run(args, session)),
         Command::Status(args) => in_session(&|session| status::run(args, session)),
         Command::Pause(args) => in_session(&|session| pause::pause(args, session)),

@@ -3,9 +3,10 @@
 use crate::support::{Place, snapshot};
 
 /// All commands.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "apply",
     "plan",
+    "check",
     "run",
     "clean",
     "get",

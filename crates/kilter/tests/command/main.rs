@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod careful;
+mod check;
 mod clean;
 mod composite;
 mod contested;
@@ -21,6 +22,7 @@ mod history;
 mod inherited;
 mod listen;
 mod machine;
+mod many;
 mod meta;
 mod mgmt;
 mod mold;

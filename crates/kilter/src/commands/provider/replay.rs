@@ -170,6 +170,7 @@ fn reformat(command: &mut Command, format: ResourceFormat) -> Result<(), Exit> {
         (Command::Act(args), Some(report)) => args.format = report,
         (Command::Plan(args), Some(report)) => args.format = report,
         (Command::Apply(args), Some(report)) => args.format = report,
+        (Command::Check(args), Some(report)) => args.format = report,
         (Command::Types(args), Some(_)) => args.format = if is_json { TypesFormat::Json } else { TypesFormat::Human },
         (Command::Graph(args), Some(_)) => args.format = if is_json { GraphFormat::Json } else { GraphFormat::Human },
         _ => return Err(output::fail("the recorded command does not print in this format")),

@@ -1,8 +1,8 @@
 //! The built-in resource types.
 //!
-//! [`native`] returns their providers: `exec`, `exported`, `file`, `file_part`, `group`, `host`, `kv`,
-//! `mount`, `noop`, `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and changes a given
-//! system: the real system, or a test system below a directory.
+//! [`native`] returns their providers: `block`, `exec`, `exported`, `file`, `file_part`, `group`, `host`, `ini`, `kv`,
+//! `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and
+//! changes a given system: the real system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -10,14 +10,18 @@
 //! *Start from* [`native`] and a provider such as [`HostProvider`].
 
 mod accounts;
+mod block;
 mod builtin;
+mod edit;
 mod exec;
 mod exported;
 mod file;
 mod file_part;
 mod group;
 mod host;
+mod ini;
 mod kv;
+mod line;
 mod mount;
 mod noop;
 mod notify;
@@ -37,6 +41,7 @@ use std::sync::Arc;
 use kilter_provider::{Provider, World};
 
 pub use accounts::{RealRunner, Runner, System};
+pub use block::BlockProvider;
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
 pub use file::FileProvider;
@@ -44,7 +49,9 @@ pub use file::temporary_record::{CleanedFiles, clean_temporary_files};
 pub use file_part::FilePartProvider;
 pub use group::GroupProvider;
 pub use host::HostProvider;
+pub use ini::IniProvider;
 pub use kv::KvProvider;
+pub use line::LineProvider;
 pub use mount::MountProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
@@ -59,14 +66,18 @@ pub use value::ValueProvider;
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
+    let turn = edit::Turn::default();
     vec![
+        Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),
         Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(FilePartProvider),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
+        Arc::new(IniProvider::sharing(Arc::clone(&turn))),
         Arc::new(KvProvider::new(world)),
+        Arc::new(LineProvider::sharing(turn)),
         Arc::new(MountProvider::new(System::real())),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),

@@ -32,8 +32,9 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 20] = [
+pub(super) const TABLE: [Page; 23] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
+    of_type!("block"),
     of_type!("cron"),
     of_type!("exec"),
     of_type!("exported"),
@@ -41,7 +42,9 @@ pub(super) const TABLE: [Page; 20] = [
     of_type!("file_part"),
     of_type!("group"),
     of_type!("host"),
+    of_type!("ini"),
     of_type!("kv"),
+    of_type!("line"),
     of_type!("noop"),
     of_type!("notify"),
     of_type!("package"),

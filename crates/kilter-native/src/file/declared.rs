@@ -59,7 +59,7 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
     problems
 }
 
-fn not_normal(attribute: &str, path: &str) -> ValidationError {
+pub(super) fn not_normal(attribute: &str, path: &str) -> ValidationError {
     let problem =
         ValidationError::with(attribute, eco_format!("`{path}` is not an absolute path without `.`, `..` and `//`"));
     match path.starts_with('/') {
@@ -149,12 +149,7 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
         let problem = ValidationError::with("mode", eco_format!("`{text}` is not a mode"));
         problems.push(problem.hint("octal digits such as \"0644\", or symbols such as \"u=rwX,g=rX,o=\""));
     }
-    if let Some(suffix) = should.text("backup")
-        && (suffix.is_empty() || suffix.contains(['/', '\0']))
-    {
-        let problem = ValidationError::with("backup", eco_format!("`{suffix}` is not a suffix"));
-        problems.push(problem.hint("a text such as \".orig\" that is added to the file's name, true or false"));
-    }
+    problems.extend(backup_suffix(should));
     if should.get_bool("backup") == Some(true) && should.get("content").is_some_and(Value::holds_sensitive) {
         let message = "a sensitive content is not backed up, because the backup is not encrypted";
         problems.push(ValidationError::with("backup", message).hint("a suffix such as \".orig\", or false"));
@@ -265,6 +260,18 @@ fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mu
         let problem = ValidationError::with("validate_cmd", "`validate_cmd` needs a content");
         problems.push(problem.hint("add `content`, `source` or `fragments`"));
     }
+    command_words(command, problems);
+}
+
+/// Returns the problem of a `backup` that is no suffix.
+pub(super) fn backup_suffix(should: &Attributes) -> Option<ValidationError> {
+    let suffix = should.text("backup").filter(|suffix| suffix.is_empty() || suffix.contains(['/', '\0']))?;
+    let problem = ValidationError::with("backup", eco_format!("`{suffix}` is not a suffix"));
+    Some(problem.hint("a text such as \".orig\" that is added to the file's name, true or false"))
+}
+
+/// Reports the problems of the words of a `validate_cmd`.
+pub(super) fn command_words(command: &Value, problems: &mut Vec<ValidationError>) {
     if let Err(error) = validate_cmd::words(command) {
         let problem = ValidationError::with("validate_cmd", eco_format!("{error}"));
         problems.push(problem.hint("write the command as an array of its words; no shell is involved"));

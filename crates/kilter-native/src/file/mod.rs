@@ -62,6 +62,19 @@ use crate::words::texts;
 use error::FileError;
 use spec::{Checksum, Spec};
 
+/// Returns the problems of `path`, `backup` and `validate_cmd` of a resource that edits a file.
+pub(crate) fn edit_problems(should: &Attributes) -> Vec<ValidationError> {
+    let mut problems = Vec::new();
+    if let Some(path) = should.text("path").filter(|path| !open::is_normal(path)) {
+        problems.push(declared::not_normal("path", path));
+    }
+    problems.extend(declared::backup_suffix(should));
+    if let Some(command) = should.get("validate_cmd") {
+        declared::command_words(command, &mut problems);
+    }
+    problems
+}
+
 /// Provides the type `file`.
 pub struct FileProvider {
     accounts: Ids,

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use kilter_provider::Interrupt;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, fstatvfs, futimens,
-    linkat, openat, renameat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, Uid, fchmod, fchown, fstat, fstatvfs,
+    futimens, linkat, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -68,6 +68,25 @@ impl Temporary {
         rename_new(&self.parent.fd, self.name().as_bytes(), &self.parent.fd, name)?;
         self.name = None;
         Ok(())
+    }
+
+    /// Replaces the file that has its final name, if `is_old` accepts that file. Another program may replace or write
+    /// the file up to the last moment: the names are exchanged, and exchanged back if the other file is another one.
+    pub(super) fn replace_only(self, leaf: &[u8], is_old: impl Fn(&Stat) -> bool) -> Result<(), FileError> {
+        let (fd, path) = (&self.parent.fd, self.parent.join(leaf));
+        let exchange = || renameat_with(fd, self.name(), fd, leaf, RenameFlags::EXCHANGE);
+        match exchange() {
+            Ok(()) => {}
+            // The file system does not support the flag.
+            Err(Errno::INVAL | Errno::NOSYS) => return self.replace(leaf),
+            Err(errno) => return Err(FileError::io("replace", path, errno)),
+        }
+        let displaced = statat(fd, self.name(), AtFlags::SYMLINK_NOFOLLOW);
+        if displaced.is_ok_and(|stat| is_old(&stat)) {
+            return Ok(());
+        }
+        exchange().map_err(|errno| FileError::io("restore", &path, errno))?;
+        Err(FileError::Swapped(path))
     }
 
     /// Replaces the file that has its final name.

@@ -11,7 +11,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, fsync, ftruncate, statat};
 use rustix::io::Errno;
 
+use kilter_model::Value;
+
 use super::acl_policy::AclPolicy;
+use super::backup::{Copies, Keeper};
+use super::durable::PendingFsync;
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{OpenedPath, look_at, open_seen};
@@ -19,6 +23,7 @@ use super::open::{self, Parent, READ};
 use super::ownership::Ownership;
 use super::stage::{Data, stage};
 use super::temporary_record::record;
+use super::validate_cmd::{self, ReportedPart};
 use super::{content, mode, temp_names};
 
 /// Maximum size in bytes of a file, which is held in memory.
@@ -37,6 +42,18 @@ enum Reason {
     NotRegular { path: String, kind: Kind },
     #[error("{0} is larger than {MAX_FILE_BYTES} bytes")]
     TooLarge(String),
+}
+
+impl WholeError {
+    /// Returns true if the path, or a directory above it, does not exist.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(&self.0, Reason::File(error) if error.is_missing())
+    }
+
+    /// Returns true if another program changed the file between the read and the replacement.
+    pub(crate) fn is_changed(&self) -> bool {
+        matches!(&self.0, Reason::File(FileError::Swapped(_) | FileError::Appeared(_)))
+    }
 }
 
 impl From<FileError> for WholeError {
@@ -66,6 +83,20 @@ pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
     Ok(Some(load(&fd, &stat, path)?))
 }
 
+/// Checks and copies that belong to a replacement.
+pub(crate) struct Precautions<'a> {
+    /// Commands that must accept the new content (`validate_cmd`).
+    pub(crate) commands: &'a [&'a Value],
+    /// Backups of the old content (`backup`).
+    pub(crate) backups: &'a [&'a Value],
+    /// True if the content holds a secret, so that the output of a command must not be shown.
+    pub(crate) is_secret: bool,
+}
+
+impl Precautions<'_> {
+    const NONE: Precautions<'static> = Precautions { commands: &[], backups: &[], is_secret: false };
+}
+
 /// A file that was read, for its replacement.
 pub(crate) struct AtomicRewrite {
     parent: Rc<Parent>,
@@ -93,6 +124,11 @@ impl AtomicRewrite {
         Ok(whole)
     }
 
+    /// Returns true if the file exists.
+    pub(crate) fn exists(&self) -> bool {
+        self.old.is_some()
+    }
+
     /// Returns the read bytes; empty for a missing file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -106,6 +142,21 @@ impl AtomicRewrite {
     /// # Errors
     /// If the file has changed since the read, or the system refuses.
     pub(crate) fn replace(self, bytes: &[u8], new_mode: u32, cx: &Context<'_>) -> Result<Vec<String>, WholeError> {
+        self.replace_checked(bytes, new_mode, &Precautions::NONE, cx)
+    }
+
+    /// Replaces the file as [`AtomicRewrite::replace`] does, after the commands have accepted the new content and the
+    /// old content has its backups.
+    ///
+    /// # Errors
+    /// If a command refuses the content, a backup fails, the file has changed since the read, or the system refuses.
+    pub(crate) fn replace_checked(
+        self,
+        bytes: &[u8],
+        new_mode: u32,
+        precautions: &Precautions<'_>,
+        cx: &Context<'_>,
+    ) -> Result<Vec<String>, WholeError> {
         let (parent, leaf) = (&self.parent, open::split(&self.path).1.as_bytes());
         if parent.readable {
             temp_names::clean(&parent.fd);
@@ -122,6 +173,11 @@ impl AtomicRewrite {
         };
         let _recorded = record(cx.var_dir(), &parent.fd);
         let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref(), &AclPolicy::Keep)?;
+        for command in precautions.commands {
+            let is_secret = precautions.is_secret || command.holds_sensitive();
+            let told = if is_secret { ReportedPart::Ending } else { ReportedPart::Output };
+            validate_cmd::accept(cx, command, &staged.temporary.path(), &self.path, told)?;
+        }
         let is_flushed = cx.durability() == Durability::Flushed;
         if is_flushed {
             fsync(&staged.fd).map_err(|errno| FileError::io("flush", &self.path, errno))?;
@@ -131,9 +187,13 @@ impl AtomicRewrite {
             self.settle(is_flushed)?;
             return Ok(staged.not_kept.lost);
         };
-        // Writing and flushing take some time.
+        // Commands, writing and flushing take some time.
         self.still_holds(old, leaf)?;
-        match staged.temporary.replace(leaf) {
+        if !precautions.backups.is_empty() {
+            self.back_up(old, leaf, precautions.backups, cx)?;
+            self.still_holds(old, leaf)?;
+        }
+        match staged.temporary.replace_only(leaf, |stat| version(stat) == version(&old.stat)) {
             Ok(()) => self.settle(is_flushed)?,
             Err(FileError::Io { errno: Errno::BUSY, .. }) => {
                 self.write_in_place(old, bytes, is_flushed)?;
@@ -144,12 +204,36 @@ impl AtomicRewrite {
         Ok(staged.not_kept.lost)
     }
 
-    /// Checks that the file is unchanged since the read.
+    /// Makes the backups of the old file. They are on disk when this returns.
+    fn back_up(&self, old: &OpenedPath, leaf: &[u8], backups: &[&Value], cx: &Context<'_>) -> Result<(), FileError> {
+        let (mut barrier, mut copies) = (PendingFsync::default(), Copies::default());
+        let is_durable = cx.durability() == Durability::Flushed;
+        let of = (&mut barrier, &mut copies);
+        let mut keeper = Keeper::new(cx.var_dir(), of, is_durable, cx.interrupt(), 0);
+        for backup in backups {
+            keeper.keep(&self.parent, leaf, old, backup)?;
+        }
+        keeper.settle()?;
+        barrier.wait()
+    }
+
+    /// Checks that the file is unchanged since the read: its version, and its content. Two writes can have the same
+    /// time, because the clock of a file system ticks every few milliseconds.
     fn still_holds(&self, old: &OpenedPath, leaf: &[u8]) -> Result<(), FileError> {
-        let now = statat(&self.parent.fd, leaf, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|errno| FileError::io("inspect", &self.path, errno))?;
-        let version = |stat: &Stat| (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-        if version(&now) == version(&old.stat) { Ok(()) } else { Err(FileError::Swapped(self.path.clone())) }
+        let swapped = || FileError::Swapped(self.path.clone());
+        let now = match statat(&self.parent.fd, leaf, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Err(swapped()),
+            now => now.map_err(|errno| FileError::io("inspect", &self.path, errno))?,
+        };
+        if version(&now) != version(&old.stat) {
+            return Err(swapped());
+        }
+        let fd = open_seen(&self.parent.fd, leaf, &self.path, &old.stat, READ)?;
+        match content::holds(fd.as_fd(), &self.bytes) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(swapped()),
+            Err(errno) => Err(FileError::io("read", &self.path, errno)),
+        }
     }
 
     fn write_in_place(&self, old: &OpenedPath, bytes: &[u8], is_flushed: bool) -> Result<(), FileError> {
@@ -173,6 +257,12 @@ impl AtomicRewrite {
             }
         }
     }
+}
+
+/// Returns the properties of a file that change with its content, its owner or its mode.
+fn version(stat: &Stat) -> impl PartialEq + use<> {
+    let (times, owner) = ((stat.st_mtime, stat.st_mtime_nsec), (stat.st_uid, stat.st_gid));
+    (stat.st_dev, stat.st_ino, stat.st_size, times, stat.st_mode, owner)
 }
 
 fn normal(path: &str) -> Result<&str, FileError> {
@@ -252,6 +342,17 @@ mod tests {
     }
 
     #[test]
+    fn write_of_same_size_and_time_is_not_replaced() {
+        let bench = Bench::new();
+        let whole = AtomicRewrite::open(&bench.path).unwrap();
+        let time = std::fs::metadata(&bench.path).unwrap().modified().unwrap();
+        std::fs::write(&bench.path, "odd").unwrap();
+        std::fs::File::options().write(true).open(&bench.path).unwrap().set_modified(time).unwrap();
+        assert!(bench.replace(whole).unwrap_err().is_changed());
+        assert_eq!(std::fs::read(&bench.path).unwrap(), b"odd");
+    }
+
+    #[test]
     fn file_created_meanwhile_is_not_replaced() {
         let bench = Bench::new();
         std::fs::remove_file(&bench.path).unwrap();
@@ -260,6 +361,18 @@ mod tests {
         let why = bench.replace(whole).unwrap_err().to_string();
         assert!(why.contains("appeared"), "{why}");
         assert_eq!(std::fs::read(&bench.path).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn file_swapped_at_the_last_moment_is_restored() {
+        let bench = Bench::new();
+        let whole = AtomicRewrite::open(&bench.path).unwrap();
+        let bits = Ownership { bits: Some(0o644), ..Ownership::default() };
+        let staged = stage(&whole.parent, b"hosts", &Data::Bytes(b"new"), bits, None, &AclPolicy::Keep).unwrap();
+        let error = staged.temporary.replace_only(b"hosts", |_| false).unwrap_err();
+        assert!(matches!(error, FileError::Swapped(_)), "{error}");
+        assert_eq!(std::fs::read(&bench.path).unwrap(), b"old");
+        assert_eq!(bench.names(), ["hosts"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod exec;
 mod file;
 mod host;
 mod notify;
+mod parts;
 mod tree;
 
 use kilter_devkit::conformance::Report;

@@ -31,6 +31,7 @@ mod mold_provider;
 mod mold_routine;
 mod mold_schema;
 mod nested;
+mod parts;
 mod pause;
 mod plans;
 mod predicted_failures;

@@ -1,7 +1,7 @@
 //! `cargo xtask package`: packages of the static program, with checksums, below `target/packages`.
 //!
-//! The same commit gives the same bytes on machines with the same tools. Times come from the commit, names of
-//! directories of the machine are replaced, and archives are sorted.
+//! The packages do not depend on the machine, apart from its tools. Times come from the commit, names of directories of
+//! the machine are replaced, and archives are sorted.
 
 mod sbom;
 mod trial;

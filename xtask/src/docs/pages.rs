@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 23] = [
+pub(super) const TABLE: [Page; 24] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("block"),
     of_type!("cron"),
@@ -45,6 +45,7 @@ pub(super) const TABLE: [Page; 23] = [
     of_type!("ini"),
     of_type!("kv"),
     of_type!("line"),
+    of_type!("mount"),
     of_type!("noop"),
     of_type!("notify"),
     of_type!("package"),

@@ -108,14 +108,13 @@ fn schema() -> TypeSchema {
             "String[1]",
             Behaviour::Property,
             "Device, label, network path or directory: `/dev/sdb1`, `UUID=3e6be9de`, `nas:/export`, `tmpfs`. Required \
-             unless `ensure` is `absent` or the type is `swap`.",
+             for a new entry, unless the type is `swap`.",
         )
         .attribute(
             "fstype",
             "String[1]",
             Behaviour::Property,
-            "Type of the file system: `ext4`, `nfs`, `tmpfs`, `swap`, `none` for a bind mount. Required unless `ensure` \
-             is `absent`.",
+            "Type of the file system: `ext4`, `nfs`, `tmpfs`, `swap`, `none` for a bind mount. Required for a new entry.",
         )
         .attribute(
             "options",
@@ -319,6 +318,10 @@ impl MountProvider {
                 None => (None, if found.live.is_some() { Step::Unmount } else { Step::Nothing }),
                 Some(should) => {
                     let entry = found.merged(name, should);
+                    if let Err(why) = require_fields(Some(&entry.device), Some(&entry.fstype)) {
+                        outcomes[at] = Outcome::failed(why);
+                        continue;
+                    }
                     if let Some(problem) =
                         problems(name, Some(&entry.device), Some(&entry.fstype), &entry.options).pop()
                     {
@@ -365,17 +368,32 @@ impl MountProvider {
         Ok(outcomes)
     }
 
-    /// Fails if the mount point does not exist and no earlier resource may create it.
-    fn require_mount_point(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+    /// Fails if a new entry lacks a field, or if the mount point does not exist and no earlier resource may create it.
+    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let name = trimmed(change.name);
-        let is_mounted = change.should.is_some_and(|should| {
-            should.text("ensure").is_none_or(|ensure| ensure == "mounted") && should.text("fstype") != Some(SWAP)
-        });
+        let Some(should) = change.should.filter(|should| !is_absent(should)) else { return Ok(()) };
+        if !matches!(change.is.attributes.text("ensure"), Some("mounted" | "unmounted")) {
+            require_fields(should.text("device"), should.text("fstype"))?;
+        }
+        let is_mounted = should.text("ensure").is_none_or(|ensure| ensure == "mounted");
         let path = self.system.root().join(name.trim_start_matches('/'));
-        if !is_mounted || path.is_dir() || cx.outlook().may_change_before(change.name) {
+        let is_swap = [should.text("fstype"), change.is.attributes.text("fstype")].contains(&Some(SWAP));
+        if !is_mounted || is_swap || path.is_dir() || cx.outlook().may_change_before(change.name) {
             return Ok(());
         }
         Err(eco_format!("the mount point {name} is not a directory: declare `file[{name}]` with `ensure: directory`"))
+    }
+}
+
+/// Fails if a new entry lacks its device or its type.
+fn require_fields(device: Option<&str>, fstype: Option<&str>) -> Result<(), EcoString> {
+    let is_missing = |value: Option<&str>| value.is_none_or(str::is_empty);
+    if is_missing(device) && fstype != Some(SWAP) {
+        return Err("a new entry needs a device: add `device`, such as /dev/sdb1 or tmpfs".into());
+    }
+    match is_missing(fstype) {
+        true => Err("a new entry needs a type: add `fstype`, such as ext4, `auto`, or `none` for a bind mount".into()),
+        false => Ok(()),
     }
 }
 
@@ -427,8 +445,7 @@ impl Provider for MountProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
-            let previewed =
-                |change| self.require_mount_point(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
+            let previewed = |change| self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
             return changes.iter().map(previewed).collect();
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -441,24 +458,14 @@ impl Provider for MountProvider {
         outcomes.into_iter().zip(changes).map(hidden).collect()
     }
 
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let (device, fstype) = (should.text("device"), should.text("fstype"));
         let mut found = problems(name, device, fstype, should.text("options").unwrap_or("defaults"));
-        let is_missing = |attribute: &str| should.get(attribute).is_none() && !deferred.contains(&attribute);
         if should.text("ensure") == Some("ghost") {
             found.push(
                 ValidationError::with("ensure", "`ghost` is a state that kilter finds: mounted without an entry")
                     .hint("write `mounted` to add the entry, or `absent` to unmount"),
             );
-        } else if !is_absent(should) {
-            if is_missing("device") && fstype != Some(SWAP) {
-                let problem = ValidationError::with("device", "an entry needs a device");
-                found.push(problem.hint("add `device`, such as /dev/sdb1 or tmpfs, or `ensure: absent`"));
-            }
-            if is_missing("fstype") {
-                let problem = ValidationError::with("fstype", "an entry needs the type of the file system");
-                found.push(problem.hint("add `fstype`, such as ext4, or `auto`; `none` for a bind mount"));
-            }
         }
         if let Some(device) = device.filter(|device| fstype == Some(SWAP) && *device != name) {
             let problem =

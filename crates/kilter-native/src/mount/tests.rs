@@ -229,8 +229,6 @@ fn invalid_declarations_name_the_attribute_and_the_remedy() {
     for (name, attributes, words) in [
         ("data", &DATA[..], "is not an absolute path"),
         ("/a/../b", &DATA[..], "is not an absolute path"),
-        ("/data", &[("fstype", "ext4")][..], "needs a device"),
-        ("/data", &[("device", "/dev/vdb")][..], "needs the type of the file system"),
         ("/data", &[("ensure", "ghost")][..], "`ghost` is a state that kilter finds"),
         ("/data", &[("device", "x"), ("fstype", "ext4"), ("options", "a b")][..], "contains white space"),
         ("/data", &[("device", "x\ny"), ("fstype", "ext4")][..], "one line"),
@@ -249,6 +247,16 @@ fn preview_needs_a_mount_point() {
         let change = Change::new(&name, &is, Some(&should), &[]);
         bench.provider.set(&Context::empty(), &[change], Mode::Preview).remove(0).failure
     };
+    let lacks = |attributes: &[(&str, &str)]| {
+        let should: Attributes = attributes.iter().map(|(name, value)| (*name, Value::from(*value))).collect();
+        let change = Change::new(&name, &is, Some(&should), &[]);
+        let previewed = bench.provider.set(&Context::empty(), &[change], Mode::Preview).remove(0).failure;
+        assert_eq!(previewed, bench.set("/data", attributes).failure);
+        previewed.unwrap()
+    };
+    assert!(lacks(&[("fstype", "ext4")]).contains("add `device`"));
+    assert!(lacks(&[("device", "/dev/vdb")]).contains("add `fstype`"));
+    assert_eq!(bench.fstab(), FSTAB);
     assert!(previewed().is_some_and(|why| why.contains("declare `file[/data]` with `ensure: directory`")));
     std::fs::create_dir(bench.root.path().join("data")).unwrap();
     assert_eq!(previewed(), None);

@@ -82,13 +82,15 @@ fn equivalent_declarations_canonicalize_equally() {
 }
 
 #[test]
-fn a_file_comes_after_its_directory_owner_group_and_source() {
+fn a_file_comes_after_its_directory_mount_owner_group_and_source() {
     let declared = file("/a/b", [("owner", text("app")), ("group", text("7")), ("source", text("/src/"))]);
     let mut edges = Vec::new();
     FileProvider::new().auto_edges(&declared.name, &declared.should, &mut |edge| {
         edges.push(format!("{}[{}] {:?}", edge.type_name, edge.name, edge.by));
     });
-    assert_eq!(edges, ["file[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"]);
+    let expected =
+        ["file[/a/b] Ancestor", "mount[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"];
+    assert_eq!(edges, expected);
 }
 
 #[test]
@@ -124,8 +126,8 @@ fn a_sensitive_account_is_a_name_or_a_number_like_any_other() {
         FileProvider::new().auto_edges("/a", &should, &mut |edge| names.push(edge.name.to_owned()));
         names
     };
-    assert_eq!(edges_of(Value::sensitive(text("daemon"))), ["/a", "daemon"]);
+    assert_eq!(edges_of(Value::sensitive(text("daemon"))), ["/a", "/a", "daemon"]);
     for owner in [text("7"), text("007"), Value::Integer(7), Value::sensitive(text("7"))] {
-        assert_eq!(edges_of(owner), ["/a", "7"]);
+        assert_eq!(edges_of(owner), ["/a", "/a", "7"]);
     }
 }

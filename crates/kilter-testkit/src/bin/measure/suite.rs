@@ -197,10 +197,10 @@ fn memory(bench: &MeasureSetup, table: &mut CostTable) {
         let (_, manifest) = applied(bench, "memory", |directory| workload::files(directory, count, false));
         best(3, || bench.apply(&manifest, &[])).memory
     };
-    table.limit("empty manifest, memory", empty(bench).memory / 1024.0, "MB", 8.0);
+    // Most of it is pages of the program file. Builds of the same source differ by 0.2 MB (docs/performance.md).
+    table.limit("empty manifest, memory", empty(bench).memory / 1024.0, "MB", 8.4);
     for count in [1000, 11_000] {
-        // Most of it is pages of the program file (docs/performance.md).
-        let allowed = 8.2 + 1.08 * count as f64 / 1000.0;
+        let allowed = 8.4 + 1.08 * count as f64 / 1000.0;
         table.limit(&format!("memory of {count} files, nothing to change"), peak(count) / 1024.0, "MB", allowed);
     }
 }

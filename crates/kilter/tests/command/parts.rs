@@ -134,7 +134,8 @@ fn secret_line_is_in_no_output() {
     assert!(ended.stdout.contains("+plain") && !ended.stdout.contains("hunter2"), "{ended:?}");
 }
 
-/// An editor that replaces the file while kilter changes it loses nothing, and neither does kilter.
+/// An editor that replaces the file while kilter changes it loses nothing. kilter reports a change that the editor
+/// overwrites, and makes it again at the next run.
 #[test]
 fn concurrent_editor_loses_nothing() {
     let place = Place::new();
@@ -152,7 +153,9 @@ fn concurrent_editor_loses_nothing() {
     while editor.try_wait().unwrap().is_none() || rounds == 0 {
         rounds += 1;
         let ended = place.run(&["apply", &path]);
-        assert!(ended.code == 0 || ended.stderr.contains("replaced by another program"), "{ended:?}");
+        // The editor may replace the file after kilter's last look, or just after kilter has replaced it.
+        let is_told = ["replaced by another program", "still not in its state after the change"];
+        assert!(ended.code == 0 || is_told.iter().any(|words| ended.stdout.contains(words)), "{ended:?}");
     }
     let ended = place.run(&["apply", &path]);
     assert_eq!(ended.code, 0, "{ended:?}");

@@ -59,7 +59,7 @@ impl EachElement {
     }
 }
 
-/// What `self` and `each` mean in a text.
+/// Values of `self` and `each` in a text.
 #[derive(Clone, Default)]
 pub(crate) struct TextScope<'t> {
     /// Composite resource that contains the text.

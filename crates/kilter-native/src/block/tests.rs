@@ -3,7 +3,7 @@ use kilter_provider::Provider;
 
 use super::*;
 
-type Bench = crate::edit::bench::Bench<Block>;
+type Bench = crate::edit::tests::Bench<Block>;
 
 /// The markers of the resource `x`, with lines between them.
 fn block(lines: &str) -> String {

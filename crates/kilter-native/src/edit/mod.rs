@@ -5,8 +5,6 @@
 //! file atomically ([`AtomicRewrite`]). If another program changed the file meanwhile, the edits are made again on the
 //! new content.
 
-#[cfg(test)]
-pub(crate) mod bench;
 mod edits;
 mod pattern;
 mod text;
@@ -24,13 +22,11 @@ use kilter_provider::{
 use rustc_hash::FxHashMap;
 
 use crate::file;
-use crate::file::whole::{AtomicRewrite, Precautions, WholeError};
+use crate::file::whole::{self, AtomicRewrite, Precautions, RewriteError};
 pub(crate) use edits::{Edits, Position};
 pub(crate) use pattern::LinePattern;
 pub(crate) use text::{Probe, TextFile};
 
-/// Maximum number of times that the edits are made again because another program changed the file.
-const MAX_ATTEMPTS: usize = 10;
 /// Mode of a new file, and of a new file with a secret.
 const NEW_FILE: u32 = 0o644;
 const NEW_SECRET_FILE: u32 = 0o600;
@@ -334,18 +330,10 @@ impl<T: PartType> PartProvider<T> {
     /// # Errors
     /// If the file as a whole cannot be changed.
     fn change(&self, cx: &Context<'_>, path: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, EcoString> {
-        let mut attempt = 1;
-        loop {
-            match self.attempt(cx, path, changes) {
-                Err(Failure::Whole(error)) if error.is_changed() && attempt < MAX_ATTEMPTS => attempt += 1,
-                Err(Failure::Whole(error)) => return Err(eco_format!("{error}")),
-                Err(Failure::Text(why)) => return Err(why),
-                Ok(outcomes) => return Ok(outcomes),
-            }
-        }
+        whole::rewritten(|| self.attempt(cx, path, changes))
     }
 
-    fn attempt(&self, cx: &Context<'_>, path: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, Failure> {
+    fn attempt(&self, cx: &Context<'_>, path: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, RewriteError> {
         let file = AtomicRewrite::open(path)?;
         let mut text = TextFile::parse(path, file.bytes())?;
         let declared = || changes.iter().filter_map(|change| Some((change.name, change.should?)));
@@ -376,24 +364,6 @@ impl<T: PartType> PartProvider<T> {
             first.notes.push(eco_format!("{path}: could not keep {}", lost.join(", ")));
         }
         Ok(outcomes)
-    }
-}
-
-/// The reason why the edits of a file were not written.
-enum Failure {
-    Whole(WholeError),
-    Text(EcoString),
-}
-
-impl From<WholeError> for Failure {
-    fn from(error: WholeError) -> Failure {
-        Failure::Whole(error)
-    }
-}
-
-impl From<EcoString> for Failure {
-    fn from(why: EcoString) -> Failure {
-        Failure::Text(why)
     }
 }
 
@@ -462,32 +432,8 @@ impl<T: PartType> Provider for PartProvider<T> {
             return changes.iter().map(|_| Outcome::done()).collect();
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut outcomes = vec![Outcome::done(); changes.len()];
-        let mut by_path: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-        for (at, change) in changes.iter().enumerate() {
-            by_path.entry(change.should.map(path_of).unwrap_or_default()).or_default().push(at);
-        }
-        for (path, at) in by_path {
-            let of_path: Vec<&Change<'_>> = at.iter().map(|&at| &changes[at]).collect();
-            let made = match self.change(cx, path, &of_path) {
-                Ok(made) => made,
-                Err(why) if at.len() == 1 || cx.interrupt().is_raised() => vec![Outcome::failed(why); at.len()],
-                // An edit that a command refuses must not make the others fail.
-                Err(_) => {
-                    let alone = |change: &&Change<'_>| self.change(cx, path, &[*change]);
-                    let outcomes = of_path.iter().map(alone);
-                    outcomes.map(|made| made.map_or_else(Outcome::failed, |mut made| made.remove(0))).collect()
-                }
-            };
-            for (at, outcome) in at.into_iter().zip(made) {
-                outcomes[at] = outcome;
-            }
-        }
-        let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
-            Some(should) => Redactor::of(should).outcome(outcome),
-            None => outcome,
-        };
-        outcomes.into_iter().zip(changes).map(hidden).collect()
+        let path = |should: Option<_>| should.map(path_of).unwrap_or_default();
+        whole::change_files(cx, changes, path, |path, changes| self.change(cx, path, changes))
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
@@ -570,3 +516,6 @@ impl<T: PartType> Watch for PartProvider<T> {
         vec![WatchSource::Path { path: path_of(should).into(), scope: Scope::This }]
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

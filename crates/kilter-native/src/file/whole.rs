@@ -6,12 +6,14 @@
 
 use std::rc::Rc;
 
-use kilter_provider::{Context, Durability};
+use kilter_provider::{Context, Durability, Redactor};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, fsync, ftruncate, statat};
 use rustix::io::Errno;
 
-use kilter_model::Value;
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Change, Outcome, Value};
+use rustc_hash::FxHashMap;
 
 use super::acl_policy::AclPolicy;
 use super::backup::{Copies, Keeper};
@@ -28,6 +30,9 @@ use super::{content, mode, temp_names};
 
 /// Maximum size in bytes of a file, which is held in memory.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Maximum number of rewrites of a file that another program keeps changing.
+const MAX_ATTEMPTS: usize = 10;
 
 /// The reason why a file could not be read or replaced.
 #[derive(Debug, thiserror::Error)]
@@ -263,6 +268,71 @@ impl AtomicRewrite {
 fn version(stat: &Stat) -> impl PartialEq + use<> {
     let (times, owner) = ((stat.st_mtime, stat.st_mtime_nsec), (stat.st_uid, stat.st_gid));
     (stat.st_dev, stat.st_ino, stat.st_size, times, stat.st_mode, owner)
+}
+
+/// The reason why a file was not rewritten.
+pub(crate) enum RewriteError {
+    Whole(WholeError),
+    Text(EcoString),
+}
+
+impl From<WholeError> for RewriteError {
+    fn from(error: WholeError) -> RewriteError {
+        RewriteError::Whole(error)
+    }
+}
+
+impl From<EcoString> for RewriteError {
+    fn from(why: EcoString) -> RewriteError {
+        RewriteError::Text(why)
+    }
+}
+
+/// Repeats a rewrite as long as another program changes the file meanwhile, up to [`MAX_ATTEMPTS`].
+pub(crate) fn rewritten<T>(mut attempt: impl FnMut() -> Result<T, RewriteError>) -> Result<T, EcoString> {
+    let mut count = 1;
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(RewriteError::Whole(error)) if error.is_changed() && count < MAX_ATTEMPTS => count += 1,
+            Err(RewriteError::Whole(error)) => return Err(eco_format!("{error}")),
+            Err(RewriteError::Text(why)) => return Err(why),
+        }
+    }
+}
+
+/// Makes the changes of each file together. If that fails, makes each one alone, so that an invalid change does not make
+/// the others fail. Returns an outcome without secrets for each change, in order.
+pub(crate) fn change_files<'c>(
+    cx: &Context<'_>,
+    changes: &'c [Change<'_>],
+    file: impl Fn(Option<&'c Attributes>) -> &'c str,
+    change: impl Fn(&str, &[&'c Change<'_>]) -> Result<Vec<Outcome>, EcoString>,
+) -> Vec<Outcome> {
+    let mut outcomes = vec![Outcome::done(); changes.len()];
+    let mut by_file: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    for (at, one) in changes.iter().enumerate() {
+        by_file.entry(file(one.should)).or_default().push(at);
+    }
+    for (file, at) in by_file {
+        let of_file: Vec<&Change<'_>> = at.iter().map(|&at| &changes[at]).collect();
+        let made = match change(file, &of_file) {
+            Ok(made) => made,
+            Err(why) if at.len() == 1 || cx.interrupt().is_raised() => vec![Outcome::failed(why); at.len()],
+            Err(_) => {
+                let alone = of_file.iter().map(|one| change(file, &[*one]));
+                alone.map(|made| made.map_or_else(Outcome::failed, |mut made| made.remove(0))).collect()
+            }
+        };
+        for (at, outcome) in at.into_iter().zip(made) {
+            outcomes[at] = outcome;
+        }
+    }
+    let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
+        Some(should) => Redactor::of(should).outcome(outcome),
+        None => outcome,
+    };
+    outcomes.into_iter().zip(changes).map(hidden).collect()
 }
 
 fn normal(path: &str) -> Result<&str, FileError> {

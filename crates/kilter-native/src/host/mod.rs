@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, PathState, Placement, Predict, Provider,
@@ -15,7 +15,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::file::whole::{self, AtomicRewrite};
+use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use table::{HostEntry, HostsTable};
 
 const TARGET: &str = "/etc/hosts";
@@ -68,11 +68,14 @@ impl HostProvider {
         }
     }
 
-    /// Makes the changes to a file. Returns the notes.
-    fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<EcoString>, EcoString> {
+    /// Makes the changes to a file.
+    fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, EcoString> {
+        whole::rewritten(|| self.attempt(cx, target, changes))
+    }
+
+    fn attempt(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, RewriteError> {
         let path = self.path(target);
-        let failed = |error: whole::WholeError| EcoString::from(error.to_string());
-        let file = AtomicRewrite::open(&path).map_err(failed)?;
+        let file = AtomicRewrite::open(&path)?;
         let mut table = HostsTable::parse(file.bytes());
         for change in changes {
             match change.should {
@@ -83,9 +86,12 @@ impl HostProvider {
                 _ => table.remove(change.name),
             }
         }
-        let lost = file.replace(&table.bytes(), 0o644, cx).map_err(failed)?;
-        let told = (!lost.is_empty()).then(|| format!("{path}: could not keep {}", lost.join(", ")).into());
-        Ok(told.into_iter().collect())
+        let lost = file.replace(&table.bytes(), 0o644, cx)?;
+        let mut outcomes = vec![Outcome::done(); changes.len()];
+        if let Some(first) = outcomes.first_mut().filter(|_| !lost.is_empty()) {
+            first.notes.push(eco_format!("{path}: could not keep {}", lost.join(", ")));
+        }
+        Ok(outcomes)
     }
 }
 
@@ -222,30 +228,7 @@ impl Provider for HostProvider {
             return changes.iter().map(|_| Outcome::done()).collect();
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut outcomes = vec![Outcome::done(); changes.len()];
-        let mut by_target: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-        for (at, change) in changes.iter().enumerate() {
-            by_target.entry(target_of(change.should)).or_default().push(at);
-        }
-        for (target, at) in by_target {
-            let of_target: Vec<&Change<'_>> = at.iter().map(|&at| &changes[at]).collect();
-            if let Ok(notes) = self.change(cx, target, &of_target) {
-                outcomes[at[0]].notes = notes;
-                continue;
-            }
-            // An invalid change must not make the others fail.
-            for &at in &at {
-                match self.change(cx, target, &[&changes[at]]) {
-                    Ok(notes) => outcomes[at].notes = notes,
-                    Err(why) => outcomes[at] = Outcome::failed(why),
-                }
-            }
-        }
-        let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
-            Some(should) => Redactor::of(should).outcome(outcome),
-            None => outcome,
-        };
-        outcomes.into_iter().zip(changes).map(hidden).collect()
+        whole::change_files(cx, changes, target_of, |target, changes| self.change(cx, target, changes))
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {

@@ -1,6 +1,11 @@
-//! Lines of a hosts(5) file. Unchanged lines are kept byte for byte.
+//! Lines of a hosts(5) file.
 
 use ecow::EcoString;
+
+use crate::line_table::{LineEntry, LineTable};
+
+/// A hosts file.
+pub(super) type HostsTable = LineTable<HostEntry>;
 
 /// An entry of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,10 +16,11 @@ pub(super) struct HostEntry {
     pub(super) comment: EcoString,
 }
 
-impl HostEntry {
-    /// Parses `ip name alias … # comment`; returns none for comments and other lines.
-    fn parse(line: &str) -> Option<HostEntry> {
-        let (fields, comment) = line.split_once('#').unwrap_or((line, ""));
+impl LineEntry for HostEntry {
+    /// Parses `ip name alias … # comment`.
+    fn parse(line: &[u8]) -> Option<HostEntry> {
+        let line = String::from_utf8_lossy(line);
+        let (fields, comment) = line.split_once('#').unwrap_or((&line, ""));
         let mut fields = fields.split_ascii_whitespace().map(EcoString::from);
         Some(HostEntry {
             ip: fields.next()?,
@@ -37,58 +43,9 @@ impl HostEntry {
         line.push('\n');
         line
     }
-}
 
-/// A hosts file.
-pub(super) struct HostsTable {
-    lines: Vec<(Vec<u8>, Option<HostEntry>)>,
-}
-
-impl HostsTable {
-    pub(super) fn parse(bytes: &[u8]) -> HostsTable {
-        let lines = bytes.split_inclusive(|&b| b == b'\n');
-        HostsTable {
-            lines: lines.map(|line| (line.to_vec(), HostEntry::parse(&String::from_utf8_lossy(line)))).collect(),
-        }
-    }
-
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        self.lines.iter().flat_map(|(bytes, _)| bytes).copied().collect()
-    }
-
-    /// Returns the entries. If several have the same name, the first counts.
-    pub(super) fn entries(&self) -> Vec<&HostEntry> {
-        let mut seen = rustc_hash::FxHashSet::default();
-        self.all().filter(|entry| seen.insert(&entry.name)).collect()
-    }
-
-    pub(super) fn find(&self, name: &str) -> Option<&HostEntry> {
-        self.all().find(|entry| entry.name == name)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &HostEntry> {
-        self.lines.iter().filter_map(|(_, entry)| entry.as_ref())
-    }
-
-    /// Replaces the first entry with this name, or adds the entry at the end.
-    pub(super) fn put(&mut self, entry: HostEntry) {
-        let line = entry.line().into_bytes();
-        let old = self.lines.iter_mut().find(|(_, old)| old.as_ref().is_some_and(|old| old.name == entry.name));
-        if let Some(old) = old {
-            *old = (line, Some(entry));
-            return;
-        }
-        if let Some((last, _)) = self.lines.last_mut()
-            && !last.ends_with(b"\n")
-        {
-            last.push(b'\n');
-        }
-        self.lines.push((line, Some(entry)));
-    }
-
-    /// Removes all entries with a name.
-    pub(super) fn remove(&mut self, name: &str) {
-        self.lines.retain(|(_, entry)| entry.as_ref().is_none_or(|entry| entry.name != name));
+    fn name(&self) -> &EcoString {
+        &self.name
     }
 }
 
@@ -127,7 +84,7 @@ mod tests {
 
     #[test]
     fn an_entry_reads_as_it_was_written() {
-        let entry = HostEntry::parse("127.0.0.1   localhost loop # me\n").unwrap();
-        assert_eq!(HostEntry::parse(&entry.line()), Some(entry));
+        let entry = HostEntry::parse(b"127.0.0.1   localhost loop # me\n").unwrap();
+        assert_eq!(HostEntry::parse(entry.line().as_bytes()), Some(entry));
     }
 }

@@ -2,7 +2,7 @@ use kilter_provider::Provider;
 
 use super::*;
 
-type Bench = crate::edit::bench::Bench<Ini>;
+type Bench = crate::edit::tests::Bench<Ini>;
 
 const CONF: &str = "; head\nglobal=1\n\n[one]\n# a = 0\na=1\n  b  =  2  \n\n; about two\n[two]\na = \n[empty]\n";
 

@@ -5,7 +5,7 @@ use kilter_provider::{Context, Provider, Query, Wanted};
 
 use super::*;
 
-type Bench = crate::edit::bench::Bench<Line>;
+type Bench = crate::edit::tests::Bench<Line>;
 
 #[test]
 fn missing_line_is_appended() {

@@ -1,6 +1,11 @@
-//! Lines of an fstab(5) file. Unchanged lines are kept byte for byte.
+//! Lines of an fstab(5) file.
 
 use ecow::EcoString;
+
+use crate::line_table::{LineEntry, LineTable};
+
+/// An fstab file.
+pub(super) type FstabTable = LineTable<FstabEntry>;
 
 /// Type of a swap entry, which has no mount point.
 pub(super) const SWAP: &str = "swap";
@@ -17,15 +22,21 @@ pub(super) struct FstabEntry {
 }
 
 impl FstabEntry {
-    /// Parses `device dir fstype options dump pass`; returns none for comments and other lines.
-    fn parse(line: &str) -> Option<FstabEntry> {
-        let mut fields = line.split_ascii_whitespace();
+    pub(super) fn is_swap(&self) -> bool {
+        self.fstype == SWAP
+    }
+}
+
+impl LineEntry for FstabEntry {
+    /// Parses `device dir fstype options dump pass`. An entry without a mount point is one only for a swap area.
+    fn parse(line: &[u8]) -> Option<FstabEntry> {
+        let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
         let device = fields.next().filter(|device| !device.starts_with('#'))?;
         let (dir, fstype) = (fields.next()?, fields.next()?);
         let options = fields.next().unwrap_or("defaults");
         let mut number = || fields.next().map_or(Some(0), |field| field.parse().ok());
         let (dump, pass) = (number()?, number()?);
-        Some(FstabEntry {
+        let entry = FstabEntry {
             device: unescaped(device),
             dir: match dir {
                 "/" => "/".into(),
@@ -35,41 +46,24 @@ impl FstabEntry {
             options: unescaped(options),
             dump,
             pass,
-        })
-    }
-
-    /// Returns the name of the resource: the mount point, or the device of a swap area.
-    pub(super) fn name(&self) -> &EcoString {
-        if self.is_swap() { &self.device } else { &self.dir }
-    }
-
-    pub(super) fn is_swap(&self) -> bool {
-        self.fstype == SWAP
+        };
+        (entry.is_swap() || entry.dir != "none").then_some(entry)
     }
 
     fn line(&self) -> String {
         let [device, dir, fstype, options] = [&self.device, &self.dir, &self.fstype, &self.options].map(|t| escaped(t));
         format!("{device}\t{dir}\t{fstype}\t{options}\t{}\t{}\n", self.dump, self.pass)
     }
+
+    /// Returns the mount point, or the device of a swap area.
+    fn name(&self) -> &EcoString {
+        if self.is_swap() { &self.device } else { &self.dir }
+    }
 }
 
 /// Decodes octal escapes such as `\040`.
 pub(super) fn unescaped(text: &str) -> EcoString {
-    let mut parts = text.split('\\');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend(&part.as_bytes()[3..]);
-            }
-            None => {
-                bytes.push(b'\\');
-                bytes.extend(part.as_bytes());
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into()
+    String::from_utf8_lossy(&kilter_process::world::unescaped(text.as_bytes())).into()
 }
 
 /// Encodes white space, backslashes, and a `#` that would begin a comment.
@@ -83,58 +77,6 @@ fn escaped(text: &str) -> String {
         }
     }
     line
-}
-
-/// An fstab file.
-pub(super) struct FstabTable {
-    lines: Vec<(Vec<u8>, Option<FstabEntry>)>,
-}
-
-impl FstabTable {
-    pub(super) fn parse(bytes: &[u8]) -> FstabTable {
-        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
-        let entry = |line: &[u8]| std::str::from_utf8(line).ok().and_then(FstabEntry::parse);
-        FstabTable { lines: lines.map(|line| (line.to_vec(), entry(line))).collect() }
-    }
-
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        self.lines.iter().flat_map(|(bytes, _)| bytes).copied().collect()
-    }
-
-    /// Returns the entries. If several have the same name, the first counts, as for mount(8).
-    pub(super) fn entries(&self) -> Vec<&FstabEntry> {
-        let mut seen = rustc_hash::FxHashSet::default();
-        let is_none = |entry: &FstabEntry| !entry.is_swap() && entry.dir == "none";
-        let all = self.lines.iter().filter_map(|(_, entry)| entry.as_ref());
-        all.filter(|entry| !is_none(entry) && seen.insert(entry.name())).collect()
-    }
-
-    pub(super) fn find(&self, name: &str) -> Option<&FstabEntry> {
-        self.lines.iter().filter_map(|(_, entry)| entry.as_ref()).find(|entry| entry.name() == name)
-    }
-
-    /// Replaces the first entry with this name, or adds the entry at the end.
-    pub(super) fn put(&mut self, entry: FstabEntry) {
-        let line = entry.line().into_bytes();
-        let is_same = |old: &FstabEntry| old.name() == entry.name();
-        if let Some(old) = self.lines.iter_mut().find(|(_, old)| old.as_ref().is_some_and(is_same)) {
-            if old.1.as_ref() != Some(&entry) {
-                *old = (line, Some(entry));
-            }
-            return;
-        }
-        if let Some((last, _)) = self.lines.last_mut()
-            && !last.ends_with(b"\n")
-        {
-            last.push(b'\n');
-        }
-        self.lines.push((line, Some(entry)));
-    }
-
-    /// Removes all entries with a name.
-    pub(super) fn remove(&mut self, name: &str) {
-        self.lines.retain(|(_, entry)| entry.as_ref().is_none_or(|entry| entry.name() != name));
-    }
 }
 
 #[cfg(test)]

@@ -1,148 +1,43 @@
 //! The type `mount`: entries of `/etc/fstab`, and the file systems and swap areas mounted from them.
 
+mod found;
 mod fstab;
 mod live;
+mod schema;
 mod watch;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
-use kilter_process::{Invocation, Termination};
+use kilter_model::{Attributes, Change, Outcome, State};
+use kilter_process::Invocation;
 use kilter_provider::{
     AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, PathState, Predict, Provider, ProviderError,
     Query, Redactor, Refresh, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
     WatchSource,
 };
+use rustc_hash::FxHashSet;
 
 use crate::accounts::System;
-use crate::file::whole::{self, AtomicRewrite};
-use crate::words::{cancel, ending_of};
-use fstab::{FstabEntry, FstabTable, SWAP};
+use crate::file::whole::{self, AtomicRewrite, RewriteError};
+use crate::line_table::LineEntry;
+use crate::tool;
+use found::{Found, Step, problems, require_fields, sorted};
+use fstab::{FstabTable, SWAP};
 use live::{LiveMount, LiveMounts};
+use schema::schema;
 
 const PROGRAMS: [&str; 2] = ["mount", "umount"];
 
 /// Maximum duration of a mount. Network file systems wait for their servers.
 const DEADLINE: Duration = Duration::from_secs(300);
-const MAX_OUTPUT_BYTES: usize = 64 * 1024;
-
-const DESC: &str = "\
-Mounted file systems and swap areas, and their entries in `/etc/fstab`.
-
-```yaml
-resources:
-  mount[/srv/data]:
-    device: /dev/disk/by-label/data
-    fstype: ext4
-    options: noatime,nodev
-    pass: 2
-  mount[/srv/cache]:
-    device: tmpfs
-    fstype: tmpfs
-    options: size=64m,mode=0755
-  mount[/srv/www]:
-    device: /srv/data/www
-    fstype: none
-    options: bind,ro
-  mount[/mnt/old]:
-    ensure: absent
-```
-
-The name is the mount point. The mount point must exist, for example as a `file` resource with `ensure: directory`. \
-A swap area has `fstype: swap`, and its device is the name.
-
-kilter keeps all other lines of `/etc/fstab` byte for byte. It unmounts before it removes an entry, and mounts after \
-it has written one. If only the options of a mounted file system change, kilter remounts it, as at a refresh; with \
-another device or type, it unmounts and mounts again. It also remounts if a declared flag is not in effect: `ro`, \
-`rw`, `nosuid`, `nodev`, `noexec` or an opposite of these. It never unmounts a busy file system by force. A list \
-has the entries of `/etc/fstab`; other mounts are read by name.
-
-Resources below the mount point are changed after the mount.";
 
 /// Provides the type `mount`.
 pub struct MountProvider {
     system: System,
     /// Held from the read of the file to the last mount.
     turn: Mutex<()>,
-}
-
-/// Entry and mount of a name.
-struct Found<'a> {
-    entry: Option<&'a FstabEntry>,
-    live: Option<&'a LiveMount>,
-}
-
-/// Reaction of a mount to a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Nothing,
-    Mount,
-    Remount,
-    /// Unmounts before the entry is written, and mounts afterwards.
-    MountAgain,
-    /// Unmounts before the entry is written.
-    Unmount,
-}
-
-fn schema() -> TypeSchema {
-    TypeSchema::new("mount", DESC)
-        .attribute(
-            "ensure",
-            "Enum[mounted, unmounted, defined, present, absent, ghost]",
-            Behaviour::Property,
-            "State: `mounted` has an entry and is mounted, `unmounted` has an entry only. `defined` (or `present`) has \
-             an entry and may be mounted. `absent` is neither. `ghost` is mounted without an entry; it cannot be \
-             declared.",
-        )
-        .default("mounted")
-        .attribute(
-            "name",
-            "String[1]",
-            Behaviour::Namevar,
-            "Mount point: `/srv/data`. Of a swap area the device: `/swapfile`.",
-        )
-        .attribute(
-            "device",
-            "String[1]",
-            Behaviour::Property,
-            "Device, label, network path or directory: `/dev/sdb1`, `UUID=3e6be9de`, `nas:/export`, `tmpfs`. Required \
-             for a new entry, unless the type is `swap`.",
-        )
-        .attribute(
-            "fstype",
-            "String[1]",
-            Behaviour::Property,
-            "Type of the file system: `ext4`, `nfs`, `tmpfs`, `swap`, `none` for a bind mount. Required for a new entry.",
-        )
-        .attribute(
-            "options",
-            "String[1]",
-            Behaviour::Property,
-            "Options, separated by commas: `noatime,nodev`. Their order does not matter. A new entry has `defaults`.",
-        )
-        .attribute("dump", "Integer[0, 1]", Behaviour::Property, "1 if dump(8) includes the file system: `0`, `1`.")
-        .attribute(
-            "pass",
-            "Integer[0, 9]",
-            Behaviour::Property,
-            "Order of the checks at boot: `1` for `/`, `2` for others, `0` for no check.",
-        )
-        .attribute(
-            "remounts",
-            "Boolean",
-            Behaviour::Parameter,
-            "False if the file system cannot be remounted: kilter unmounts and mounts it instead.",
-        )
-        .default(true)
-        .attribute(
-            "active_options",
-            "String",
-            Behaviour::ReadOnly,
-            "Options that the kernel shows for the mount: `rw,noatime`.",
-        )
-        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
 }
 
 /// Returns a name without a slash at the end.
@@ -153,86 +48,8 @@ fn trimmed(name: &str) -> &str {
     }
 }
 
-/// Returns the options in an order that does not depend on their notation.
-fn sorted(options: &str) -> Vec<&str> {
-    let mut options: Vec<&str> = options.split(',').filter(|option| !option.is_empty()).collect();
-    options.sort_unstable();
-    options.dedup();
-    options
-}
-
 fn is_absent(should: &Attributes) -> bool {
     should.text("ensure") == Some("absent")
-}
-
-impl Found<'_> {
-    fn state(&self, name: &EcoString) -> State {
-        let ensure = match (self.entry, self.live) {
-            (None, None) => return State::absent(name.clone()),
-            (None, Some(_)) => "ghost",
-            (Some(_), None) => "unmounted",
-            (Some(_), Some(_)) => "mounted",
-        };
-        let mut attributes = Attributes::from_iter([("ensure", ensure), ("name", name.as_str())]);
-        if let Some(entry) = self.entry {
-            attributes.push("device", entry.device.clone());
-            attributes.push("fstype", entry.fstype.clone());
-            attributes.push("options", entry.options.clone());
-            attributes.push("dump", entry.dump);
-            attributes.push("pass", entry.pass);
-        } else if let Some(live) = self.live {
-            attributes.push("device", live.device.clone());
-            attributes.push("fstype", live.fstype.clone());
-        }
-        if let Some(live) = self.live.filter(|live| !live.options.is_empty()) {
-            attributes.push("active_options", live.options.clone());
-        }
-        State::present(name.clone(), attributes)
-    }
-
-    /// Returns the entry with the declared attributes.
-    fn merged(&self, name: &str, should: &Attributes) -> FstabEntry {
-        let new = FstabEntry { options: "defaults".into(), ..FstabEntry::default() };
-        let mut entry = self.entry.cloned().unwrap_or(new);
-        let fields = [("device", &mut entry.device), ("fstype", &mut entry.fstype), ("options", &mut entry.options)];
-        for (attribute, field) in fields {
-            if let Some(value) = should.text(attribute) {
-                *field = value.into();
-            }
-        }
-        for (attribute, field) in [("dump", &mut entry.dump), ("pass", &mut entry.pass)] {
-            if let Some(value) = should.get(attribute).and_then(Value::as_integer) {
-                *field = value;
-            }
-        }
-        if entry.is_swap() {
-            entry.device = name.into();
-            entry.dir = "none".into();
-        } else {
-            entry.dir = name.into();
-        }
-        entry
-    }
-
-    /// Returns the reaction to a change of the entry to `new`.
-    fn step(&self, new: &FstabEntry, should: &Attributes) -> Step {
-        let ensure = should.text("ensure").unwrap_or("mounted");
-        let Some(live) = self.live else {
-            return if ensure == "mounted" { Step::Mount } else { Step::Nothing };
-        };
-        if ensure == "unmounted" {
-            return Step::Unmount;
-        }
-        let other = |old: &FstabEntry| old.device != new.device || old.fstype != new.fstype;
-        let has_other_options = self.entry.is_none_or(|old| sorted(&old.options) != sorted(&new.options))
-            || !live::missing_flags(&new.options, &live.options).is_empty();
-        match () {
-            () if self.entry.is_some_and(other) => Step::MountAgain,
-            () if !has_other_options => Step::Nothing,
-            () if new.is_swap() || should.get_bool("remounts") == Some(false) => Step::MountAgain,
-            () => Step::Remount,
-        }
-    }
 }
 
 impl MountProvider {
@@ -251,22 +68,7 @@ impl MountProvider {
     }
 
     fn run(&self, cx: &Context<'_>, tool: Invocation) -> Result<(), EcoString> {
-        let name = tool.program.to_string_lossy().into_owned();
-        let tool = tool.captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
-        let finished = self.system.runner().run(&tool, cancel(cx)).map_err(|error| error.with_sources())?;
-        if finished.is_success() {
-            return Ok(());
-        }
-        let how = match finished.ending {
-            Termination::Exited => eco_format!("{name} failed with {}", finished.status),
-            Termination::Deadline => eco_format!("{name} did not finish within {} s", DEADLINE.as_secs()),
-            Termination::OutputLimit => eco_format!("{name} wrote too much"),
-            Termination::Cancelled => eco_format!("{name} was interrupted"),
-        };
-        Err(match ending_of(&finished.stderr.text()) {
-            Some(said) => eco_format!("{how}: {said}"),
-            None => how,
-        })
+        tool::run(self.system.runner(), cx, tool, DEADLINE)
     }
 
     /// Mounts a file system or activates a swap area by its entry.
@@ -298,11 +100,21 @@ impl MountProvider {
         }
     }
 
-    /// Makes the changes: unmounts, writes the file once, mounts.
+    /// Makes the changes, again if another program changes the file meanwhile.
     fn change(&self, cx: &Context<'_>, changes: &[Change<'_>]) -> Result<Vec<Outcome>, EcoString> {
-        let failed = |error: whole::WholeError| EcoString::from(error.to_string());
+        let mut unmounted = FxHashSet::default();
+        whole::rewritten(|| self.attempt(cx, changes, &mut unmounted))
+    }
+
+    /// Unmounts, writes the file once, mounts. `unmounted` has the names that are to be mounted again.
+    fn attempt<'c>(
+        &self,
+        cx: &Context<'_>,
+        changes: &[Change<'c>],
+        unmounted: &mut FxHashSet<&'c str>,
+    ) -> Result<Vec<Outcome>, RewriteError> {
         let path = self.path();
-        let file = AtomicRewrite::open(&path).map_err(failed)?;
+        let file = AtomicRewrite::open(&path)?;
         let old = FstabTable::parse(file.bytes());
         let mut table = FstabTable::parse(file.bytes());
         let live = self.live()?;
@@ -329,7 +141,10 @@ impl MountProvider {
                         outcomes[at] = Outcome::failed(problem.to_string());
                         continue;
                     }
-                    let step = found.step(&entry, should);
+                    let step = match unmounted.contains(name) {
+                        true => Step::MountAgain,
+                        false => found.step(&entry, should),
+                    };
                     (Some(entry), step)
                 }
             };
@@ -340,6 +155,9 @@ impl MountProvider {
                 outcomes[at] = Outcome::failed(why);
                 continue;
             }
+            if step == Step::MountAgain {
+                unmounted.insert(name);
+            }
             match entry {
                 Some(entry) => {
                     later.push((at, name, step, entry.clone()));
@@ -349,11 +167,13 @@ impl MountProvider {
             }
         }
         if table.bytes() != file.bytes() {
-            let lost = file.replace(&table.bytes(), 0o644, cx).map_err(failed)?;
-            if let Some(first) = outcomes.first_mut().filter(|_| !lost.is_empty()) {
-                first.notes.push(eco_format!("{path}: could not keep {}", lost.join(", ")));
+            let lost = file.replace(&table.bytes(), 0o644, cx)?;
+            let lost = (!lost.is_empty()).then(|| eco_format!("{path}: could not keep {}", lost.join(", ")));
+            let outdated =
+                self.reload_systemd(cx).err().map(|why| eco_format!("systemd still uses the old {path}: {why}"));
+            if let Some(first) = outcomes.first_mut() {
+                first.notes.extend(lost.into_iter().chain(outdated));
             }
-            self.reload_systemd(cx)?;
         }
         for (at, name, step, entry) in later.into_iter().rev() {
             let done = match step {
@@ -383,41 +203,6 @@ impl MountProvider {
         }
         Err(eco_format!("the mount point {name} is not a directory: declare `file[{name}]` with `ensure: directory`"))
     }
-}
-
-/// Fails if a new entry lacks its device or its type.
-fn require_fields(device: Option<&str>, fstype: Option<&str>) -> Result<(), EcoString> {
-    let is_missing = |value: Option<&str>| value.is_none_or(str::is_empty);
-    if is_missing(device) && fstype != Some(SWAP) {
-        return Err("a new entry needs a device: add `device`, such as /dev/sdb1 or tmpfs".into());
-    }
-    match is_missing(fstype) {
-        true => Err("a new entry needs a type: add `fstype`, such as ext4, `auto`, or `none` for a bind mount".into()),
-        false => Ok(()),
-    }
-}
-
-/// Returns the problems of an entry. A value that is not known is none.
-fn problems(name: &str, device: Option<&str>, fstype: Option<&str>, options: &str) -> Vec<ValidationError> {
-    let mut problems = Vec::new();
-    if !whole::is_normal(name) {
-        let problem =
-            ValidationError::with("name", format!("`{name}` is not an absolute path without `.`, `..` and `//`"));
-        problems.push(problem.hint("the name is the mount point, and of a swap area the device"));
-    }
-    for (attribute, value) in [("name", Some(name)), ("device", device), ("fstype", fstype), ("options", Some(options))]
-    {
-        let Some(value) = value else { continue };
-        if value.contains(|c: char| c.is_control() && c != '\t') {
-            problems.push(ValidationError::with(attribute, "a field of fstab(5) has one line"));
-        } else if matches!(attribute, "fstype" | "options") && value.contains(char::is_whitespace) {
-            problems.push(ValidationError::with(attribute, format!("`{value}` contains white space")));
-        }
-        if value.is_empty() {
-            problems.push(ValidationError::with(attribute, "a field of fstab(5) cannot be empty"));
-        }
-    }
-    problems
 }
 
 impl Provider for MountProvider {
@@ -583,9 +368,9 @@ impl Watch for MountProvider {
     }
 
     fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
-        let path = self.system.root().join("proc/self/mountinfo");
-        watch::follow(&path, cx, tell)
-            .map_err(|error| ProviderError::new(format!("watch of {}: {error}", path.display())))
+        let proc = self.system.root().join("proc");
+        watch::follow(&proc, cx, tell)
+            .map_err(|errno| ProviderError::new(format!("watch of the mounts below {}: {errno}", proc.display())))
     }
 }
 

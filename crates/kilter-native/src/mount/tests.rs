@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use kilter_model::Difference;
+use kilter_model::{Difference, Value};
 use kilter_process::{Cancel, Captured, Output, SpawnError, Status};
 use kilter_provider::{check, get_checked};
 
@@ -9,6 +9,7 @@ use super::*;
 use crate::accounts::Runner;
 
 /// Runs `mount`, `umount`, `swapon` and `swapoff` on the files below a directory. A name that contains `busy` fails.
+/// While a name that contains `raced` is unmounted, another program adds a line to fstab.
 struct FakeKernel {
     root: PathBuf,
     calls: Mutex<Vec<String>>,
@@ -37,6 +38,10 @@ impl Runner for FakeKernel {
         if name.contains("busy") {
             let stderr = Captured { bytes: b"target is busy.".to_vec(), dropped: 0 };
             return Ok(Output { stderr, ..Output::of(Status::Code(32)) });
+        }
+        if name.contains("raced") && argv[0] == "umount" {
+            let path = self.root.join("etc/fstab");
+            std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "# theirs\n").unwrap();
         }
         let table = FstabTable::parse(&std::fs::read(self.root.join("etc/fstab")).unwrap());
         let without = |file: &str, at: usize| -> String {
@@ -177,6 +182,15 @@ fn busy_file_system_keeps_its_entry() {
     let failure = bench.set("/busy", &[("ensure", "absent")]).failure.unwrap();
     assert!(failure.starts_with("umount failed with") && failure.ends_with("target is busy."), "{failure}");
     assert_eq!(bench.fstab(), fstab);
+}
+
+#[test]
+fn line_of_another_program_is_kept_and_the_file_system_mounted_again() {
+    let bench = Bench::new(FSTAB);
+    bench.converges("/raced", &DATA);
+    let other = [("ensure", "defined"), ("device", "/dev/vdc"), ("fstype", "ext4")];
+    assert_eq!(bench.converges("/raced", &other), ["umount -- /raced", "mount -- /raced"]);
+    assert_eq!(bench.fstab(), format!("{FSTAB}/dev/vdc\t/raced\text4\tdefaults\t0\t0\n# theirs\n"));
 }
 
 #[test]

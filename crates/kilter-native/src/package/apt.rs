@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_process::{Invocation, Output, Termination};
+use kilter_process::{Invocation, Output};
 use kilter_provider::{Context, Level};
 use rustc_hash::FxHashMap;
 
@@ -127,7 +127,7 @@ impl Apt<'_> {
         let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(QUERY);
         let finished = self.system.runner().run(&invocation, cancel(self.cx));
         let finished = finished.map_err(|error| EcoString::from(error.with_sources()))?;
-        if finished.is_success() { Ok(finished.stdout.text().into()) } else { Err(failure(&name, &finished)) }
+        if finished.is_success() { Ok(finished.stdout.text().into()) } else { Err(failure(&name, &finished, QUERY)) }
     }
 
     /// Updates the package lists.
@@ -202,7 +202,7 @@ impl Apt<'_> {
             return Ok(());
         }
         let is_locked = finished.stderr.text().contains("Could not get lock");
-        let message = failure(&name, &finished);
+        let message = failure(&name, &finished, CHANGE);
         match self.holder().filter(|_| is_locked) {
             Some(holder) => Err(Failed { message: format!("{message}\n{holder} holds the lock").into(), is_locked }),
             None => Err(Failed { message, is_locked }),
@@ -224,13 +224,7 @@ fn is_usable(path: &Path) -> bool {
 }
 
 /// Describes a failed program by its errors, or else by the end of its output.
-fn failure(name: &str, finished: &Output) -> EcoString {
-    let how = match finished.ending {
-        Termination::Exited => format!("{name} failed with {}", finished.status),
-        Termination::Deadline => format!("{name} did not finish in time"),
-        Termination::OutputLimit => format!("{name} wrote too much"),
-        Termination::Cancelled => format!("{name} was interrupted"),
-    };
+fn failure(name: &str, finished: &Output, deadline: Duration) -> EcoString {
     let output = [finished.stdout.text(), finished.stderr.text()].concat();
     let is_telling = |line: &&str| {
         ["E:", "W:", "N:", "dpkg:", "The following"].iter().any(|start| line.starts_with(start))
@@ -238,10 +232,7 @@ fn failure(name: &str, finished: &Output) -> EcoString {
     };
     let telling: Vec<&str> = output.lines().filter(is_telling).collect();
     let said = if telling.is_empty() { ending_of(&output) } else { ending_of(&telling.join("\n")) };
-    match said {
-        Some(said) => format!("{how}: {said}").into(),
-        None => how.into(),
-    }
+    crate::tool::failure(name, finished, deadline, said)
 }
 
 /// Parses the output of `apt-cache policy`.

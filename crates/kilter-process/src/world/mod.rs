@@ -28,6 +28,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 pub use error::SandboxError;
+pub use mounts::unescaped;
 
 use overlay::{Plan, Stage};
 

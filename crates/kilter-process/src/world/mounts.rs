@@ -80,11 +80,12 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let at = fields.nth(3)?;
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let kind = String::from_utf8_lossy(rest.next()?).into_owned();
-    Some(Mount { number, at: PathBuf::from(OsString::from_vec(plain(at))), kind })
+    Some(Mount { number, at: PathBuf::from(OsString::from_vec(unescaped(at))), kind })
 }
 
-/// Decodes a path: blanks, line breaks and backslashes are written as octal numbers.
-fn plain(field: &[u8]) -> Vec<u8> {
+/// Decodes a field of proc_pid_mountinfo(5) or fstab(5), in which white space and backslashes are octal numbers such
+/// as `\040`.
+pub fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut at = 0;
     while at < field.len() {

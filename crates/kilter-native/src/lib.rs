@@ -1,8 +1,8 @@
 //! The built-in resource types.
 //!
 //! [`native`] returns their providers: `block`, `exec`, `exported`, `file`, `file_part`, `group`, `host`, `ini`, `kv`,
-//! `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `test`, `timer`, `user`, `value`. Each reads and
-//! changes a given system: the real system, or a test system below a directory.
+//! `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`, `user`, `value`. Each
+//! reads and changes a given system: the real system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -30,6 +30,7 @@ mod package;
 mod password;
 mod service;
 mod state_files;
+mod sysctl;
 mod test;
 mod timer;
 mod tool;
@@ -60,6 +61,7 @@ pub use notify::NotifyProvider;
 pub use package::PackageProvider;
 pub use password::PasswordProvider;
 pub use service::ServiceProvider;
+pub use sysctl::SysctlProvider;
 pub use test::TestProvider;
 pub use timer::TimerProvider;
 pub use user::UserProvider;
@@ -86,6 +88,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(PackageProvider::new(System::real(), kilter_process::trust::TrustPolicy::current())),
         Arc::new(PasswordProvider),
         Arc::new(ServiceProvider::new()),
+        Arc::new(SysctlProvider::default()),
         Arc::new(TestProvider),
         Arc::new(TimerProvider::new()),
         Arc::new(UserProvider::sharing(accounts)),

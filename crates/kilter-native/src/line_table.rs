@@ -1,9 +1,12 @@
-//! Files whose lines are entries with a name: `/etc/hosts`, `/etc/fstab`. Unchanged lines are kept byte for byte.
+//! Files whose lines are entries with a name: `/etc/hosts`, `/etc/fstab`, `/etc/sysctl.d`. Unchanged lines are kept byte for byte.
 
 use ecow::EcoString;
 
 /// An entry of such a file.
 pub(crate) trait LineEntry: PartialEq + Sized {
+    /// True if the last of several entries with the same name counts. Otherwise, the first counts.
+    const LAST_COUNTS: bool = false;
+
     /// Parses a line; returns none for comments and other lines.
     fn parse(line: &[u8]) -> Option<Self>;
 
@@ -28,26 +31,41 @@ impl<E: LineEntry> LineTable<E> {
         self.lines.iter().flat_map(|(bytes, _)| bytes).copied().collect()
     }
 
-    /// Returns the entries. If several have the same name, the first counts.
+    /// Returns the entries that count.
     pub(crate) fn entries(&self) -> Vec<&E> {
         let mut seen = rustc_hash::FxHashSet::default();
-        self.all().filter(|entry| seen.insert(entry.name())).collect()
+        if !E::LAST_COUNTS {
+            return self.all().filter(|entry| seen.insert(entry.name())).collect();
+        }
+        let mut entries: Vec<&E> = self.all().rev().filter(|entry| seen.insert(entry.name())).collect();
+        entries.reverse();
+        entries
     }
 
+    /// Returns the entry with a name that counts.
     pub(crate) fn find(&self, name: &str) -> Option<&E> {
-        self.all().find(|entry| entry.name() == name)
+        let is_named = |entry: &&E| entry.name() == name;
+        if E::LAST_COUNTS { self.all().rfind(is_named) } else { self.all().find(is_named) }
     }
 
-    fn all(&self) -> impl Iterator<Item = &E> {
+    fn all(&self) -> impl DoubleEndedIterator<Item = &E> {
         self.lines.iter().filter_map(|(_, entry)| entry.as_ref())
     }
 
-    /// Replaces the first entry with this name, or adds the entry at the end. An equal entry keeps its line.
+    /// Replaces the first entry with this name, or adds the entry at the end. An equal entry keeps its line. If the last
+    /// entry counts, removes the others.
     pub(crate) fn put(&mut self, entry: E) {
-        let is_same = |old: &E| old.name() == entry.name();
-        if let Some(old) = self.lines.iter_mut().find(|(_, old)| old.as_ref().is_some_and(is_same)) {
-            if old.1.as_ref() != Some(&entry) {
-                *old = (entry.line().into_bytes(), Some(entry));
+        let is_same = |old: &Option<E>| old.as_ref().is_some_and(|old| old.name() == entry.name());
+        if let Some(first) = self.lines.iter().position(|(_, old)| is_same(old)) {
+            if E::LAST_COUNTS {
+                let mut at = 0;
+                self.lines.retain(|(_, old)| {
+                    at += 1;
+                    at <= first + 1 || !is_same(old)
+                });
+            }
+            if self.lines[first].1.as_ref() != Some(&entry) {
+                self.lines[first] = (entry.line().into_bytes(), Some(entry));
             }
             return;
         }

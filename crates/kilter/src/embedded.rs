@@ -15,12 +15,11 @@ macro_rules! embedded {
 }
 
 /// Embedded scripts.
-pub(crate) static SCRIPTS: [EmbeddedScript; 5] = embedded! {
+pub(crate) static SCRIPTS: [EmbeddedScript; 4] = embedded! {
     "package" "pip",
     "package" "npm",
     "cron" "cron",
     "ssh_authorized_key" "ssh_authorized_key",
-    "sysctl" "sysctl",
 };
 
 #[cfg(test)]

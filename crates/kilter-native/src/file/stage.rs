@@ -98,6 +98,23 @@ impl Temporary {
     }
 }
 
+/// Removes a file if `is_old` accepts it. Another program may replace or write the file up to the last moment: it gets a
+/// temporary name, and its old name again if it is another one.
+pub(super) fn remove_only(parent: &Rc<Parent>, leaf: &[u8], is_old: impl Fn(&Stat) -> bool) -> Result<(), FileError> {
+    let (fd, path) = (&parent.fd, parent.join(leaf));
+    let mut temporary = Temporary::new(parent);
+    match rename_new(fd, leaf, fd, temporary.name().as_bytes()) {
+        Ok(()) => {}
+        Err(Errno::NOENT) => return Err(FileError::Swapped(path)),
+        Err(errno) => return Err(FileError::io("remove", path, errno)),
+    }
+    if statat(fd, temporary.name(), AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_old(&stat)) {
+        return Ok(());
+    }
+    temporary.persist_as(leaf).map_err(|errno| FileError::io("restore", &path, errno))?;
+    Err(FileError::Swapped(path))
+}
+
 /// Renames to a free name.
 pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) -> Result<(), Errno> {
     match renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {

@@ -7,6 +7,7 @@ mod file;
 mod host;
 mod notify;
 mod parts;
+mod sysctl;
 mod tree;
 
 use kilter_devkit::conformance::Report;

@@ -13,6 +13,7 @@ fn hold(provider: &str) {
     host.copy(&[
         (&tests.join("../../providers").canonicalize().unwrap(), "/srv/providers"),
         (&tests.join("tests/host/package.bash"), "/srv/providers/package.test"),
+        (&tests.join("tests/host/sysctl.bash"), "/srv/providers/sysctl.test"),
     ]);
     let answer = host.run(&["env", "KILTER=/usr/local/bin/kilter", &format!("/srv/providers/{provider}.test")]);
     assert_eq!(answer.code, 0, "{provider}:\n{}{}", answer.stdout, answer.stderr);
@@ -38,4 +39,9 @@ fn cron_entries_converge_and_foreign_lines_stay() {
 #[test]
 fn ssh_keys_converge_and_links_are_refused() {
     sandboxed("providers::ssh_keys_converge_and_links_are_refused", || hold("ssh_authorized_key"));
+}
+
+#[test]
+fn kernel_parameters_are_set_live_and_for_the_next_boot() {
+    sandboxed("providers::kernel_parameters_are_set_live_and_for_the_next_boot", || hold("sysctl"));
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Kernel parameters of a separate network namespace. Those of the machine do not change.
-# shellcheck source-path=SCRIPTDIR source=testing.bash
+# Kernel parameters of a separate network namespace, with the real kernel.
+# shellcheck source-path=SCRIPTDIR/../../../../providers source=testing.bash
 [ "${1-}" = apart ] || exec unshare --net "$0" apart
 . "${0%/*}/testing.bash"
 
@@ -70,7 +70,7 @@ foreign=$'# mine\n; and this\n\n-net.ipv4.tcp_sack = 0\n  nonsense\nvm.swappines
 printf '%s\nnet/ipv4/ip_forward = 1\nnet.ipv4.ip_forward = 0' "$foreign" >$file
 same "of two lines the last counts" "$(value sysctl net.ipv4.ip_forward kept)" 0
 changes sysctl net.ipv4.ip_forward value=1
-same "one line is left in its place" "$(cat $file)" "$foreign"$'\nnet.ipv4.ip_forward = 1'
+same "one line is left in its place" "$(cat $file)" "$foreign"$'\nnet/ipv4/ip_forward = 1'
 changes sysctl net.ipv4.tcp_sack kept=1
 changes sysctl net.ipv4.ip_forward exists=false
 same "the others stay" "$(cat $file)" "${foreign/-net.ipv4.tcp_sack = 0/net.ipv4.tcp_sack = 1}"
@@ -84,6 +84,7 @@ same "foreign files stay" "$(cat /etc/sysctl.conf /etc/sysctl.d/10-other.conf)" 
 
 # A refused change has no effect.
 before=$(cat $file)
+echo 'resources: {"sysctl[net.kilter.missing]": {value: 1}}' >"$place/missing.yaml"
 refuses "is not the name of a kernel parameter" sysctl ../../etc/passwd value=1
 refuses "is not the name of a kernel parameter" sysctl net.ipv4...ip_forward value=1
 refuses "is not the name of a kernel parameter" sysctl net/../kernel/ostype value=1
@@ -91,6 +92,7 @@ refuses "is not the name of a kernel parameter" sysctl /net/ipv4/ip_forward valu
 refuses "is not the name of a kernel parameter" sysctl ip_forward value=1
 refuses "is not the name of a kernel parameter" sysctl 'net.ipv4.*' value=1
 refuses "has parameters below it" sysctl net.ipv4 value=1
+same "a plan tells a missing parameter" "$(kilter plan "$place/missing.yaml" 2>&1 | grep -c 'this kernel has no parameter net.kilter.missing')" 1
 refuses "this kernel has no parameter net.ipv4.nosuch" sysctl net.ipv4.nosuch value=1
 refuses "the kernel does not take \`wibble\`" sysctl net.ipv4.ip_local_port_range value=wibble
 refuses "a value is one line" sysctl net.ipv4.ip_forward value=$'1\nkernel.panic = 1'
@@ -99,7 +101,7 @@ refuses "needs \`value\` or \`kept\`" sysctl net.ipv4.tcp_timestamps exists=true
 same "the file is as it was" "$(cat $file)" "$before"
 same "the kernel is as it was" "$(proc ip_forward) $(proc ip_local_port_range)" $'1 20000\t30000'
 ln -sf /root/elsewhere $file
-refuses "is a link" sysctl net.ipv4.ip_forward value=1
+refuses "is not a regular file but a link" sysctl net.ipv4.ip_forward value=1
 same "nothing was written behind a link" "$(there /root/elsewhere)" no
 rm $file
 
@@ -113,5 +115,5 @@ same "all of them" "$(grep -c 'net.kilter.test' $file)" 12
 sed -i 's/kept: .*}/exists: false}/' "$place/many.yaml"
 holds "many are removed" kilter apply "$place/many.yaml" --jobs 8
 same "an empty file goes" "$(there $file)" no
-same "nothing else is left" "$(find /etc/sysctl.d -name '.zz*')" ""
+same "nothing else is left" "$(find /etc/sysctl.d -name '.*' -type f)" ""
 finish

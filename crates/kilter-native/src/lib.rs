@@ -1,8 +1,8 @@
 //! The built-in resource types.
 //!
 //! [`native`] returns their providers: `block`, `exec`, `exported`, `file`, `file_part`, `group`, `host`, `ini`, `kv`,
-//! `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`, `user`, `value`. Each
-//! reads and changes a given system: the real system, or a test system below a directory.
+//! `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`, `user`, `value`,
+//! `vcsrepo`. Each reads and changes a given system: the real system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -37,6 +37,7 @@ mod tool;
 mod user;
 mod value;
 mod values;
+mod vcsrepo;
 mod words;
 
 use std::sync::Arc;
@@ -66,6 +67,7 @@ pub use test::TestProvider;
 pub use timer::TimerProvider;
 pub use user::UserProvider;
 pub use value::ValueProvider;
+pub use vcsrepo::VcsrepoProvider;
 
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
@@ -91,8 +93,9 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(SysctlProvider::default()),
         Arc::new(TestProvider),
         Arc::new(TimerProvider::new()),
-        Arc::new(UserProvider::sharing(accounts)),
+        Arc::new(UserProvider::sharing(accounts.clone())),
         Arc::new(ValueProvider),
+        Arc::new(VcsrepoProvider::sharing(accounts, System::real())),
     ]
 }
 

@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 24] = [
+pub(super) const TABLE: [Page; 25] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("block"),
     of_type!("cron"),
@@ -57,6 +57,7 @@ pub(super) const TABLE: [Page; 24] = [
     of_type!("timer"),
     of_type!("user"),
     of_type!("value"),
+    of_type!("vcsrepo"),
 ];
 
 /// All commands, in the order of the manual.

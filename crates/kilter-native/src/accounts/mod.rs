@@ -8,6 +8,7 @@ mod cached;
 pub(crate) mod date;
 #[cfg(test)]
 pub(crate) mod fake;
+mod identity;
 mod ids;
 pub(crate) mod membership;
 mod names;

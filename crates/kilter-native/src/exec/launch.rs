@@ -8,8 +8,8 @@ use kilter_process::{Confinement, DEFAULT_PATH, Identity, Invocation, KillMode, 
 use kilter_provider::{Context, ValidationError};
 
 use super::command::CommandLine;
-use crate::accounts::{Accounts, number, number_problem};
-use crate::words::{cancel, word};
+use crate::accounts::{Accounts, number_problem};
+use crate::words::cancel;
 
 /// Starts the commands of a resource.
 pub(super) struct CommandRunner<'a> {
@@ -83,44 +83,7 @@ impl CommandRunner<'_> {
         if let Some(problem) = account_problems(self.should).next() {
             return Err(problem.to_string().into());
         }
-        let gid = group.map(|group| self.gid(group)).transpose()?;
-        let identity = match (user, gid) {
-            (None, None) => return Ok(None),
-            (None, Some(gid)) => Identity { uid: rustix::process::geteuid().as_raw(), gid, groups: vec![gid] },
-            (Some(user), gid) => self.identity_of(user, gid)?,
-        };
-        let (uid, own_gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        if !uid.is_root() && uid.as_raw() == identity.uid && own_gid.as_raw() == identity.gid {
-            return Ok(None);
-        }
-        Ok(Some(identity))
-    }
-
-    fn identity_of(&self, user: &Value, gid: Option<u32>) -> Result<Identity, EcoString> {
-        let row = match number(user) {
-            Some(uid) => self.accounts.users().map_err(|error| error.message)?.find_uid(uid).cloned(),
-            None => self.accounts.user(self.cx, &word(user)).map_err(|error| error.message)?,
-        };
-        match (row, number(user)) {
-            (Some(row), _) => {
-                let groups = self.accounts.supplementary(self.cx, &row.name).map_err(|error| error.message)?;
-                Ok(Identity { uid: row.uid, gid: gid.unwrap_or(row.gid), groups })
-            }
-            // A number without an account is valid, but then there is no default for the group.
-            (None, Some(uid)) => {
-                let gid = gid.ok_or_else(|| format!("user: the user {uid} is unknown, so `group` is required"))?;
-                Ok(Identity { uid, gid, groups: vec![gid] })
-            }
-            (None, None) => Err(format!("user: there is no user `{user}`").into()),
-        }
-    }
-
-    fn gid(&self, group: &Value) -> Result<u32, EcoString> {
-        if let Some(gid) = number(group) {
-            return Ok(gid);
-        }
-        let row = self.accounts.group(self.cx, &word(group)).map_err(|error| error.message)?;
-        row.map(|row| row.gid).ok_or_else(|| format!("group: there is no group `{group}`").into())
+        self.accounts.identity(self.cx, user, group)
     }
 }
 

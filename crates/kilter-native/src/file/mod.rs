@@ -13,6 +13,7 @@ mod basis;
 mod content;
 mod copy;
 mod declared;
+pub(crate) mod directory;
 mod durable;
 mod entry;
 mod error;

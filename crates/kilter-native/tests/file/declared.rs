@@ -88,8 +88,14 @@ fn a_file_comes_after_its_directory_mount_owner_group_and_source() {
     FileProvider::new().auto_edges(&declared.name, &declared.should, &mut |edge| {
         edges.push(format!("{}[{}] {:?}", edge.type_name, edge.name, edge.by));
     });
-    let expected =
-        ["file[/a/b] Ancestor", "mount[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"];
+    let expected = [
+        "file[/a/b] Ancestor",
+        "mount[/a/b] Ancestor",
+        "vcsrepo[/a/b] Ancestor",
+        "user[app] Name",
+        "group[7] Number",
+        "file[/src] Name",
+    ];
     assert_eq!(edges, expected);
 }
 

@@ -57,5 +57,6 @@ mod trust;
 mod types;
 mod unknown_steps;
 mod var_dir;
+mod vcsrepo;
 mod watches;
 mod woken;

@@ -1,0 +1,390 @@
+//! Brings a checkout to its declared state.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::State;
+
+use super::found::{
+    DEPLOYED, RemoteTarget, Revision, Target, WorkTree, changed_submodules, local_target, remote_target,
+};
+use super::git::{Git, RepositoryGit, Source};
+use super::place::{Place, check_trust, intruder};
+use super::schema::{Declared, Ensure, is_whole_commit};
+use crate::file::directory;
+
+/// Arguments of rev-list(1) that exclude all commits known from the source.
+const FROM_SOURCE: [&str; 4] = ["--not", "--remotes", "--tags", "--glob=refs/kilter/*"];
+
+/// The remedy that each refusal names.
+const REMEDY: &str = "save them, or declare `force: true` to discard them";
+
+/// A change of a checkout.
+pub(super) struct Convergence<'a> {
+    pub(super) git: &'a Git<'a>,
+    pub(super) declared: Declared<'a>,
+    /// Numbers of the declared or default owner; none if kilter creates files as itself.
+    pub(super) owner: Option<(u32, u32)>,
+    pub(super) is: &'a State,
+}
+
+/// Removes a checkout without local changes.
+pub(super) fn remove(git: &Git<'_>, declared: &Declared<'_>) -> Result<(), EcoString> {
+    let Place::Repository { uid, is_bare, .. } = Place::find(declared.path)? else { return Ok(()) };
+    if !declared.force {
+        check_trust(declared.path, git.uid())?;
+        let git = RepositoryGit { git, path: declared.path, is_bare, is_of_root: uid == 0 };
+        refuse_loss(&git, is_bare, declared)?;
+    }
+    directory::remove(declared.path)
+}
+
+/// Refuses to remove changes and commits that exist nowhere else.
+fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &Declared<'_>) -> Result<(), EcoString> {
+    let path = declared.path;
+    if is_bare {
+        // Other users push to a bare repository, so its branches may exist nowhere else.
+        return match git.count(&["--all"])? {
+            0 => Ok(()),
+            commits => Err(eco_format!("{path} is a bare repository with {commits} commits; {REMEDY}")),
+        };
+    }
+    let tree = WorkTree::read(git, true)?;
+    let files = tree.changed.len() + tree.untracked;
+    if files > 0 {
+        return Err(eco_format!("{path} has {files} changed or untracked files; {REMEDY}"));
+    }
+    match git.count(&[&["--all"], &FROM_SOURCE[..]].concat())? {
+        0 => Ok(()),
+        commits => Err(eco_format!("{path} has {commits} commits that its source does not have; {REMEDY}")),
+    }
+}
+
+/// Returns the reason why a path cannot become the declared checkout.
+pub(super) fn obstacle(place: &Place, declared: &Declared<'_>, uid: u32) -> Option<EcoString> {
+    let path = declared.path;
+    match place {
+        Place::Free { directory: None } => None,
+        Place::Free { directory: Some(_) } => intruder(path, uid),
+        _ if declared.force => None,
+        Place::Occupied { kind } => Some(eco_format!(
+            "{path} is a {kind}: remove it, or declare `force: true` to replace it and everything below it"
+        )),
+        Place::Repository { is_bare, .. } if *is_bare != (declared.ensure == Ensure::Bare) => {
+            let (is, should) = if *is_bare { ("bare", "not bare") } else { ("not bare", "bare") };
+            Some(eco_format!(
+                "{path} is a repository that is {is}, and the declared one is {should}: remove it, or declare \
+                 `force: true` to replace it"
+            ))
+        }
+        Place::Repository { uid: owner, .. } => foreign(path, *owner, uid),
+    }
+}
+
+/// Returns the reason why git does not run in the repository of another user.
+pub(super) fn foreign(path: &str, owner: u32, uid: u32) -> Option<EcoString> {
+    (owner != 0 && owner != uid).then(|| {
+        eco_format!(
+            "{path} belongs to user {owner}, and git runs as user {uid}: declare `user: {owner}`, remove it, or declare \
+             `force: true` to replace it"
+        )
+    })
+}
+
+impl Convergence<'_> {
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// If local changes would be lost, or git fails.
+    pub(super) fn run(&self) -> Result<(), EcoString> {
+        let declared = &self.declared;
+        let uid = self.git.uid();
+        check_trust(declared.path, uid)?;
+        let place = Place::find(declared.path)?;
+        if let Some(obstacle) = obstacle(&place, declared, uid) {
+            return Err(obstacle);
+        }
+        let is_bare = declared.ensure == Ensure::Bare;
+        let is_kept = match &place {
+            Place::Repository { uid: owner, is_bare: found, .. } => {
+                *found == is_bare && foreign(declared.path, *owner, uid).is_none()
+            }
+            Place::Free { .. } | Place::Occupied { .. } => false,
+        };
+        if !is_kept {
+            self.make_room(place)?;
+        }
+        self.give()?;
+        let git = RepositoryGit { git: self.git, path: declared.path, is_bare, is_of_root: false };
+        if !is_kept {
+            let kind: &[&str] = if is_bare { &["--bare"] } else { &[] };
+            git.run(&[&["init", "--quiet", "--template="], kind].concat())?;
+        }
+        match is_bare {
+            true => self.fill_bare(&git)?,
+            false => self.check_out(&git)?,
+        }
+        self.give()
+    }
+
+    /// Creates the directory of the checkout, in place of others.
+    fn make_room(&self, place: Place) -> Result<(), EcoString> {
+        let path = self.declared.path;
+        match place {
+            Place::Free { directory: Some(_) } => return Ok(()),
+            Place::Free { directory: None } => {}
+            Place::Repository { .. } | Place::Occupied { .. } => directory::remove(path)?,
+        }
+        directory::create(path, self.owner)
+    }
+
+    /// Gives the files to their owner.
+    fn give(&self) -> Result<(), EcoString> {
+        match self.owner {
+            Some((uid, gid)) => {
+                let gid = self.declared.group.or(self.declared.owner).map(|_| gid);
+                let uid = self.declared.owner.or(self.declared.user).map(|_| uid);
+                let found = directory::find(self.declared.path)?;
+                let is_given = found.is_some_and(|found| {
+                    uid.is_none_or(|uid| uid == found.uid) && gid.is_none_or(|gid| gid == found.gid)
+                });
+                if is_given { Ok(()) } else { directory::give(self.declared.path, uid, gid) }
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn source(&self) -> Option<Source<'_>> {
+        super::source_of(&self.declared, self.git.uid())
+    }
+
+    /// Records the source after its content has arrived, so that an interrupted fetch is repeated.
+    fn record(&self, git: &RepositoryGit<'_>, source: &Source<'_>, refspec: &str) -> Result<(), EcoString> {
+        let remote = self.declared.remote;
+        git.run(&["config", &format!("remote.{remote}.fetch"), refspec])?;
+        git.run(&["config", &format!("remote.{remote}.url"), source.address])
+    }
+
+    fn recorded(&self, git: &RepositoryGit<'_>) -> Result<Option<EcoString>, EcoString> {
+        git.line(&["config", "--local", "--get", &format!("remote.{}.url", self.declared.remote)])
+    }
+
+    fn depth(&self) -> Vec<String> {
+        self.declared.depth.map(|depth| format!("--depth={depth}")).into_iter().collect()
+    }
+
+    fn fill_bare(&self, git: &RepositoryGit<'_>) -> Result<(), EcoString> {
+        let Some(source) = self.source() else { return Ok(()) };
+        if self.recorded(git)?.as_deref() == Some(source.address) {
+            return Ok(());
+        }
+        if let RemoteTarget::At(Target { revision: Revision::Branch(branch), .. }) =
+            remote_target(self.git, &source, None)?
+        {
+            git.run(&["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")])?;
+        }
+        let depth = self.depth();
+        let options: Vec<&str> = depth.iter().map(String::as_str).chain(["--update-head-ok"]).collect();
+        git.fetch(&source, &options, &["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"])?;
+        self.record(git, &source, "+refs/heads/*:refs/heads/*")
+    }
+
+    fn check_out(&self, git: &RepositoryGit<'_>) -> Result<(), EcoString> {
+        let declared = &self.declared;
+        let tree = WorkTree::read(git, false)?;
+        let target = match self.source() {
+            Some(source) => self.fetched(git, &source, &tree)?,
+            None => match declared.revision {
+                Some(revision) => Some(
+                    local_target(git, None, revision)?
+                        .ok_or_else(|| eco_format!("the repository has no revision `{revision}`; declare `source`"))?,
+                ),
+                None => None,
+            },
+        };
+        match &target {
+            Some(target) => self.reach(git, &tree, target)?,
+            None if declared.force && !tree.changed.is_empty() => git.run(&["reset", "--quiet", "--hard"])?,
+            None => {}
+        }
+        restore(git)?;
+        if declared.submodules && matches!(Place::find(declared.path)?, Place::Repository { has_submodules: true, .. })
+        {
+            self.check_out_submodules(git)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the commit to check out, after a fetch if the repository does not have it. None keeps the present one.
+    fn fetched(
+        &self,
+        git: &RepositoryGit<'_>,
+        source: &Source<'_>,
+        tree: &WorkTree,
+    ) -> Result<Option<Target>, EcoString> {
+        let declared = &self.declared;
+        let is_recorded = self.recorded(git)?.as_deref() == Some(source.address);
+        if is_recorded && declared.ensure == Ensure::Present {
+            match declared.revision {
+                Some(revision) => {
+                    if let Some(target) = local_target(git, Some(declared.remote), revision)? {
+                        return Ok(Some(target));
+                    }
+                }
+                None if tree.commit.is_some() => return Ok(None),
+                None => {}
+            }
+        }
+        let wanted = remote_target(self.git, source, declared.revision)?;
+        let heads = format!("+refs/heads/*:refs/remotes/{}/*", declared.remote);
+        let revision = match &wanted {
+            RemoteTarget::Empty => {
+                self.record(git, source, &heads)?;
+                return Ok(None);
+            }
+            RemoteTarget::At(Target { revision: Revision::Branch(branch), .. }) => branch.clone(),
+            RemoteTarget::At(Target { revision: Revision::Tag(tag), .. }) => eco_format!("refs/tags/{tag}"),
+            RemoteTarget::At(Target { revision: Revision::Commit, commit }) => commit.clone(),
+            RemoteTarget::Digits => declared.revision.unwrap_or_default().into(),
+        };
+        self.fetch(git, source, &wanted, &heads, !is_recorded)?;
+        let target = local_target(git, Some(declared.remote), &revision)?;
+        let target = target.ok_or_else(|| eco_format!("the source has no commit `{revision}`"))?;
+        self.record(git, source, &heads)?;
+        Ok(Some(target))
+    }
+
+    fn fetch(
+        &self,
+        git: &RepositoryGit<'_>,
+        source: &Source<'_>,
+        wanted: &RemoteTarget,
+        heads: &str,
+        is_new: bool,
+    ) -> Result<(), EcoString> {
+        let remote = self.declared.remote;
+        let single = match wanted {
+            RemoteTarget::At(Target { revision: Revision::Branch(branch), .. }) => {
+                Some(format!("+refs/heads/{branch}:refs/remotes/{remote}/{branch}"))
+            }
+            RemoteTarget::At(Target { revision: Revision::Tag(tag), .. }) => {
+                Some(format!("+refs/tags/{tag}:refs/tags/{tag}"))
+            }
+            RemoteTarget::At(Target { revision: Revision::Commit, commit }) => Some(commit.to_string()),
+            RemoteTarget::Digits | RemoteTarget::Empty => None,
+        };
+        let is_shallow =
+            || git.line(&["rev-parse", "--is-shallow-repository"]).map(|line| line.as_deref() == Some("true"));
+        let is_empty = self.is.attributes.text("commit").is_none();
+        if let (Some(depth), Some(single)) = (self.depth().first(), &single)
+            && (is_empty || is_shallow()?)
+        {
+            return git.fetch(source, &[depth], &[single]);
+        }
+        // References of another source would be taken for those of this one.
+        let options: &[&str] = if is_new { &["--prune"] } else { &[] };
+        git.fetch(source, options, &[heads])?;
+        match wanted {
+            RemoteTarget::At(Target { revision: Revision::Tag(_), .. }) => {
+                git.fetch(source, &[], &[single.as_deref().unwrap_or_default()])
+            }
+            RemoteTarget::At(Target { revision: Revision::Commit, commit }) if git.commit(commit)?.is_none() => {
+                git.fetch(source, &[], &[commit])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks out a commit. Without `force`, git keeps changed files, or refuses.
+    fn reach(&self, git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target) -> Result<(), EcoString> {
+        let declared = &self.declared;
+        let force: &[&str] = if declared.force { &["--force"] } else { &[] };
+        let commit = target.commit.as_str();
+        if !declared.force && is_ahead(git, tree, target)? {
+            return Ok(());
+        }
+        if !declared.force {
+            refuse_lost_commits(git, tree, target)?;
+        }
+        match &target.revision {
+            Revision::Branch(branch) => {
+                let is_new = git.commit(&format!("refs/heads/{branch}"))?.is_none();
+                git.run(&[&["checkout", "--quiet"], force, &["-B", branch, commit, "--"]].concat())?;
+                let upstream = format!("refs/remotes/{}/{branch}", declared.remote);
+                if is_new && git.commit(&upstream)?.is_some() {
+                    git.run(&["config", &format!("branch.{branch}.remote"), declared.remote])?;
+                    git.run(&["config", &format!("branch.{branch}.merge"), &format!("refs/heads/{branch}")])?;
+                }
+            }
+            Revision::Tag(_) | Revision::Commit => {
+                git.run(&[&["checkout", "--quiet"], force, &["--detach", commit, "--"]].concat())?;
+            }
+        }
+        match declared.source {
+            Some(_) => git.run(&["update-ref", DEPLOYED, commit]),
+            None => Ok(()),
+        }
+    }
+
+    fn check_out_submodules(&self, git: &RepositoryGit<'_>) -> Result<(), EcoString> {
+        if changed_submodules(git)?.is_empty() && !self.declared.force {
+            return Ok(());
+        }
+        if !self.declared.force {
+            let list =
+                ["git rev-list", "--max-count=1", "HEAD", "--not", "--branches", "--remotes", "--tags"].join(" ");
+            let lost = git.ask(&["submodule", "--quiet", "foreach", "--recursive", &list])?.unwrap_or_default();
+            if String::from_utf8_lossy(&lost).lines().any(is_whole_commit) {
+                return Err(eco_format!("a submodule has commits without a branch; {REMEDY}"));
+            }
+        }
+        let depth = self.depth();
+        let mut options: Vec<&str> = depth.iter().map(String::as_str).collect();
+        options.extend(self.declared.force.then_some("--force"));
+        git.run(&["submodule", "--quiet", "sync", "--recursive"])?;
+        git.run(&[&["submodule", "--quiet", "update", "--init", "--recursive"], &options[..]].concat())
+    }
+}
+
+/// Returns true if the declared branch is checked out with further commits on top.
+pub(super) fn is_ahead(git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target) -> Result<bool, EcoString> {
+    let is_on = match &target.revision {
+        Revision::Branch(branch) => tree.branch.as_ref() == Some(branch),
+        Revision::Tag(_) | Revision::Commit => false,
+    };
+    match &tree.commit {
+        Some(commit) if is_on && *commit != target.commit => git.is_ancestor(&target.commit, commit),
+        _ => Ok(false),
+    }
+}
+
+/// Refuses to leave commits that no branch has, and to reset a branch with commits that the source does not have.
+fn refuse_lost_commits(git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target) -> Result<(), EcoString> {
+    let target_commit = format!("^{}", target.commit);
+    let from_source = || [&[&*target_commit], &FROM_SOURCE[..]].concat();
+    if let Revision::Branch(branch) = &target.revision {
+        let name = format!("refs/heads/{branch}");
+        if git.commit(&name)?.is_some() {
+            let lost = git.count(&[&[&*name], &from_source()[..]].concat())?;
+            if lost > 0 {
+                return Err(eco_format!(
+                    "the branch {branch} has {lost} commits that its source does not have; {REMEDY}"
+                ));
+            }
+        }
+    }
+    if tree.commit.is_some() && tree.branch.is_none() {
+        let lost = git.count(&[&["HEAD"], &from_source()[..], &["--branches"]].concat())?;
+        if lost > 0 {
+            return Err(eco_format!("the checkout has {lost} commits without a branch; {REMEDY}"));
+        }
+    }
+    Ok(())
+}
+
+/// Restores deleted files.
+fn restore(git: &RepositoryGit<'_>) -> Result<(), EcoString> {
+    let deleted = git.ask(&["ls-files", "-z", "--deleted"])?.unwrap_or_default();
+    match deleted.is_empty() {
+        true => Ok(()),
+        false => git.run_with(&["checkout-index", "--quiet", "-u", "-z", "--stdin"], Some(deleted)),
+    }
+}

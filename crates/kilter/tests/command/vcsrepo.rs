@@ -1,0 +1,75 @@
+//! Checkouts of git repositories.
+
+use std::path::Path;
+
+use crate::run::{Running, content, manifest, wait};
+use crate::support::*;
+
+const CHECKOUT: &str = "resources:\n  file[DIR/site/local]: {content: \"below\\n\"}\n  \
+                        vcsrepo[DIR/site]: {source: DIR/source, revision: main, ensure: latest}\n";
+
+#[track_caller]
+fn git(directory: &Path, args: &[&str]) -> String {
+    let settings = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"];
+    let mut command = std::process::Command::new("git");
+    let output = command.current_dir(directory).args(settings).args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Adds a commit to the source, and returns its first digits.
+#[track_caller]
+fn commit(place: &Place, file: &str) -> String {
+    let source = place.path().join("source");
+    std::fs::write(source.join(file), file).unwrap();
+    git(&source, &["add", file]);
+    git(&source, &["commit", "-qm", file]);
+    git(&source, &["rev-parse", "HEAD"])[..10].to_owned()
+}
+
+fn with_source() -> Place {
+    let place = Place::new();
+    let source = place.path().join("source");
+    std::fs::create_dir(&source).unwrap();
+    git(&source, &["init", "-q", "-b", "main"]);
+    place
+}
+
+#[test]
+fn checkout_is_planned_with_its_commits_and_applied() {
+    let place = with_source();
+    let old = commit(&place, "old");
+    let path = manifest(&place, CHECKOUT);
+    let plan = place.run(&["plan", &path]);
+    assert_eq!(plan.code, 2, "{plan:?}");
+    assert!(plan.stdout.contains(&format!("ensure: absent → latest at {old} (main)")), "{}", plan.stdout);
+    assert!(!place.path().join("site").exists(), "a plan changes nothing");
+    assert_eq!(place.run(&["apply", &path]).code, 0);
+    assert_eq!(content(&place.path().join("site/local")), "below\n", "the file comes after the checkout");
+    assert_eq!(place.run(&["plan", &path]).code, 0);
+    let new = commit(&place, "new");
+    let plan = place.run(&["plan", "-o", &format!("{}/saved", place.path().display()), &path]);
+    assert!(plan.stdout.contains(&format!("revision: {old} → {new} (main)")), "{}", plan.stdout);
+    commit(&place, "newest");
+    let stale = place.run(&["apply", &format!("{}/saved", place.path().display())]);
+    assert!(stale.stdout.contains("its step of the plan is stale"), "{}", stale.stdout);
+    assert!(!place.path().join("site/new").exists(), "a stale plan changes nothing");
+    assert_eq!(place.run(&["apply", &path]).code, 0);
+    assert!(place.path().join("site/newest").exists());
+}
+
+#[test]
+fn damaged_checkout_is_repaired_by_run() {
+    let place = with_source();
+    commit(&place, "old");
+    let running = Running::begin(&place, &[&manifest(&place, CHECKOUT)]);
+    let site = place.path().join("site");
+    wait("the checkout", || site.join("local").exists());
+    std::fs::remove_file(site.join("old")).unwrap();
+    wait("the deleted file", || site.join("old").exists());
+    git(&site, &["remote", "set-url", "origin", "/elsewhere"]);
+    let address = place.path().join("source");
+    wait("the address", || git(&site, &["remote", "get-url", "origin"]) == address.to_str().unwrap());
+    let (code, _, err) = running.end();
+    assert_eq!(code, Some(143), "{err}");
+}

@@ -5,6 +5,7 @@ use kilter_model::{Attributes, Value};
 use kilter_provider::{AutoEdge, Declared, Match, ValidationError};
 
 use super::acl_policy::{self, DeclaredEntry};
+use super::spec::{expected, source_path};
 use super::{mode, open, validate_cmd};
 use crate::accounts::{number, number_of, number_problem};
 use crate::words::{sealed_like, texts};
@@ -17,9 +18,10 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
     if !open::is_normal(path) {
         problems.push(not_normal("path", path));
     }
-    if let Some(source) = should.text("source").filter(|source| !open::is_normal(source)) {
+    if let Some(source) = source_path(should).filter(|source| !open::is_normal(source)) {
         problems.push(not_normal("source", source));
     }
+    problems.extend(download(should));
     let fragments = texts(should.get("fragments"));
     problems.extend(
         fragments.iter().filter(|path| !open::is_normal(open::trim(path))).map(|path| not_normal("fragments", path)),
@@ -68,9 +70,45 @@ pub(super) fn not_normal(attribute: &str, path: &str) -> ValidationError {
     }
 }
 
+/// Returns the problems of a source on a server, and of its checksum.
+fn download(should: &Attributes) -> Vec<ValidationError> {
+    let mut problems = Vec::new();
+    let checksum = should.text("checksum");
+    let has_expected = checksum.is_some_and(|checksum| expected(checksum).is_some());
+    if let Some(checksum) = checksum.filter(|checksum| !is_method(checksum) && expected(checksum).is_none()) {
+        let problem = ValidationError::with("checksum", eco_format!("`{checksum}` is no checksum"));
+        problems.push(problem.hint("write the 64 digits of SHA-256 or the 128 digits of SHA-512"));
+    }
+    let Some(url) = should.text("source").filter(|source| kilter_fetch::is_url(source)) else {
+        if has_expected {
+            let problem = ValidationError::with("checksum", "the digits of a checksum need a `source` on a server");
+            problems.push(problem.hint("a local source is compared byte by byte: remove `checksum`"));
+        }
+        return problems;
+    };
+    if let Err(problem) = kilter_fetch::check_url(url) {
+        problems.push(ValidationError::with("source", problem));
+    } else if !has_expected && !kilter_fetch::is_protected(url) {
+        let problem = ValidationError::with("source", "anyone on the way can change a content from http://");
+        problems.push(problem.hint("write https://, or add `checksum` with the digits of SHA-256"));
+    }
+    if let Some(method @ ("mtime" | "size")) = checksum {
+        let problem = ValidationError::with("checksum", eco_format!("`{method}` compares local files only"));
+        problems.push(problem.hint("write the digits of SHA-256, or remove `checksum`"));
+    }
+    if ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true)) {
+        problems.push(ValidationError::with("source", "a server has no directories to copy").hint("remove `recurse`"));
+    }
+    problems
+}
+
+fn is_method(checksum: &str) -> bool {
+    matches!(checksum, "sha256" | "sha512" | "mtime" | "size" | "none")
+}
+
 /// Returns the problem of a source within its copy, or of a copy within its source.
 fn entangled(path: &str, should: &Attributes) -> Option<ValidationError> {
-    let source = open::trim(should.text("source")?);
+    let source = open::trim(source_path(should)?);
     let recurse = should.get_bool("recurse") == Some(true);
     let purge = should.get_bool("purge") == Some(true);
     let (message, hint) = if source == path {
@@ -288,6 +326,7 @@ pub(super) fn canonicalize(should: &mut Attributes) {
     for attribute in ["path", "source"] {
         if let Some(given) = should.get(attribute)
             && let Some(text) = given.as_str()
+            && !kilter_fetch::is_url(text)
             && open::trim(text) != text
         {
             let trimmed = sealed_like(given, EcoString::from(open::trim(text)));
@@ -396,7 +435,7 @@ pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(Au
             None => add(AutoEdge::require(type_name, &entry.name)),
         }
     }
-    if let Some(source) = should.text("source") {
+    if let Some(source) = source_path(should) {
         add(AutoEdge::require("file", open::trim(source)));
     }
     for fragment in texts(should.get("fragments")) {

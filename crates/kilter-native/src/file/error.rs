@@ -120,6 +120,9 @@ pub(super) enum FileError {
     /// A tree extends to another file system or a mount point, which is not changed.
     #[error("{0} is mounted there or lies on another file system; it is not removed")]
     OtherFileSystem(String),
+    /// A content did not arrive.
+    #[error("cannot download {url}: {reason}")]
+    Download { url: String, reason: String },
     /// The path is not absolute or not normal.
     #[error("`{0}` is not an absolute path without `.`, `..` and `//`")]
     NotNormal(String),

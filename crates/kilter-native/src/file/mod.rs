@@ -14,6 +14,7 @@ mod content;
 mod copy;
 mod declared;
 pub(crate) mod directory;
+mod download;
 mod durable;
 mod entry;
 mod error;
@@ -345,17 +346,20 @@ impl Watch for FileProvider {
     fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
         let below = ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true));
         let scope = if below { Scope::Tree } else { Scope::This };
-        let source = should.text("source").map(|source| (source, scope));
+        let source = spec::source_path(should).map(|source| (source, scope));
         let paths = std::iter::once((name, scope)).chain(source);
         let paths = paths.map(|(path, scope)| WatchSource::Path { path: PathBuf::from(path), scope });
         let fragments = texts(should.get("fragments")).into_iter();
         let fragment = |path: EcoString| WatchSource::Path { path: open::trim(&path).into(), scope: Scope::Entries };
-        paths.chain(fragments.map(fragment)).collect()
+        let polled = Spec::of(should).download.filter(|download| download.expected.is_none());
+        let polled = polled.map(|_| WatchSource::Poll(kilter_provider::POLL));
+        paths.chain(fragments.map(fragment)).chain(polled).collect()
     }
 
     /// Returns true if other declarations affect this resource: those of its source, and of files below it.
     fn depends_on_catalog(&self, should: &Attributes) -> bool {
-        should.text("source").is_some() || ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true))
+        spec::source_path(should).is_some()
+            || ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true))
     }
 }
 
@@ -403,7 +407,7 @@ fn mode_insync(is: &State, should: &Attributes) -> Insync {
     }
     // Links have no mode. With a source, the provider itself reports differences of modes.
     let ensure = is.attributes.text("ensure");
-    if ensure == Some("link") || should.text("source").is_some() {
+    if ensure == Some("link") || spec::source_path(should).is_some() {
         return Insync::Same;
     }
     let Some(current) = found.and_then(mode::octal) else { return Insync::Default };

@@ -36,7 +36,7 @@ pub(super) fn declared(
             Forecast::Changed(PathState::Absent, _) => return absent(cx, accounts, name, path, &spec),
             // What stays of it can be compared.
             Forecast::Changed(PathState::File { content: Content::Unknown, mode: None }, because) => {
-                if spec.content.is_some() || spec.source.is_some() {
+                if spec.content.is_some() || spec.reads_source() {
                     return Ok(unknown(name, "content", because));
                 }
             }
@@ -47,7 +47,7 @@ pub(super) fn declared(
         }
     }
     let to_read =
-        spec.ensure == Ensure::Is(Kind::File) && spec.replace && (spec.content.is_some() || spec.source.is_some());
+        spec.ensure == Ensure::Is(Kind::File) && spec.replace && (spec.content.is_some() || spec.reads_source());
     let Some(looked) = look(path, to_read)? else { return absent(cx, accounts, name, path, &spec) };
     let mut attributes = Attributes::with_capacity(6);
     attributes.push("ensure", looked.kind.ensure());
@@ -307,6 +307,10 @@ fn drift(
         (Ensure::Is(Kind::File), Some(source)) => match copied(cx, name, path, spec, source, &looked)? {
             Ok(differences) => Ok((differences, None)),
             Err(unknown) => Ok((Vec::new(), Some(unknown))),
+        },
+        (Ensure::Is(Kind::File), None) if spec.replace => match &spec.download {
+            Some(download) => Ok((download.compare(cx, spec, path, &looked)?.into_iter().collect(), None)),
+            None => Ok((Vec::new(), None)),
         },
         _ => Ok((Vec::new(), None)),
     }

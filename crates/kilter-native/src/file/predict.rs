@@ -19,7 +19,7 @@ use super::fragments;
 use super::kind::Kind;
 use super::look::look;
 use super::open;
-use super::spec::{Ensure, Spec};
+use super::spec::{Ensure, Spec, source_path};
 use super::{entry, mode, tree_diff};
 use crate::accounts::{Ids, number_of as number};
 use crate::words::texts;
@@ -264,6 +264,7 @@ fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>)
             }
             _ => Content::Of(spec.source?.into()),
         },
+        (None, _) if spec.download.is_some() => Content::Unknown,
         (None, Some(content)) => Content::Bytes(content.clone()),
         (None, None) => Content::Bytes("".into()),
     };
@@ -334,7 +335,7 @@ pub(super) fn footprint(name: &str, should: &Attributes, say: &mut dyn FnMut(Foo
         above(open::trim(name)).for_each(|path| say(Footprint::Makes { path }));
     }
     let below = should.get_bool("recurse") == Some(true);
-    if let Some(source) = should.text("source") {
+    if let Some(source) = source_path(should) {
         say(Footprint::Reads { path: open::trim(source), below });
     }
     for fragment in texts(should.get("fragments")) {

@@ -109,7 +109,13 @@ fn file(batch: &mut FileBatch<'_>, site: ChangeTarget<'_>, change: &Change<'_>) 
     let is_file = site.old.as_ref().is_some_and(|old| old.kind == Kind::File);
     let source = spec.source.map(Source::open_file).transpose()?;
     let renew = !is_file || differs(change, "content");
-    let data = match (&source, spec.content) {
+    let downloaded = match &spec.download {
+        Some(download) if renew => {
+            Some(download.source(batch.around.cx, spec.checksum, &site.parent.join(site.leaf), &site.parent.fd)?)
+        }
+        _ => None,
+    };
+    let data = match (source.as_ref().or(downloaded.as_ref()), spec.content) {
         (Some(source), _) => Some(Data::Copy(source, spec.checksum == Checksum::Mtime, batch.around.cx.interrupt())),
         (None, Some(content)) => Some(Data::Bytes(content.as_bytes().unwrap_or_default())),
         (None, None) => None,

@@ -95,7 +95,7 @@ Reports never show a sensitive content, its diff or its checksum.";
 
 const SOURCE: &str = "\
 Local file to copy the content from; with `recurse: true` the directory to copy with all entries below it.
-Excludes `content`, `fragments` and `target`.
+Or the address of a file on a server: `https://…`, `http://…`. Excludes `content`, `fragments` and `target`.
 
 A copy has the permission bits of its source, unless `mode` is declared. Only `mode` sets setuid, setgid and sticky
 bits. A copy does not get the owner and group of its source. In a tree, kilter copies links as
@@ -106,7 +106,16 @@ file[/srv/www]:
   source: /usr/share/site
   recurse: true
   mode: \"u=rwX,go=rX\"
-```";
+file[/usr/local/bin/tool]:
+  source: https://example.org/tool-1.2
+  checksum: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+  mode: \"0755\"
+```
+
+If a file from a server has the declared `checksum`, kilter sends no request. Without a `checksum`, each check, also \
+that of a plan, asks the server for another version (`ETag`, `Last-Modified`), and downloads it if the server has \
+none of these headers. A content has at most 1 GiB. kilter follows five redirects, and none from https to http. It \
+uses the certificates of the system and no proxy. Addresses without encryption need a `checksum`.";
 
 const FRAGMENTS: &str = "\
 Files to concatenate to the content. A directory stands for its direct entries in the order of
@@ -248,7 +257,12 @@ Permit the replacement of a directory by another kind, and the removal of a dire
 fn settings(schema: TypeSchema) -> TypeSchema {
     schema
         .attribute("backup", "Variant[Boolean, String[1]]", Behaviour::Parameter, BACKUP)
-        .attribute("checksum", "Enum[sha256, sha512, mtime, size, none]", Behaviour::Parameter, CHECKSUM)
+        .attribute(
+            "checksum",
+            "Variant[Enum[sha256, sha512, mtime, size, none], String[64]]",
+            Behaviour::Parameter,
+            CHECKSUM,
+        )
         .attribute("replace", "Boolean", Behaviour::Parameter, REPLACE)
         .attribute("create", "Boolean", Behaviour::Parameter, CREATE)
         .attribute("parents", "Boolean", Behaviour::Parameter, PARENTS)
@@ -273,12 +287,13 @@ state directory can read it.
   a limit.";
 
 const CHECKSUM: &str = "\
-Comparison of a `source` and its copy. Default: `sha256`.
+Comparison of a `source` and its copy, or the declared checksum of a content from a server. Default: `sha256`.
 
 - `sha256`, `sha512`: by content; reports show the checksum.
 - `mtime`: by size and modification time; the copy gets the modification time of the source. Fast for large trees.
 - `size`: by size.
 - `none`: kilter does not compare an existing copy.
+- 64 or 128 hexadecimal digits: the SHA-256 or SHA-512 of a content from a server. Other content is not installed.
 
 kilter always compares a declared `content` byte by byte. It does not read files of different sizes; if they are \
 larger than 1 MiB, reports show the size

@@ -8,6 +8,7 @@ use kilter_model::{Attributes, Value};
 use kilter_provider::Context;
 
 use super::open;
+use super::spec::source_path;
 use crate::words::texts;
 
 /// Returns true if the catalog declares sensitive content for the file at a path, directly or through its sources
@@ -43,6 +44,6 @@ fn is_sensitive(should: &Attributes) -> bool {
 
 /// Returns the files that a content is made of.
 fn origins(should: &Attributes) -> impl Iterator<Item = EcoString> {
-    let source = should.text("source").map(EcoString::from);
+    let source = source_path(should).map(EcoString::from);
     source.into_iter().chain(texts(should.get("fragments"))).map(|path| open::trim(&path).into())
 }

@@ -1,7 +1,9 @@
 //! Desired state of a path, extracted from its attributes in a single pass.
 
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Value};
 
+use super::download::Download;
 use super::kind::Kind;
 use super::mode::{self, DeclaredMode};
 
@@ -36,7 +38,10 @@ pub(super) enum Checksum {
 pub(super) struct Spec<'a> {
     pub(super) ensure: Ensure,
     pub(super) content: Option<&'a Value>,
+    /// Path to copy from.
     pub(super) source: Option<&'a str>,
+    /// Content to download.
+    pub(super) download: Option<Download<'a>>,
     pub(super) target: Option<&'a Value>,
     pub(super) owner: Option<&'a Value>,
     pub(super) group: Option<&'a Value>,
@@ -59,6 +64,7 @@ impl<'a> Spec<'a> {
             ensure: Ensure::Present,
             content: None,
             source: None,
+            download: None,
             target: None,
             owner: None,
             group: None,
@@ -75,6 +81,11 @@ impl<'a> Spec<'a> {
         };
         for (name, value) in should.iter().filter(|(_, value)| !value.is_undef()) {
             spec.take(name.as_str(), value);
+        }
+        if let Some(url) = spec.source.filter(|source| kilter_fetch::is_url(source)) {
+            let expected = should.text("checksum").and_then(expected).map(|(_, expected)| expected);
+            spec.download = Some(Download { url, expected });
+            spec.source = None;
         }
         spec
     }
@@ -106,9 +117,15 @@ impl<'a> Spec<'a> {
     pub(super) fn restricts_access(&self) -> bool {
         self.content.is_some()
             || self.source.is_some()
+            || self.download.is_some()
             || self.owner.is_some()
             || self.group.is_some()
             || self.mode.is_some()
+    }
+
+    /// Returns true if the content comes from a path or a server.
+    pub(super) fn reads_source(&self) -> bool {
+        self.source.is_some() || self.download.is_some()
     }
 
     pub(super) fn mode(&self) -> Option<DeclaredMode> {
@@ -148,6 +165,48 @@ fn checksum(word: &str) -> Checksum {
         "mtime" => Checksum::Mtime,
         "size" => Checksum::Size,
         "none" => Checksum::None,
-        _ => Checksum::Sha256,
+        word => expected(word).map_or(Checksum::Sha256, |(method, _)| method),
+    }
+}
+
+/// Returns the method and the canonical text of a declared checksum: `{sha256}…`.
+pub(super) fn expected(text: &str) -> Option<(Checksum, EcoString)> {
+    let prefixed = |name| {
+        let rest = text.strip_prefix('{').unwrap_or(text).strip_prefix(name)?;
+        rest.strip_prefix(['}', ':'])
+    };
+    let (digits, only) = match (prefixed("sha256"), prefixed("sha512")) {
+        (Some(digits), _) => (digits, Some(64)),
+        (_, Some(digits)) => (digits, Some(128)),
+        _ => (text, None),
+    };
+    let (method, name) = match digits.len() {
+        64 => (Checksum::Sha256, "sha256"),
+        128 => (Checksum::Sha512, "sha512"),
+        _ => return None,
+    };
+    let is_valid = only.is_none_or(|only| only == digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_valid.then(|| (method, eco_format!("{{{name}}}{}", digits.to_ascii_lowercase())))
+}
+
+/// Returns the declared source if it is a path.
+pub(super) fn source_path(should: &Attributes) -> Option<&str> {
+    should.text("source").filter(|source| !kilter_fetch::is_url(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_is_digits_with_an_optional_method() {
+        let (short, long) = ("0A".repeat(32), "b".repeat(128));
+        for text in [short.clone(), format!("{{sha256}}{short}"), format!("sha256:{short}")] {
+            assert_eq!(expected(&text), Some((Checksum::Sha256, eco_format!("{{sha256}}{}", "0a".repeat(32)))));
+        }
+        assert_eq!(expected(&long), Some((Checksum::Sha512, eco_format!("{{sha512}}{long}"))));
+        for bad in ["", "sha256", "0a", "{sha512}0a", &format!("sha512:{short}"), &"g".repeat(64)] {
+            assert_eq!(expected(bad), None, "{bad}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod content;
 mod declared;
+mod downloads;
 mod ensure;
 mod fragments;
 mod harness;
